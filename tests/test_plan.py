@@ -73,9 +73,9 @@ def test_replicate_weights_are_proposed_kept_in_the_plan_and_used_in_the_compari
     with_replicates: tuple[Path, ss.SurveyDesign], tmp_path: Path
 ) -> None:
     file, full = with_replicates
-    plan = ss.Plan.draft(file, formula=FORMULA, by=["education"], set={"survey.scale": 0.95}, **quick())
+    plan = ss.Plan.draft(file, formula=FORMULA, by=["education"], replicate_scale=0.95, **quick())
     survey = plan.settings.survey
-    assert (survey.replicate_weights, survey.combined, survey.scale) == (["WTREP[0-9]+"], False, 0.95)
+    assert (survey.replicate_weights, survey.combined, survey.replicate_scale) == (["WTREP[0-9]+"], False, 0.95)
     assert "guessed" in plan.reasons["survey.replicate_weights"]
     (tmp_path / "plan.toml").write_text(plan.to_toml())
     plan = ss.Plan.read(tmp_path / "plan.toml")
@@ -96,7 +96,7 @@ def test_a_plan_of_a_design_with_replicate_weights_has_them_in_its_file(
 ) -> None:
     plan = ss.Plan(with_replicates[1], FORMULA, **PUBLIC)
     entries = tomllib.loads(plan.save(tmp_path / "other.toml").read_text())["survey"]
-    assert entries["replicate_weights"] == [f"WTREP{k:02}" for k in range(1, 21)] and entries["scale"] == 0.95
+    assert entries["replicate_weights"] == [f"WTREP{k:02}" for k in range(1, 21)] and entries["replicate_scale"] == 0.95
     assert not {"combined", "mse", "rscales"} & set(entries)
 
 
@@ -274,6 +274,11 @@ def test_all_entries_are_listed_with_what_they_mean(run) -> None:
     for entry, _ in sections.Settings.of({"survey": {}, "model": {}, "privacy": {}}).items():
         assert f" {entry} " in out
     assert "budget of the whole release" in out and "[lowest, highest]" not in out
+
+
+def test_an_entry_is_told_by_its_name_alone() -> None:
+    names = [entry.partition(".")[2] for entry, _ in sections.Settings.of({"survey": {}, "model": {}, "privacy": {}}).items()]
+    assert len(set(names)) == len(names)
 
 
 def test_the_shipped_schema_is_that_of_the_settings() -> None:

@@ -58,7 +58,10 @@ OVERLAP = (
     "the two together tell at most what epsilon = {:g} lets through"
 )
 READING = "separator", "decimal", "encoding", "missing_codes"  # entries of the survey that are about its file
-ROLES = "weights", "probs", "strata", "psu", "fpc", "lonely_psu", *REPLICATE_ROLES
+ENTRIES = {  # of the survey, by the roles of a design; models have a scale, too
+    role: "replicate_scale" if role == "scale" else role
+    for role in ("weights", "probs", "strata", "psu", "fpc", "lonely_psu", *REPLICATE_ROLES)
+}
 # roles that no entry of a plan stands for
 UNSAID = "poststrata", "auxiliary", "base_weights", "calibrated_weights", "pps"
 ABOUT = "title", "contact", "source", "license"
@@ -788,14 +791,16 @@ def _drafted(
 def _survey_of(design: SurveyDesign) -> dict[str, Any]:
     """What the section on the survey says of a design."""
     roles = design.roles()
-    said = {name: roles.get(name) for name in ROLES} | {k: v for k, v in (design.source or {}).items() if k != "labels"}
     if isinstance(design.replication, GivenReplicates):
-        said |= {name: None for name, value in design.replication.usual.items() if value == roles.get(name)}
+        usual = design.replication.usual
+        roles = {role: value for role, value in roles.items() if role not in usual or value != usual[role]}
+    said = {entry: roles.get(role) for role, entry in ENTRIES.items()}
+    said |= {k: v for k, v in (design.source or {}).items() if k != "labels"}
     return said | ({"lonely_psu": None} if roles["lonely_psu"] == "fail" else {})
 
 
 def _placed(settings: Settings, entries: Mapping[str, Any]) -> dict[str, Any]:
-    """Entries by "section.entry", from their names alone; ``scale`` is the model's, that of replicates survey.scale."""
+    """Entries by "section.entry", from their names alone."""
     places = {entry.partition(".")[2]: entry for entry, _ in settings.items()}
     unknown = [name for name in entries if name not in places]
     if unknown:
@@ -805,7 +810,7 @@ def _placed(settings: Settings, entries: Mapping[str, Any]) -> dict[str, Any]:
 
 def _roles_of(settings: Settings) -> dict[str, Any]:
     """The roles of columns that the plan names."""
-    roles = {role: getattr(settings.survey, role) for role in ROLES}
+    roles = {role: getattr(settings.survey, entry) for role, entry in ENTRIES.items()}
     return {role: column for role, column in roles.items() if column is not None}
 
 

@@ -70,7 +70,9 @@ class Survey(Section):
     combined: bool | None = Field(
         None, description="replicate weights are full weights (default), or factors of the weights: false"
     )
-    scale: float | None = Field(None, gt=0, description="scale of their squares; default 1 / R, of BRR and bootstrap")
+    replicate_scale: float | None = Field(
+        None, gt=0, description="scale= of the design, of their squares; default 1 / R, of BRR and bootstrap"
+    )
     rscales: list[float] | None = Field(None, description="scales of their squares, one a replicate; default 1")
     mse: bool | None = Field(None, description="squares around the estimate (default), or the replicates' mean: false")
     separator: str | None = Field(None, description="between the columns of a csv; found where it is not said")
@@ -358,7 +360,7 @@ NOT_FOUND = {
 }
 OF_REPLICATES = {
     "survey.combined": "false where they are factors of the weights, as 0 and 2",
-    "survey.scale": "1 / R; Fay 1 / (R (1 - rho)^2), JK1 (R - 1) / R, successive differences 4 / R",
+    "survey.replicate_scale": "1 / R; Fay 1 / (R (1 - rho)^2), JK1 (R - 1) / R, successive differences 4 / R",
 }
 
 
