@@ -277,7 +277,8 @@ def test_all_entries_are_listed_with_what_they_mean(run) -> None:
 
 
 def test_an_entry_is_told_by_its_name_alone() -> None:
-    names = [entry.partition(".")[2] for entry, _ in sections.Settings.of({"survey": {}, "model": {}, "privacy": {}}).items()]
+    empty = sections.Settings.of({"survey": {}, "model": {}, "privacy": {}})
+    names = [entry.partition(".")[2] for entry, _ in empty.items()]
     assert len(set(names)) == len(names)
 
 
