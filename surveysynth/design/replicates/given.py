@@ -168,12 +168,12 @@ def _check_combined(columns: Sequence[pd.Series], weights: Floats, combined: boo
         raise InputError(
             "the columns of replicate weights do not look like full weights: they are on the scale of factors, as "
             "0 and 2 or n / (n - 1), around 1 whatever the weight. Say combined=False, and they are multiplied by the "
-            "weights (in a plan: combined = false in [survey])"
+            "weights"
         )
     if not combined and CLOSER * from_weights < from_factors:
         raise InputError(
             "the columns of replicate weights look like full weights, which are not to be multiplied by the weights: "
-            "leave combined=False out (in a plan: out of [survey])"
+            "leave combined=False out"
         )
 
 
