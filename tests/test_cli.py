@@ -694,8 +694,7 @@ def at(column, value, where=(2, 4)):
 BAD = {
     "missing weights": (at("wt", None), {}, (), r"weights column 'wt' is missing in 2 rows \(row numbers 3, 5; the"),
     "infinite weights": (at("wt", "inf"), {}, (), "'wt' is not finite in 2 rows"),
-    "zero weight": (at("wt", 0), {}, (), "'wt' is zero or negative in 2 rows"),
-    "negative weight": (at("wt", -3), {}, (), "'wt' is zero or negative in 2 rows"),
+    "negative weight": (at("wt", -3), {}, (), "'wt' is negative in 2 rows"),
     "text for weights": (at("wt", "many"), {}, (), "'wt' is not a number in 2 rows"),
     "probabilities above 1": (None, {"probs": "wt"}, ("weights",), "'wt' is above 1 in .* weights= instead of probs="),
     "weights and probabilities": (None, {"probs": "hours"}, (), "one of weights=, probs="),

@@ -62,11 +62,10 @@ BAD_CELLS = [
     ),
     ("wt", "weights", [(1, pd.NA)], ["'wt'", "1 row ", "numbers 2;", "missing"]),
     ("wt", "weights", [(0, np.inf), (5, -np.inf)], ["'wt'", "2 rows", "numbers 1, 6;", "not finite", "correct it"]),
-    ("wt", "weights", [(2, 0.0)], ["'wt'", "1 row ", "numbers 3;", "zero or negative", "correct it"]),
-    ("wt", "weights", [(2, -87654.25), (3, -1)], ["'wt'", "2 rows", "numbers 3, 4;", "zero or negative"]),
+    ("wt", "weights", [(2, -87654.25), (3, -1)], ["'wt'", "2 rows", "numbers 3, 4;", "negative", "from 0 on"]),
     ("wt", "weights", [(0, "many-9"), (3, ""), (4, [87654])], ["'wt'", "3 rows", "numbers 1, 4, 5;", "not a number"]),
     ("pi", "probs", [(4, 98765.25), (5, 1.0000001)], ["'pi'", "2 rows", "numbers 5, 6;", "above 1", "pass weights="]),
-    ("pi", "probs", [(4, 0)], ["'pi'", "1 row ", "numbers 5;", "zero or negative"]),
+    ("pi", "probs", [(4, 0)], ["'pi'", "1 row ", "numbers 5;", "zero or negative", "correct it"]),
     ("pi", "probs", [(4, np.nan)], ["'pi'", "1 row ", "numbers 5;", "missing"]),
     ("area", "strata", [(0, None)], ["strata column 'area'", "1 row ", "numbers 1;", "missing", "fill it in"]),
     ("school", "psu", [(3, np.nan)], ["psu (stage 1) column 'school'", "1 row ", "numbers 4;", "missing"]),
@@ -419,4 +418,4 @@ def test_the_index_is_ignored():
     table = frame()
     design = SurveyDesign(table.set_index(pd.Index(list("qwerty"))), weights="wt", strata="area")
     pd.testing.assert_frame_equal(design.frame, table)
-    assert "numbers 2;" in refusal(table.assign(wt=[1, 0, 1, 1, 1, 1]).set_index("area"), weights="wt")
+    assert "numbers 2;" in refusal(table.assign(wt=[1, -1, 1, 1, 1, 1]).set_index("area"), weights="wt")

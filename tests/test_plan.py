@@ -57,6 +57,58 @@ def test_a_draft_guesses_roles_and_asks_for_what_only_the_agency_can_know(survey
             refused()
 
 
+@pytest.fixture
+def with_replicates(tmp_path: Path, design: ss.SurveyDesign) -> tuple[Path, ss.SurveyDesign]:
+    """A file with the factors of a jackknife in groups, as public files have them; a design with the full weights."""
+    group = np.arange(design.n) % 20
+    factors = pd.DataFrame({f"WTREP{k + 1:02}": np.where(group == k, 0.0, 20 / 19) for k in range(20)})
+    pd.concat([design.frame, factors], axis=1).to_csv(tmp_path / "workers.csv", index=False)
+    full = factors.mul(design.frame["weight"], axis=0)
+    whole = pd.concat([design.frame, full], axis=1)
+    roles = {"weights": "weight", "replicate_weights": list(factors), "scale": 19 / 20}
+    return tmp_path / "workers.csv", ss.SurveyDesign(whole, **roles)
+
+
+def test_replicate_weights_are_proposed_kept_in_the_plan_and_used_in_the_comparison(
+    with_replicates: tuple[Path, ss.SurveyDesign], tmp_path: Path
+) -> None:
+    file, full = with_replicates
+    plan = ss.Plan.draft(file, formula=FORMULA, by=["education"], replicate_scale=0.95, **quick())
+    survey = plan.settings.survey
+    assert (survey.replicate_weights, survey.combined, survey.replicate_scale) == (["WTREP[0-9]+"], False, 0.95)
+    assert "guessed" in plan.reasons["survey.replicate_weights"]
+    (tmp_path / "plan.toml").write_text(plan.to_toml())
+    plan = ss.Plan.read(tmp_path / "plan.toml")
+    pd.testing.assert_frame_equal(ss.estimate(plan.design, "income"), ss.estimate(full, "income"))
+    assert any("replicate weights are not published" in line for line in plan.check().warnings)
+    with pytest.warns(UserWarning, match="replicate weights are not published"):
+        release = plan.release(seed=1)
+    assert any("replicate weights are not published" in line for line in release.privacy.assumptions)
+    assert not any(name.startswith("WTREP") for name in release.datasets[0].columns)
+    assert "replicate_weights" not in release.datasets[0].roles()
+    cells = plan.compare(release).cells.query("education == 'all' and statistic == 'mean'")
+    expected = ss.estimate(full, "income")[["estimate", "se"]]
+    np.testing.assert_allclose(cells[["estimate", "se"]], expected, rtol=1e-10)
+
+
+def test_a_plan_of_a_design_with_replicate_weights_has_them_in_its_file(
+    with_replicates: tuple[Path, ss.SurveyDesign], tmp_path: Path
+) -> None:
+    plan = ss.Plan(with_replicates[1], FORMULA, **PUBLIC)
+    entries = tomllib.loads(plan.save(tmp_path / "other.toml").read_text())["survey"]
+    assert entries["replicate_weights"] == [f"WTREP{k:02}" for k in range(1, 21)] and entries["replicate_scale"] == 0.95
+    assert not {"combined", "mse", "rscales"} & set(entries)
+
+
+def test_columns_that_only_their_names_make_replicate_weights_are_no_obstacle(survey: Path) -> None:
+    frame = pd.read_csv(survey)
+    for k in range(1, 10):
+        frame[f"body_wt{k}"] = "heavy"
+    frame.to_csv(survey, index=False)
+    plan = ss.Plan.draft(survey, formula=FORMULA)
+    assert plan.settings.survey.replicate_weights is None and plan.settings.survey.weights == "weight"
+
+
 def test_of_a_file_alone_a_draft_says_what_to_fill_in(survey: Path) -> None:
     plan = ss.Plan.draft(survey)
     assert list(plan.lacking) == ["model.formula", "privacy.epsilon", "privacy.population_total", "privacy.bounds"]
@@ -222,6 +274,12 @@ def test_all_entries_are_listed_with_what_they_mean(run) -> None:
     for entry, _ in sections.Settings.of({"survey": {}, "model": {}, "privacy": {}}).items():
         assert f" {entry} " in out
     assert "budget of the whole release" in out and "[lowest, highest]" not in out
+
+
+def test_an_entry_is_told_by_its_name_alone() -> None:
+    empty = sections.Settings.of({"survey": {}, "model": {}, "privacy": {}})
+    names = [entry.partition(".")[2] for entry, _ in empty.items()]
+    assert len(set(names)) == len(names)
 
 
 def test_the_shipped_schema_is_that_of_the_settings() -> None:

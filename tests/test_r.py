@@ -114,6 +114,14 @@ DESIGNS = {
     "scaled replicates": lambda: SurveyDesign(
         WITH_REPLICATES, probs="p", replicate_weights=REPLICATES, scale=0.3, rscales=np.arange(12) / 12, mse=False
     ),
+    "replicate factors": lambda: SurveyDesign(
+        WITH_REPLICATES.assign(**{name: WITH_REPLICATES[name] / WITH_REPLICATES["w"] for name in REPLICATES}),
+        weights="w", replicate_weights=REPLICATES, combined=False,
+    ),
+    "weights of 0": lambda: SurveyDesign(FRAME.assign(w=FRAME["w"].where(FRAME.index % 7 > 0, 0.0)), **STRATIFIED),
+    "weights of 0 beside replicate weights": lambda: SurveyDesign(
+        WITH_REPLICATES.assign(w=FRAME["w"].where(FRAME.index % 7 > 0, 0.0)), weights="w", replicate_weights=REPLICATES
+    ),
     "weights there twice": lambda: SurveyDesign(WITH_REPLICATES, weights="twin", replicate_weights=REPLICATES),
     "Sen-Yates-Grundy": lambda: drawn("maximum_entropy"),
     "Sen-Yates-Grundy in strata": lambda: drawn("tille", strata="h"),
@@ -326,7 +334,7 @@ def test_what_r_cannot_do_is_refused(r):
         plain.calibrate({"ones": total}),
         plain.replicates("JK1").calibrate({"ones": total}),
         plain.calibrate({"g": {0: 50, 1: 40, 2: 30}}).trim(high=2.2),
-        SurveyDesign(zero, weights="w", zero_weights=True),
+        SurveyDesign(zero, weights="w", poststrata="g"),
     ):
         with pytest.raises(ss.InputError, match="do not go to R"):
             ss.r.to_r(design)
@@ -445,6 +453,12 @@ FROM_R = {
         ACS.format("repweights = as.matrix(acs[4:23]) / acs$w, type = 'other', scale = 0.2, rscales = 1, "
                    "combined.weights = FALSE"),
         "y", "g", {"replicate_weights": [f"rw{i}" for i in range(1, 21)]}, []),
+    "acs factors in columns": (
+        "svrepdesign(data = half, weights = ~w, repweights = 'rw[0-9]+', type = 'ACS', combined.weights = FALSE)",
+        "y", "g", {"replicate_weights": [f"rw{i}" for i in range(1, 21)], "combined": False, "mse": False}, []),
+    "weights of 0": ("svydesign(~1, strata = ~stype, weights = ~z, fpc = ~fpc, "
+        "data = transform(apistrat, z = ifelse(snum %% 4 == 0, 0, pw)))", "api00", "awards",
+        {"weights": "z", "fpc": ["fpc"]}, []),
     "acs rscales": (ACS.format("repweights = acs[4:23], type = 'other', scale = 0.2, rscales = (1:20) / 20"), "y", "g",
         {"scale": 0.2}, []),
     "JK2": (f"suppressWarnings({ACS.format('repweights = acs[4:23], type = ' + repr('JK2'))})", "y", "g", {"scale": 1},
@@ -472,6 +486,7 @@ def r_designs(r):
         halves <- 2 * cbind(c(1,0,1,0,1,0), c(1,0,0,1,0,1), c(0,1,1,0,0,1), c(0,1,0,1,1,0))
         set.seed(4)
         acs <- data.frame(y = rnorm(200), w = runif(200, 1, 5), g = sample(3, 200, TRUE))
+        half <- cbind(acs, setNames(as.data.frame(matrix(sample(c(.3, 1, 1.7), 4000, TRUE), 200)), paste0("rw", 1:20)))
         acs <- cbind(acs, setNames(as.data.frame(acs$w * matrix(rgamma(4000, 2, 2), 200)), paste0("rw", 1:20)))
     """)
     return r
@@ -562,7 +577,6 @@ REFUSED = {
     "subset of a calibrated one": (f"subset(postStratify({CLUS1}, ~stype, xtabs(~stype, apipop)), stype == 'E')",
         "with weights of 0 .a subset"),
     "subset of ppsmat": (f"subset({PPS.format('ppsmat(election_jointprob)')}, Bush > 1000)", "with weights of 0"),
-    "weights of 0": ("svydesign(~1, weights = ~z, data = transform(apisrs, z = c(0, pw[-1])))", "with weights of 0"),
     "later strata": ("svydesign(~dnum + snum, strata = ~sch.wide + stype, weights = ~pw, data = apiclus2, nest = TRUE)",
         "with strata at a later stage"),
     "fpc of some": (

@@ -64,8 +64,10 @@ refuse_design <- function(design) {
       no("a design whose weights calibrate() made", "use postStratify(), or give these weights to a new svydesign()")
     }
   }
-  if (any(!is.finite(design$prob))) {
-    no("a design with weights of 0 (a subset of a calibrated design, or of one with pps =, has them)",
+  zero <- is.infinite(design$prob)
+  subset <- zero & is.finite(apply(as.matrix(design$allprob), 1, prod)) # a record that had a weight
+  if (any(subset) || any(zero) && (length(design$postStrata) || inherits(design, "pps"))) {
+    no("a calibrated design, or one with pps =, with weights of 0 (a subset of such a design has them)",
        "take the whole design, and the subset as a domain of its tables")
   }
   for (k in seq_along(design$cluster)) {
@@ -225,16 +227,20 @@ replicate_parts <- function(design) {
   weights <- name_weights(frame, c(attr(design, "column"), names(frame)), sampling)
   frame <- weights$frame
   replicates <- as.matrix(stats::weights(design, "analysis"))
+  factors <- if (!isTRUE(design$combined.weights)) as.matrix(stats::weights(design, "replication"))
   stored <- design$repweights
   given <- colnames(if (inherits(stored, "repweights_compressed")) stored$weights else stored)
-  names <- vapply(seq_len(ncol(replicates)), function(r) {
+  columns_of <- function(replicates) vapply(seq_len(ncol(replicates)), function(r) {
     column <- if (length(given) == ncol(replicates)) given[r] else ""
     if (column %in% names(frame) && same_numbers(frame[[column]], replicates[, r])) return(column)
     free_name(paste0("replicate_", r), frame)
   }, "")
+  names <- if (is.null(factors)) columns_of(replicates) else columns_of(factors)
+  combined <- is.null(factors) || !all(names %in% names(frame)) # factors that no columns hold go as full weights
+  if (combined) names <- columns_of(replicates)
   new <- !names %in% names(frame)
   frame[names[new]] <- as.data.frame(replicates[, new, drop = FALSE])
-  roles <- c(weights$roles, list(replicate_weights = names, scale = design$scale,
+  roles <- c(weights$roles, list(replicate_weights = names, combined = combined, scale = design$scale,
                                  rscales = rep_len(design$rscales, ncol(replicates)), mse = isTRUE(design$mse)))
   list(frame = frame, roles = roles, joint = NULL)
 }
@@ -242,12 +248,13 @@ replicate_parts <- function(design) {
 # ---- the other way: the design object of a frame and roles
 
 # `joint`: joint inclusion probabilities, for pps = "sen_yates_grundy" and "horvitz_thompson".
-# `replicates`: full replicate weights, a matrix; or columns of the frame that the roles name.
+# `replicates`: full replicate weights, a matrix; or columns of the frame that the roles name, which may be factors.
 as_design <- function(frame, roles, joint = NULL, replicates = frame[unlist(roles$replicate_weights)]) {
   whole <- !all(lengths(as.list(roles$poststrata)))
-  if (length(roles$auxiliary) || whole || !is.null(roles$calibrated_weights) || isTRUE(roles$zero_weights)) {
-    refuse("weights that were calibrated to totals of numbers, trimmed after calibration, or are 0, have no design here: ",
-         "estimate in Python")
+  zero <- length(roles$poststrata) && any(numbers(frame[[roles$weights]]) == 0)
+  if (length(roles$auxiliary) || whole || !is.null(roles$calibrated_weights) || zero) {
+    refuse("weights that were calibrated to totals of numbers, trimmed after calibration, or calibrated and 0, have no ",
+           "design here: estimate in Python")
   }
   if (length(replicates)) return(as_replicate_design(frame, roles, replicates))
   calibrated <- !is.null(roles$poststrata)
@@ -346,8 +353,8 @@ raked <- function(design, totals) {
 as_replicate_design <- function(frame, roles, replicates) {
   weights <- if (is.null(roles$weights)) 1 / numbers(frame[[roles$probs]]) else numbers(frame[[roles$weights]])
   design <- suppressWarnings(survey::svrepdesign( # that small weights do not look like weights
-    data = frame, weights = weights, repweights = as.data.frame(replicates), type = "other", combined.weights = TRUE,
-    scale = roles$scale, rscales = unlist(roles$rscales), mse = roles$mse
+    data = frame, weights = weights, repweights = as.data.frame(replicates), type = "other",
+    combined.weights = !identical(roles$combined, FALSE), scale = roles$scale, rscales = unlist(roles$rscales), mse = roles$mse
   ))
   attr(design, "column") <- c(roles$weights, roles$probs)[1]
   design

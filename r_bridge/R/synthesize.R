@@ -297,7 +297,7 @@ near_name <- function(name, there) {
 # A design for Python: only these columns and those with a role are written.
 design_for_python <- function(parts, columns, folder) {
   roles <- parts$roles
-  in_roles <- unlist(roles[setdiff(names(roles), c("lonely_psu", "pps", "scale", "rscales", "mse"))])
+  in_roles <- unlist(roles[setdiff(names(roles), c("lonely_psu", "pps", "combined", "scale", "rscales", "mse"))])
   used <- names(parts$frame) %in% c(columns, in_roles)
   labels <- variable_labels(parts$frame[used])
   warn_of_labels(parts$frame[used])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, cast, get_args
 
 import numpy as np
@@ -13,7 +14,7 @@ from ..choices import LonelyPSU
 from ..errors import InputError
 from ..sampling import GivenJoint, Joint
 from ..validation import one_of, rows
-from .columns import check_columns, listing, names_of, nearest
+from .columns import Columns, check_columns, listing, names_of, nearest
 from .stages import Stage
 
 PPS = Literal["sen_yates_grundy", "horvitz_thompson", "hajek", "poisson"]
@@ -51,15 +52,6 @@ def check_roles(
     return roles
 
 
-def refuse_zero_weights(zero: bool) -> None:
-    """InputError where a design may have records of weight 0, in whose place nobody can be synthesized."""
-    if zero:
-        raise InputError(
-            "the design has zero_weights=True: a synthetic file, and its guarantee, is of records with positive "
-            "weights; leave the others out"
-        )
-
-
 def labels_of(frame: pd.DataFrame, labels: Mapping[str, str] | None) -> dict[str, str]:
     """Headings of columns, each on one line, without empty ones; InputError where there is no such column."""
     if labels is None:
@@ -74,21 +66,47 @@ def labels_of(frame: pd.DataFrame, labels: Mapping[str, str] | None) -> dict[str
     return {name: " ".join(words) for name, words in lines.items() if words}
 
 
-def check_replicate_names(replicate_weights: Sequence[str], roles: Mapping[str, str]) -> tuple[str, ...]:
-    """Names of the columns of replicate weights, none of which has another role (InputError)."""
-    names = names_of(replicate_weights, "replicate_weights")
-    for role, name in roles.items():
-        if name in names:
-            raise InputError(f"column {name!r} is given two roles, {role} and replicate_weights; a column has one role")
-    return names
+def replicate_names(given: Columns, columns: Iterable[str], roles: Mapping[str, str]) -> tuple[str, ...]:
+    """Names of the columns of replicate weights, in the order of names and patterns, and of the file within a pattern.
+
+    Parameters
+    ----------
+    given : str or sequence of str
+        A column, or a regular expression that whole names match: ``"WTREP[0-9]+"``.
+    columns : iterable of str
+        Those of the file.
+    roles : mapping of role to column
+        Other roles.  Columns that have one match no pattern.
+
+    Raises
+    ------
+    InputError
+        A column that has another role by name; a pattern that is none.  What matches nothing is left as it is.
+    """
+    there, taken, found = [str(c) for c in columns], set(roles.values()), list[str]()
+    for name in names_of(given, "replicate_weights"):
+        for role, other in roles.items():
+            if name == other:
+                raise InputError(
+                    f"column {name!r} is given two roles, {role} and replicate_weights; a column has one role"
+                )
+        try:
+            matching = [name] if name in there else [c for c in there if re.fullmatch(name, c) and c not in taken]
+        except re.error:
+            raise InputError(
+                f"replicate_weights: {name!r} is no column and no pattern of names, as 'WTREP[0-9]+' is"
+            ) from None
+        found += matching or [name]
+    return tuple(found)
 
 
 def check_variance(
-    pps: PPS | None, joint: object, replicate_weights: object, scale: float | None, rscales: Sequence[float] | None
-) -> None:
+    pps: PPS | None, joint: object, replicate_weights: object, scale: float | None, rscales: Sequence[float] | None,
+    combined: bool,
+) -> None:  # fmt: skip
     """Refuse settings of a variance that do not go together (InputError)."""
-    if replicate_weights is None and (scale is not None or rscales is not None):
-        raise InputError("scale= and rscales= go with replicate_weights=")
+    if replicate_weights is None and (scale is not None or rscales is not None or combined is not True):
+        raise InputError("scale=, rscales= and combined= go with replicate_weights=")
     if pps is not None and replicate_weights is not None:
         raise InputError("pps= and replicate_weights= are two ways to a variance; give one")
     if joint is not None and pps not in NEED_JOINT:

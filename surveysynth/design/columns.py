@@ -181,8 +181,8 @@ def positive(column: pd.Series, name: str, *, at_most_one: bool, or_zero: bool =
             raise InputError(f"column {name!r} is 0 in all records; some weights must be positive")
     elif (values <= 0).any():
         raise InputError(
-            f"column {name!r} is zero or negative in {rows(values <= 0)}; weights and inclusion probabilities are "
-            "positive: correct it or leave these records out (zero_weights=True keeps them among the units of a design)"
+            f"column {name!r} is zero or negative in {rows(values <= 0)}; it must be positive: correct it or "
+            "leave these records out"
         )
     if at_most_one and (values > 1).any():
         raise InputError(

@@ -1,8 +1,9 @@
-"""Which columns of a file are weights, strata and PSUs, by their names and labels alone: a guess for a plan's draft."""
+"""Which columns of a file are weights, strata, PSUs and replicate weights, by names and labels: a guess for a draft."""
 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 # Names as they stand in survey files: EU-SILC's db/rb/pb/hb codes, the names of national surveys, plain words.
@@ -18,6 +19,9 @@ LABELS = {
     "strata": r"\bstrat(?:um|a)\b",
     "psu": r"\b(?:psu|primary sampling unit|cluster)\b",
 }
+# What stands before the numbers of replicate weights: brr_wt, WTREP, REPWT, PWGTP, RW, btwt, bsw, jkw, W_FSTURWT, ...
+REPLICATES = r".*(?:brr|rep|boot|btwt|bsw|jk|fay|wgt|wt|weight).*|(?:.*_)?(?:rw|wr|rakedw)_?"
+FEWEST = 8  # replicates, numbered from 1 or 0 on: fewer columns may be weights of another kind
 
 
 def guess_roles(columns: Sequence[str], labels: Mapping[str, str]) -> dict[str, str]:
@@ -33,8 +37,11 @@ def guess_roles(columns: Sequence[str], labels: Mapping[str, str]) -> dict[str, 
     Returns
     -------
     dict of str to str
-        ``weights``, ``strata``, ``psu``: the column.
+        ``weights``, ``strata``, ``psu``: the column.  ``replicate_weights``: a pattern of names.
     """
+    numbered = _replicates(columns)
+    replicates = {name for names in numbered.values() for name in names.values()}
+    columns = [c for c in columns if c not in replicates]
     found: dict[str, str] = {}
     for role, pattern in NAMES.items():
         named = [c for c in columns if re.fullmatch(pattern, c, re.IGNORECASE)]
@@ -43,4 +50,23 @@ def guess_roles(columns: Sequence[str], labels: Mapping[str, str]) -> dict[str, 
             if len(candidates) == 1:
                 found[role] = candidates[0]
                 break
+    if len(numbered) == 1:
+        ((prefix, names),) = numbered.items()
+        found["replicate_weights"] = f"{re.escape(prefix)}{'(?!0+$)' if 0 in names else ''}[0-9]+"
+        main = names.get(0) or (prefix if prefix in columns else None)
+        if main is not None:
+            found.setdefault("weights", main)
     return found
+
+
+def _replicates(columns: Sequence[str]) -> dict[str, dict[int, str]]:
+    """Columns that are numbered one by one and named as replicate weights are, by what stands before the numbers."""
+    families: dict[str, dict[int, str]] = defaultdict(dict)
+    for column in columns:
+        match = re.fullmatch(r"(.*?)([0-9]+)", column)
+        if match and re.fullmatch(REPLICATES, match[1], re.IGNORECASE):
+            families[match[1]][int(match[2])] = column
+    return {
+        prefix: names for prefix, names in families.items()
+        if max(names) >= FEWEST and sorted(names) in ([*range(len(names))], [*range(1, len(names) + 1)])
+    }  # fmt: skip

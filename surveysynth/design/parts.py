@@ -155,7 +155,10 @@ def weights_of(frame: pd.DataFrame, name: str, first: int) -> Floats:
     """The column of weights of a part: as :func:`values_of`, and positive (InputError)."""
     w = values_of(frame, name, first)
     if (w <= 0).any():
-        raise InputError(f"{name!r} is not positive in {rows(w <= 0, first=first + 1)}, and maybe in others")
+        raise InputError(
+            f"{name!r} is not positive in {rows(w <= 0, first=first + 1)}, and maybe in others; leave records of "
+            "weight 0 out of files in parts"
+        )
     return w
 
 

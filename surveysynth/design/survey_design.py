@@ -33,12 +33,12 @@ from .checks import (
     NEED_JOINT,
     PPS,
     check_pps,
-    check_replicate_names,
     check_roles,
     check_variance,
     joint_of,
     labels_of,
     margin_names,
+    replicate_names,
     role_columns,
 )
 from .columns import Columns, check_columns, in_usual_floats, listing, names_of, nearest, numeric, positive
@@ -111,17 +111,19 @@ class SurveyDesign:
         Column of the weights before calibration.
     calibrated_weights : str, optional
         Column of the calibrated weights, where they were trimmed afterwards (:meth:`trim`).
-    zero_weights : bool
-        Weights may be 0: such records count among the units of their stratum, and enter no estimate, as in R.  Nothing
-        can be synthesized from a design that has them.
-    replicate_weights : list of str, optional
-        Columns of replicate weights that came with the file (each a full weight, R's
-        ``combined.weights=TRUE``).  Variances are then ``scale * sum(rscales * (theta_r - centre)**2)``.
-        :meth:`replicates` makes replicates where a file has none.
+    replicate_weights : str or list of str, optional
+        Columns of replicate weights that came with the file, or patterns of their names: ``"WTREP[0-9]+"`` is every
+        column without another role whose whole name matches.  They may be 0 or negative.  Variances are then
+        ``scale * sum(rscales * (theta_r - centre)**2)``.  :meth:`replicates` makes replicates where a file has none.
+    combined : bool
+        Replicate weights are full weights (True), or factors by which the weights are multiplied (False): R's
+        ``combined.weights``.  Columns on the scale of the other kind are refused; where weights are about 1 the two
+        cannot be told apart, and what is said here is taken.
     scale : float, optional
-        Default 1 / R, as for BRR and bootstrap weights; Fay's need 1 / (R (1 - rho)^2).
+        Default 1 / R, as for BRR and bootstrap weights; Fay's need 1 / (R (1 - rho)^2), JK1 (R - 1) / R, successive
+        differences (the American Community Survey's) 4 / R.
     rscales : sequence of float (R,), optional
-        Default 1 each.
+        Default 1 each; of JKn (n_h - 1) / n_h, with ``scale=1``, for the stratum whose unit a replicate leaves out.
     mse : bool
         Centre at the estimate (True), or at the mean of the replicates (False, R's default).
     pps : {"sen_yates_grundy", "horvitz_thompson", "hajek", "poisson"}, optional
@@ -140,7 +142,8 @@ class SurveyDesign:
     n : int
         Records.
     weights, probs : float array (n,)
-        Read-only; ``probs = 1 / weights``.
+        Read-only; ``probs = 1 / weights``.  Records of weight 0 count among the units of their stratum and enter no
+        estimate, as in R; they are not synthesized.
     degf : int
         Design degrees of freedom: PSUs minus strata; with replicate weights their rank minus 1,
         as R's ``degf``.
@@ -154,9 +157,9 @@ class SurveyDesign:
     ------
     InputError
         An empty frame; a missing column, or labels of one; one column in two roles; missing, non-numeric,
-        non-finite or non-positive weights; missing values in design columns; an fpc that
-        varies within its stratum or is smaller than the sample; a lonely PSU; replicate weights,
-        joint probabilities or settings that do not fit the file or each other.
+        non-finite or negative weights, or 0 in all records or under ``pps``; missing values in design columns; an fpc
+        that varies within its stratum or is smaller than the sample; a lonely PSU; replicate weights, joint
+        probabilities or settings that do not fit the file or each other.
 
     Examples
     --------
@@ -181,7 +184,6 @@ class SurveyDesign:
     base_weights: Floats
     calibrated_name: str | None
     calibrated_weights: Floats
-    zero_weights: bool
     stages: tuple[Stage, ...]
     replication: Replicates | None
     pps: PPS | None
@@ -205,8 +207,8 @@ class SurveyDesign:
         auxiliary: Columns = None,
         base_weights: str | None = None,
         calibrated_weights: str | None = None,
-        zero_weights: bool = False,
-        replicate_weights: Sequence[str] | None = None,
+        replicate_weights: str | Sequence[str] | None = None,
+        combined: bool = True,
         scale: float | None = None,
         rscales: Sequence[float] | None = None,
         mse: bool = True,
@@ -221,15 +223,14 @@ class SurveyDesign:
         roles = check_roles(frame, single, psu_names, fpc_names)
 
         weight_name = cast("str", probs if weights is None else weights)
-        if not isinstance(zero_weights, bool) or (zero_weights and (weights is None or pps is not None)):
-            raise InputError("zero_weights must be True or False; True goes with weights=, and not with pps=")
-        given = positive(frame[weight_name], weight_name, at_most_one=weights is None, or_zero=zero_weights)
+        or_zero = weights is not None and pps is None
+        given = positive(frame[weight_name], weight_name, at_most_one=weights is None, or_zero=or_zero)
         frame = in_usual_floats(frame).reset_index(drop=True)
         stages = stages_of(frame, strata, psu_names, fpc_names)
         if lonely_psu == "fail" and pps is None:
             refuse_lonely(stages, strata, psu_names)
         w = given if weights is not None else 1.0 / given
-        further = {"at_most_one": False, "or_zero": zero_weights}
+        further = {"at_most_one": False, "or_zero": or_zero}
         base = w if base_weights is None else positive(frame[base_weights], base_weights, **further)
         met = w if calibrated_weights is None else positive(frame[calibrated_weights], calibrated_weights, **further)
         margins = margins_of(frame, poststrata_names)  # which may be the strata, too
@@ -237,9 +238,9 @@ class SurveyDesign:
         numbers = auxiliary_of(frame, auxiliary_names)
         replication = None
         if replicate_weights is not None:
-            names = check_replicate_names(replicate_weights, roles)
-            replication = given_replicates(frame, names, w, scale, rscales, mse)
-        check_variance(pps, joint, replicate_weights, scale, rscales)
+            names = replicate_names(replicate_weights, frame.columns, roles)
+            replication = given_replicates(frame, names, w, scale, rscales, mse, combined)
+        check_variance(pps, joint, replicate_weights, scale, rscales, combined)
         known = () if joint is None else joint_of(joint, 1 / base)
         if pps is not None:
             check_pps(pps, known, stages, 1 / base, lonely_psu)
@@ -266,7 +267,6 @@ class SurveyDesign:
             base_weights=base,
             calibrated_name=calibrated_weights,
             calibrated_weights=met,
-            zero_weights=zero_weights,
             stages=stages,
             replication=replication,
             pps=pps,
@@ -423,6 +423,12 @@ class SurveyDesign:
         check_keywords(cls.scan, roles, cls, without=["frame"])
         files = Scan(source)
         asked = [name for role, columns in roles.items() if role in COLUMN_ROLES for name in role_columns(columns)]
+        if roles.get("replicate_weights") is not None:
+            others = {role: name for role, name in roles.items() if isinstance(name, str) and role in COLUMN_ROLES[:-1]}
+            patterns = role_columns(roles["replicate_weights"])
+            asked = [name for name in asked if name not in patterns]
+            roles |= {"replicate_weights": replicate_names(patterns, files.names, others)}
+            asked += roles["replicate_weights"]
         there = [name for name in dict.fromkeys(asked) if name in files.names]
         if len(there) < len(set(asked)) or not there or not files.n:  # says what is wrong
             cls(pd.DataFrame(columns=[*files.names]), **roles)
@@ -553,7 +559,7 @@ class SurveyDesign:
         frame = self.frame.assign(**{base: self.weights, column: w})
         roles = self._checked_roles() | {"weights": column, "probs": None, "base_weights": base}
         roles |= {"poststrata": list(known.groups), "auxiliary": list(known.numbers)}
-        for role in ("replicate_weights", "scale", "rscales", "mse"):  # which are those of before
+        for role in ("replicate_weights", "combined", "scale", "rscales", "mse"):  # which are those of before
             roles.pop(role, None)
         kept = {"lonely_psu": self.lonely_psu, "pps": self.pps, "joint": self.joint, "replication": replication}
         return type(self)(frame, **roles)._with(**kept)
@@ -579,8 +585,8 @@ class SurveyDesign:
         Raises
         ------
         InputError
-            Limits that are no numbers, or between which the mean weight is not; a design with replicate weights or
-            joint probabilities.
+            Limits that are no numbers, or between which the mean weight is not; a design with replicate weights,
+            weights of 0 or joint probabilities.
 
         Examples
         --------
@@ -588,10 +594,10 @@ class SurveyDesign:
         >>> ss.SurveyDesign(frame, weights="wt").trim(high=45).weights
         array([15., 15., 25., 45.])
         """
-        if self.replication is not None or self.pps is not None or self.zero_weights:
-            raise InputError(
-                "weights of a design with replicates, pps= or zero_weights=True are not trimmed: trim the design before"
-            )
+        if self.replication is not None or self.pps is not None:
+            raise InputError("weights of a design with replicates or pps= are not trimmed: trim the design before")
+        if not self.weights.all():
+            raise InputError("weights of which some are 0 are not trimmed: what is cut off would go to these, too")
         if not all(isinstance(limit, (int, float)) and not isinstance(limit, bool) for limit in (low, high)):
             raise InputError("low and high must be numbers")
         if not low < self.weights.mean() < high:
@@ -875,10 +881,20 @@ class SurveyDesign:
         if self.replication is not None:
             return self.replication.degf(self.weights)
         first = self.stages[0]
-        if not self.zero_weights:
+        weighted = self.weights > 0
+        if weighted.all():
             return int(first.stratum_of_unit.size - first.sampled.size)
-        entering = self.weights > 0
-        return int(np.unique(first.unit[entering]).size - np.unique(first.stratum[entering]).size)
+        return int(np.unique(first.unit[weighted]).size - np.unique(first.stratum[weighted]).size)
+
+    @property
+    def multiplicand(self) -> NDArray[np.float64]:
+        """What factors of replicates multiply: the weights; 1 for records of weight 0 that have replicate weights."""
+        return self.weights if self.replication is None else self.replication.multiplicand(self.weights)
+
+    @property
+    def entering(self) -> NDArray[np.bool_]:
+        """Records that enter estimates or their replicates, bool (n,): those of weight 0 in all of them do not."""
+        return np.asarray(self.multiplicand > 0)
 
     @property
     def calibrated(self) -> bool:
@@ -927,10 +943,10 @@ class SurveyDesign:
         }
         further: dict[str, Any] = {"auxiliary": list(self.auxiliary_names) or None, "pps": self.pps}
         further |= {"base_weights": self.base_name, "calibrated_weights": self.calibrated_name}
-        further |= {"zero_weights": self.zero_weights or None}
         if isinstance(self.replication, GivenReplicates):
             given = self.replication
             further |= {"replicate_weights": list(given.names), "scale": given.scale, "mse": given.mse}
+            further |= {"combined": None if given.combined else False}
             further |= {"rscales": given.rscales.tolist()}
         return roles | {role: value for role, value in further.items() if value is not None}
 
@@ -983,7 +999,8 @@ class SurveyDesign:
     def __repr__(self) -> str:
         role, name = ("weights", self.weights_name) if self.weights_name else ("probs", self.probs_name)
         first = self.stages[0]
-        parts = [f"{self.n:,} records", f"{role} {name!r}"]
+        zero = int((self.weights == 0).sum())
+        parts = [f"{self.n:,} records", f"{role} {name!r}{f' ({zero:,} of them 0)' if zero else ''}"]
         parts.append(f"{first.sampled.size:,} strata {self.strata_name!r}" if self.strata_name else "no strata")
         parts.append(f"{first.stratum_of_unit.size:,} PSUs {self.psu_names[0]!r}" if self.clustered else "no clusters")
         if self.fpc_names:

@@ -145,7 +145,7 @@ def _table(
         np.asarray(known.get_indexer(pd.Index(design.column(name).astype(object))), dtype=np.intp)
         for name, known in zip(names, levels, strict=True)
     )
-    present = (i >= 0) & (j >= 0) & (design.weights > 0)
+    present = (i >= 0) & (j >= 0) & design.entering
     r, c = (len(known) for known in levels)
     cell = np.where(present, i * c + j, -1)
     values = [np.where(present, cell == k, np.nan).astype(np.float64) for k in range(r * c)]

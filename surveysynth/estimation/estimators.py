@@ -171,7 +171,7 @@ def replicates(design: SurveyDesign, quantity: Quantity, domain: Codes, domains:
 def replicated(design: SurveyDesign, quantity: Quantity, domain: Codes, domains: int) -> Floats:
     """The estimate in every replicate, (R, domains); NaN where a replicate has no denominator."""
     assert design.replication is not None
-    w = design.weights
+    w = design.multiplicand
     if quantity.distributional:
         return inequality.replicated(design.replication, w, quantity, domain, domains)
     total = design.replication.totals(w if quantity.y is None else w * quantity.y, domain, domains)

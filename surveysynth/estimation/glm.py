@@ -64,7 +64,7 @@ def fit_glm(design: SurveyDesign, data: Data, family: Family) -> Fit:
         Z[data.present] = _scores(data, Q, w, mean(Q @ b + data.offset, family)) @ inverse @ T.T
         V = covariance(design, Z, data.present)
     else:
-        replicates = _replicated(design, data, Q, w, b, family) @ T.T
+        replicates = _replicated(design, data, Q, b, family) @ T.T
         V = design.replication.covariance(replicates, T @ b)
     return Fit(data, T @ b, V, T @ inverse @ T.T, _degf(design, data.present) + 1 - len(b))
 
@@ -141,9 +141,10 @@ def _coefficients(data: Data, Q: Floats, T: Floats, w: Floats, family: Family) -
     return np.asarray(fit.params)
 
 
-def _replicated(design: SurveyDesign, data: Data, Q: Floats, w: Floats, b: Floats, family: Family) -> Floats:
+def _replicated(design: SurveyDesign, data: Data, Q: Floats, b: Floats, family: Family) -> Floats:
     """Coefficients in every replicate, (R, p); NaN where a replicate has none."""
     assert design.replication is not None
+    w = design.multiplicand[data.present] / design.weights[data.present].mean()
     R, step = design.replication.R, max(1, DENSE // design.n)
     found = np.empty((R, len(b)))
     for start in range(0, R, step):

@@ -68,7 +68,10 @@ def linearize(w: Floats, quantity: Quantity, domain: Codes, domains: int) -> tup
 
 
 def replicated(replication: Replicates, w: Floats, quantity: Quantity, domain: Codes, domains: int) -> Floats:
-    """The estimate in every replicate, (R, domains); NaN where a replicate has none."""
+    """The estimate in every replicate, (R, domains); NaN where a replicate has none.
+
+    ``w`` (n,) is what the factors multiply.
+    """
     assert quantity.y is not None
     estimate, step = np.full((replication.R, domains), np.nan), max(1, BLOCK // w.size)
     for start in range(0, replication.R, step):

@@ -415,7 +415,7 @@ def with_replicates(
     if not np.isfinite(whole).all():
         raise InputError("the function of with_replicates() is not finite under the weights of the design")
     factors = (design.replication.factors(r, r + 1)[:, 0] for r in range(design.replication.R))
-    theta_r = np.array([theta(design.weights * factor) for factor in factors])
+    theta_r = np.array([theta(design.multiplicand * factor) for factor in factors])
     default = ["theta"] if whole.size == 1 else [f"theta{i + 1}" for i in range(whole.size)]
     listed = default if names is None else as_list(names)
     if len(listed) != whole.size:

@@ -231,7 +231,7 @@ def data_of(
 
 def _present(design: SurveyDesign, names: list[str], missing: str) -> Bools:
     """The records that have a value in every one of these columns."""
-    present = design.weights > 0
+    present = design.entering
     for name in names:
         gone = design.column(name).isna().to_numpy()
         if missing == "fail" and gone.any():

@@ -144,8 +144,8 @@ def covariances(
 
 
 def _gone(design: SurveyDesign, columns: Sequence[Quantity]) -> NDArray[np.bool_]:
-    """Records that lack one of the columns, or have weight 0."""
-    return np.asarray(np.isnan([c.y for c in columns if c.y is not None]).any(axis=0) | (design.weights == 0))
+    """Records that lack one of the columns, or enter no estimate."""
+    return np.asarray(np.isnan([c.y for c in columns if c.y is not None]).any(axis=0) | ~design.entering)
 
 
 def _of_one(design: SurveyDesign, columns: Sequence[Quantity]) -> tuple[Floats, Floats]:

@@ -521,7 +521,7 @@ def filtered(designs: Sequence[SurveyDesign], where: Where, again: Sequence[Surv
     """
     if where is None:
         return [None] * (len(designs) + len(again))
-    met = [meeting(design.frame, where) & (design.weights > 0) for design in (*designs, *again)]
+    met = [meeting(design.frame, where) & design.entering for design in (*designs, *again)]
     if not any(there.any() for there in met[: len(designs)]):
         raise InputError("where: no record meets the condition, so there is nothing to estimate")
     return [*met]
@@ -532,17 +532,17 @@ def partitions_of(
 ) -> list[Partition]:
     """Cells first, then margins, the total last; of the records ``inside`` a filter, the domain of others being -1.
 
-    Records of weight 0 are in no domain.  Unless ``missing="fail"``, those that lack a category are in no domain that
-    its column makes, and in the margins over it.
+    Records of weight 0 are in no domain, or, where they have replicate weights, in those of other records.  Unless
+    ``missing="fail"``, those that lack a category are in no domain that its column makes, and in the margins over it.
     """
     if len(set(by)) < len(by):
         raise InputError(f"by names a column twice: {by}")
     if set(by) & OWN:
         raise InputError(f"a by column has the name of a column of the table; rename it: {by}")
     there = slice(None) if inside is None else np.flatnonzero(inside)
-    entering = design.weights > 0
+    entering, weighted = design.entering, design.weights > 0
     if inside is not None:
-        entering &= inside
+        entering, weighted = entering & inside, weighted & inside
     cell, codes_of, levels_of = np.zeros(design.n, dtype=np.int32), np.zeros((1, 0), dtype=np.intp), []
     for name in by:  # cells, and the level that each has of every column, the last one where it has none
         code, levels = _levels(design.column(name).iloc[there], name, missing)
@@ -554,7 +554,7 @@ def partitions_of(
         cell = number.astype(np.int32)
         codes_of = np.column_stack([codes_of[cells // many], cells % many])
         levels_of.append(levels)
-    entering_cell = np.bincount(cell[entering], minlength=len(codes_of)) > 0
+    entering_cell = np.bincount(cell[weighted], minlength=len(codes_of)) > 0
     cell[~entering] = -1
     partitions = []
     for size in range(len(by), -1, -1):

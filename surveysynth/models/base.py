@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..choices import Clusters, Missing, MissingCategory
-from ..design.checks import refuse_zero_weights
 from ..design.formula import formula_columns
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
@@ -279,7 +278,6 @@ class Synthesizer(Generic[R], metaclass=Complete):
             A weight that is nearly public; an outcome that is nearly proportional to a size measure that is no
             predictor.
         """
-        refuse_zero_weights(design.zero_weights)
         y = np.column_stack([present(design, outcome) for outcome in self.outcomes])
         X, row, columns = self.predictor_rows(design, clusters, constants)
         weights, log_w = self.survey_weights(design, X, row, mean_weight)

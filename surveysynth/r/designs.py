@@ -47,7 +47,7 @@ def to_r(obj: SurveyDesign | pd.DataFrame) -> Any:
     InputError
         A column of a type that R does not have (:func:`surveysynth.r.exchange.encode`), or a
         variance that R's survey does not have (``pps="hajek"``; calibrated weights with ``pps=``); weights that were
-        calibrated to totals of numbers, trimmed after calibration, or are 0.
+        calibrated to totals of numbers, trimmed after calibration, or calibrated and 0.
 
     Examples
     --------
@@ -63,10 +63,11 @@ def to_r(obj: SurveyDesign | pd.DataFrame) -> Any:
     if obj.pps == "hajek":
         raise InputError("R's survey has no Hajek variance (pps='hajek'); joint inclusion probabilities have one there")
     numbers = bool(obj.auxiliary) or () in obj.poststrata_names or obj.calibrated_name is not None
-    if numbers or obj.zero_weights or isinstance(obj.replication, CalibratedReplicates):
+    zero = obj.calibrated and not obj.weights.all()
+    if numbers or zero or isinstance(obj.replication, CalibratedReplicates):
         raise InputError(
             "weights that were calibrated to totals of numbers, or with replicates, or trimmed after calibration, or "
-            "are 0, do not go to R: make that design there"
+            "calibrated and 0, do not go to R: make that design there"
         )
     if obj.pps is not None and obj.margins:
         raise InputError("R's survey forgets calibrated weights where it has pps=; give it the one before calibrate()")

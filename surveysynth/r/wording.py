@@ -7,7 +7,9 @@ from functools import cache
 
 from ..models.registry import MODELS
 
-ARGUMENTS = {"lonely_psu": "options(survey.lonely.psu = {})"}  # which R has in another place
+ARGUMENTS = {  # which R has in another place
+    "lonely_psu": "options(survey.lonely.psu = {})", "combined": "svrepdesign(combined.weights = {})",
+}  # fmt: skip
 CONSTRUCTORS = {"LogTransform()": '"log"', "FBP.paper(": 'fbp(weights = "paper", variance = "paper", '}
 OTHER_NAMES = {"Sequential": "in_sequence", "StanModel": "python_model"}
 MADE_IN_R = (

@@ -286,7 +286,7 @@ def compare(
         )
         for outcome, which in asked
     ])  # fmt: skip
-    missing = design.select(release.outcomes).isna().any(axis=1)
+    missing = design.select(release.outcomes).isna().any(axis=1) & (design.weights > 0)
     return _comparison(release, names, _cells(own, theirs, names), *_sides(design, release), int(missing.sum()))
 
 
@@ -389,14 +389,14 @@ def _weight_in(release: Release) -> str | None:
 
 
 def _sides(design: SurveyDesign, release: Release) -> tuple[_Side, list[_Side]]:
-    """The file, without records that lack an outcome, and the data sets."""
+    """The file, without records that lack an outcome or have weight 0, and the data sets."""
     name = _weight_in(release)
 
     def side(survey: SurveyDesign) -> _Side:
         frame = survey.select([*release.outcomes, *release.predictors]).copy()
         if name is not None:
             frame.insert(len(release.outcomes), name, survey.weights)
-        there = survey.select(release.outcomes).notna().all(axis=1).to_numpy()
+        there = survey.select(release.outcomes).notna().all(axis=1).to_numpy() & (survey.weights > 0)
         return _Side(frame[there].reset_index(drop=True), survey.weights[there] / survey.weights[there].sum())
 
     return side(design), [side(data) for data in release.datasets]

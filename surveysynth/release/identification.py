@@ -468,6 +468,9 @@ def _realigned(original: pd.DataFrame, release: Release) -> tuple[Codes, list[pd
     for outcome in release.outcomes:
         if outcome in original.columns:
             left_out &= original[outcome].notna().to_numpy()
+    weight = release.datasets[0].weights_name
+    if weight in original.columns:
+        left_out &= original[weight].to_numpy() != 0
     if kept[-1] >= len(original) or left_out.any():
         raise InputError(
             "the original is not the file that this release was made from: it has other records. Pass it as it was "

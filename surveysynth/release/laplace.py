@@ -15,6 +15,7 @@ draw gives away digits of the number under it (Mironov 2012).
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -25,11 +26,11 @@ from numpy.typing import NDArray
 from scipy.linalg import pinvh
 from scipy.sparse import csr_array
 
-from ..design.checks import refuse_zero_weights
 from ..design.replicates.base import Replicates
 from ..design.replicates.levels import LevelReplicates
 from ..design.replicates.preston import preston
 from ..design.survey_design import SurveyDesign
+from ..design.to_synthesize import to_synthesize
 from ..errors import InputError
 from ..estimation.combining import Combined, interval
 from ..estimation.tables import FIXED, TOTAL, Partition, headings, partitions_of
@@ -206,7 +207,9 @@ def laplace_tables(
     """
     if not isinstance(design, SurveyDesign):
         raise InputError(f"laplace_tables needs a SurveyDesign, not {type(design).__name__}")
-    refuse_zero_weights(design.zero_weights)
+    design, _, left_out = to_synthesize(design)
+    for note in left_out:
+        warnings.warn(note, stacklevel=2)
     outcomes, names = as_list(outcome), as_list(by)
     epsilon, point_share = positive(epsilon, "epsilon"), positive(point_share, "point_share")
     if kind not in get_args(NoiseKind):
@@ -241,6 +244,7 @@ def laplace_tables(
     else:
         guarantee = LOCAL if budget["sensitivity"].all() else f"{LOCAL} {NO_NOISE}"
         budget = budget.drop(columns="sensitivity")
+    guarantee = " ".join([guarantee, *(f"{note[0].upper()}{note[1:]}." for note in left_out)])
     if ledger is not None:
         what = f"Laplace tables of {', '.join(outcomes)} by {', '.join(names) or 'nothing'}"
         blank, replace = (epsilon if may_be_blank(box) else None, epsilon) if box else (None, None)

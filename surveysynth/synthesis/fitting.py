@@ -11,6 +11,7 @@ Under the censored mechanism (Hu, Williams & Savitsky 2025, section 3) every alp
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -20,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..choices import Clusters
-from ..design.checks import refuse_zero_weights
 from ..design.survey_design import SurveyDesign
+from ..design.to_synthesize import to_synthesize
 from ..engines import get_engine
 from ..errors import InputError
 from ..estimation.tables import OWN
@@ -186,6 +187,9 @@ def fit(
     check_chains(chains, *chain)
     check_seed(seed)
     reweight = check_steps(reweight, mechanism)
+    design, of_file, notes = to_synthesize(design)
+    for note in notes:
+        warnings.warn(note, stacklevel=2)
     population_total = check_total(population_total, design)
     check_public(design, synthesizer, public)
     one_of(clusters, get_args(Clusters), "clusters")
@@ -195,11 +199,12 @@ def fit(
 
     file = design
     design, rows, absent = without_missing(file, synthesizer)
+    rows = of_file[rows]
     if absent.any():
         check_total(population_total, design)  # by stratum: one may have nobody left
     protected = unit_of(design, unit)
     mechanism.check_units(protected)
-    notes = said_of_missing(file, absent)
+    notes += said_of_missing(file, absent)
     notes += _said_of_ignored(design, synthesizer) if clusters == "ignore" else []
     notes += _said_of_units(design, protected)
 
@@ -347,9 +352,10 @@ def synthesize(
     if policy is not None:
         chosen = _policy(policy).synthesizer, policy.mechanism
     model, mechanism = check_kinds(design, *chosen)
+    kept = to_synthesize(design)[0]
     mechanism.check_accepted(accept_diagnostics)
     if rule is not None:
-        check_rule(rule, without_missing(design, model)[0], model, mechanism)
+        check_rule(rule, without_missing(kept, model)[0], model, mechanism)
     check_rules(edits, [*public_columns(design, model), *model.outcomes])
     one_of(debias, (False, True), "debias")
     if debias:
@@ -371,7 +377,6 @@ def check_kinds(
     """Refuse what is no design, model or mechanism; the model, and the mechanism or the default one."""
     if not isinstance(design, SurveyDesign):
         raise InputError("the first argument is a SurveyDesign: SurveyDesign(frame, weights=...)")
-    refuse_zero_weights(design.zero_weights)
     if not isinstance(mechanism, Mechanism | None):
         raise InputError(
             "mechanism must be a surveysynth.PseudoPosterior(...), PerInstance(...), WeightedE(...), Censored(...) or "

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -21,8 +22,8 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from .._version import __version__
-from ..design.checks import refuse_zero_weights
 from ..design.survey_design import SurveyDesign
+from ..design.to_synthesize import to_synthesize
 from ..errors import InputError
 from ..noise import laplace
 from ..privacy.accounting.ledger import Ledger, check_ledger
@@ -124,6 +125,9 @@ def perturbed_histogram(
     'strict'
     """
     _check(design, outcome, population_total)
+    design, _, left_out = to_synthesize(design)
+    for note in left_out:
+        warnings.warn(note, stacklevel=2)
     epsilon, m = positive(epsilon, "epsilon"), whole(m, "m", MOST_DATASETS)
     limits = _limits(bounds, bins, design.n)
     y, w = finite_outcome(design, outcome), _counted(design, weight_bound)
@@ -152,7 +156,7 @@ def perturbed_histogram(
         "limits": limits.tolist(),
         "weight_bound": weight_bound,
     }
-    report = _report(epsilon, m, limits, weight_bound)
+    report = _report(epsilon, m, limits, weight_bound, left_out)
     return Release(tuple(datasets), report, (), (outcome,), said).entered(ledger)
 
 
@@ -160,7 +164,6 @@ def _check(design: SurveyDesign, outcome: str, population_total: float) -> None:
     """Refuse what is no design, no column that can be synthesized, or no total of the weights (InputError)."""
     if not isinstance(design, SurveyDesign):
         raise InputError(f"perturbed_histogram needs a SurveyDesign, not {type(design).__name__}")
-    refuse_zero_weights(design.zero_weights)
     if not isinstance(outcome, str):
         raise InputError("outcome must be the name of one column")
     if outcome in (design.weights_name, design.probs_name, *design.design_columns):
@@ -212,7 +215,9 @@ def draw(D: Floats, limits: Floats, n: int, rng: np.random.Generator) -> Floats:
     return np.clip(low + (high - low) * rng.random(n), low, high)
 
 
-def _report(epsilon: float, m: int, limits: Floats, weight_bound: float | None) -> PrivacyReport:
+def _report(
+    epsilon: float, m: int, limits: Floats, weight_bound: float | None, left_out: Sequence[str]
+) -> PrivacyReport:  # fmt: skip
     k, low, high = limits.size - 1, limits[0], limits[-1]
     by = (
         "all survey weights are equal, and that is public"
@@ -230,6 +235,7 @@ def _report(epsilon: float, m: int, limits: Floats, weight_bound: float | None) 
             by,
             "the population total was given by the agency as public; the weights, all equal, add up to it",
             NOT_IN_STANDARD_ERRORS,
+            *left_out,
         ],
         data_dependent=[REFUSED.format("" if weight_bound is not None else "; and if the weights are not all equal")],
         publishable=True,

@@ -24,11 +24,14 @@ class Known:
     in_parts : bool
     made_up : tuple of str
         Its columns whose values are made up, of which the levels alone are known: categories that are synthesized.
+    left_out : tuple of str
+        What of the file is not synthesized.
     """
 
     design: SurveyDesign
     in_parts: bool = False
     made_up: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
 
     @property
     def n(self) -> int:

@@ -224,7 +224,7 @@ def _warnings(
     cells: pd.DataFrame, by: list[str],
 ) -> list[str]:  # fmt: skip
     """What public facts alone make worth a look."""
-    said, p, design = list[str](), settings.privacy, known.design
+    said, p, design = list(known.left_out), settings.privacy, known.design
     if ratio is not None and ratio > DEAR:
         enough = _enough(settings, known, folder)
         remedy = f"epsilon = {enough:.2g} would make it {FAIR}; " if enough else ""

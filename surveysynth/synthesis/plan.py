@@ -18,12 +18,13 @@ from typing import Any, Self
 import pandas as pd
 
 from ..choices import OutcomeKind
-from ..design.checks import refuse_zero_weights
 from ..design.columns import nearest
 from ..design.guess import guess_roles
 from ..design.read import LABELLED, listing_of, read_labelled
+from ..design.replicates.given import GivenReplicates
 from ..design.scan import Scan
 from ..design.survey_design import SurveyDesign
+from ..design.to_synthesize import REPLICATE_ROLES, to_synthesize
 from ..errors import InputError
 from ..models.base import Synthesizer
 from ..privacy.accounting.ledger import Ledger
@@ -58,9 +59,12 @@ OVERLAP = (
     "the two together tell at most what epsilon = {:g} lets through"
 )
 READING = "separator", "decimal", "encoding", "missing_codes"  # entries of the survey that are about its file
-ROLES = "weights", "probs", "strata", "psu", "fpc", "lonely_psu"
+ENTRIES = {  # of the survey, by the roles of a design; models have a scale, too
+    role: "replicate_scale" if role == "scale" else role
+    for role in ("weights", "probs", "strata", "psu", "fpc", "lonely_psu", *REPLICATE_ROLES)
+}
 # roles that no entry of a plan stands for
-UNSAID = "poststrata", "auxiliary", "base_weights", "calibrated_weights", "zero_weights", "replicate_weights", "pps"
+UNSAID = "poststrata", "auxiliary", "base_weights", "calibrated_weights", "pps"
 ABOUT = "title", "contact", "source", "license"
 GUESSED = "guessed from the column's name or label: is it that?"
 
@@ -149,7 +153,6 @@ class Plan:
         further = _placed(settings, entries, Plan)
         if not isinstance(design, SurveyDesign):
             raise InputError("the first argument is a SurveyDesign: SurveyDesign.read('silc.csv', weights=...)")
-        refuse_zero_weights(design.zero_weights)
         given: dict[str, Any] = {
             "model.formula": formula, "model.kind": kind, "tables.by": as_list(by) or None, "privacy.epsilon": epsilon,
             "privacy.population_total": population_total, "privacy.bounds": bounds, "release.m": m,
@@ -221,18 +224,21 @@ class Plan:
         settings = Settings.of({"survey": {"file": str(file)}, "model": {}, "privacy": {}})
         settings = settings.set(_placed(settings, entries, cls.draft) | dict(set or {}))
         survey, (columns, labels, design_of) = settings.survey, _opened(Path(file), settings)
-        guessed = guess_roles(columns, labels) if guess else {}
+        guessed: dict[str, Any] = guess_roles(columns, labels) if guess else {}
         free = {role: c for role, c in guessed.items() if getattr(survey, role) is None}
         if survey.probs is not None:
             free.pop("weights", None)
         if settings.parts.said:  # files in parts have no PSUs, and strata that are predictors
             free = {role: c for role, c in free.items() if role == "weights"}
-        settings = settings.set({f"survey.{role}": column for role, column in free.items()})
+        listed = {role: [c] if role == "replicate_weights" else c for role, c in free.items()}
+        settings = settings.set({f"survey.{role}": column for role, column in listed.items()})
         if guess and settings.release.folder == "release":
             settings = settings.set({"release.folder": f"{Path(file).name.split('.')[0]}-release"})
         design = None
         if _readable(settings) and not settings.parts.said:
-            design = design_of(**_roles_of(settings)).labelled(settings.tables.labels or {})
+            settings, design = _drafted(settings, design_of, guessed="replicate_weights" in free)
+            design = design.labelled(settings.tables.labels or {})
+        free = {role: column for role, column in free.items() if getattr(settings.survey, role) is not None}
         plan = cls._made(settings, design, Path())
         for column in plan.settings.tables.by or ():
             if str(column) not in columns:
@@ -306,7 +312,8 @@ class Plan:
     def _known(self, settings: Settings) -> Known:
         """What is public of the file, which is not read into memory for it where the plan is about parts."""
         if not settings.parts.said:
-            return Known(self._of(settings))
+            design, _, left_out = to_synthesize(self._of(settings))
+            return Known(design, left_out=tuple(left_out))
         if self._in_memory:
             raise InputError("parts are of parquet files that a plan names in survey.file; a design is in memory")
         of = settings.survey, settings.model, settings.tables.labels
@@ -400,7 +407,7 @@ class Plan:
             return self._release_in_parts(notes, self._about() | of_others, seed, unfinished)
         if unfinished is not None:
             raise InputError("unfinished= is for files in parts: the plan has no [parts]")
-        if foretold := of_weights(self.settings, self.design, synthesizer):
+        if foretold := of_weights(self.settings, to_synthesize(self.design)[0], synthesizer):
             warnings.warn(foretold, stacklevel=2)
         columns = [*public_columns(self.design, synthesizer), *synthesizer.outcomes]
         derived = check_derived(self.settings.edits.derive, self.design.select(columns).reset_index(drop=True))
@@ -768,10 +775,29 @@ def _opened(file: Path, settings: Settings) -> tuple[list[str], dict[str, str], 
     return [str(c) for c in frame.columns], labels, partial(SurveyDesign, frame, labels=labels)
 
 
+def _drafted(
+    settings: Settings, design_of: Callable[..., SurveyDesign], *, guessed: bool
+) -> tuple[Settings, SurveyDesign]:
+    """The design of a draft whose replicate weights may be a guess: full weights, else factors, else none at all."""
+    if guessed:
+        for further in ({}, {"survey.combined": False}):
+            asked = settings.set(further)
+            try:
+                return asked, design_of(**_roles_of(asked))
+            except InputError:
+                continue
+        settings = settings.set({"survey.replicate_weights": None})
+    return settings, design_of(**_roles_of(settings))
+
+
 def _survey_of(design: SurveyDesign) -> dict[str, Any]:
     """What the section on the survey says of a design."""
     roles = design.roles()
-    said = {name: roles.get(name) for name in ROLES} | {k: v for k, v in (design.source or {}).items() if k != "labels"}
+    if isinstance(design.replication, GivenReplicates):
+        usual = design.replication.usual
+        roles = {role: value for role, value in roles.items() if role not in usual or value != usual[role]}
+    said = {entry: roles.get(role) for role, entry in ENTRIES.items()}
+    said |= {k: v for k, v in (design.source or {}).items() if k != "labels"}
     return said | ({"lonely_psu": None} if roles["lonely_psu"] == "fail" else {})
 
 
@@ -788,7 +814,7 @@ def _placed(settings: Settings, entries: Mapping[str, Any], called: Callable[...
 
 def _roles_of(settings: Settings) -> dict[str, Any]:
     """The roles of columns that the plan names."""
-    roles = {role: getattr(settings.survey, role) for role in ROLES}
+    roles = {role: getattr(settings.survey, entry) for role, entry in ENTRIES.items()}
     return {role: column for role, column in roles.items() if column is not None}
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,6 +25,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from ..choices import Clusters, MapName
 from ..design.discrete import is_label
 from ..design.survey_design import SurveyDesign
+from ..design.to_synthesize import to_synthesize
 from ..engines import Diagnostics, get_engine
 from ..errors import InputError, ModelError
 from ..models.as_json import as_json, from_json
@@ -398,6 +400,9 @@ def _prepared(
     design: SurveyDesign, synthesizer: Synthesizer, clusters: Clusters, population_total: float | Mapping[Any, float]
 ) -> tuple[SurveyDesign, Any]:
     """The historical records without missing values, and as the model prepares them."""
+    design, _, left_out = to_synthesize(design)
+    for note in left_out:
+        warnings.warn(note, stacklevel=3)
     total = check_total(population_total, design)
     design, _, absent = without_missing(design, synthesizer)
     if absent.any():

@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 
 from ..design.survey_design import SurveyDesign
+from ..design.to_synthesize import to_synthesize
 from ..errors import InputError, ModelError, PrivacyError
 from ..models.base import Relative, Synthesizer
 from ..privacy.budget import Budget
@@ -155,6 +156,7 @@ def _table(
     if mechanism is None:
         mechanism = Strict() if isinstance(model, Relative) else PseudoPosterior()
     model, mechanism = check_kinds(design, model, mechanism)
+    design = to_synthesize(design)[0]
     if isinstance(mechanism, Strict):
         worth = partial(_of_strict, design, model, mechanism, settings)
     elif isinstance(mechanism, PseudoPosterior):

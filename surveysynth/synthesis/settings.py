@@ -64,6 +64,17 @@ class Survey(Section):
     psu: list[str] | None = Field(None, description="columns of sampling units, outermost first")
     fpc: list[str] | None = Field(None, description="columns of population sizes or fractions, one a stage")
     lonely_psu: choices.LonelyPSU | None = Field(None, description="what a stratum with one PSU does to a variance")
+    replicate_weights: list[str] | None = Field(
+        None, description="columns of replicate weights, or patterns of their names: the comparison's standard errors"
+    )
+    combined: bool | None = Field(
+        None, description="replicate weights are full weights (default), or factors of the weights: false"
+    )
+    replicate_scale: float | None = Field(
+        None, gt=0, description="scale= of the design, of their squares; default 1 / R, of BRR and bootstrap"
+    )
+    rscales: list[float] | None = Field(None, description="scales of their squares, one a replicate; default 1")
+    mse: bool | None = Field(None, description="squares around the estimate (default), or the replicates' mean: false")
     separator: str | None = Field(None, description="between the columns of a csv; found where it is not said")
     decimal: str | None = Field(None, description="decimal sign of a csv")
     encoding: str | None = Field(None, description="of the file's text; default utf-8")
@@ -347,6 +358,10 @@ NOT_FOUND = {
     "survey.psu": "if clusters were sampled first",
     "survey.fpc": "if the sample is a large share of the population",
 }
+OF_REPLICATES = {
+    "survey.combined": "false where they are factors of the weights, as 0 and 2",
+    "survey.replicate_scale": "1 / R; Fay 1 / (R (1 - rho)^2), JK1 (R - 1) / R, successive differences 4 / R",
+}
 
 
 def to_toml(
@@ -383,6 +398,8 @@ def to_toml(
                 item.comment(reasons.get(at) or str(field.description))
             elif at in lacking:
                 table.add(tomlkit.comment(f"{entry} =   # {FILL_IN}: {lacking[at]}"))
+            elif at in OF_REPLICATES and settings.survey.replicate_weights:
+                table.add(tomlkit.comment(f"{entry} =   # {OF_REPLICATES[at]}"))
             elif at in NOT_FOUND and columns:
                 table.add(tomlkit.comment(f"{entry} =   # no column was found; say which, {NOT_FOUND[at]}"))
         document.add(tomlkit.nl())

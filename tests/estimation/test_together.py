@@ -125,7 +125,7 @@ def test_a_release_has_both():
 def test_weights_of_0_and_missing_categories_beside_subsets_and_indices(plain):
     frame = plain.frame.assign(old=lambda f: f.age >= 65)
     frame["kind"] = np.where(np.arange(len(frame)) % 7 == 0, None, frame["sex"])
-    roles = {"weights": "w", "strata": "stratum", "psu": "psu", "zero_weights": True}
+    roles = {"weights": "w", "strata": "stratum", "psu": "psu"}
     none = frame.iloc[::40].assign(w=0.0, income=np.linspace(1, 1e6, 10), kind="z")
     ours, more = (SurveyDesign(f, **roles) for f in (frame, pd.concat([frame, none], ignore_index=True)))
     asked = {"statistic": [*DISTRIBUTIONAL, "mean", "quantile"], "where": "old", "deff": True, "missing": "drop"}

@@ -8,16 +8,22 @@ from test_taylor import CLUS1, CLUS2, STRAT, svydesign
 from surveysynth import (
     FBS,
     InputError,
+    Plan,
+    PseudoPosterior,
     SurveyDesign,
+    compare,
     correlations,
+    datasets,
     difference,
     estimate,
     fit,
+    identification_risk,
     independence_test,
     joint_estimates,
     laplace_tables,
     perturbed_histogram,
     regression,
+    synthesize,
 )
 
 ROLES = {
@@ -41,7 +47,7 @@ def with_zeros(request, r, r_frame, to_r):
     frame["pw"] = frame["pw"].where(~gone, 0.0)
     to_r("d", frame)
     r.r(f"design <- {svydesign(ROLES[name])}")
-    design = SurveyDesign(frame, **ROLES[name], zero_weights=True)
+    design = SurveyDesign(frame, **ROLES[name])
     if request.param == "replicates":
         r.r("design <- as.svrepdesign(design, type = 'JKn', mse = TRUE)")
         return design.replicates("JKn")
@@ -67,10 +73,6 @@ def test_zero_weights_as_in_r(with_zeros, r):
     test = independence_test(design, "sch.wide", "comp.imp")
     r.r(f"test <- svychisq(~sch.wide + comp.imp, {inside})")
     np.testing.assert_allclose(test.statistic, r.r("as.numeric(test$statistic)")[0], rtol=1e-8)
-    again = SurveyDesign(design.frame, **design.roles())
-    assert again.zero_weights and not SurveyDesign(design.frame[present], **ROLES["apiclus1"] | {
-        role: name for role, name in design.roles().items() if role in ("weights", "strata", "psu")
-    } | {"fpc": None, "lonely_psu": "remove"}).zero_weights  # fmt: skip
 
 
 def test_joint_statistics_leave_zero_weights_out(with_zeros):
@@ -88,7 +90,7 @@ def test_zero_weights_that_are_calibrated(r, r_frame):
     frame = r_frame("apistrat")
     frame["pw"] = frame["pw"].where(frame["snum"] % 4 > 0, 0.0)
     known = dict(zip("EHM", map(float, r.r("xtabs(~stype, apipop)")), strict=True))
-    design = SurveyDesign(frame, **ROLES["apistrat"], zero_weights=True)
+    design = SurveyDesign(frame, **ROLES["apistrat"])
     design = design.calibrate({"stype": known, "api99": float(r.r("sum(apipop$api99)")[0])}, "linear")
     assert ((design.weights == 0) == (frame["pw"] == 0)).all()
     table = estimate(design, ["api99", "api00"], statistic="total")
@@ -139,18 +141,16 @@ def test_categories_that_are_missing_or_bool(r, r_frame, to_r):
 
 FRAME = pd.DataFrame({"w": [0.0, 1, 2, 3], "y": [1.0, 2, 3, 5], "g": ["a", "b", "b", "c"], "f": [0, 1, 1, 1], "N": 10})
 REFUSED = [
-    (lambda: SurveyDesign(FRAME, weights="w"), "zero_weights=True keeps them"),
-    (lambda: SurveyDesign(FRAME.assign(w=-FRAME["w"]), weights="w", zero_weights=True), "negative in 3 rows"),
-    (lambda: SurveyDesign(FRAME.assign(w=0), weights="w", zero_weights=True), "0 in all records"),
-    (lambda: SurveyDesign(FRAME, weights="w", zero_weights=1), "zero_weights must be"),
-    (lambda: SurveyDesign(FRAME, probs="w", zero_weights=True), "True goes with weights="),
+    (lambda: SurveyDesign(FRAME.assign(w=-FRAME["w"]), weights="w"), "negative in 3 rows"),
+    (lambda: SurveyDesign(FRAME.assign(w=0), weights="w"), "0 in all records"),
+    (lambda: SurveyDesign(FRAME, probs="w"), "'w' is zero or negative in 1 row"),
+    (lambda: SurveyDesign(FRAME, weights="w", pps="poisson"), "'w' is zero or negative in 1 row"),
     (lambda: zero().calibrate({"g": {"a": 1.0, "b": 2.0, "c": 4.0}}), "only records of weight 0: 1 row"),
     (lambda: zero().trim(high=2.0), "are not trimmed"),
-    (lambda: fit(zero(), FBS("y ~ g"), epsilon=1.0), "positive weights"),
-    (lambda: laplace_tables(zero(), "y", "g", epsilon=1.0), "positive weights"),
-    (lambda: perturbed_histogram(zero(), "g", epsilon=1.0, population_total=6.0, bounds=(0, 1)), "positive weights"),
-    (lambda: SurveyDesign(FRAME.assign(r1=1, r2=0), weights="w", zero_weights=True, replicate_weights=["r1", "r2"]),
-     "column 'r1' is above 0 where the weight is 0, in 1 row"),
+    (lambda: FBS("y ~ g").prepare(zero()), "leave those of weight 0 out"),
+    (lambda: fit(zero(), "y ~ g", epsilon=5.0, population_total=2.0, bounds=(0, 9)), "below the 3 records"),
+    (lambda: fit(SurveyDesign(FRAME.assign(h=[1, 1, 2, 2]), weights="w", strata="h"), "y ~ g", epsilon=5.0,
+                 population_total=9.0, bounds=(0, 9)), "once the 1 records of weight 0 are left out"),
     (lambda: SurveyDesign.unweighted(FRAME, weights="w"), "weights are made here"),
     (lambda: SurveyDesign.unweighted(FRAME.assign(weight=1)), "has a column 'weight'"),
     (lambda: SurveyDesign.from_fpc(FRAME.assign(c=range(4)), "N", psu=["f", "c"], lonely_psu="remove"), "every stage"),
@@ -160,10 +160,53 @@ REFUSED = [
 
 
 def zero():
-    return SurveyDesign(FRAME, weights="w", zero_weights=True)
+    return SurveyDesign(FRAME, weights="w")
 
 
 @pytest.mark.parametrize(("call", "message"), REFUSED)
 def test_refusals(call, message):
     with pytest.raises(InputError, match=message):
         call()
+
+
+LEFT_OUT = "100 of 1,100 records have weight 0, stand for nobody and were left out"
+
+
+@pytest.fixture(scope="module")
+def some_of_weight_0():
+    """A thousand records, and a hundred of weight 0 in a field and with a salary of their own, at the front."""
+    frame = datasets.sdr_sample(seed=1).frame
+    none = frame.head(100).assign(weight=0.0, salary=9e6, gender="nobody")
+    return SurveyDesign(pd.concat([none, frame], ignore_index=True), weights="weight", strata="field")
+
+
+def test_records_of_weight_0_are_not_synthesized(some_of_weight_0):
+    model = FBS("salary ~ field + gender", prior="flat")
+    with pytest.warns(UserWarning, match=LEFT_OUT):
+        release = synthesize(some_of_weight_0, model, epsilon=10.8, m=2, mechanism=PseudoPosterior(), seed=1)
+    assert any(LEFT_OUT in line for line in release.privacy.assumptions)
+    assert {data.n for data in release.datasets} == {1000} and release.internal["rows"].min() == 100
+    assert "nobody" not in set(release.datasets[0].frame["gender"])
+    comparison = compare(some_of_weight_0, release, by="gender")
+    whole = estimate(some_of_weight_0, "salary")
+    cell = comparison.cells.query("gender == 'all' and statistic == 'mean'")
+    np.testing.assert_allclose(cell[["estimate", "se"]], whole[["estimate", "se"]], rtol=1e-12)
+    assert comparison.curves["value"].max() < 9e6
+    risk = identification_risk(some_of_weight_0, release, known=["field"], value="salary", radius=0.1)
+    assert risk.notna().sum() == 1000 and risk[:100].isna().all()
+
+
+def test_noisy_tables_and_histograms_leave_weights_of_0_out(some_of_weight_0):
+    with pytest.warns(UserWarning, match=LEFT_OUT):
+        noisy = laplace_tables(some_of_weight_0, "salary", "gender", epsilon=5)
+    assert LEFT_OUT in noisy.guarantee and noisy.table["gender"].unique().tolist() == ["female", "male", "all"]
+    asked = {"epsilon": 5.0, "m": 2, "population_total": 1e5, "bounds": (0, 1e6), "weight_bound": 500.0}
+    with pytest.warns(UserWarning, match=LEFT_OUT):
+        release = perturbed_histogram(some_of_weight_0, "salary", **asked)
+    assert release.datasets[0].n == 1000 and any(LEFT_OUT in line for line in release.privacy.assumptions)
+
+
+def test_a_plan_says_what_is_left_out(some_of_weight_0):
+    plan = Plan(some_of_weight_0, "salary ~ field + gender", epsilon=8, population_total=100_000, bounds=(1e4, 1e6))
+    outlook = plan.check()
+    assert "1,000 records" in str(outlook) and any(LEFT_OUT in line for line in outlook.warnings)

@@ -1,7 +1,7 @@
 """Replicate weights: Preston's rescaled bootstrap, the jackknife, balanced half samples, and weights of a file.
 
-The weight of record i in replicate r is w_i times a factor.  With R's ``scale`` s and ``rscales``
-s_r the variance of an estimate is
+The weight of record i in replicate r is w_i times a factor (a file may have one where w_i = 0, too).  With R's
+``scale`` s and ``rscales`` s_r the variance of an estimate is
 
     s sum_r s_r (theta_r - theta)^2.
 
@@ -90,6 +90,10 @@ class Replicates(ABC):
     def factors(self, start: int, stop: int) -> Floats:
         """What the weights are multiplied by in replicates start to stop - 1: (n, stop - start)."""
 
+    def multiplicand(self, weights: Floats) -> Floats:
+        """What the factors multiply to give the replicate weights: the weights of the design, (n,)."""
+        return weights
+
     @abstractmethod
     def totals(self, z: Floats, domain: Codes, domains: int) -> Floats:
         """Sums of the values z by domain, in every replicate.
@@ -97,7 +101,7 @@ class Replicates(ABC):
         Parameters
         ----------
         z : float array (n,)
-            Weighted values: w for a count, w y for a total.
+            Weighted values: w for a count, w y for a total, with the :meth:`multiplicand` w.
         domain : int array (n,)
             Domain of each record, 0 to ``domains - 1``; -1 for a record outside all of them.
 

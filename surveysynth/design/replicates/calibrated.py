@@ -43,6 +43,9 @@ class CalibratedReplicates(Replicates):
         g = self.ratio(self.X @ self.multipliers[start:stop].T)[0]
         return np.asarray(self.before.factors(start, stop) * g / self.g[:, None])
 
+    def multiplicand(self, weights: Floats) -> Floats:  # noqa: D102
+        return self.before.multiplicand(weights)
+
     def totals(self, z: Floats, domain: Codes, domains: int) -> Floats:  # noqa: D102
         inside = np.flatnonzero(domain >= 0)
         sums = csr_array((z[inside], (domain[inside], inside)), shape=(domains, z.size))
@@ -56,7 +59,7 @@ class CalibratedReplicates(Replicates):
         """
         if self.ratio != Ratio("linear", (-np.inf, np.inf)):
             return self.before.degf(weights, inside)
-        full = self.factors(0, self.R)[inside] * weights[inside, None]
+        full = self.factors(0, self.R)[inside] * self.multiplicand(weights)[inside, None]
         return _rank(_gram(full if len(full) > self.R else full.T)) - 1
 
 
@@ -78,11 +81,11 @@ def calibrated_replicates(
     InputError
         A replicate cannot meet the totals: it has no record of a group, or the bounds are too narrow.
     """
-    found, step = np.empty((before.R, totals.size)), max(1, BLOCK // d.size)
+    found, step, full = np.empty((before.R, totals.size)), max(1, BLOCK // d.size), before.multiplicand(d)
     for start in range(0, before.R, step):
         factors = before.factors(start, min(start + step, before.R))
         for r, factor in enumerate(factors.T, start):
-            found[r] = multipliers(d * factor, X, totals, ratio)
+            found[r] = multipliers(full * factor, X, totals, ratio)
     failed = np.isnan(found).any(axis=1)
     if failed.any():
         raise InputError(

@@ -20,6 +20,8 @@ from .base import BLOCK, Records, Replicates, _gram, _rank
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
+CLOSER = 2  # times as close to the one scale as to the other: then it is no noise of a few replicates
+
 
 @dataclass(frozen=True, eq=False)
 class GivenReplicates(Replicates):
@@ -29,18 +31,46 @@ class GivenReplicates(Replicates):
     ----------
     names : tuple of str (R,)
     columns : tuple of pandas.Series (R,)
-        Full weights.  As series they share the memory of the frame, and pandas keeps them as they
-        are where that is changed later.
+        As series they share the memory of the frame, and pandas keeps them as they are where that is changed later.
     weights : float array (n,)
         Weights of the design.
+    combined : bool
+        The columns are full weights; else factors of the weights.
     """
 
     names: tuple[str, ...]
     columns: tuple[pd.Series, ...] = field(repr=False)
     weights: Floats = field(repr=False)
+    combined: bool = True
 
     def factors(self, start: int, stop: int) -> Floats:  # noqa: D102
-        return self._block(slice(start, stop), slice(None)).T / _divisors(self.weights)[:, None]
+        return self._block(slice(start, stop), slice(None)).T / self._divisors[:, None]
+
+    def multiplicand(self, weights: Floats) -> Floats:
+        """The weights; 1 for records of weight 0 that have replicate weights, which are their factors then."""
+        return np.where(self._alone, 1.0, weights) if self._alone.any() else weights
+
+    @property
+    def usual(self) -> dict[str, Any]:
+        """The settings that nobody needs to say."""
+        return {"scale": 1 / self.R, "rscales": [1.0] * self.R, "mse": True}
+
+    @cached_property
+    def _divisors(self) -> Floats:
+        """What columns are divided by to be factors."""
+        divisors = np.where(self.weights > 0, self.weights, 1.0) if self.combined else np.ones_like(self.weights)
+        divisors.flags.writeable = False
+        return divisors
+
+    @cached_property
+    def _alone(self) -> NDArray[np.bool_]:
+        """Records of weight 0 that have a replicate weight."""
+        alone = np.zeros(self.weights.size, dtype=bool)
+        zero = np.flatnonzero(self.weights == 0)
+        if self.combined and zero.size:
+            alone[zero] = self._block(slice(None), zero).any(axis=0)
+        alone.flags.writeable = False
+        return alone
 
     def _block(self, replicates: slice, records: Records) -> Floats:
         """A part of the columns, each in a row."""
@@ -52,7 +82,7 @@ class GivenReplicates(Replicates):
         return [column.to_numpy() for column in self.columns]
 
     def totals(self, z: Floats, domain: Codes, domains: int) -> Floats:  # noqa: D102
-        out, z = np.zeros((self.R, domains)), z / _divisors(self.weights)
+        out, z = np.zeros((self.R, domains)), z / self._divisors
         step = max(1, BLOCK // z.size)
         for start in range(0, self.R, step):
             part = slice(start, start + step)
@@ -60,7 +90,7 @@ class GivenReplicates(Replicates):
         return out
 
     def degf(self, weights: Floats, inside: Records = slice(None)) -> int:  # noqa: D102
-        ratio = weights / _divisors(self.weights)
+        ratio = self.multiplicand(weights) / self._divisors
         records, step = np.arange(ratio.size)[inside], max(1, BLOCK // self.R)
         if records.size < self.R:
             return _rank(_gram(self._block(slice(None), records) * ratio[records])) - 1
@@ -78,15 +108,16 @@ def given(
     scale: float | None = None,
     rscales: ArrayLike | None = None,
     mse: bool = True,
+    combined: bool = True,
 ) -> GivenReplicates:
-    """Replicate weights in columns of the file: full weights, R's ``combined.weights = TRUE``.
+    """Replicate weights in columns of the file.
 
     Parameters
     ----------
     frame : pandas.DataFrame
         It is not copied; columns are read one by one.
     names : sequence of str (R,)
-        0 is a weight here.
+        Replicate weights may be 0 or negative.
     weights : float array (n,)
         Weights of the design.
     scale : float, optional
@@ -95,45 +126,63 @@ def given(
         Default 1.
     mse : bool
         R's own default is False.
+    combined : bool
+        The columns are full weights (R's ``combined.weights = TRUE``), else factors of the weights.
 
     Raises
     ------
     InputError
         Fewer than two columns, or one twice; a column that is not there, is no number, or is
-        missing, infinite or negative somewhere; scales that are not R numbers, finite and not
-        negative.
+        missing or infinite somewhere; scales that are not R numbers, finite and not negative; full weights where
+        ``combined`` says factors, or factors where it says full weights.
     """
     names = tuple(names)
-    if len(names) < 2:
-        raise InputError("replicate weights need at least two columns")
     twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
     if twice:
         raise InputError(f"replicate weights name {', '.join(map(repr, twice))} twice; each column is one replicate")
     check_columns(frame, {f"replicate weights ({i + 1})": name for i, name in enumerate(names)})
+    if len(names) < 2:
+        raise InputError("replicate weights need at least two columns")
     columns = tuple(_weight_column(frame[name], name) for name in names)
-    for name, column in zip(names, columns, strict=True):
-        bad = (weights == 0) & (column.to_numpy() != 0)
-        if bad.any():
-            raise InputError(
-                f"column {name!r} is above 0 where the weight is 0, in {rows(bad)}; it must be 0 there, too"
-            )
     scale = 1 / len(names) if scale is None else positive(scale, "scale")
     if not isinstance(mse, bool):
         raise InputError("mse must be True or False")
-    return GivenReplicates("given", scale, _rscales(rscales, len(names)), mse, names, columns, weights)
+    if not isinstance(combined, bool):
+        raise InputError("combined must be True or False")
+    _check_combined(columns, weights, combined)
+    return GivenReplicates("given", scale, _rscales(rscales, len(names)), mse, names, columns, weights, combined)
 
 
-def _divisors(weights: Floats) -> Floats:
-    """Weights to divide by: those of records with weight 0, whose replicate weights are 0, too, are 1."""
-    return np.where(weights > 0, weights, 1.0)
+def _check_combined(columns: Sequence[pd.Series], weights: Floats, combined: bool) -> None:
+    """Refuse columns that are on the scale of factors and not of weights, or the other way round (InputError).
+
+    A record's replicate weights average about its weight, its factors about 1: balanced half samples and jackknives
+    exactly, bootstraps up to their noise.  So the means of the columns, record by record, are compared with both; a
+    scale is refused where the other one is closer by ``CLOSER``.  Weights near 1 do not tell the two apart.
+    """
+    mean = np.zeros(weights.size)
+    for column in columns:
+        mean += column.to_numpy() / len(columns)
+    from_weights, from_factors = np.abs(mean - weights).sum(), np.abs(mean - 1).sum()
+    if combined and CLOSER * from_factors < from_weights:
+        raise InputError(
+            "the columns of replicate weights do not look like full weights: they are on the scale of factors, as "
+            "0 and 2 or n / (n - 1), around 1 whatever the weight. Say combined=False, and they are multiplied by the "
+            "weights"
+        )
+    if not combined and CLOSER * from_weights < from_factors:
+        raise InputError(
+            "the columns of replicate weights look like full weights, which are not to be multiplied by the weights: "
+            "leave combined=False out"
+        )
 
 
 def _weight_column(column: pd.Series, name: str) -> pd.Series:
     plain = isinstance(column.dtype, np.dtype) and column.dtype.kind in "fiu"
     values = column.to_numpy() if plain else numeric(column, name)
-    for bad, what in ((~np.isfinite(values), "not finite"), (values < 0, "negative")):
-        if bad.any():
-            raise InputError(f"column {name!r} is {what} in {rows(bad)}; a replicate weight is a number from 0 on")
+    infinite = ~np.isfinite(values)
+    if infinite.any():
+        raise InputError(f"column {name!r} is not finite in {rows(infinite)}; a replicate weight is a number")
     return column if plain else pd.Series(values)
 
 

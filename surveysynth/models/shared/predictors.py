@@ -89,9 +89,12 @@ def predictor_rows(
     Raises
     ------
     InputError
-        Missing values or dates in a predictor; a formula that cannot be evaluated, is not finite,
-        or depends on the order of the records; constants of other terms than the formula's.
+        Records of weight 0, of which there is no model; missing values or dates in a predictor; a formula that cannot
+        be evaluated, is not finite, or depends on the order of the records; constants of other terms than the
+        formula's.
     """
+    if not design.weights.all():
+        raise InputError("a model is of records with positive weights: leave those of weight 0 out")
     synthesized = () if categories is None else categories.names
     names = [name for name in formula_columns(predictors) if name not in synthesized]
     for name in names:
