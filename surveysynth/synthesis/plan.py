@@ -20,11 +20,13 @@ from ..choices import OutcomeKind
 from ..design.checks import refuse_zero_weights
 from ..design.columns import nearest
 from ..design.guess import guess_roles
-from ..design.read import LABELLED, listing_of, read_labelled
+from ..design.missing_codes import likely_missing, listing_of, with_label
+from ..design.read import LABELLED, read_labelled
 from ..design.scan import Scan
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
 from ..models.base import Synthesizer
+from ..models.shared.predictors import numeric_predictors
 from ..privacy.accounting.ledger import Ledger
 from ..privacy.mechanisms import Mechanism
 from ..release.comparison import Comparison, compare
@@ -46,7 +48,7 @@ from .parts import OF_WEIGHTS, bounds_of_scores, by_of, mechanism_of, policy_of,
 from .plan_in_parts import arguments_in_parts, known_in_parts
 from .policy import Policy
 from .privacy_cost import PrivacyCost, privacy_cost
-from .settings import MechanismName, Settings, read_toml, to_toml
+from .settings import MechanismName, Settings, key, read_toml, to_toml
 
 SUPERSEDES = (
     "this release supersedes an earlier one of the same file, of epsilon = {:g} ({}): both together tell of a record "
@@ -715,17 +717,24 @@ class Plan:
             raise InputError(f"the plan is not filled in; it lacks{said}")
 
     def _refuse_labelled(self, model: Synthesizer) -> None:
-        """Refuse outcomes whose numbers have labels, such as -9 for "refused", about which the plan says nothing."""
+        """Refuse numbers with labels, such as -9 for "refused", about which nothing is said, as amounts of the model.
+
+        Columns of other uses keep their labelled numbers, and reading the file warns of them.
+        """
         if self.settings.parts.said:  # files that have no such labels
             return
         labelled = self.design.select([]).attrs.get(LABELLED, {})
-        for outcome in model.outcomes:
-            if outcome in labelled and outcome not in model.categorical and self.settings.survey.missing_codes is None:
-                codes = listing_of(labelled[outcome])
-                raise InputError(
-                    f"some numbers of {outcome!r} have labels, as codes for 'refused' have: say missing_codes = "
-                    f"{{{outcome} = {codes}}} in [survey], or missing_codes = [] if they are amounts"
-                )
+        used = [*model.numeric, *numeric_predictors(self.design, model.predictors, model.outcomes)]
+        asked = {column: labelled[column] for column in used if column in labelled}
+        if asked:
+            listed = "; ".join(f"{column}: {with_label(labels)}" for column, labels in asked.items())
+            answered = self.settings.survey.missing_codes or {}
+            codes = {**answered, **{column: likely_missing(labels) for column, labels in asked.items()}}  # type: ignore[dict-item]
+            line = ", ".join(f"{key(column)} = {listing_of(each)}" for column, each in codes.items())
+            raise InputError(
+                f"some numbers have labels, as codes for 'refused' have ({listed}). Which of these stand for a missing "
+                f"value: say missing_codes = {{{line}}} in [survey], with [] for a column whose numbers are all amounts"
+            )
 
     def _said_of_others(self) -> tuple[list[str], dict[str, Any]]:
         """What the report and the manifest say of releases whose epsilon adds up with this one's."""

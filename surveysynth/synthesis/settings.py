@@ -407,6 +407,11 @@ def _inline(value: Any) -> Any:
     return value
 
 
+def key(name: str) -> str:
+    """A name as TOML writes it before an equals sign."""
+    return tomlkit.key(name).as_string()
+
+
 def schema() -> str:
     """JSON schema of a plan, from which editors complete and check it; the file beside this one holds it."""
     return json.dumps(Settings.model_json_schema(), indent=2) + "\n"

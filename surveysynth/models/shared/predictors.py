@@ -77,6 +77,16 @@ def discrete_predictors(design: SurveyDesign, predictors: str, synthesized: Sequ
     ]
 
 
+def numeric_predictors(design: SurveyDesign, predictors: str, synthesized: Sequence[str]) -> list[str]:
+    """The public columns of a formula that enter as numbers, each with a slope: no labels, strata or ``C()``."""
+    coded = {name for f in factors_of(predictors) if f.expr.startswith("C(") for name in columns_of(f)}
+    return [
+        name
+        for name in formula_columns(predictors)
+        if name not in synthesized and name not in coded and not is_discrete(design, name)
+    ]
+
+
 def predictor_rows(
     design: SurveyDesign, predictors: str, categories: Synthesized | None, constants: Constants | None = None
 ) -> tuple[Floats, Codes, tuple[str, ...]]:
