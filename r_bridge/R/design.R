@@ -101,7 +101,7 @@ by_label <- function(x) {
   codes <- sort(attr(x, "labels"))
   codes <- codes[!is.na(codes) & !codes %in% attr(x, "na_values")]
   if (!length(codes) || !all(values[!is.na(values)] %in% codes)) return(x)
-  structure(factor(values, unname(codes), told_apart(names(codes), codes)), label = attr(x, "label"))
+  structure(factor(values, unname(codes), told_apart(names(codes), codes)), label = attr(x, "label", exact = TRUE))
 }
 
 told_apart <- function(labels, codes) {

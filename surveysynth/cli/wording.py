@@ -24,11 +24,11 @@ WHOLE = {
 
 def in_words_of_plans(text: str) -> str:
     """``FBS(..., weight='public')`` is ``weight = 'public' in [model]``, ``overwrite=True`` is ``--overwrite``."""
-    from ..synthesis.settings import Settings
+    from ..synthesis.settings import sections as sections_of_plans
 
     sections: dict[str, str] = {}
-    for section, part in Settings.model_fields.items():
-        sections |= dict.fromkeys(part.annotation.model_fields, section)  # type: ignore[union-attr]
+    for section, kind in sections_of_plans().items():
+        sections |= dict.fromkeys(kind.model_fields, section)
 
     def word(match: re.Match[str]) -> str:
         if match["quoted"]:

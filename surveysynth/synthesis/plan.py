@@ -18,10 +18,11 @@ import pandas as pd
 
 from ..choices import OutcomeKind
 from ..design.checks import refuse_zero_weights
-from ..design.columns import nearest
+from ..design.columns import listing, nearest
 from ..design.guess import guess_roles
 from ..design.missing_codes import likely_missing, listing_of, with_label
 from ..design.read import LABELLED, read_labelled
+from ..design.recode import recoded
 from ..design.scan import Scan
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
@@ -36,7 +37,7 @@ from ..release.manifest import seal_of
 from ..release.release import Release, read_release
 from ..storage import is_free, whole_file
 from ..validation import as_list
-from .assemble import public_columns
+from .assemble import checked_total, public_columns, refuse_far
 from .chosen import choose, lacking
 from .edits import check_derived
 from .fit import Fit
@@ -44,11 +45,23 @@ from .fitting import fit, synthesize
 from .in_parts import check_arguments, go_on, synthesize_in_parts
 from .known import Known
 from .outlook import Outlook, of_weights, outlook
-from .parts import OF_WEIGHTS, bounds_of_scores, by_of, mechanism_of, policy_of, print_of, rule_of, synthesizer_of
+from .parts import (
+    CONFIRMED,
+    OF_WEIGHTS,
+    accepted_of,
+    bounds_of_scores,
+    by_of,
+    check_formulas,
+    mechanism_of,
+    policy_of,
+    print_of,
+    rule_of,
+    synthesizer_of,
+)
 from .plan_in_parts import arguments_in_parts, known_in_parts
 from .policy import Policy
 from .privacy_cost import PrivacyCost, privacy_cost
-from .settings import MechanismName, Settings, key, read_toml, to_toml
+from .settings import Column, MechanismName, Settings, key, read_toml, to_toml
 
 SUPERSEDES = (
     "this release supersedes an earlier one of the same file, of epsilon = {:g} ({}): both together tell of a record "
@@ -158,8 +171,9 @@ class Plan:
         survey = {f"survey.{name}": value for name, value in _survey_of(design).items()}
         settings = Settings.of({"survey": {}, "model": {}, "privacy": {}})
         given |= {"tables.labels": (design.source or {}).get("labels")} | _placed(settings, entries)
-        labels = given["tables.labels"]
         self._in_memory = True
+        self._refuse_of_files(_placed(settings, entries))
+        labels = given["tables.labels"]
         self._begin(settings.set(survey | given), design.labelled(labels) if labels else design, Path())
 
     def _begin(self, settings: Settings, design: SurveyDesign | None, folder: Path) -> None:
@@ -221,9 +235,10 @@ class Plan:
         settings = Settings.of({"survey": {"file": str(file)}, "model": {}, "privacy": {}})
         settings = settings.set(_placed(settings, entries) | dict(set or {}))
         survey, (columns, labels, design_of) = settings.survey, _opened(Path(file), settings)
+        check_formulas(settings, columns)
         guessed = guess_roles(columns, labels) if guess else {}
         free = {role: c for role, c in guessed.items() if getattr(survey, role) is None}
-        if survey.probs is not None:
+        if survey.weighted:
             free.pop("weights", None)
         if settings.parts.said:  # files in parts have no PSUs, and strata that are predictors
             free = {role: c for role, c in free.items() if role == "weights"}
@@ -279,9 +294,28 @@ class Plan:
         guessed = {entry: why for entry, why in self.reasons.items() if why == GUESSED}
         said = self.settings.set(dict.fromkeys(entry for entry in self.reasons if entry not in guessed))
         asked = _placed(said, entries)
-        plan = self._made(said.set(asked), self._design, self._folder, self)
+        self._refuse_of_files(asked)
+        settings = said.set(asked)
+        plan = self._made(settings, self._design_under(settings), self._folder, self)
         plan.reasons |= {entry: why for entry, why in guessed.items() if entry not in asked}
         return plan
+
+    def _refuse_of_files(self, asked: Mapping[str, Any]) -> None:
+        """Refuse entries that are about reading a file, where the design is in memory (InputError)."""
+        stray = [entry for entry in asked if entry.startswith(("survey.", "columns"))]
+        if self._in_memory and stray:
+            raise InputError(
+                f"{', '.join(stray)}: the design is in memory, and a plan reads no file for it. Make another design; levels "
+                "are merged by design.frame['sex'].replace({'x': 'other', 'y': 'other'}).fillna('missing')"
+            )
+
+    def _design_under(self, settings: Settings) -> SurveyDesign | None:
+        """The design under other settings; None where the file is to be read again for them."""
+        if self._in_memory and self._design is not None:
+            return self._design.labelled(settings.tables.labels or {})
+        own = self.settings
+        as_before = (settings.survey, settings.columns, settings.tables.labels) == (own.survey, own.columns, own.tables.labels)
+        return self._design if as_before else None
 
     @property
     def design(self) -> SurveyDesign:
@@ -348,6 +382,7 @@ class Plan:
         self._said_of_others()
         model, mechanism = self._parts()
         self._refuse_labelled(model)
+        self._refuse_far_total()
         settings, policy, _ = self.settings, self._policy, self.ledger
         if policy is not None:
             settings = settings.set(
@@ -394,6 +429,7 @@ class Plan:
         notes, of_others = self._said_of_others()
         synthesizer, _ = self._parts()
         self._refuse_labelled(synthesizer)
+        self._refuse_far_total()
         by_of(self.settings, synthesizer)
         print_of(self.settings, synthesizer, self._folder)
         if self.settings.parts.said:
@@ -408,7 +444,7 @@ class Plan:
         if ledger is not None and epsilon is not None:
             ledger.check(epsilon)  # before the work of a fit
         made = synthesize(
-            self.design, **self._fitting(), debias=bool(release.debias), accept_diagnostics=release.accept or (),
+            self.design, **self._fitting(), debias=bool(release.debias), accept_diagnostics=accepted_of(self.settings),
             ledger=ledger if enter else None, rule=rule_of(self.settings), edits=self.settings.edits.rules, seed=seed,
         )  # fmt: skip
         return _saying(made.assign(**derived), notes, self._about() | of_others)
@@ -447,6 +483,7 @@ class Plan:
             As :func:`surveysynth.fit`; something is not filled in.
         """
         self._refuse_unfinished()
+        self._refuse_far_total()
         return fit(self.design, **self._fitting(), seed=seed)
 
     def _fitting(self) -> dict[str, Any]:
@@ -736,6 +773,15 @@ class Plan:
                 f"value: say missing_codes = {{{line}}} in [survey], with [] for a column whose numbers are all amounts"
             )
 
+    def _refuse_far_total(self) -> None:
+        """Refuse a population total that the survey weights contradict, unless the plan says that both are right.
+
+        Weights of files in parts are added up later.
+        """
+        total, accepted = self.settings.privacy.population_total, self.settings.release.accept or ()
+        if not self.settings.parts.said and CONFIRMED not in accepted:
+            refuse_far(checked_total(total, self.design), self.design)
+
     def _said_of_others(self) -> tuple[list[str], dict[str, Any]]:
         """What the report and the manifest say of releases whose epsilon adds up with this one's."""
         settings, notes, facts = self.settings, list[str](), dict[str, Any]()
@@ -768,11 +814,34 @@ def _opened(file: Path, settings: Settings) -> tuple[list[str], dict[str, str], 
     Of parquet of whose reading nothing is said, columns are read when they are asked for.
     """
     how = {name: getattr(settings.survey, name) for name in READING}
+    unweighted, recodes = settings.survey.unweighted, settings.columns
     if (file.is_dir() or file.suffix.lower() == ".parquet") and not any(how.values()):
         scan = Scan(file)
-        return list(scan.names), scan.headings, partial(SurveyDesign.scan, file)
-    frame, labels = read_labelled(file, **how)
-    return [str(c) for c in frame.columns], labels, partial(SurveyDesign, frame, labels=labels)
+        if not unweighted and not recodes:
+            return list(scan.names), scan.headings, partial(SurveyDesign.scan, file)
+        frame, labels = scan.frame(scan.names), scan.headings
+    else:
+        frame, labels = read_labelled(file, **how)
+    make = SurveyDesign.unweighted if unweighted else SurveyDesign
+    return [str(c) for c in frame.columns], labels, partial(make, _recoded(frame, recodes), labels=labels)
+
+
+def _recoded(frame: pd.DataFrame, recodes: Mapping[str, Column]) -> pd.DataFrame:
+    """The file with merged levels, and missing values as levels, as the plan says it of columns."""
+    for name in recodes:
+        if name not in frame.columns:
+            raise InputError(
+                f"columns.{name}: there is no column {name!r}{nearest(name, frame.columns)}; the file has "
+                f"{listing(frame.columns)}"
+            )
+    made = {
+        name: recoded(frame[name], said.merge or {}, missing=said.missing == "category")
+        for name, said in recodes.items()
+    }
+    attrs = {LABELLED: {n: labels for n, labels in frame.attrs.get(LABELLED, {}).items() if n not in made}}
+    out = frame.assign(**made)
+    out.attrs = frame.attrs | attrs
+    return out
 
 
 def _survey_of(design: SurveyDesign) -> dict[str, Any]:
@@ -784,7 +853,8 @@ def _survey_of(design: SurveyDesign) -> dict[str, Any]:
 
 def _placed(settings: Settings, entries: Mapping[str, Any]) -> dict[str, Any]:
     """Entries by "section.entry", from their names alone."""
-    places = {entry.partition(".")[2]: entry for entry, _ in settings.items()}
+    places = {entry.partition(".")[2]: entry for entry, _ in settings.items() if not entry.startswith("columns.")}
+    places["columns"] = "columns"
     unknown = [name for name in entries if name not in places]
     if unknown:
         raise InputError(f"{', '.join(unknown)}: no entry of a plan; these are {', '.join(places)}")
@@ -800,4 +870,4 @@ def _roles_of(settings: Settings) -> dict[str, Any]:
 def _readable(settings: Settings) -> bool:
     """Whether the file of a plan can be read as a design."""
     survey = settings.survey
-    return survey.file is not None and (survey.weights is not None or survey.probs is not None)
+    return survey.file is not None and survey.weighted
