@@ -52,8 +52,8 @@ def sides_of(outcome: str | Sequence[str], predictors: str) -> tuple[str | Seque
     for name in names:
         if not (PLAIN.fullmatch(name) or re.fullmatch("`[^`]+`", name) or category(name)):
             raise InputError(
-                f"{outcome!r} is not a formula: {name!r} is no outcome. A name with blanks or signs stands in backticks: "
-                f"`{name.replace('`', '')}` ~ {parts[1].strip()}"
+                f"{outcome!r} is not a formula: {name!r} is no outcome. A name with blanks or signs stands in "
+                f"backticks: `{name.replace('`', '')}` ~ {parts[1].strip()}"
             )
     names = [name[1:-1] if name.startswith("`") else name for name in names]
     return names[0] if len(names) == 1 else names, parts[1].strip()

@@ -57,10 +57,10 @@ def is_answered(missing_codes: MissingCodes | None, column: str) -> bool:
 
 def likely_missing(labels: Mapping[Code, str]) -> list[Code]:
     """The codes that probably stand for a missing value: negative ones, and labels such as "don't know"."""
-    return [code for code, text in labels.items() if (_number(code) or 0) < 0 or NO_ANSWER.search(_plain(text))]
+    return [code for code, text in labels.items() if (_number(code) or 0) < 0 or NO_ANSWER.search(without_marks(text))]
 
 
-def _plain(text: str) -> str:
+def without_marks(text: str) -> str:
     """Small letters without accents, with single blanks and straight apostrophes."""
     letters = unicodedata.normalize("NFKD", text.casefold().replace("\u2019", "'"))
     return " ".join("".join(letter for letter in letters if not unicodedata.combining(letter)).split())

@@ -195,7 +195,7 @@ def _with_labels(
     return frame
 
 
-def by_label(column: pd.Series, names: dict[Code, str]) -> pd.Categorical:
+def by_label(column: pd.Series, names: dict[Code, str]) -> pd.Categorical[str]:
     """A column whose every value has a label, as categories of these."""
     texts = distinct(names)
     return pd.Categorical(column.map(texts), categories=list(texts.values()))

@@ -60,6 +60,8 @@ def choose(settings: Settings, known: Known, folder: Path) -> tuple[Settings, di
     say("privacy.mechanism", *_mechanism_for(model))
     strict, pseudo = settings.privacy.mechanism == "strict", settings.privacy.mechanism == "pseudo-posterior"
     takes = _takes(settings)
+    if settings.survey.unweighted and "weight" in takes:
+        say("model.weight", "public", "every record has the same weight")
     if strict:
         numeric = _model(settings, folder).numeric
         if numeric and settings.privacy.reference is None and "transform" in takes:

@@ -305,17 +305,16 @@ class Plan:
         stray = [entry for entry in asked if entry.startswith(("survey.", "columns"))]
         if self._in_memory and stray:
             raise InputError(
-                f"{', '.join(stray)}: the design is in memory, and a plan reads no file for it. Make another design; levels "
-                "are merged by design.frame['sex'].replace({'x': 'other', 'y': 'other'}).fillna('missing')"
+                f"{', '.join(stray)}: the design is in memory, and a plan reads no file for it. Make another design; "
+                "levels are merged by design.frame['sex'].replace({'x': 'other', 'y': 'other'}).fillna('missing')"
             )
 
     def _design_under(self, settings: Settings) -> SurveyDesign | None:
         """The design under other settings; None where the file is to be read again for them."""
         if self._in_memory and self._design is not None:
             return self._design.labelled(settings.tables.labels or {})
-        own = self.settings
-        as_before = (settings.survey, settings.columns, settings.tables.labels) == (own.survey, own.columns, own.tables.labels)
-        return self._design if as_before else None
+        before, after = ((s.survey, s.columns, s.tables.labels) for s in (self.settings, settings))
+        return self._design if before == after else None
 
     @property
     def design(self) -> SurveyDesign:
@@ -763,15 +762,21 @@ class Plan:
         labelled = self.design.select([]).attrs.get(LABELLED, {})
         used = [*model.numeric, *numeric_predictors(self.design, model.predictors, model.outcomes)]
         asked = {column: labelled[column] for column in used if column in labelled}
-        if asked:
-            listed = "; ".join(f"{column}: {with_label(labels)}" for column, labels in asked.items())
-            answered = self.settings.survey.missing_codes or {}
-            codes = {**answered, **{column: likely_missing(labels) for column, labels in asked.items()}}  # type: ignore[dict-item]
+        if not asked:
+            return
+        listed = "; ".join(f"{column}: {with_label(labels)}" for column, labels in asked.items())
+        answered = self.settings.survey.missing_codes
+        codes = (answered if isinstance(answered, dict) else {}) | {column: likely_missing(labels) for column, labels in asked.items()}
+        if self._in_memory:
+            line = ", ".join(f"{column!r}: {listing_of(each)}" for column, each in codes.items())
+            answer = f"read the file with missing_codes={{{line}}}"
+        else:
             line = ", ".join(f"{key(column)} = {listing_of(each)}" for column, each in codes.items())
-            raise InputError(
-                f"some numbers have labels, as codes for 'refused' have ({listed}). Which of these stand for a missing "
-                f"value: say missing_codes = {{{line}}} in [survey], with [] for a column whose numbers are all amounts"
-            )
+            answer = f"say missing_codes = {{{line}}} in [survey]"
+        raise InputError(
+            f"some numbers have labels, as codes for 'refused' have ({listed}). Which of these stand for a missing "
+            f"value: {answer}, with [] for a column whose numbers are all amounts"
+        )
 
     def _refuse_far_total(self) -> None:
         """Refuse a population total that the survey weights contradict, unless the plan says that both are right.

@@ -110,7 +110,7 @@ class Survey(Section):
     @model_validator(mode="after")
     def _weighted_in_one_way(self) -> Self:
         if self.unweighted and (self.weights is not None or self.probs is not None):
-            raise ValueError("unweighted = true says that there are no weights: leave out weights and probs, or unweighted")
+            raise ValueError("unweighted = true says that there are no weights: leave out weights and probs, or this")
         return self
 
 
@@ -194,7 +194,7 @@ class Privacy(Section):
     c2: Number | None = Field(None, description="shift of the map")
     risk: choices.RiskName | None = Field(None, description="how the risk of a record is measured; default lipschitz")
     known: list[str] | None = Field(None, description="columns that an intruder knows and that are not synthesized")
-    radius: Number | list[Number] | None = Field(None, description="how near is near: a share of the value; default 0.2")
+    radius: Number | list[Number] | None = Field(None, description="how near is near, a share of the value; default .2")
     absolute: bool | None = Field(None, description="radius is in the unit of the outcome")
     floor: Number | list[Number] | None = Field(None, description="least radius, in the unit of the outcome")
     max_risk: Number | None = Field(
@@ -267,8 +267,8 @@ class ReleaseSettings(Section):
     debias: bool | None = Field(None, description="correct the draws for what privacy weights do to the model")
     accept: list[str] | None = Field(
         None,
-        description="what is accepted: failed diagnostics, 'information', and 'population_total' where it is more than 3 "
-        "times, or less than a third of, the sum of the weights",
+        description="what is accepted: failed diagnostics, 'information', and 'population_total' where it is more than "
+        "3 times, or less than a third of, the sum of the weights",
     )
     title: str | None = Field(None, description="of the release")
     contact: str | None = Field(None, description="whom readers can ask")
@@ -352,8 +352,8 @@ class Settings(Section):
                 said["columns"].setdefault(column, {})[of_column] = value
             elif section == "columns" or not name or section not in type(self).model_fields:
                 raise InputError(
-                    f"{entry!r} is no entry of a plan: write section.entry, of {', '.join(type(self).model_fields)}; and "
-                    "columns.name.entry"
+                    f"{entry!r} is no entry of a plan: write section.entry, of {', '.join(type(self).model_fields)}; "
+                    "and columns.name.entry"
                 )
             else:
                 said.setdefault(section, {})[name] = value
