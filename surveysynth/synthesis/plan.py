@@ -766,7 +766,8 @@ class Plan:
             return
         listed = "; ".join(f"{column}: {with_label(labels)}" for column, labels in asked.items())
         answered = self.settings.survey.missing_codes
-        codes = (answered if isinstance(answered, dict) else {}) | {column: likely_missing(labels) for column, labels in asked.items()}
+        codes = dict(answered) if isinstance(answered, dict) else {}
+        codes |= {column: likely_missing(labels) for column, labels in asked.items()}
         if self._in_memory:
             line = ", ".join(f"{column!r}: {listing_of(each)}" for column, each in codes.items())
             answer = f"read the file with missing_codes={{{line}}}"

@@ -29,6 +29,7 @@ from pydantic import (
 
 from .. import choices
 from ..errors import InputError
+from ..models.one_outcome import checked_bounds
 
 SCHEMA = "plan.schema.json"
 FILL_IN = "FILL IN"
@@ -49,10 +50,11 @@ def _number(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _in_order(pair: tuple[float, float]) -> tuple[float, float]:
-    if not pair[0] < pair[1]:
-        raise ValueError("Input should be [lowest, highest], the lowest below the highest")
-    return pair
+def _bounds(pair: tuple[float, float]) -> tuple[float, float]:
+    try:
+        return checked_bounds(pair)
+    except InputError as error:
+        raise ValueError(str(error)) from None
 
 
 PathText = Annotated[str, AfterValidator(_no_name_too_long)]
@@ -60,7 +62,7 @@ Number = Annotated[float, BeforeValidator(_number), AllowInfNan(False)]
 Level = int | float | str  # as the file has it, or as text
 Whole = Annotated[int, BeforeValidator(_number)]
 Positive = Annotated[Number, Field(gt=0)]
-Pair = Annotated[tuple[Number, Number], AfterValidator(_in_order)]
+Pair = Annotated[tuple[Number, Number], AfterValidator(_bounds)]
 
 
 class Section(BaseModel):
@@ -110,7 +112,9 @@ class Survey(Section):
     @model_validator(mode="after")
     def _weighted_in_one_way(self) -> Self:
         if self.unweighted and (self.weights is not None or self.probs is not None):
-            raise ValueError("unweighted = true says that there are no weights: leave out weights and probs, or this")
+            raise ValueError(
+                "unweighted = true says that there are no weights: leave out weights and probs, or this entry"
+            )
         return self
 
 
