@@ -10,7 +10,7 @@ MECHANISMS = {
 }  # fmt: skip
 VALUE = r"'[^'()\n]*'|True\b|False\b|-?\d++(?:\.\d++)?|\[[^\]\n]*\]|\{[^}\n]*\}"
 WORDS = re.compile(
-    r"(?P<quoted>'[^'\n]*')"  # a name or a path, which stays as it is
+    r"(?P<quoted>(?<!\w)'[^'\n]*')"  # a name or a path, which stays as it is; no apostrophe within a word
     r"|overwrite=True"
     rf"|(?<!\.)\b(?P<name>[a-z]\w*)=(?P<value>{VALUE})(?!\w| is not)"  # asked for, not what was given; not a.b=c
     r"|\bmechanism=(?:surveysynth\.)?(?P<mechanism>[A-Z]\w*)\(\)"

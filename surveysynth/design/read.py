@@ -244,6 +244,6 @@ def warn_of_labelled(
     warnings.warn(
         f"column {column!r} has {kind}, of which those in {where} carry a value label: {with_label(labels)}. Say which "
         f"of these codes stand for a missing value: missing_codes={{{column!r}: {listing_of(likely)}}}"
-        + (f", or {{{column!r}: []}} if none does" if likely else " if none does"),
+        + (", with [] in its place if none does" if likely else " if none does"),
         stacklevel=5,
     )

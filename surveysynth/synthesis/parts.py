@@ -242,7 +242,7 @@ def check_formulas(settings: Settings, columns: Sequence[str]) -> None:
             continue
         better = quoted(formula, columns)
         if better != formula and not _wrong_of(better, columns):
-            raise InputError(f"{entry}: {wrong}. Names with blanks or signs stand in backticks: '{better}'")
+            raise InputError(f"{entry}: names of columns with blanks or signs stand in backticks: write '{better}'")
         raise InputError(f"{entry}: {wrong}")
 
 
