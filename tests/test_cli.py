@@ -1022,7 +1022,7 @@ def test_a_ledger_shows_only_surveys_that_it_has(file, run):
 
 @pytest.mark.parametrize(
     ("asked", "message"),
-    [({"c1": "0"}, "c1 must be a positive number"), ({"c1": "nan"}, "c1 must be a positive number"),
+    [({"c1": "0"}, "c1 must be a positive number"), ({"c1": "nan"}, "c1: Input should be a finite number"),
      ({"epsilon": "-1"}, "privacy.epsilon: Input should be greater than 0")],
     ids=str,
 )  # fmt: skip
@@ -1108,7 +1108,10 @@ def test_the_installed_entry_point_as_a_process(file):
 
 
 def test_a_warning_is_one_sentence(file, run):
-    code, _, err = run(*words(population_total="1e9"))
+    far = words(population_total="1e9")
+    code, out, err = run(*far)
+    assert (code, out) == (2, "") and "accept = ['population_total'] in [release]" in err
+    code, _, err = run(*far, "--set", "release.accept=population_total")
     assert code == 0
     assert err.startswith("Warning: population_total is far from what the survey weights add up to")
     assert "UserWarning" not in err and ".py" not in err

@@ -124,6 +124,29 @@ def test_refusals(population, arguments, message):
         SurveyDesign.from_frame(population, **arguments)
 
 
+def test_a_stratum_with_one_unit_that_was_not_certain_is_drawn_where_the_caller_says_how():
+    """Removed, it adds nothing: the variance is that of the other stratum alone."""
+    x, y = [1.0, 1, 1, 1, 60, 2, 3, 4, 5, 6], [3.0, 1, 4, 1, 5, 9, 2, 6, 5, 3]
+    frame = pd.DataFrame({"h": list("aaaaabbbbb"), "x": x, "y": y})
+    with pytest.raises(InputError, match="lonely_psu='remove'"):
+        SurveyDesign.from_frame(frame, n=2, size="x", strata="h", seed=1)
+    design = SurveyDesign.from_frame(frame, n=2, size="x", strata="h", lonely_psu="remove", seed=1)
+    assert (design.frame["h"] == "a").sum() == 2
+    pi = inclusion_probabilities(frame.loc[5:, "x"], 2)
+    drawn = frame.loc[5:, "y"].isin(design.frame.loc[design.frame["h"] == "b", "y"])  # all different there
+    i, j = np.flatnonzero(drawn)
+    p, y = joint_probabilities(pi, "maximum_entropy"), frame.loc[5:, "y"].to_numpy()
+    by_hand = (pi[i] * pi[j] - p[i, j]) / p[i, j] * (y[i] / pi[i] - y[j] / pi[j]) ** 2
+    assert estimate(design, "y", statistic="total")["se"][0] == pytest.approx(np.sqrt(by_hand), rel=1e-9)
+    one = {"n": {"a": 1, "b": 2}, "strata": "h", "seed": 1}
+    with pytest.raises(InputError, match="lonely_psu='remove', 'adjust' or 'average'"):
+        SurveyDesign.from_frame(frame, **one)
+    design = SurveyDesign.from_frame(frame, **one, lonely_psu="remove")
+    y = design.frame.loc[design.frame["h"] == "b", "y"].to_numpy()
+    expected = np.sqrt(5 * (5 - 2) * y.var(ddof=1) / 2)
+    assert estimate(design, "y", statistic="total")["se"][0] == pytest.approx(expected, rel=1e-12)
+
+
 def test_the_frame_keeps_its_own_columns(population):
     with pytest.raises(InputError, match="has a column 'weight', which the sample adds"):
         SurveyDesign.from_frame(population.assign(weight=1.0), n=5)

@@ -12,8 +12,9 @@ import pandas as pd
 import pyreadstat
 import pytest
 
-from surveysynth import InputError, SurveyDesign
-from surveysynth.design.read import read_frame, read_labelled
+from surveysynth import InputError, SurveyDesign, convert
+from surveysynth.design.missing_codes import likely_missing
+from surveysynth.design.read import distinct, read_frame, read_labelled
 
 FRAME = pd.DataFrame(
     {
@@ -80,14 +81,14 @@ LABELLED = pd.DataFrame(
     {
         "educ": [3.0, 1.0, 2.0, 1.0, np.nan],  # a label for every value, and one that is not used
         "pay": [10.0, 20.0, -1.0, 30.0, 40.0],  # for a special code only
-        "twice": [1.0, 2.0, 1.0, 2.0, 1.0],  # one label for two values: labels alone would lose one
+        "twice": [1.0, 2.0, 1.0, 3.0, 1.0],  # one label for two values: labels alone would lose one
         "plain": [1.0, 2.0, 3.0, 4.0, 5.0],
     }
 )
 LABELS = {
     "educ": {1: "low", 2: "mittlère", 3: "high", 4: "unused"},
     "pay": {-1: "refused"},
-    "twice": {1: "same", 2: "same"},
+    "twice": {1: "same", 2: "same", 3: "other"},
 }
 
 
@@ -99,7 +100,76 @@ def test_value_labels(suffix, tmp_path):
     got = read_frame(path)
     assert got["educ"].tolist()[:4] == ["high", "low", "mittlère", "low"] and got["educ"].isna()[4]
     assert not got["educ"].cat.ordered and got["educ"].cat.categories.tolist() == ["low", "mittlère", "high", "unused"]
-    pd.testing.assert_frame_equal(got.drop(columns="educ"), LABELLED.drop(columns="educ"), check_dtype=False)
+    assert got["twice"].tolist() == ["same (1)", "same (2)", "same (1)", "other", "same (1)"]
+    assert got["twice"].cat.categories.tolist() == ["same (1)", "same (2)", "other"]
+    as_it_is = ["pay", "plain"]
+    pd.testing.assert_frame_equal(got[as_it_is], LABELLED[as_it_is], check_dtype=False)
+
+
+def test_labels_that_codes_tell_apart_stay_apart():
+    """"no (2)" is a label of its own here, beside the 2 that is called "no"."""
+    found = distinct({2: "no", 3: "no", 4: "no (2)", 5: "yes"})
+    assert found == {2: "no (2) (2)", 3: "no (3)", 4: "no (2) (4)", 5: "yes"}
+
+
+@pytest.mark.parametrize("suffix", [".dta", ".sav"])
+@pytest.mark.parametrize("missing_codes", [None, {"sex": []}, {"age": []}, {"age": [-8]}, {"age": [-8, 97]}, [-8, 97]])
+def test_labels_of_some_numbers_are_asked_about_once(suffix, missing_codes, tmp_path):
+    """-8 and 97 are no ages; 80 and over is one."""
+    path = str(tmp_path / f"survey{suffix}")
+    write = pyreadstat.write_dta if suffix == ".dta" else pyreadstat.write_sav
+    frame = pd.DataFrame({"age": [80.0, 34.0, -8.0, 97.0], "sex": [1.0, 2.0, 1.0, 2.0]})
+    labels = {"age": {80: "80 or older", -8: "other reason", 97: "Don\u2019t know"}}
+    write(frame, path, variable_value_labels=labels)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        got = read_frame(path, missing_codes=missing_codes)
+        convert(path, tmp_path / "converted.parquet", missing_codes=missing_codes)
+    assert got["age"].tolist()[:2] == [80, 34]
+    texts = [str(each.message) for each in said]
+    if missing_codes is None or "sex" in missing_codes:
+        assert len(texts) == 2
+        for text in texts:
+            assert '-8 = "other reason", 97 = "Don\u2019t know", 80 = "80 or older"' in text
+            assert "missing_codes={'age': [-8, 97]}, with [] in its place if none does" in text
+    elif missing_codes == {"age": [-8]}:
+        assert len(texts) == 2
+        for text in texts:
+            assert '97 = "Don\u2019t know" is not among' in text and "80" not in text
+            assert "missing_codes={'age': [-8, 97]}" in text
+    else:
+        assert not texts
+
+
+def test_texts_of_which_some_have_labels_stay_texts(tmp_path):
+    path = str(tmp_path / "survey.sav")
+    frame = pd.DataFrame({"job": ["101", "abc", "-9", "abc"]})
+    pyreadstat.write_sav(frame, path, variable_value_labels={"job": {"-9": "Verweigert", "101": "clerk"}})
+    labels = r"'-9' = .Verweigert., '101' = .clerk."
+    with pytest.warns(UserWarning, match=rf"'job' has texts, .* in 2 rows .*{labels}") as said:
+        got = read_frame(path)
+    assert got["job"].tolist() == frame["job"].tolist()
+    assert "missing_codes={'job': ['-9']}" in str(said[0].message) and "abc" not in str(said[0].message)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        got = read_frame(path, missing_codes={"job": ["-9"]})
+    assert got["job"].isna().tolist() == [False, False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("text", "missing"),
+    [
+        ("Refused", True), ("REFUSAL", True), ("Don't know", True), ("not asked", True), ("Not applicable", True),
+        ("Missing", True), ("NA", True), ("DK", True), ("Inapplicable", True), ("weiß nicht", True),
+        ("keine Angabe", True), ("Refus de répondre", True), ("Ne sait pas", True), ("Sans objet", True),
+        ("No contesta", True), ("No sabe", True), ("NS/NC", True), ("Legitimate skip", True),
+        ("80 or older", False), ("No", False), ("none", False), ("Native", False), ("Not employed", False),
+        ("Dismissing clerk", False), ("Nee", False), ("Naples", False), ("Never", False), ("Keine", False),
+    ],
+)  # fmt: skip
+def test_labels_that_say_there_is_no_answer(text, missing):
+    assert likely_missing({9: text}) == ([9] if missing else [])
+    assert likely_missing({-9: text}) == [-9]
 
 
 def test_declared_missing_values_of_spss_become_missing(tmp_path):

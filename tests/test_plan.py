@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import tomllib
 from pathlib import Path
 
@@ -129,7 +130,7 @@ def test_fewer_data_sets_where_more_would_be_refused() -> None:
 def test_every_choice_comes_from_public_facts(design: ss.SurveyDesign) -> None:
     """Other outcomes and weights, the same plan and the same outlook."""
     rng = np.random.default_rng(3)
-    frame = design.frame.assign(income=rng.gamma(1, 1e3, design.n), weight=rng.uniform(1, 90, design.n))
+    frame = design.frame.assign(income=rng.gamma(1, 1e3, design.n), weight=rng.uniform(1, 30, design.n))
     other = ss.SurveyDesign(frame, weights="weight", strata="division")
     for given in (PUBLIC, {"epsilon": 9.0, "mechanism": "pseudo-posterior", "bounds": (1, 9)}, {"kind": "count"}):
         plans = [ss.Plan(d, FORMULA, by=["division"], **given) for d in (design, other)]
@@ -242,7 +243,16 @@ def test_other_values_at_some_entries(survey: Path) -> None:
     [
         ("[privacy]\nepsilo = 3", r"privacy\.epsilo: there is no such entry; did you mean epsilon\?"),
         ("[privacy]\nepsilon = -1", r"privacy\.epsilon: Input should be greater than 0"),
-        ("[privacy]\nbounds = [1]", r"privacy\.bounds: "),
+        ("[privacy]\nepsilon = '5'", r"privacy\.epsilon: Input should be a number, not '5'"),
+        ("[privacy]\nepsilon = inf", r"privacy\.epsilon: Input should be a finite number"),
+        ("[privacy]\npopulation_total = {a = 1, b = '2'}", r"population_total\.b: Input should be a number, not '2'"),
+        ("[privacy]\nbounds = [1]", r"privacy\.bounds: \[1\] has no number 2: public lowest and highest outcome"),
+        ("[privacy]\nbounds = [12000, 0]", r"privacy\.bounds: .*two finite numbers, low < high.*, not \[12000, 0\]"),
+        ("[privacy]\nbounds = {pay = [1, 'x']}", r"privacy\.bounds\.pay, number 2: Input should be a number, not 'x'"),
+        ("[privacy]\nbounds = 'all'", r"privacy\.bounds: 'all' is none of what it can be: public lowest and highest"),
+        ("[columns.sex]\nmis = 1", r"columns\.sex\.mis: there is no such entry; did you mean missing\?"),
+        ("[columns.sex]\nmissing = 'no'", r"columns\.sex\.missing: Input should be 'category', not 'no'"),
+        ("[survey]\nweights = 'w'\nunweighted = true", r"survey: .*leave out weights and probs, or this entry"),
         ("[model]\nkind = 'money'", r"model\.kind: Input should be 'amount', 'count' or 'share'"),
         ("[nothing]\nx = 1", r"nothing: there is no such entry"),
         ("epsilon =", r"is not a plan: "),
@@ -254,6 +264,38 @@ def test_a_wrong_file_says_where_and_what(tmp_path: Path, text: str, said: str) 
     (tmp_path / "plan.toml").write_text(text)
     with pytest.raises(ss.InputError, match=said):
         ss.Plan.read(tmp_path / "plan.toml")
+
+
+OF_LATER = "'fbs', 'nb', 'poisson', 'beta', 'gamma' or 'multinomial'"
+LATER = [
+    ({"formula": "rent ~ income", "name": "gama"}, rf"number 2\.name: .* {OF_LATER}, not 'gama'; .* mean 'gamma'\?"),
+    ({"formula": "rent ~ income", "name": "mixture"}, rf"number 2\.name: .* {OF_LATER}, not 'mixture'"),
+    ({"formula": "rent ~ income", "nam": "nb"}, r"number 2\.nam: there is no such entry; did you mean name\?"),
+    ({"formula": "rent ~ income", "zeros": "perhaps"}, r"number 2\.zeros: .* boolean, .*not 'perhaps'"),
+    ({"name": "nb"}, r"number 2\.formula: is not there: outcome ~ predictors"),
+    (5, r"number 2: Input should be a formula, or a table \{formula = \.\.\.\}, not 5"),
+]
+
+
+@pytest.mark.parametrize(("later", "said"), LATER)
+def test_a_fault_inside_a_later_model_is_named(
+    design: ss.SurveyDesign, tmp_path: Path, later: object, said: str
+) -> None:
+    """From Python and from a file, where all other entries are right."""
+    with pytest.raises(ss.InputError, match=rf"model\.later, {said}"):
+        ss.Plan(design, FORMULA, later=["experience ~ income", later], **PUBLIC)
+    table = f"{{{', '.join(f'{k} = {v!r}' for k, v in later.items())}}}" if isinstance(later, dict) else later
+    (tmp_path / "plan.toml").write_text(f"[model]\nlater = ['experience ~ income', {table}]")
+    with pytest.raises(ss.InputError, match=rf"model\.later, {said}"):
+        ss.Plan.read(tmp_path / "plan.toml")
+
+
+def test_several_faults_are_named_together(design: ss.SurveyDesign) -> None:
+    with pytest.raises(ss.InputError, match=r"bounds: .*\(12000, 0\).*epsilon: .*'5'|epsilon: .*'5'.*bounds: ") as said:
+        ss.Plan(design, FORMULA, epsilon="5", bounds=(12_000, 0), population_total=True)
+    assert "population_total: Input should be a number, not True" in str(said.value)
+    given = ss.Plan(design, FORMULA, epsilon=np.int64(5), bounds=np.array([0, 9e4]), m=np.int64(3)).settings
+    assert (given["privacy.epsilon"], given["privacy.bounds"], given["release.m"]) == (5, (0, 9e4), 3)
 
 
 def test_entries_that_do_not_go_together_are_refused_by_name(design: ss.SurveyDesign) -> None:
@@ -510,3 +552,237 @@ def test_a_weight_that_predictors_nearly_determine_is_told_when_the_release_begi
     with pytest.warns(UserWarning, match="nearly determine the survey weight"), pytest.raises(ZeroDivisionError):
         plan.release()
     assert told
+
+
+# formulas
+
+
+WAGES = pd.DataFrame({
+    "Hourly wage (CAD)": [20.0, 30, 25, 40] * 10, "Language / Langue": list("abab") * 10, "age": [30, 40, 50, 60] * 10,
+    "w": 5.0,
+})  # fmt: skip
+
+
+@pytest.mark.parametrize("weights", [None, "w"])
+def test_a_formula_that_does_not_parse_is_refused_with_its_quoted_form(
+    tmp_path: Path, run, weights: str | None
+) -> None:
+    WAGES.to_csv(tmp_path / "wages.csv", index=False)
+    given = ["plan", str(tmp_path / "wages.csv"), *(["--weights", weights] if weights else [])]
+    quoted = "`Hourly wage (CAD)` ~ `Language / Langue` + age"
+    code, out, err = run(*given, "--formula", "Hourly wage (CAD) ~ Language / Langue + age")
+    assert (code, out) == (2, "") and f"'{quoted}'" in " ".join(err.split())
+    code, out, _ = run(*given, "--formula", quoted)
+    assert code == 0 and tomllib.loads(out)["model"]["formula"] == quoted
+    for formula, said in (
+        ("`Hourly wage (CAD)` ~ age +", "is not a formula"), ("`Hourly wage (CAD)` ~ ag", "did you mean 'age'?"),
+        ("`Hourly wage (CAD)`", "write outcome ~ predictors"), ("`Hourly wage (CAD)` ~ age ~ w", "is not a formula"),
+        ("log(age) ~ w", "is no outcome"),
+    ):  # fmt: skip
+        code, out, err = run(*given, "--formula", formula)
+        assert (code, out) == (2, "") and said in " ".join(err.split()), formula
+    with pytest.raises(ss.InputError, match=r"model\.later, number 1: .*'age ~ `Hourly wage \(CAD\)`'"):
+        ss.Plan.draft(tmp_path / "wages.csv", formula=quoted, later=["age ~ Hourly wage (CAD)"])
+
+
+# columns
+
+
+PEOPLE = pd.DataFrame({
+    "income": np.random.default_rng(8).lognormal(7, 0.5, 400).round(), "w": 5.0, "job": [1, 2, 3, np.nan] * 100,
+    "sex": ["f", "m", "x", "unknown"] * 100,
+})  # fmt: skip
+RECODED = """
+[survey]
+file = "people.csv"
+weights = "w"
+[columns.sex]
+merge = {other = ["x", "unknown"]}
+[columns.job]
+missing = "category"
+merge = {"2 or 3" = [2, "3"], none = ["missing"]}
+[model]
+formula = "income ~ sex + job"
+prior = "flat"
+[privacy]
+mechanism = "pseudo-posterior"
+epsilon = 60
+population_total = 2000
+"""
+
+
+def test_levels_are_merged_and_missing_values_are_a_level(tmp_path: Path, run) -> None:
+    PEOPLE.to_csv(tmp_path / "people.csv", index=False)
+    (tmp_path / "plan.toml").write_text(RECODED)
+    plan = ss.Plan.read(tmp_path / "plan.toml")
+    sex = PEOPLE["sex"].replace({"x": "other", "unknown": "other"})
+    job = PEOPLE["job"].map({1: "1", 2: "2 or 3", 3: "2 or 3"}).fillna("none")
+    assert plan.design.frame["sex"].tolist() == sex.tolist()
+    assert plan.design.frame["job"].tolist() == job.tolist()
+    again = ss.Plan.read(plan.save(tmp_path / "again.toml"))
+    assert again.settings == plan.settings
+    code, out, err = run("release", str(tmp_path / "plan.toml"), "--seed", "1")
+    assert code == 0, err
+    table = ss.read_release(tmp_path / "release").tables(by="sex", statistic="count")
+    assert dict(zip(table["sex"], table["n"], strict=True)) == {"f": 100, "m": 100, "other": 200, "all": 400}
+    entries = ["--set", "columns.sex.merge={men = ['m']}", "--set", "columns.job.merge={two = [2]}"]
+    code, out, err = run("check", str(tmp_path / "plan.toml"), *entries)
+    assert code == 0 and "job (4 levels), sex (4 levels)" in " ".join(out.split()), err
+    without = plan.set(columns={"job": {"missing": "category"}})  # the file is read again
+    assert without.design.frame["sex"].tolist() == PEOPLE["sex"].tolist()
+    assert set(without.design.frame["job"]) == {"1", "2", "3", "missing"}
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        ({"sexe": {"missing": "category"}}, r"columns\.sexe: there is no column 'sexe' \(did you mean 'sex'\?\)"),
+        ({"sex": {"merge": {"other": ["y"]}}}, r"columns\.sex\.merge: column 'sex' has no level 'y'"),
+        ({"sex": {"merge": {"a": ["x"], "b": ["x"]}}}, r"columns\.sex\.merge: 'x' stands there twice"),
+        ({"sex": {"merge": {"a": []}}}, r"columns\.sex\.merge\.a: List should have at least 1 item"),
+        ({"pay": {"missing": "category"}}, r"columns\.pay: column 'pay' has numbers that are not whole"),
+        ({"kind": {"missing": "category"}}, r"column 'kind' has a category 'missing' already"),
+    ],
+)
+def test_levels_that_cannot_be_merged_are_refused(tmp_path: Path, columns: object, said: str) -> None:
+    PEOPLE.assign(pay=PEOPLE["income"] + 0.5, kind="missing").to_csv(tmp_path / "people.csv", index=False)
+    with pytest.raises(ss.InputError, match=said):
+        ss.Plan.draft(tmp_path / "people.csv", formula="income ~ sex", columns=columns)
+
+
+def test_a_design_in_memory_is_recoded_by_pandas(design: ss.SurveyDesign) -> None:
+    for entries in ({"columns": {"education": {"missing": "category"}}}, {"strata": "division"}, {"unweighted": True}):
+        with pytest.raises(ss.InputError, match=r"the design is in memory.*replace\("):
+            ss.Plan(design, FORMULA, **entries)
+        with pytest.raises(ss.InputError, match=r"the design is in memory"):
+            ss.Plan(design, FORMULA).set(**entries)
+
+
+def test_columns_of_parquet_are_recoded_and_keep_their_order(tmp_path: Path) -> None:
+    kind = pd.Categorical(["low", "mid", "high", None] * 100, ["low", "mid", "high", "top"], ordered=True)
+    (tmp_path / "parts").mkdir()
+    PEOPLE.assign(kind=kind).to_parquet(tmp_path / "parts" / "people.parquet")
+    columns = {"kind": {"merge": {"upper": ["mid", "high"]}, "missing": "category"}}
+    plan = ss.Plan.draft(tmp_path / "parts", formula="income ~ kind", weights="w", columns=columns)
+    found = plan.design.frame["kind"]
+    assert found.cat.categories.tolist() == ["low", "upper", "top", "missing"] and found.cat.ordered
+    assert found.tolist() == ["low", "upper", "upper", "missing"] * 100
+    with pytest.raises(ss.InputError, match=r"columns\.kind\.\w+.*: not for files in parts"):
+        ss.Plan.draft(tmp_path / "parts", formula="income ~ kind", weights="w", columns=columns, workers=2)
+
+
+# weights
+
+
+def test_a_plan_without_weights_is_of_a_simple_random_sample(tmp_path: Path, run) -> None:
+    PEOPLE.drop(columns="w").to_csv(tmp_path / "people.csv", index=False)
+    given = ["--formula", "income ~ sex", "--epsilon", "60", "--population-total", "90000"]
+    given += ["--set", "privacy.mechanism=pseudo-posterior", "--set", "model.prior=flat"]
+    assert "unweighted = true" in run("plan", str(tmp_path / "people.csv"), *given)[1]
+    code, out, err = run("plan", str(tmp_path / "people.csv"), *given, "--set", "survey.unweighted=true")
+    assert code == 0 and tomllib.loads(out)["survey"]["unweighted"] is True, err
+    (tmp_path / "plan.toml").write_text(out.replace(str(tmp_path) + "/", ""))
+    plan = ss.Plan.read(tmp_path / "plan.toml")
+    assert (plan.design.weights == 1).all() and not plan.lacking
+    assert plan.settings["model.weight"] == "public"
+    made = plan.release(seed=1).datasets[0]
+    np.testing.assert_allclose(made.weights, 90_000 / 400)
+
+
+@pytest.mark.parametrize(("total", "times"), [(20_000, 10), (6_100, 3), (600, 0.3), ({"a": 1_000, "b": 4_000}, 4)])
+def test_a_population_total_far_from_the_weights_is_refused_unless_confirmed(
+    tmp_path: Path, total: object, times: float
+) -> None:
+    """The weights add up to 2,000, in each stratum to 1,000."""
+    frame = PEOPLE.assign(h=["a", "b"] * 200)
+    design = ss.SurveyDesign(frame, weights="w", strata="h")
+    plan = ss.Plan(design, "income ~ sex", **quick(population_total=total))
+    how = "more than 3 times" if times > 1 else "less than 1/3 of"
+    asked = rf"population_total is {how} what .*accept = \['population_total'\]"
+    for refused in (plan.check, plan.release, plan.fit):
+        with pytest.raises(ss.InputError, match=asked) as said:
+            refused()
+        assert "2,000" not in str(said.value) and "2000" not in str(said.value)
+    confirmed = plan.set(accept=["population_total"])
+    if isinstance(total, dict):
+        confirmed.check()
+        return
+    with pytest.warns(UserWarning, match="far from what the survey weights add up to"):
+        confirmed.check()
+    with pytest.warns(UserWarning, match="far from what the survey weights add up to"):
+        assert confirmed.release(seed=1).datasets[0].weights.sum() == pytest.approx(total)
+
+
+def test_weights_that_are_scaled_to_the_sample_say_nothing_of_the_total() -> None:
+    design = ss.SurveyDesign(PEOPLE.assign(w=np.tile([0.5, 1.5], 200)), weights="w")
+    ss.Plan(design, "income ~ sex", **quick(population_total=2_000_000)).check()
+    near = ss.SurveyDesign(PEOPLE, weights="w")
+    ss.Plan(near, "income ~ sex", **quick(population_total=5_900)).check()  # 2.95 times
+
+
+# predictors
+
+
+def test_a_check_says_which_predictors_are_numbers_and_asks_about_codes() -> None:
+    rng = np.random.default_rng(2)
+    frame = pd.DataFrame({
+        "income": rng.lognormal(7, 1, 300), "fips": rng.choice([1001, 1003, 2013], 300),
+        "age": rng.integers(16, 90, 300), "serial": rng.permutation(400)[:300] // 1.02 // 1, "id": np.arange(300),
+        "rate": rng.choice([0.5, 1.5, 2.5], 300), "woman": rng.integers(0, 2, 300),
+        "sex": rng.choice(["f", "m"], 300), "w": 5.0,
+    })  # fmt: skip
+    assert 270 < frame["serial"].nunique() < 300  # hardly any is repeated
+    design = ss.SurveyDesign(frame, weights="w")
+    formula = "income ~ fips + age + serial + id + rate + woman + sex"
+    said = ss.Plan(design, formula, **quick(population_total=1500)).check()
+    words = " ".join(str(said).split())
+    assert "predictors that are numbers: age, fips, id, rate, serial, woman; categories: sex (2 levels)" in words
+    asked = [name for name in ("fips", "age", "serial", "id", "rate", "woman") if f"write C({name})" in words]
+    assert asked == ["fips", "serial"]
+    assert "id: another value in every record" in words
+    answered = "income ~ C(fips) + age + I(serial) + log(rate)"
+    words = " ".join(str(ss.Plan(design, answered, **quick(population_total=1500)).check()).split())
+    assert "write C(" not in words and "another value" not in words
+    assert "numbers: age, rate, serial; categories: fips (3 levels)" in words
+
+
+def test_a_check_warns_of_levels_that_differ_in_blanks_or_capitals(tmp_path: Path) -> None:
+    """What it proposes makes them one."""
+    levels = ["North", "North ", "south", "South", "Nord\u00e9", "East"]
+    PEOPLE.assign(region=np.resize(levels, 400)).to_csv(tmp_path / "people.csv", index=False)
+    given = {"formula": "income ~ region", "weights": "w", **quick(population_total=2000)}
+    said = ss.Plan.draft(tmp_path / "people.csv", **given).check().warnings
+    (warning,) = [each for each in said if "blanks, capitals or accents" in each]
+    assert "'North', 'North '" in warning and "Nord\u00e9" not in warning and "East" not in warning
+    line = warning[warning.index("merge = ") : warning.rindex(" in [columns.region]")]
+    columns = {"region": tomllib.loads(line)}
+    plan = ss.Plan.draft(tmp_path / "people.csv", columns=columns, **given)
+    assert len(set(plan.design.frame["region"])) == 4
+    assert not any("blanks, capitals" in each for each in plan.check().warnings)
+    strata = PEOPLE.assign(h=np.resize(["a", "A", "b"], 400))
+    said = ss.Plan(ss.SurveyDesign(strata, weights="w", strata="h"), "income ~ sex", **quick(population_total=2000))
+    assert any(each.startswith("h: some labels differ") for each in said.check().warnings)
+
+
+def test_labelled_numbers_are_asked_about_together_and_once(tmp_path: Path) -> None:
+    """80 and over is an age; of the incomes -9 is none; nothing is asked about text."""
+    frame = PEOPLE.assign(age=np.resize([80.0, 34, 50, -1], 400), job=1.0)
+    frame.loc[:9, "income"] = -9
+    labels = {"age": {80: "80 or older", -1: "Born abroad"}, "income": {-9: "Refused"}, "job": {2: "not here"}}
+    pyreadstat.write_sav(frame, tmp_path / "f.sav", variable_value_labels=labels)
+    given = {"formula": "income ~ age + sex", "weights": "w", **quick(population_total=2000)}
+    plan = ss.Plan.draft(tmp_path / "f.sav", **given)
+    line = "missing_codes = {income = [-9], age = [-1]}"
+    with pytest.raises(ss.InputError, match=f"{re.escape(line)} in \\[survey\\]") as said:
+        plan.check()
+    assert '-9 = "Refused"' in str(said.value) and '-1 = "Born abroad", 80 = "80 or older"' in str(said.value)
+    in_memory = ss.Plan(ss.SurveyDesign.read(tmp_path / "f.sav", weights="w"), "income ~ age", **quick())
+    with pytest.raises(ss.InputError, match=re.escape("missing_codes={'income': [-9], 'age': [-1]}")):
+        in_memory.check()
+    half = plan.set(missing_codes={"income": [-9]}, missing="drop")
+    with pytest.raises(ss.InputError, match=re.escape("{income = [-9], age = [-1]}")) as said:
+        half.check()
+    assert "Refused" not in str(said.value)
+    answered = half.set(missing_codes={"income": [-9], "age": []})
+    answered.check()
+    assert answered.design.frame["income"].isna().sum() == 10 and (answered.design.frame["age"] == -1).sum() == 100

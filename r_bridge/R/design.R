@@ -95,15 +95,21 @@ plain_frame <- function(variables) {
   frame
 }
 
-# A column of haven's whose every value has a label of its own becomes a factor of the labels, in the order of the codes;
-# with labels for some values only, such as "refused", it stays as it is.
+# A column of haven's whose every value has a label becomes a factor of the labels, in the order of the codes; labels that
+# several values share are told apart by code, "other (8)".  With labels for some values only, such as "refused", it stays
+# as it is.
 by_label <- function(x) {
   values <- if (inherits(x, "haven_labelled_spss")) declared_missing(x) else as.vector(unclass(x))
   codes <- sort(attr(x, "labels"))
   codes <- codes[!is.na(codes) & !codes %in% attr(x, "na_values")]
-  whole <- length(codes) && all(values[!is.na(values)] %in% codes) && !anyDuplicated(names(codes))
-  if (!whole) return(x)
-  structure(factor(values, unname(codes), names(codes)), label = attr(x, "label"))
+  if (!length(codes) || !all(values[!is.na(values)] %in% codes)) return(x)
+  structure(factor(values, unname(codes), told_apart(names(codes), codes)), label = attr(x, "label", exact = TRUE))
+}
+
+told_apart <- function(labels, codes) {
+  shared <- labels %in% labels[duplicated(labels)]
+  if (!any(shared)) return(labels)
+  told_apart(ifelse(shared, paste0(labels, " (", codes, ")"), labels), codes)
 }
 
 # What haven's files call their columns.

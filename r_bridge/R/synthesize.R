@@ -312,12 +312,14 @@ warn_of_labels <- function(frame) {
   for (name in names(frame)) {
     x <- frame[[name]]
     if (!inherits(x, "haven_labelled") || inherits(x, "haven_labelled_spss")) next
-    marked <- which(as.vector(unclass(x)) %in% attr(x, "labels"))
+    codes <- attr(x, "labels")
+    marked <- which(as.vector(unclass(x)) %in% codes)
     if (length(marked)) {
-      warning("column ", sQuote(name), " has numbers, of which those in ", length(marked), " rows (",
-              paste(utils::head(marked, 5), collapse = ", "), if (length(marked) > 5) ", ...", ") carry a value label; if ",
-              "these are special codes such as \"refused\", make them NA: haven::zap_missing(), or ",
-              "design <- update(design, ", name, " = ...)", call. = FALSE)
+      called <- paste0(utils::head(codes, 12), " = \"", utils::head(names(codes), 12), "\"", collapse = ", ")
+      warning("column ", sQuote(name), " has ", if (is.character(x)) "texts" else "numbers", ", of which those in ",
+              length(marked), " rows (", paste(utils::head(marked, 5), collapse = ", "), if (length(marked) > 5) ", ...",
+              ") carry a value label: ", called, if (length(codes) > 12) ", ...", "; those that stand for a missing ",
+              "value, make NA: haven::zap_missing(), or design <- update(design, ", name, " = ...)", call. = FALSE)
     }
   }
 }

@@ -143,19 +143,18 @@ def make(
 def _print_entries() -> None:
     """All entries that plans have, as --set takes them."""
     from ..models.registry import MODELS
-    from ..synthesis.settings import Settings
+    from ..synthesis.settings import sections
 
     shown = Table(box=SIMPLE)
     shown.add_column("entry", no_wrap=True)
     shown.add_column("what it says")
-    for section, part in Settings.model_fields.items():
-        for name, entry in part.annotation.model_fields.items():  # type: ignore[union-attr]
+    for section, kind in sections().items():
+        for name, entry in kind.model_fields.items():
             several = [entry.annotation, *get_args(entry.annotation)]
-            values = [value for kind in several if get_origin(kind) is Literal for value in get_args(kind)]
+            values = [value for each in several if get_origin(each) is Literal for value in get_args(each)]
             values = list(MODELS) if (section, name) == ("model", "name") else values
-            shown.add_row(
-                f"{section}.{name}", escape(str(entry.description)) + (f": {', '.join(values)}" if values else "")
-            )
+            at = f"{section}.NAME.{name}" if section == "columns" else f"{section}.{name}"
+            shown.add_row(at, escape(str(entry.description)) + (f": {', '.join(values)}" if values else ""))
     console.print(shown)
 
 

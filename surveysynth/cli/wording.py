@@ -10,7 +10,7 @@ MECHANISMS = {
 }  # fmt: skip
 VALUE = r"'[^'()\n]*'|True\b|False\b|-?\d++(?:\.\d++)?|\[[^\]\n]*\]|\{[^}\n]*\}"
 WORDS = re.compile(
-    r"(?P<quoted>'[^'\n]*')"  # a name or a path, which stays as it is
+    r"(?P<quoted>(?<!\w)'[^'\n]*')"  # a name or a path, which stays as it is; no apostrophe within a word
     r"|overwrite=True"
     rf"|(?<!\.)\b(?P<name>[a-z]\w*)=(?P<value>{VALUE})(?!\w| is not)"  # asked for, not what was given; not a.b=c
     r"|\bmechanism=(?:surveysynth\.)?(?P<mechanism>[A-Z]\w*)\(\)"
@@ -24,11 +24,11 @@ WHOLE = {
 
 def in_words_of_plans(text: str) -> str:
     """``FBS(..., weight='public')`` is ``weight = 'public' in [model]``, ``overwrite=True`` is ``--overwrite``."""
-    from ..synthesis.settings import Settings
+    from ..synthesis.settings import sections as sections_of_plans
 
     sections: dict[str, str] = {}
-    for section, part in Settings.model_fields.items():
-        sections |= dict.fromkeys(part.annotation.model_fields, section)  # type: ignore[union-attr]
+    for section, kind in sections_of_plans().items():
+        sections |= dict.fromkeys(kind.model_fields, section)
 
     def word(match: re.Match[str]) -> str:
         if match["quoted"]:

@@ -25,7 +25,7 @@ from .read import (
     OF_ONE_ENCODING,
     READERS,
     Labels,
-    distinct,
+    by_label,
     headings,
     kind_of,
     names_of,
@@ -124,9 +124,9 @@ def convert(
         read, commas = _of_labelled(path, suffix, codes, encoding), False
 
     def converted() -> None:
-        found, names, said = _looked_at(read(frozenset()))
+        found, names, said = _looked_at(read(frozenset()), missing_codes)
         if mixed := frozenset(name for name, column in found.items() if column.mixed):
-            found, names, said = _looked_at(read(mixed))
+            found, names, said = _looked_at(read(mixed), missing_codes)
         _write(read(mixed), place, found, names, said, commas=commas)
 
     guarded(converted, pa.ArrowException, lambda kind: unreadable(path, kind))  # arrow's messages quote values
@@ -159,7 +159,7 @@ def _of_labelled(path: Path, suffix: str, codes: Checked, encoding: str | None) 
     return read
 
 
-def _looked_at(blocks: Blocks) -> tuple[dict[str, _Column], Names, Labels]:
+def _looked_at(blocks: Blocks, missing_codes: MissingCodes | None) -> tuple[dict[str, _Column], Names, Labels]:
     """What the columns hold, what values are called where all have a name, and headings."""
     found: dict[str, _Column] = {}
     names: Names = {}
@@ -171,13 +171,14 @@ def _looked_at(blocks: Blocks) -> tuple[dict[str, _Column], Names, Labels]:
             found.setdefault(name, _Column()).add(frame[name], names.get(name, {}))
     if not records:
         raise InputError("the file has no records")
-    kept = {}
+    kept, declared = {}, codes_of_columns(checked_codes(missing_codes), found)
     for name, labels in names.items():
         column = found[name]
-        if labels and not column.others and distinct(labels) is not None:
+        if labels and not column.others:
             kept[name] = labels
-        elif labels and column.others and column.named:
-            warn_of_labelled(name, labels, f"{column.named:,} {'row' if column.named == 1 else 'rows'}")
+        elif labels and column.named:
+            where = f"{column.named:,} {'row' if column.named == 1 else 'rows'}"
+            warn_of_labelled(name, labels, where, declared.get(name, []), missing_codes)
     return found, kept, texts
 
 
@@ -195,7 +196,7 @@ def _write(
             for name in numbers:  # a block of missing values alone is no text
                 frame[name] = csv_file.pointed(frame[name].astype(str).where(frame[name].notna()))
             for name, labels in names.items():
-                frame[name] = pd.Categorical(frame[name].map(labels), categories=distinct(labels))
+                frame[name] = by_label(frame[name], labels)
             arrays = [pa.array(frame[name], type=type_, from_pandas=True) for name, type_ in types.items()]
             writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
 

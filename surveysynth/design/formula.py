@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import formulaic
 from formulaic.parser.types import Factor
@@ -12,6 +12,7 @@ from formulaic.utils.variables import Variable, get_required_variables
 
 from ..errors import InputError
 
+PLAIN = re.compile(r"[^\W\d][\w.]*")  # a name that needs no backticks
 OUTSIDE_OF_BACKTICKS = {sign: re.compile(rf"{re.escape(sign)}(?=(?:[^`]*`[^`]*`)*[^`]*$)") for sign in "~+"}
 
 
@@ -48,6 +49,12 @@ def sides_of(outcome: str | Sequence[str], predictors: str) -> tuple[str | Seque
     if len(parts) > 2 or not all(part.strip() for part in parts):
         raise InputError(f"{outcome!r} is not a formula: write outcome ~ predictors, and 1 for no predictors")
     names = [name.strip() for name in OUTSIDE_OF_BACKTICKS["+"].split(parts[0])]
+    for name in names:
+        if not (PLAIN.fullmatch(name) or re.fullmatch("`[^`]+`", name) or category(name)):
+            raise InputError(
+                f"{outcome!r} is not a formula: {name!r} is no outcome. A name with blanks or signs stands in "
+                f"backticks: `{name.replace('`', '')}` ~ {parts[1].strip()}"
+            )
     names = [name[1:-1] if name.startswith("`") else name for name in names]
     return names[0] if len(names) == 1 else names, parts[1].strip()
 
@@ -56,6 +63,16 @@ def category(outcome: str) -> str | None:
     """The column of an outcome ``C(column)``."""
     found = re.fullmatch(r"\s*C\(\s*`?(.+?)`?\s*\)\s*", str(outcome))
     return found[1] if found else None
+
+
+def quoted(formula: str, columns: Iterable[str]) -> str:
+    """The formula with those columns in backticks whose names have blanks or signs."""
+    odd = sorted((c for c in columns if not PLAIN.fullmatch(c) and "`" not in c), key=len, reverse=True)
+    if not odd:
+        return formula
+    names = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, odd))})(?!\w)")
+    pieces = re.split("(`[^`]*`)", formula)
+    return "".join(piece if piece.startswith("`") else names.sub(r"`\g<0>`", piece) for piece in pieces)
 
 
 def refuse_commas(formula: str) -> None:

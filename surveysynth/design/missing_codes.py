@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+import unicodedata
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -16,6 +18,23 @@ from .columns import listing, nearest
 Code = float | str
 MissingCodes = Sequence[Code] | Mapping[str, Sequence[Code]]
 Checked = list[Code] | dict[str, list[Code]]
+SHOWN = 12  # labels that a message prints
+
+# Beginnings of words, and whole labels, by which codebooks call what is no answer: English, German, French, Spanish;
+# without accents and capitals.
+NO_ANSWER = re.compile(
+    r"\b(?:refus|verweiger|rehus|"
+    r"(?:don'?t|do not|does not|didn'?t|can'?t) (?:know|remember|say)|weiss (?:es )?nicht|ne sa(?:it|is) pas|no sabe|"
+    r"not (?:asked|applicable|answered|ascertained|available|stated|reported|collected|in universe|known)|"
+    r"in-?applicable|nicht (?:gefragt|erhoben|erfragt|beantwortet|zutreffend)|trifft nicht zu|"
+    r"non (?:demande|concerne|applicable|repon|renseigne)|sans objet|"
+    r"no (?:aplica|procede|preguntad)|"
+    r"no (?:answer|response|information|contest|respon)|non-?response|prefer not to|keine (?:angabe|antwort)|"
+    r"pas de reponse|sin (?:respuesta|dato)|"
+    r"missing\b|fehlend|fehlt\b|manquant|perdido|unknown\b|unbekannt|inconnu|desconocid|"
+    r"skipped\b|(?:legitimate|valid) skip)"
+    r"|^(?:n\.?a\.?|n/a|d\.?k\.?|dk/na|dk/ref|niu|k\.? ?a\.?|nsp|nr|ns/nc|ns|nc|skip)$"
+)
 
 
 def checked_codes(missing_codes: MissingCodes | None) -> Checked:
@@ -29,6 +48,39 @@ def checked_codes(missing_codes: MissingCodes | None) -> Checked:
     if isinstance(missing_codes, Mapping):
         return {name: _listed(codes, f"missing_codes of {name!r}") for name, codes in missing_codes.items()}
     return [] if missing_codes is None else _listed(missing_codes, "missing_codes")
+
+
+def is_answered(missing_codes: MissingCodes | None, column: str) -> bool:
+    """Whether the user said which codes of a column are missing values, if only that none is."""
+    return missing_codes is not None and (not isinstance(missing_codes, Mapping) or column in missing_codes)
+
+
+def likely_missing(labels: Mapping[Code, str]) -> list[Code]:
+    """The codes that probably stand for a missing value: negative ones, and labels such as "don't know"."""
+    return [code for code, text in labels.items() if (_number(code) or 0) < 0 or NO_ANSWER.search(without_marks(text))]
+
+
+def without_marks(text: str) -> str:
+    """Small letters without accents, with single blanks and straight apostrophes."""
+    letters = unicodedata.normalize("NFKD", text.casefold().replace("\u2019", "'"))
+    return " ".join("".join(letter for letter in letters if not unicodedata.combining(letter)).split())
+
+
+def with_label(labels: Mapping[Code, str]) -> str:
+    """Codes and what they are called, for a message, with the likely missing values first."""
+    likely = likely_missing(labels)
+    order = [*likely, *(code for code in labels if code not in likely)]
+    named = [f'{_written(code)} = "{labels[code]}"' for code in order[:SHOWN]]
+    return ", ".join(named) + (f", ... ({len(order):,} labels)" if len(order) > SHOWN else "")
+
+
+def listing_of(codes: Sequence[Code]) -> str:
+    """Codes as Python and TOML write a list."""
+    return f"[{', '.join(map(_written, codes))}]"
+
+
+def _written(code: Code) -> str:
+    return repr(code) if isinstance(code, str) else f"{code:.15g}"
 
 
 def _listed(codes: object, what: str) -> list[Code]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Hashable, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,18 @@ import pyreadstat
 from ..errors import InputError, guarded
 from ..validation import rows
 from . import csv_file
-from .missing_codes import Code, MissingCodes, checked_codes, codes_of_columns, holds, without_codes
+from .missing_codes import (
+    Code,
+    MissingCodes,
+    checked_codes,
+    codes_of_columns,
+    holds,
+    is_answered,
+    likely_missing,
+    listing_of,
+    with_label,
+    without_codes,
+)
 
 READERS: dict[str, Callable[..., Any]] = {
     ".dta": pyreadstat.read_dta,
@@ -26,7 +38,7 @@ READERS: dict[str, Callable[..., Any]] = {
 }
 OF_ONE_ENCODING = (".parquet", ".por")
 Labels = dict[str, str]
-LABELLED = "numbers with labels"  # attribute of a frame: codes by column, where some values of numbers have a label
+LABELLED = "numbers with labels"  # attribute of a frame, by column: labels of some of its numbers, and nobody said why
 
 
 def read_frame(
@@ -40,10 +52,12 @@ def read_frame(
     """Read a survey file into a data frame.
 
     A Stata or SPSS column whose every value has a label becomes a categorical of its labels,
-    in the order of its codes.  A column with labels for some values only keeps its numbers; where
-    such values occur there is a warning, for they may be special codes ("refused") among amounts:
-    declare those by ``missing_codes``.  Declared missing values and empty texts become
-    missing.
+    in the order of its codes; where several values have the same label their codes tell them apart: "other (8)",
+    "other (9)".  A column with labels for some values only keeps its numbers, or its texts; where
+    such values occur there is a warning, for they may be special codes ("refused") among amounts.  It names codes and
+    labels, and proposes as missing those that are negative and those whose label says that there is no answer;
+    ``missing_codes`` answers it, by ``{"age": []}`` that all are values.  Declared missing values and empty texts
+    become missing.
 
     Parameters
     ----------
@@ -102,7 +116,8 @@ def read_labelled(
         )
         frame, values, labels = frame.replace("", np.nan), meta.variable_value_labels, headings(meta)
     of_columns = codes_of_columns(codes, frame.columns)
-    return _with_labels(without_declared(frame, of_columns, values), values, of_columns), labels
+    frame = without_declared(frame, of_columns, values)
+    return _with_labels(frame, values, of_columns, missing_codes), labels
 
 
 def kind_of(path: Path, encoding: str | None, separator: str | None, decimal: str | None) -> tuple[bool, str]:
@@ -161,19 +176,29 @@ def _by_number(codes: list[Code], names: dict[Code, str]) -> list[Code]:
 
 
 def _with_labels(
-    frame: pd.DataFrame, labels: dict[str, dict[Code, str]], declared: dict[Hashable, list[Code]]
+    frame: pd.DataFrame,
+    labels: dict[str, dict[Code, str]],
+    declared: dict[Hashable, list[Code]],
+    missing_codes: MissingCodes | None,
 ) -> pd.DataFrame:
-    labelled_numbers: dict[str, list[Code]] = {}
+    open_questions: dict[str, dict[Code, str]] = {}
     for column, every in labels.items():
         names = names_of(every, declared.get(column, []))
         present = frame[column].dropna().unique()
         if names and set(present) <= set(names):
-            if (texts := distinct(names)) is not None:
-                frame[column] = pd.Categorical(frame[column].map(names), categories=texts)
+            frame[column] = by_label(frame[column], names)
         elif (labelled := frame[column].isin(list(names))).any():
-            labelled_numbers[column] = warn_of_labelled(column, names, rows(labelled))
-    frame.attrs[LABELLED] = labelled_numbers
+            warn_of_labelled(column, names, rows(labelled), declared.get(column, []), missing_codes)
+            if not is_answered(missing_codes, column) and pd.api.types.is_numeric_dtype(frame[column].dtype):
+                open_questions[column] = numbers_of(names)
+    frame.attrs[LABELLED] = open_questions
     return frame
+
+
+def by_label(column: pd.Series, names: dict[Code, str]) -> pd.Categorical[str]:
+    """A column whose every value has a label, as categories of these."""
+    texts = distinct(names)
+    return pd.Categorical(column.map(texts), categories=list(texts.values()))
 
 
 def names_of(labels: dict[Code, str], declared: list[Code]) -> dict[Code, str]:
@@ -184,23 +209,41 @@ def names_of(labels: dict[Code, str], declared: list[Code]) -> dict[Code, str]:
     return {code: names[code] for code in sorted(names, key=lambda code: (isinstance(code, str), code))}
 
 
-def distinct(names: dict[Code, str]) -> list[str] | None:
-    """The texts of labels; None where two values have the same one."""
-    texts = list(dict.fromkeys(names.values()))
-    return texts if len(texts) == len(names) else None
+def distinct(names: dict[Code, str]) -> dict[Code, str]:
+    """The labels of values, those that several have with the code: "other (8)", "other (9)"."""
+    count = Counter(names.values())
+    if len(count) == len(names):
+        return names
+    return distinct({
+        code: text if count[text] == 1 else f"{text} ({code:.15g})" if isinstance(code, float) else f"{text} ({code})"
+        for code, text in names.items()
+    })  # fmt: skip
 
 
-def warn_of_labelled(column: str, names: dict[Code, str], where: str) -> list[Code]:
-    """Warn of a column of numbers where some have a label; gives these."""
-    numbers: list[Code] = [code for code in names if not isinstance(code, str)]
+def numbers_of(names: dict[Code, str]) -> dict[Code, str]:
+    """The labels of numbers; Stata's missing values are letters."""
+    return {code: text for code, text in names.items() if not isinstance(code, str)}
+
+
+def warn_of_labelled(
+    column: str, names: dict[Code, str], where: str, declared: list[Code], missing_codes: MissingCodes | None
+) -> None:
+    """Warn of a column where some values have a label, unless the user said which of them are missing."""
+    numbers = numbers_of(names)
+    kind, labels = ("numbers", numbers) if numbers else ("texts", names)
+    likely = likely_missing(labels)
+    if is_answered(missing_codes, column):
+        if declared and likely:  # some codes were named, and others look as if they were forgotten
+            left = with_label({code: labels[code] for code in likely})
+            warnings.warn(
+                f"column {column!r} has {kind}, of which those in {where} carry a value label; {left} is not among its "
+                f"missing_codes, and stays: is missing_codes={{{column!r}: {listing_of([*declared, *likely])}}} meant?",
+                stacklevel=5,
+            )
+        return
     warnings.warn(
-        f"column {column!r} has numbers, of which those in {where} carry a value label; if these are "
-        f"special codes such as 'refused', say so: missing_codes={{{column!r}: {listing_of(numbers)}}}",
+        f"column {column!r} has {kind}, of which those in {where} carry a value label: {with_label(labels)}. Say which "
+        f"of these codes stand for a missing value: missing_codes={{{column!r}: {listing_of(likely)}}}"
+        + (", with [] in its place if none does" if likely else " if none does"),
         stacklevel=5,
     )
-    return numbers
-
-
-def listing_of(codes: Sequence[Code]) -> str:
-    """Codes as Python and TOML write a list."""
-    return f"[{', '.join(f'{code:.15g}' if isinstance(code, float) else str(code) for code in codes)}]"

@@ -783,6 +783,7 @@ class SurveyDesign:
         size: str | None = None,
         strata: str | None = None,
         method: str | None = None,
+        lonely_psu: LonelyPSU = "fail",
         seed: int | None = None,
     ) -> SurveyDesign:
         """Draw a sample of elements from a frame: a design that knows its inclusion probabilities.
@@ -803,6 +804,9 @@ class SurveyDesign:
             "maximum_entropy", "poisson" (the sample size is random), "multinomial" (with
             replacement), "srs" (equal probabilities); default "maximum_entropy" with sizes,
             "srs" without.
+        lonely_psu : {"fail", "remove", "adjust", "average"}
+            What a stratum with one selected unit, or with one that was not certain, does to a variance, as for
+            :class:`SurveyDesign`.  "fail" refuses such a sample.
         seed : int, optional
             Without one the sample comes from the operating system's entropy.
 
@@ -819,7 +823,7 @@ class SurveyDesign:
         ------
         InputError
             Unknown methods or columns; sizes, sample sizes or strata from which no sample can be
-            drawn; a frame that has a column of those names.
+            drawn; a frame that has a column of those names; a stratum whose variance cannot be estimated.
 
         Examples
         --------
@@ -858,7 +862,7 @@ class SurveyDesign:
             pps = "hajek"
         fpc = "population" if method == "srs" else None
         joint = drawn.joint if pps in NEED_JOINT else None
-        return cls(sample, weights="weight", strata=strata, fpc=fpc, pps=pps, joint=joint)
+        return cls(sample, weights="weight", strata=strata, fpc=fpc, lonely_psu=lonely_psu, pps=pps, joint=joint)
 
     @property
     def probs(self) -> NDArray[np.float64]:

@@ -21,6 +21,7 @@ from scipy.special import log_softmax
 from .._version import __version__
 from ..choices import Clusters, MissingCategory
 from ..design.formula import category, sides_of
+from ..design.recode import with_missing
 from ..design.survey_design import SurveyDesign
 from ..engines.base import Diagnostics
 from ..errors import InputError, ModelError
@@ -30,7 +31,7 @@ from .one_outcome import Standardized
 from .records import Public
 from .relative_outcome import RelativeRows
 from .shared.clipped_categories import ClippedCategories, clipped_categories, pseudo_categories
-from .shared.levels import levels_of, with_missing
+from .shared.levels import levels_of
 from .shared.predictors import Constants, predictor_rows, with_unit_size
 from .tempered_chains import tempered_chains
 

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from .._version import __version__
 from ..choices import Clusters
 from ..design.conditions import columns_of_condition, obeyed
+from ..design.recode import as_text, with_missing
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError, ModelError, PrivacyError
 from ..validation import positive
@@ -37,7 +38,6 @@ from .draws import Draws, Sampler, Synthetic
 from .multinomial import MultinomialRegression
 from .one_outcome import OneOutcome, Standardized
 from .records import EACH, Public, Records
-from .shared.levels import as_text, with_missing
 from .shared.normal_scores import PrivateScores
 from .shared.predictors import LOG_WEIGHT, Constants, model_spec
 

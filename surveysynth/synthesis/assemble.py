@@ -26,7 +26,8 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 Total = float | Mapping[str, float] | None  # of the population: in all, by stratum, or the sum of the weights
 
-NEAR = 2 / 3  # population total over sum of the weights; further apart, one of them is wrong
+NEAR = 2 / 3  # population total over sum of the weights; further apart, one of them may be wrong
+FAR = 3  # the same, or its inverse: further apart, a plan asks to be told that both are right
 SCALED = 0.01  # weights whose mean is 1 within this are scaled to the sample, not to the population
 
 
@@ -39,13 +40,23 @@ def check_enough(total: Any, n: int) -> float:
 
 
 def check_total(total: float | Mapping[Any, float] | None, design: SurveyDesign) -> Total:
-    """The population total or totals as numbers, or an error that says what is wrong with them."""
+    """The population total or totals as numbers, or an error that says what is wrong with them.
+
+    Warns where they are far from what the survey weights add up to.
+    """
+    checked = checked_total(total, design)
+    if checked is not None:
+        everybody = sum(checked.values()) if isinstance(checked, Mapping) else checked
+        warn_if_far(everybody, design.weights.sum(), design.n)
+    return checked
+
+
+def checked_total(total: float | Mapping[Any, float] | None, design: SurveyDesign) -> Total:
+    """The population total or totals as numbers (InputError), whatever the survey weights add up to."""
     if total is None:
         return None
     if not isinstance(total, Mapping):
-        total = check_enough(total, design.n)
-        warn_if_far(total, design.weights.sum(), design.n)
-        return total
+        return check_enough(total, design.n)
     if design.strata_name is None:
         raise InputError("population_total gives totals by stratum, but the design has no strata")
     totals = {str(label): positive(value, f"population_total of {label!r}") for label, value in total.items()}
@@ -58,13 +69,38 @@ def check_total(total: float | Mapping[Any, float] | None, design: SurveyDesign)
     below = [label for label, n in sampled.items() if totals[str(label)] < n]
     if below:
         raise InputError(f"population_total is below the number of records in {len(below)} of the strata")
-    warn_if_far(sum(totals.values()), design.weights.sum(), design.n)
     return totals
+
+
+def refuse_far(total: Total, design: SurveyDesign) -> None:
+    """InputError where a total, or that of a stratum, is more than 3 times, or less than a third of, the weights' sum.
+
+    Weights that are scaled to the sample say nothing about totals.
+    """
+    if total is None or scaled_to_sample(design.weights.sum(), design.n):
+        return
+    everybody = np.zeros(design.n, dtype=np.intp)
+    group = design.column(str(design.strata_name)).astype(str) if isinstance(total, Mapping) else everybody
+    sums = pd.Series(design.weights).groupby(np.asarray(group)).sum()
+    given = pd.Series(total) if isinstance(total, Mapping) else pd.Series([total])
+    times = given / sums
+    for far, how in ((times > FAR, f"more than {FAR} times"), (times < 1 / FAR, f"less than 1/{FAR} of")):
+        if far.any():
+            where = f" in {far.sum()} of the strata" if isinstance(total, Mapping) else ""
+            raise InputError(
+                f"population_total is {how} what the survey weights add up to{where}: correct the total or the column "
+                "of weights. If both are right, say so: accept = ['population_total'] in [release]"
+            )
+
+
+def scaled_to_sample(by_weights: float, n: int) -> bool:
+    """Whether weights add up to the number of records, and not to the population."""
+    return bool(abs(by_weights / n - 1) <= SCALED)
 
 
 def warn_if_far(total: float, by_weights: float, n: int) -> None:
     """Warn of a total that the sum of the survey weights contradicts, unless they are scaled to the sample of n."""
-    if not NEAR <= total / by_weights <= 1 / NEAR and abs(by_weights / n - 1) > SCALED:
+    if not NEAR <= total / by_weights <= 1 / NEAR and not scaled_to_sample(by_weights, n):
         warnings.warn(
             "population_total is far from what the survey weights add up to (by more than a third): are both right? "
             "Counts and totals are scaled to population_total",

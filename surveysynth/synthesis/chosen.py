@@ -16,7 +16,7 @@ from ..privacy.budget import Budget
 from ..privacy.expected_accuracy import Sized, expected_se, expected_split, information_and_noise
 from ..privacy.mechanisms import Strict
 from .known import Known
-from .parts import MECHANISMS, bounds_of_scores, mechanism_of, sides, synthesizer_of
+from .parts import MECHANISMS, bounds_of_scores, check_formulas, mechanism_of, sides, synthesizer_of
 from .sequence import sizes_of
 from .settings import MechanismName, Settings
 
@@ -44,6 +44,8 @@ def choose(settings: Settings, known: Known, folder: Path) -> tuple[Settings, di
     """
     reasons: dict[str, str] = {}
     design = known.design
+    if not known.in_parts:
+        check_formulas(settings, design.columns)
 
     def say(entry: str, value: Any, why: str) -> None:
         nonlocal settings
@@ -58,6 +60,8 @@ def choose(settings: Settings, known: Known, folder: Path) -> tuple[Settings, di
     say("privacy.mechanism", *_mechanism_for(model))
     strict, pseudo = settings.privacy.mechanism == "strict", settings.privacy.mechanism == "pseudo-posterior"
     takes = _takes(settings)
+    if settings.survey.unweighted and "weight" in takes:
+        say("model.weight", "public", "every record has the same weight")
     if strict:
         numeric = _model(settings, folder).numeric
         if numeric and settings.privacy.reference is None and "transform" in takes:
@@ -90,8 +94,10 @@ def lacking(settings: Settings, folder: Path, *, at_hand: bool) -> dict[str, str
     said, out = settings.privacy, {}
     if settings.survey.file is None and not at_hand:
         out["survey.file"] = "path of the confidential file"
-    if settings.survey.weights is None and settings.survey.probs is None:
-        out["survey.weights"] = "column of survey weights (or probs = column of inclusion probabilities)"
+    if not settings.survey.weighted:
+        out["survey.weights"] = (
+            "column of survey weights (or probs = column of inclusion probabilities, or unweighted = true)"
+        )
     by_policy = said.policy is not None
     unknown = settings.model.formula is None and not by_policy
     if unknown:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,6 +14,9 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import kurtosis, norm, rankdata, skew, spearmanr
 
+from ..design.discrete import is_label
+from ..design.formula import PLAIN, factors_of
+from ..design.missing_codes import without_marks
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError, ModelError, PrivacyError
 from ..estimation import estimate
@@ -20,7 +24,7 @@ from ..models.base import Synthesizer
 from ..models.normal.fbp import FBP
 from ..models.normal.fbs import FBS
 from ..models.sequential import Sequential
-from ..models.shared.predictors import discrete_predictors, predictor_rows
+from ..models.shared.predictors import discrete_predictors, numeric_predictors, predictor_rows
 from ..models.shared.transforms import AsinhTransform, as_transform
 from ..privacy.mechanisms import Mechanism
 from ..privacy.report import LEAST_INFORMATION
@@ -33,7 +37,7 @@ from .known import Known
 from .missing import without_missing
 from .parts import bounds_of_scores, by_of, later_of, print_of
 from .privacy_cost import PrivacyCost, privacy_cost
-from .settings import Settings
+from .settings import Settings, key
 
 Floats = NDArray[np.float64]
 
@@ -43,6 +47,7 @@ DEAR, FAIR = 1.5, 1.3  # expected standard errors over the file's own: of a warn
 MORE = 1.1, 60  # steps by which a larger epsilon is looked for
 ATOM, SKEWED, TAILED, RELATED = 0.05, 0.5, 3.0, 3.0  # share of one value; of residuals; t of a rank correlation
 TAIL, FAR = 0.001, 0.5  # of amounts; bounds beyond these quantiles by half of what lies between are far
+CODES, ONCE = 20, 0.9  # whole numbers of so few values, or of so many values a record, may be codes
 LEAST_SPREAD = 0.25  # of a log weight given the predictors: the least that a first draw allows
 WIDTH = 112
 KINDS = {
@@ -109,7 +114,7 @@ def outlook(
     cells = known.cells(by).assign(se_ratio=np.nan if ratio is None else ratio)
     said = {
         "Survey": [str(known)],
-        "Model": [_said_of_model(settings, model)],
+        "Model": [_said_of_model(settings, model), *_kinds_of_predictors(known, model)],
         "Privacy": [_said_of_privacy(settings)],
         "Public": [_said_of_public(settings, known, model)],
         "Chosen": [f"{entry} = {settings[entry]}: {why.removeprefix('chosen. ')}" for entry, why in reasons.items()],
@@ -134,6 +139,16 @@ def _said_of_model(settings: Settings, model: Synthesizer) -> str:
     parts += [f"weights {m.weight}"] if m.weight else []
     parts += ["zeros of their own"] if m.zeros else []
     return "; ".join(parts)
+
+
+def _kinds_of_predictors(known: Known, model: Synthesizer) -> list[str]:
+    """Which predictors are numbers and which are categories, as the formula takes them."""
+    names = [name for name in model.predictor_columns if name not in model.outcomes]
+    numbers = numeric_predictors(known.design, model.predictors, model.outcomes)
+    categories = [f"{name} ({(known.levels(name) > 0).sum():,} levels)" for name in names if name not in numbers]
+    parts = [f"numbers: {', '.join(numbers)}"] if numbers else []
+    parts += [f"categories: {', '.join(categories)}"] if categories else []
+    return [f"predictors that are {'; '.join(parts)}"] if parts else []
 
 
 def _said_of_privacy(settings: Settings) -> str:
@@ -245,6 +260,7 @@ def _warnings(
             f"levels with fewer than {FEW_CELLS} records: {'; '.join(rare)}. Chains can fail on them: merge them with "
             "others"
         )
+    said += _of_predictors(known, model)
     rows = predictor_rows(design, model.predictors, None)[0] if not model.categorical else None
     if rows is not None and known.n < 10 * rows.shape[1]:
         said.append(
@@ -275,6 +291,59 @@ def _warnings(
             "--create makes one; then say ledger = 'budget.jsonl' and survey = 'NAME' in [privacy]"
         )
     return said
+
+
+def _of_predictors(known: Known, model: Synthesizer) -> list[str]:
+    """Numbers that look like codes, predictors that identify records, and levels that differ in blanks alone."""
+    said, design = list[str](), known.design
+    names = [name for name in model.predictor_columns if name not in model.outcomes]
+    unique = [name for name in names if known.n > FEW and len(known.levels(name)) == known.n]
+    if unique:
+        said.append(
+            f"{', '.join(unique)}: another value in every record, published as it is, so that whoever knows it finds "
+            "the record: leave identifiers out of the formula"
+        )
+    plain = {f.expr for f in factors_of(model.predictors) if f.eval_method == f.EvalMethod.LOOKUP}
+    for name in numeric_predictors(design, model.predictors, model.outcomes):
+        values = known.levels(name).index.to_numpy(dtype=np.float64)
+        whole = bool((values % 1 == 0).all())
+        few, hardly_repeated = 2 < len(values) <= CODES, FEW < ONCE * known.n < len(values)
+        if name in plain and name not in unique and whole and (few or hardly_repeated):
+            quoted = name if PLAIN.fullmatch(name) else f"`{name}`"
+            said.append(
+                f"{name} is a number with {len(values):,} different values, all whole, and has a slope: if these are "
+                f"codes, write C({quoted}) in the formula; I({quoted}) says that they are amounts"
+            )
+    alike = {name: _alike(known.levels(name)) for name in names if is_label(design.column(name))}
+    for name, groups in alike.items():
+        if groups:
+            listed = "; ".join(", ".join(map(repr, group)) for group in groups[:NAMED])
+            one = {" ".join(group[0].split()): group for group in groups}
+            merge = ", ".join(f"{key(to)} = {json.dumps(group, ensure_ascii=False)}" for to, group in one.items())
+            said.append(
+                f"{name} has levels that differ in blanks, capitals or accents alone: {listed}. If they are one, say "
+                f"merge = {{{merge}}} in [columns.{key(name)}]"
+            )
+    units = [design.strata_name, *design.psu_names]
+    blurred = [str(name) for name in units if name and name not in names and _blurred(known, name)]
+    if blurred:
+        said.append(
+            f"{', '.join(blurred)}: some labels differ in blanks, capitals or accents alone, and count as different "
+            "strata or PSUs"
+        )
+    return said
+
+
+def _blurred(known: Known, name: str) -> bool:
+    return is_label(known.design.column(name)) and bool(_alike(known.levels(name)))
+
+
+def _alike(count: pd.Series) -> list[list[str]]:
+    """Levels that occur and differ in blanks, capitals or accents alone, the most frequent of each group first."""
+    groups: dict[str, list[str]] = {}
+    for level in count.index[count > 0]:
+        groups.setdefault(without_marks(str(level)), []).append(str(level))
+    return [group for group in groups.values() if len(group) > 1]
 
 
 def _rare_levels(known: Known, model: Synthesizer) -> list[str]:

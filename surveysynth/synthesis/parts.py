@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..design.formula import sides_of
+from ..design.columns import listing, nearest
+from ..design.formula import category, formula_columns, quoted, sides_of
 from ..errors import InputError
 from ..estimation.quantities import check_statistics
 from ..models.base import Synthesizer
@@ -39,6 +40,7 @@ WEIGHTS_OF: dict[MechanismName, str] = {
     "strict": "which has no privacy weights", "censored": "which has no privacy weights",
     "per-instance": "whose privacy weights follow from epsilon, delta and alpha_0",
 }  # fmt: skip
+CONFIRMED = "population_total"  # among what a plan accepts: it is right, whatever the weights add up to
 NEAR = "radius", "absolute", "floor"
 OF_MODELS = "prior", "zeros", "missing", "weight", "components"
 SET_BY_POLICY = (
@@ -224,6 +226,43 @@ def print_of(settings: Settings, model: Synthesizer, folder: Path) -> tuple[Symb
         if name not in model.outcomes:
             raise InputError(f"tables.units names {name!r}, which is not an outcome: {', '.join(model.outcomes)}")
     return symbols_of(tables.symbols), Wording(folder / tables.wording if tables.wording else None)
+
+
+def accepted_of(settings: Settings) -> list[str]:
+    """The diagnostics that a plan accepts."""
+    return [name for name in settings.release.accept or () if name != CONFIRMED]
+
+
+def check_formulas(settings: Settings, columns: Sequence[str]) -> None:
+    """Refuse formulas that do not parse, or name no columns of the file (InputError).
+
+    Where names of columns have blanks or signs, the message shows the formula with these in backticks.
+    """
+    formulas = {"model.formula": settings.model.formula}
+    formulas |= {f"model.later, number {i}": each.formula for i, each in enumerate(later_of(settings), 1)}
+    for entry, formula in formulas.items():
+        if formula is None:
+            continue
+        wrong = _wrong_of(formula, columns)
+        if not wrong:
+            continue
+        better = quoted(formula, columns)
+        if better != formula and not _wrong_of(better, columns):
+            raise InputError(f"{entry}: names of columns with blanks or signs stand in backticks: write '{better}'")
+        raise InputError(f"{entry}: {wrong}")
+
+
+def _wrong_of(formula: str, columns: Sequence[str]) -> str:
+    """What is wrong with a formula of a file; "" where nothing is."""
+    try:
+        outcomes, predictors = sides(formula)
+        names = [*(category(outcome) or outcome for outcome in outcomes), *formula_columns(predictors)]
+    except InputError as error:
+        return str(error)
+    unknown = [name for name in names if name not in columns]
+    return "" if not unknown else (
+        f"there is no column {unknown[0]!r}{nearest(unknown[0], columns)}; the file has {listing(columns)}"
+    )  # fmt: skip
 
 
 def sides(formula: str) -> tuple[list[str], str]:

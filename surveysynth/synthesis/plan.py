@@ -18,15 +18,18 @@ from typing import Any, Self
 import pandas as pd
 
 from ..choices import OutcomeKind
-from ..design.columns import nearest
+from ..design.columns import listing, nearest
 from ..design.guess import guess_roles
-from ..design.read import LABELLED, listing_of, read_labelled
+from ..design.missing_codes import likely_missing, listing_of, with_label
+from ..design.read import LABELLED, read_labelled
+from ..design.recode import recoded
 from ..design.replicates.given import GivenReplicates
 from ..design.scan import Scan
 from ..design.survey_design import SurveyDesign
 from ..design.to_synthesize import REPLICATE_ROLES, to_synthesize
 from ..errors import InputError
 from ..models.base import Synthesizer
+from ..models.shared.predictors import numeric_predictors
 from ..privacy.accounting.ledger import Ledger
 from ..privacy.mechanisms import Mechanism
 from ..release.comparison import Comparison, compare
@@ -36,7 +39,7 @@ from ..release.manifest import seal_of
 from ..release.release import Release, read_release
 from ..storage import is_free, whole_file
 from ..validation import as_list
-from .assemble import public_columns
+from .assemble import checked_total, public_columns, refuse_far
 from .chosen import choose, lacking
 from .edits import check_derived
 from .fit import Fit
@@ -44,11 +47,23 @@ from .fitting import fit, synthesize
 from .in_parts import check_arguments, go_on, synthesize_in_parts
 from .known import Known
 from .outlook import Outlook, of_weights, outlook
-from .parts import OF_WEIGHTS, bounds_of_scores, by_of, mechanism_of, policy_of, print_of, rule_of, synthesizer_of
+from .parts import (
+    CONFIRMED,
+    OF_WEIGHTS,
+    accepted_of,
+    bounds_of_scores,
+    by_of,
+    check_formulas,
+    mechanism_of,
+    policy_of,
+    print_of,
+    rule_of,
+    synthesizer_of,
+)
 from .plan_in_parts import arguments_in_parts, known_in_parts
 from .policy import Policy
 from .privacy_cost import PrivacyCost, privacy_cost
-from .settings import MechanismName, Settings, read_toml, to_toml
+from .settings import Column, MechanismName, Settings, key, read_toml, to_toml
 
 SUPERSEDES = (
     "this release supersedes an earlier one of the same file, of epsilon = {:g} ({}): both together tell of a record "
@@ -161,8 +176,9 @@ class Plan:
         }  # fmt: skip
         survey = {f"survey.{name}": value for name, value in _survey_of(design).items()}
         given |= {"tables.labels": (design.source or {}).get("labels")} | further
-        labels = given["tables.labels"]
         self._in_memory = True
+        self._refuse_of_files(further)
+        labels = given["tables.labels"]
         self._begin(settings.set(survey | given), design.labelled(labels) if labels else design, Path())
 
     def _begin(self, settings: Settings, design: SurveyDesign | None, folder: Path) -> None:
@@ -224,9 +240,10 @@ class Plan:
         settings = Settings.of({"survey": {"file": str(file)}, "model": {}, "privacy": {}})
         settings = settings.set(_placed(settings, entries, cls.draft) | dict(set or {}))
         survey, (columns, labels, design_of) = settings.survey, _opened(Path(file), settings)
+        check_formulas(settings, columns)
         guessed: dict[str, Any] = guess_roles(columns, labels) if guess else {}
         free = {role: c for role, c in guessed.items() if getattr(survey, role) is None}
-        if survey.probs is not None:
+        if survey.weighted:
             free.pop("weights", None)
         if settings.parts.said:  # files in parts have no PSUs, and strata that are predictors
             free = {role: c for role, c in free.items() if role == "weights"}
@@ -285,9 +302,27 @@ class Plan:
         guessed = {entry: why for entry, why in self.reasons.items() if why == GUESSED}
         said = self.settings.set(dict.fromkeys(entry for entry in self.reasons if entry not in guessed))
         asked = _placed(said, entries, Plan.set)
-        plan = self._made(said.set(asked), self._design, self._folder, self)
+        self._refuse_of_files(asked)
+        settings = said.set(asked)
+        plan = self._made(settings, self._design_under(settings), self._folder, self)
         plan.reasons |= {entry: why for entry, why in guessed.items() if entry not in asked}
         return plan
+
+    def _refuse_of_files(self, asked: Mapping[str, Any]) -> None:
+        """Refuse entries that are about reading a file, where the design is in memory (InputError)."""
+        stray = [entry for entry in asked if entry.startswith(("survey.", "columns"))]
+        if self._in_memory and stray:
+            raise InputError(
+                f"{', '.join(stray)}: the design is in memory, and a plan reads no file for it. Make another design; "
+                "levels are merged by design.frame['sex'].replace({'x': 'other', 'y': 'other'}).fillna('missing')"
+            )
+
+    def _design_under(self, settings: Settings) -> SurveyDesign | None:
+        """The design under other settings; None where the file is to be read again for them."""
+        if self._in_memory and self._design is not None:
+            return self._design.labelled(settings.tables.labels or {})
+        before, after = ((s.survey, s.columns, s.tables.labels) for s in (self.settings, settings))
+        return self._design if before == after else None
 
     @property
     def design(self) -> SurveyDesign:
@@ -355,6 +390,7 @@ class Plan:
         self._said_of_others()
         model, mechanism = self._parts()
         self._refuse_labelled(model)
+        self._refuse_far_total()
         settings, policy, _ = self.settings, self._policy, self.ledger
         if policy is not None:
             settings = settings.set(
@@ -401,6 +437,7 @@ class Plan:
         notes, of_others = self._said_of_others()
         synthesizer, _ = self._parts()
         self._refuse_labelled(synthesizer)
+        self._refuse_far_total()
         by_of(self.settings, synthesizer)
         print_of(self.settings, synthesizer, self._folder)
         if self.settings.parts.said:
@@ -415,7 +452,7 @@ class Plan:
         if ledger is not None and epsilon is not None:
             ledger.check(epsilon)  # before the work of a fit
         made = synthesize(
-            self.design, **self._fitting(), debias=bool(release.debias), accept_diagnostics=release.accept or (),
+            self.design, **self._fitting(), debias=bool(release.debias), accept_diagnostics=accepted_of(self.settings),
             ledger=ledger if enter else None, rule=rule_of(self.settings), edits=self.settings.edits.rules, seed=seed,
         )  # fmt: skip
         return _saying(made.assign(**derived), notes, self._about() | of_others)
@@ -454,6 +491,7 @@ class Plan:
             As :func:`surveysynth.fit`; something is not filled in.
         """
         self._refuse_unfinished()
+        self._refuse_far_total()
         return fit(self.design, **self._fitting(), seed=seed)
 
     def _fitting(self) -> dict[str, Any]:
@@ -724,17 +762,40 @@ class Plan:
             raise InputError(f"the plan is not filled in; it lacks{said}")
 
     def _refuse_labelled(self, model: Synthesizer) -> None:
-        """Refuse outcomes whose numbers have labels, such as -9 for "refused", about which the plan says nothing."""
+        """Refuse numbers with labels, such as -9 for "refused", about which nothing is said, as amounts of the model.
+
+        Columns of other uses keep their labelled numbers, and reading the file warns of them.
+        """
         if self.settings.parts.said:  # files that have no such labels
             return
         labelled = self.design.select([]).attrs.get(LABELLED, {})
-        for outcome in model.outcomes:
-            if outcome in labelled and outcome not in model.categorical and self.settings.survey.missing_codes is None:
-                codes = listing_of(labelled[outcome])
-                raise InputError(
-                    f"some numbers of {outcome!r} have labels, as codes for 'refused' have: say missing_codes = "
-                    f"{{{outcome} = {codes}}} in [survey], or missing_codes = [] if they are amounts"
-                )
+        used = [*model.numeric, *numeric_predictors(self.design, model.predictors, model.outcomes)]
+        asked = {column: labelled[column] for column in used if column in labelled}
+        if not asked:
+            return
+        listed = "; ".join(f"{column}: {with_label(labels)}" for column, labels in asked.items())
+        answered = self.settings.survey.missing_codes
+        codes = dict(answered) if isinstance(answered, dict) else {}
+        codes |= {column: likely_missing(labels) for column, labels in asked.items()}
+        if self._in_memory:
+            line = ", ".join(f"{column!r}: {listing_of(each)}" for column, each in codes.items())
+            answer = f"read the file with missing_codes={{{line}}}"
+        else:
+            line = ", ".join(f"{key(column)} = {listing_of(each)}" for column, each in codes.items())
+            answer = f"say missing_codes = {{{line}}} in [survey]"
+        raise InputError(
+            f"some numbers have labels, as codes for 'refused' have ({listed}). Which of these stand for a missing "
+            f"value: {answer}, with [] for a column whose numbers are all amounts"
+        )
+
+    def _refuse_far_total(self) -> None:
+        """Refuse a population total that the survey weights contradict, unless the plan says that both are right.
+
+        Weights of files in parts are added up later.
+        """
+        total, accepted = self.settings.privacy.population_total, self.settings.release.accept or ()
+        if not self.settings.parts.said and CONFIRMED not in accepted:
+            refuse_far(checked_total(total, self.design), self.design)
 
     def _said_of_others(self) -> tuple[list[str], dict[str, Any]]:
         """What the report and the manifest say of releases whose epsilon adds up with this one's."""
@@ -768,11 +829,34 @@ def _opened(file: Path, settings: Settings) -> tuple[list[str], dict[str, str], 
     Of parquet of whose reading nothing is said, columns are read when they are asked for.
     """
     how = {name: getattr(settings.survey, name) for name in READING}
+    unweighted, recodes = settings.survey.unweighted, settings.columns
     if (file.is_dir() or file.suffix.lower() == ".parquet") and not any(how.values()):
         scan = Scan(file)
-        return list(scan.names), scan.headings, partial(SurveyDesign.scan, file)
-    frame, labels = read_labelled(file, **how)
-    return [str(c) for c in frame.columns], labels, partial(SurveyDesign, frame, labels=labels)
+        if not unweighted and not recodes:
+            return list(scan.names), scan.headings, partial(SurveyDesign.scan, file)
+        frame, labels = scan.frame(scan.names), scan.headings
+    else:
+        frame, labels = read_labelled(file, **how)
+    make = SurveyDesign.unweighted if unweighted else SurveyDesign
+    return [str(c) for c in frame.columns], labels, partial(make, _recoded(frame, recodes), labels=labels)
+
+
+def _recoded(frame: pd.DataFrame, recodes: Mapping[str, Column]) -> pd.DataFrame:
+    """The file with merged levels, and missing values as levels, as the plan says it of columns."""
+    for name in recodes:
+        if name not in frame.columns:
+            raise InputError(
+                f"columns.{name}: there is no column {name!r}{nearest(name, frame.columns)}; the file has "
+                f"{listing(frame.columns)}"
+            )
+    made = {
+        name: recoded(frame[name], said.merge or {}, missing=said.missing == "category")
+        for name, said in recodes.items()
+    }
+    attrs = {LABELLED: {n: labels for n, labels in frame.attrs.get(LABELLED, {}).items() if n not in made}}
+    out = frame.assign(**made)
+    out.attrs = frame.attrs | attrs
+    return out
 
 
 def _drafted(
@@ -803,7 +887,8 @@ def _survey_of(design: SurveyDesign) -> dict[str, Any]:
 
 def _placed(settings: Settings, entries: Mapping[str, Any], called: Callable[..., Any]) -> dict[str, Any]:
     """Entries by "section.entry", from their names alone, as ``called`` was given them."""
-    places = {entry.partition(".")[2]: entry for entry, _ in settings.items()}
+    places = {entry.partition(".")[2]: entry for entry, _ in settings.items() if not entry.startswith("columns.")}
+    places["columns"] = "columns"
     known = [*places, *inspect.signature(called).parameters]
     unknown = [f"{name}{nearest(name, known)}" for name in entries if name not in places]
     if unknown:
@@ -821,4 +906,4 @@ def _roles_of(settings: Settings) -> dict[str, Any]:
 def _readable(settings: Settings) -> bool:
     """Whether the file of a plan can be read as a design."""
     survey = settings.survey
-    return survey.file is not None and (survey.weights is not None or survey.probs is not None)
+    return survey.file is not None and survey.weighted

@@ -11,7 +11,7 @@ from ..models.normal.fbs import FBS
 from ..tasks import Workers
 from .in_parts import known_of
 from .known import Known
-from .parts import bounds_of_scores, mechanism_of, synthesizer_of
+from .parts import accepted_of, bounds_of_scores, mechanism_of, synthesizer_of
 from .settings import Settings
 
 OF_PARTS = {  # entries that say something of a file in parts
@@ -70,7 +70,7 @@ def arguments_in_parts(settings: Settings, folder: Path) -> dict[str, Any]:
         "source": folder / survey.file, "synthesizer": synthesizer_of(settings, folder), "weights": survey.weights,
         "strata": survey.strata, "epsilon": privacy.epsilon, "population_total": privacy.population_total,
         "bounds": bounds_of_scores(settings), "mechanism": mechanism_of(settings, folder), "m": release.m,
-        "accept_diagnostics": tuple(release.accept or ()), "public": privacy.public, "labels": settings.tables.labels,
+        "accept_diagnostics": tuple(accepted_of(settings)), "public": privacy.public, "labels": settings.tables.labels,
         "workers": parts.workers or 1, "scheduler": parts.scheduler,
         "scratch": folder / parts.scratch if parts.scratch else None,
     }  # fmt: skip

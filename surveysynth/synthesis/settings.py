@@ -4,23 +4,36 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
+import reprlib
 import textwrap
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args, get_origin
 
+import numpy as np
 import tomlkit
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    AllowInfNan,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationError,
+    model_validator,
+)
 
 from .. import choices
 from ..errors import InputError
+from ..models.one_outcome import checked_bounds
 
 SCHEMA = "plan.schema.json"
 FILL_IN = "FILL IN"
 MechanismName = Literal["strict", "pseudo-posterior", "per-instance", "weighted-e", "censored", "censored-weighted"]
-Pair = tuple[float, float]
-Positive = Annotated[float, Field(gt=0)]
 LONGEST = 255  # bytes of a name in a path, as file systems have it
 
 
@@ -30,7 +43,26 @@ def _no_name_too_long(path: str) -> str:
     return path
 
 
+def _number(value: Any) -> Any:
+    """No text or truth value where a number is asked for."""
+    if isinstance(value, str | bool | np.bool_):
+        raise ValueError("Input should be a number")
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _bounds(pair: tuple[float, float]) -> tuple[float, float]:
+    try:
+        return checked_bounds(pair)
+    except InputError as error:
+        raise ValueError(str(error)) from None
+
+
 PathText = Annotated[str, AfterValidator(_no_name_too_long)]
+Number = Annotated[float, BeforeValidator(_number), AllowInfNan(False)]
+Level = int | float | str  # as the file has it, or as text
+Whole = Annotated[int, BeforeValidator(_number)]
+Positive = Annotated[Number, Field(gt=0)]
+Pair = Annotated[tuple[Number, Number], AfterValidator(_bounds)]
 
 
 class Section(BaseModel):
@@ -60,6 +92,7 @@ class Survey(Section):
     )
     weights: str | None = Field(None, description="column of survey weights")
     probs: str | None = Field(None, description="column of inclusion probabilities, instead of weights")
+    unweighted: bool | None = Field(None, description="every record has the same weight: a simple random sample")
     strata: str | None = Field(None, description="column of strata")
     psu: list[str] | None = Field(None, description="columns of sampling units, outermost first")
     fpc: list[str] | None = Field(None, description="columns of population sizes or fractions, one a stage")
@@ -82,6 +115,19 @@ class Survey(Section):
         None, description="codes that stand for missing values, of all columns or by column"
     )
 
+    @property
+    def weighted(self) -> bool:
+        """Whether it is said what a record stands for."""
+        return self.weights is not None or self.probs is not None or bool(self.unweighted)
+
+    @model_validator(mode="after")
+    def _weighted_in_one_way(self) -> Self:
+        if self.unweighted and (self.weights is not None or self.probs is not None):
+            raise ValueError(
+                "unweighted = true says that there are no weights: leave out weights and probs, or this entry"
+            )
+        return self
+
 
 class LaterModel(Section):
     """A later model in sequence that is not like the first."""
@@ -94,11 +140,29 @@ class LaterModel(Section):
     )
 
 
+def _kind_of_later(said: Any) -> str:
+    return "formula" if isinstance(said, str) else "model"
+
+
+Later = Annotated[
+    Annotated[str, Tag("formula")] | Annotated[LaterModel, Tag("model")], Discriminator(_kind_of_later)
+]
+
+
+class Column(Section):
+    """What is done to a column when the file is read, before anything else."""
+
+    missing: Literal["category"] | None = Field(None, description="missing values become a level, 'missing'")
+    merge: dict[str, Annotated[list[Level], Field(min_length=1)]] | None = Field(
+        None, description="levels that become one, by its name: {other = ['x', 'y']}; the column is text then"
+    )
+
+
 class Model(Section):
     """What is synthesized, given what, and by which model."""
 
     formula: str | None = Field(None, description="outcome ~ public predictors; C(column) is an outcome of categories")
-    later: list[str | LaterModel] | None = Field(
+    later: list[Later] | None = Field(
         None,
         description="further outcomes in sequence, given those before them: formulas of amounts, or "
         "{formula = 'visits ~ log(income)', name = 'nb'}",
@@ -108,12 +172,12 @@ class Model(Section):
     )
     name: str | None = Field(None, description="model")
     transform: str | None = Field(None, description="working scale: scores, log, identity, asinh, or a file of scores")
-    scale: float | None = Field(None, description="public scale of identity and asinh")
+    scale: Positive | None = Field(None, description="public scale of identity and asinh")
     weight: choices.WeightModel | None = Field(None, description="how the weight goes with the outcome, or public")
     prior: str | None = Field(None, description="prior of the coefficients")
     zeros: bool | None = Field(None, description="zeros are an outcome of their own")
     missing: choices.Missing | None = Field(None, description="what a missing outcome does")
-    components: int | None = Field(None, description="components at most, of a mixture")
+    components: Whole | None = Field(None, description="components at most, of a mixture")
     clusters: choices.Clusters | None = Field(None, description="effects of PSUs, and of strata that are no predictors")
     engine: Literal["auto", "embedded", "cmdstan"] | None = Field(None, description="what runs the Stan program")
 
@@ -121,7 +185,7 @@ class Model(Section):
 class Privacy(Section):
     """How records are protected, and what is public."""
 
-    epsilon: float | None = Field(None, gt=0, description="budget of the whole release")
+    epsilon: Positive | None = Field(None, description="budget of the whole release")
     population_total: Positive | dict[str, Positive] | None = Field(
         None, description="public number of population units, in all or by stratum"
     )
@@ -135,30 +199,30 @@ class Privacy(Section):
     mechanism: MechanismName | None = Field(None, description="how records are protected")
     reference: PathText | None = Field(None, description="folder of an earlier strict release of this survey")
     overlap: bool | None = Field(None, description="the reference's respondents are in this file, too: epsilons add up")
-    between_psus: float | None = Field(None, ge=0, lt=1, description="public share of the variance between PSUs")
-    delta: float | None = Field(
+    between_psus: Number | None = Field(None, ge=0, lt=1, description="public share of the variance between PSUs")
+    delta: Number | None = Field(
         None, gt=0, le=0.1, description="probability up to which a per-instance epsilon holds, of each data set"
     )
-    alpha_0: float | None = Field(None, gt=0, le=1, description="largest privacy weight under per-instance")
+    alpha_0: Number | None = Field(None, gt=0, le=1, description="largest privacy weight under per-instance")
     map: choices.MapName | None = Field(None, description="from risk to privacy weight")
-    c1: float | None = Field(None, description="scale of the map; default tuned to epsilon")
-    c2: float | None = Field(None, description="shift of the map")
+    c1: Number | None = Field(None, description="scale of the map; default tuned to epsilon")
+    c2: Number | None = Field(None, description="shift of the map")
     risk: choices.RiskName | None = Field(None, description="how the risk of a record is measured; default lipschitz")
     known: list[str] | None = Field(None, description="columns that an intruder knows and that are not synthesized")
-    radius: float | list[float] | None = Field(None, description="how near is near: a share of the value; default 0.2")
+    radius: Number | list[Number] | None = Field(None, description="how near is near, a share of the value; default .2")
     absolute: bool | None = Field(None, description="radius is in the unit of the outcome")
-    floor: float | list[float] | None = Field(None, description="least radius, in the unit of the outcome")
-    max_risk: float | None = Field(
+    floor: Number | list[Number] | None = Field(None, description="least radius, in the unit of the outcome")
+    max_risk: Number | None = Field(
         None, ge=0, lt=1, description="no release where a record's risk of identification is above; never say it was"
     )
-    reweight: int | None = Field(None, ge=0, description="steps of re-weighting")
+    reweight: Whole | None = Field(None, ge=0, description="steps of re-weighting")
     policy: PathText | None = Field(
         None, description="file by surveysynth policy: it sets model, epsilon, mechanism and m"
     )
     public: list[str] | None = Field(None, description="columns that you declare public; others stop the release")
     ledger: PathText | None = Field(None, description="file that adds up what is spent")
     survey: str | None = Field(None, description="name of the survey in the ledger")
-    cap: float | None = Field(None, gt=0, description="the most that may be spent on the survey")
+    cap: Positive | None = Field(None, description="the most that may be spent on the survey")
 
 
 class Edits(Section):
@@ -189,34 +253,38 @@ class Tables(Section):
         description="count, mean, total, quantile, proportion, variance, gini, quintile_share_ratio, poverty_rate; "
         "default by what outcomes are",
     )
-    quantiles: list[float] | None = Field(None, description="probabilities of quantiles")
-    poverty_line: float | None = Field(
-        None, gt=0, description="public line of poverty rates; default 60% of the median of all"
+    quantiles: list[Number] | None = Field(None, description="probabilities of quantiles")
+    poverty_line: Positive | None = Field(
+        None, description="public line of poverty rates; default 60% of the median of all"
     )
-    min_cell: int | None = Field(
+    min_cell: Whole | None = Field(
         None,
         ge=1,
         description="cells of fewer records are left blank: a quality rule, not protection: "
         "whoever has the synthetic files can compute them",
     )
-    cv_limit: float | None = Field(None, gt=0, description="larger coefficients of variation are flagged")
+    cv_limit: Positive | None = Field(None, description="larger coefficients of variation are flagged")
     labels: dict[str, str] | None = Field(None, description="headings of columns")
     units: dict[str, str] | None = Field(None, description="units of outcomes, as they are printed")
     symbols: Literal["uk", "statcan"] | dict[str, str | float] | None = Field(
         None, description="marks of quality: uk, statcan, or your own for suppressed, missing, unreliable; default uk"
     )
     wording: str | None = Field(None, description="file of headings and footnotes in other words, or translated")
-    digits: int | None = Field(None, description="decimals, -2 for hundreds; default two digits of standard errors")
+    digits: Whole | None = Field(None, description="decimals, -2 for hundreds; default two digits of standard errors")
 
 
 class ReleaseSettings(Section):
     """What is written where, and what its reader is told."""
 
-    m: int | None = Field(None, ge=1, description="number of synthetic data sets")
+    m: Whole | None = Field(None, ge=1, description="number of synthetic data sets")
     folder: str = Field("release", description="as seen from this file's folder")
     format: Literal["csv", "parquet"] = Field("csv", description="of the synthetic files; parquet of files in parts")
     debias: bool | None = Field(None, description="correct the draws for what privacy weights do to the model")
-    accept: list[str] | None = Field(None, description="failed diagnostics, or 'information', that are accepted")
+    accept: list[str] | None = Field(
+        None,
+        description="what is accepted: failed diagnostics, 'information', and 'population_total' where it is more than "
+        "3 times, or less than a third of, the sum of the weights",
+    )
     title: str | None = Field(None, description="of the release")
     contact: str | None = Field(None, description="whom readers can ask")
     source: str | None = Field(None, description="of the data, as tables cite it")
@@ -227,7 +295,7 @@ class ReleaseSettings(Section):
 class InParts(Section):
     """Who computes, part by part: with one of these entries check and release never have the whole file in memory."""
 
-    workers: int | None = Field(None, ge=1, description="processes of this machine")
+    workers: Whole | None = Field(None, ge=1, description="processes of this machine")
     scheduler: str | None = Field(None, description="address of a Dask scheduler, whose workers compute instead")
     scratch: PathText | None = Field(
         None, description="folder in which data sets are made, and to which all workers can write"
@@ -249,6 +317,7 @@ class Settings(Section):
     """
 
     survey: Survey
+    columns: dict[str, Column] = Field({}, description="what is done to columns when the file is read, by name")
     model: Model
     privacy: Privacy
     edits: Edits = Edits()
@@ -262,54 +331,126 @@ class Settings(Section):
         try:
             return cls.model_validate(dict(said))
         except ValidationError as error:
-            wrong = {_entry(e["loc"]): _what(e) + _near(e) for e in reversed(error.errors())}  # of a union the first
+            wrong = _faults(error.errors(), said)
         raise InputError(f"the plan is not valid: {'; '.join(f'{entry}: {what}' for entry, what in wrong.items())}")
 
     def items(self) -> Iterator[tuple[str, Any]]:
-        """Every entry, "section.entry", and what it says."""
-        for section in type(self).model_fields:
-            for entry in type(getattr(self, section)).model_fields:
+        """Every entry, "section.entry", or "columns.name.entry", and what it says."""
+        for section, kind in sections().items():
+            if kind is Column:
+                for column, of in self.columns.items():
+                    yield from ((f"columns.{column}.{entry}", getattr(of, entry)) for entry in Column.model_fields)
+                continue
+            for entry in kind.model_fields:
                 yield f"{section}.{entry}", getattr(getattr(self, section), entry)
 
     def __getitem__(self, entry: str) -> Any:
-        """One entry, by "section.entry"."""
+        """One entry, by "section.entry" or "columns.name.entry"."""
         section, _, name = entry.partition(".")
+        if section == "columns":
+            column, _, name = name.rpartition(".")
+            return getattr(self.columns[column], name) if column in self.columns else None
         return getattr(getattr(self, section), name)
 
     def set(self, entries: Mapping[str, Any]) -> Self:
-        """With other values at some entries, "section.entry"; None takes one out."""
+        """With other values at some entries, by the names of :meth:`items`; None takes one out.
+
+        The entry "columns" by itself is all that is said of columns.
+        """
         said: dict[str, dict[str, Any]] = self.model_dump(exclude_none=True)
         for entry, value in entries.items():
             section, _, name = entry.partition(".")
-            if not name or section not in type(self).model_fields:
+            column, _, of_column = name.rpartition(".")
+            if entry == "columns":
+                said["columns"] = value or {}
+            elif section == "columns" and column:
+                said["columns"].setdefault(column, {})[of_column] = value
+            elif section == "columns" or not name or section not in type(self).model_fields:
                 raise InputError(
-                    f"{entry!r} is no entry of a plan: write section.entry, of {', '.join(type(self).model_fields)}"
+                    f"{entry!r} is no entry of a plan: write section.entry, of {', '.join(type(self).model_fields)}; "
+                    "and columns.name.entry"
                 )
-            said.setdefault(section, {})[name] = value
-        said = {at: {name: value for name, value in part.items() if value is not None} for at, part in said.items()}
-        return self.of(said)
+            else:
+                said.setdefault(section, {})[name] = value
+        return self.of({at: _without_none(part) for at, part in said.items()})
 
 
-def _entry(location: tuple[int | str, ...]) -> str:
-    """Where an entry stands; the alternatives of a union are no part of it."""
-    return ".".join(str(part) for part in location[:2])
+def sections() -> dict[str, type[Section]]:
+    """The sections of a plan; "columns" has one for each column."""
+    kinds = {name: field.annotation for name, field in Settings.model_fields.items()}
+    return {name: Column if name == "columns" else kind for name, kind in kinds.items()}  # type: ignore[misc]
 
 
-def _what(error: Any) -> str:
-    """What is wrong with an entry, shortly; values of a plan are public."""
+def _without_none(part: Any) -> Any:
+    if not isinstance(part, Mapping):
+        return part
+    return {name: _without_none(value) for name, value in part.items() if value is not None}
+
+
+def _faults(errors: Sequence[Any], said: Mapping[str, Any]) -> dict[str, str]:
+    """What is wrong, by entry; of a value that could be of several kinds, what the nearest of these lacks."""
+    found: dict[tuple[int | str, ...], list[Any]] = {}
+    for error in errors:
+        found.setdefault(_place(error, said), []).append(error)
+    deepest = {place: faults for place, faults in found.items() if not any(_within(other, place) for other in found)}
+    return {_entry(place): _what(place, faults) for place, faults in deepest.items()}
+
+
+def _place(error: Any, said: Any) -> tuple[int | str, ...]:
+    """Where a fault is in what was said; the kinds that a value could be of are no part of it."""
+    place: list[int | str] = []
+    for part in error["loc"]:
+        there = isinstance(said, Mapping) and part in said
+        there |= isinstance(said, list | tuple) and isinstance(part, int) and part < len(said)
+        if there:
+            said = said[part]
+        if there or (error["type"] == "missing" and isinstance(part, str) and part is error["loc"][-1]):
+            place.append(part)
+    return tuple(place)
+
+
+def _within(place: tuple[int | str, ...], outer: tuple[int | str, ...]) -> bool:
+    return len(place) > len(outer) and place[: len(outer)] == outer
+
+
+def _entry(place: tuple[int | str, ...]) -> str:
+    """The name of an entry; what is in a list is counted from 1."""
+    return "".join(f", number {part + 1}" if isinstance(part, int) else f".{part}" for part in place).removeprefix(".")
+
+
+def _what(place: tuple[int | str, ...], errors: Sequence[Any]) -> str:
+    """What is wrong with an entry and what is allowed; values of a plan are public."""
+    kinds = [error for error in errors if error["type"].endswith("_type") or error["type"] == "literal_error"]
+    of_its_kind = [error for error in errors if error not in kinds] or errors
+    error, fields = of_its_kind[0], _fields(place[:-1])
+    value = error["input"]
     if error["type"] == "extra_forbidden":
-        return "there is no such entry"
-    return str(error["msg"]).removeprefix("Value error, ")
+        near = difflib.get_close_matches(str(place[-1]), list(fields), 1)
+        meant = f"did you mean {near[0]}?" if near else f"these are {', '.join(fields)}"
+        return f"there is no such entry; {meant}" if len(place) > 1 else "there is no such entry"
+    if error["type"] == "missing" and isinstance(error["loc"][-1], int):
+        return f"{reprlib.repr(value)} has no number {error['loc'][-1] + 1}: {fields[str(place[1])].description}"
+    if error["type"] == "missing":
+        lacks = fields.get(str(place[-1]))
+        return f"is not there: {lacks.description}" if lacks and lacks.description else "is not there"
+    if error["type"] == "model_type":
+        kind = "a formula, or a table {formula = ...}" if place[:2] == ("model", "later") else "a table of entries"
+        return f"Input should be {kind}, not {reprlib.repr(value)}"
+    if len(of_its_kind) > 1 and (entry := fields.get(str(place[-1]))):  # a value that is of none of several kinds
+        return f"{reprlib.repr(value)} is none of what it can be: {entry.description}"
+    what = str(error["msg"]).removeprefix("Value error, ")
+    if isinstance(value, Mapping | Section):
+        return what
+    near = difflib.get_close_matches(str(value), re.findall("'([^']*)'", str(error.get("ctx", {}).get("expected"))), 1)
+    return f"{what}, not {reprlib.repr(value)}" + (f"; did you mean {near[0]!r}?" if near else "")
 
 
-def _near(error: Any) -> str:
-    """The entry that was meant, where one is like it."""
-    if error["type"] != "extra_forbidden" or len(error["loc"]) < 2:
-        return ""
-    sections = {name: kind.annotation for name, kind in Settings.model_fields.items()}
-    entries = list(sections[error["loc"][0]].model_fields)  # type: ignore[union-attr]
-    near = difflib.get_close_matches(str(error["loc"][1]), entries, 1)
-    return f"; did you mean {near[0]}?" if near else f"; these are {', '.join(entries)}"
+def _fields(place: tuple[int | str, ...]) -> Mapping[str, Any]:
+    """The entries that there are at a place."""
+    if place[:2] == ("model", "later"):
+        return LaterModel.model_fields
+    kind = sections().get(str(place[0])) if place else Settings
+    return kind.model_fields if kind is not None else {}
 
 
 def read_toml(path: Path) -> Settings:
@@ -353,6 +494,7 @@ def value_of(text: str) -> Any:
     return text
 
 
+COLUMN = "merge = {other = ['x', 'y']}, missing = 'category'"
 NOT_FOUND = {
     "survey.strata": "if sampling was stratified",
     "survey.psu": "if clusters were sampled first",
@@ -383,10 +525,14 @@ def to_toml(
     document.add(tomlkit.comment(f":schema {SCHEMA}"))
     document.add(tomlkit.comment("to be reviewed; then: surveysynth check plan.toml, surveysynth release plan.toml"))
     document.add(tomlkit.comment("(for editors: surveysynth plan --schema > plan.schema.json)"))
-    for name, kind in Settings.model_fields.items():
+    for name, kind in sections().items():
+        if kind is Column:
+            document.add(tomlkit.nl())
+            document.add(name, _columns(settings.columns))
+            continue
         section: Section = getattr(settings, name)
         table = tomlkit.table()
-        table.add(tomlkit.comment(str(kind.annotation.__doc__)))
+        table.add(tomlkit.comment(str(kind.__doc__)))
         if name == "survey":
             for line in textwrap.wrap(f"its columns: {', '.join(columns)}", 100) if columns else ():
                 table.add(tomlkit.comment(line))
@@ -407,6 +553,21 @@ def to_toml(
     return tomlkit.dumps(document).replace("# :schema", "#:schema")
 
 
+def _columns(columns: Mapping[str, Column]) -> tomlkit.items.Table:
+    """The sections [columns.name]; where there is none, how one is written."""
+    table = tomlkit.table()
+    table.add(tomlkit.comment(f"{Column.__doc__} As [columns.sex]: {COLUMN}"))
+    for name, said in columns.items():
+        of_column = tomlkit.table()
+        for entry, field in Column.model_fields.items():
+            if (value := getattr(said, entry)) is not None:
+                of_column.add(entry, _inline(value))
+                item: Any = of_column.value.item(entry)
+                item.comment(str(field.description))
+        table.add(name, of_column)
+    return table
+
+
 def _inline(value: Any) -> Any:
     """Tables and pairs on one line; whole numbers without a point."""
     if isinstance(value, float):
@@ -422,6 +583,11 @@ def _inline(value: Any) -> Any:
         listed.extend(_inline(each) for each in value)
         return listed
     return value
+
+
+def key(name: str) -> str:
+    """A name as TOML writes it before an equals sign."""
+    return tomlkit.key(name).as_string()
 
 
 def schema() -> str:

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import surveysynth as ss
-from surveysynth.models.shared.levels import with_missing
+from surveysynth.design.recode import with_missing
 from surveysynth.models.shared.normal_scores import under_other_noise
 from tests.models.test_later_outcomes import KINDS, drawn, small_file, target_of
 from tests.models.test_sequential import BOUNDS, make_design, make_frame, sampler

@@ -26,8 +26,8 @@ from scipy.special import logsumexp
 from ...design.parts import MOST_LEVELS, places_of
 from ...design.survey_design import SurveyDesign
 from ...errors import InputError
-from ...validation import rows
 from ..shared.levels import levels_of
+from ..shared.predictors import refuse_missing
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -143,11 +143,7 @@ def crossed(design: SurveyDesign, columns: Sequence[str], predictors: Sequence[s
         )
     cell, cells = np.zeros(design.n, dtype=np.intp), 1
     for name in predictors:
-        missing = design.column(name).isna()
-        if missing.any():
-            raise InputError(
-                f"predictor {name!r} is missing in {rows(missing)}; give these records a category of their own"
-            )
+        refuse_missing(design.column(name), name)
     if predictors:
         groups = design.select(predictors).groupby(list(predictors), sort=True, observed=True)
         cell = np.asarray(groups.ngroup(), dtype=np.intp)

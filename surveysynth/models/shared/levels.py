@@ -11,28 +11,7 @@ from ...validation import rows
 
 Codes = NDArray[np.intp]
 
-MISSING = "missing"  # the level of those who lack one, where that is a category
 FEWEST = 5  # records that a level has on average; fewer, and the column is an identifier
-
-
-def as_text(column: pd.Series) -> pd.Series:
-    """Labels as text, whole numbers without a point; missing ones stay missing."""
-
-    def text(value: object) -> str:
-        whole = isinstance(value, float | np.floating) and float(value).is_integer()
-        return str(int(value)) if whole else str(value)  # type: ignore[call-overload]
-
-    there = column.notna()
-    labels = column[there].astype(object).map(text)
-    return labels.reindex(column.index).astype(object)
-
-
-def with_missing(column: pd.Series) -> pd.Series:
-    """Labels as text, those of records that lack one among them."""
-    text = as_text(column)
-    if (text == MISSING).any():
-        raise InputError(f"column {str(column.name)!r} has a category {MISSING!r} already: rename it")
-    return text.where(text.notna(), MISSING)
 
 
 def levels_of(column: pd.Series, name: str) -> tuple[Codes, pd.Index]:

@@ -77,6 +77,16 @@ def discrete_predictors(design: SurveyDesign, predictors: str, synthesized: Sequ
     ]
 
 
+def numeric_predictors(design: SurveyDesign, predictors: str, synthesized: Sequence[str]) -> list[str]:
+    """The public columns of a formula that enter as numbers, each with a slope: no labels, strata or ``C()``."""
+    coded = {name for f in factors_of(predictors) if f.expr.startswith("C(") for name in columns_of(f)}
+    return [
+        name
+        for name in formula_columns(predictors)
+        if name not in synthesized and name not in coded and not is_discrete(design, name)
+    ]
+
+
 def predictor_rows(
     design: SurveyDesign, predictors: str, categories: Synthesized | None, constants: Constants | None = None
 ) -> tuple[Floats, Codes, tuple[str, ...]]:
@@ -99,11 +109,7 @@ def predictor_rows(
     names = [name for name in formula_columns(predictors) if name not in synthesized]
     for name in names:
         check_cells(design.column(name), name)
-        missing = design.column(name).isna()
-        if missing.any():
-            raise InputError(
-                f"predictor {name!r} is missing in {rows(missing)}; give these records a category of their own"
-            )
+        refuse_missing(design.column(name), name)
         if pd.api.types.infer_dtype(design.column(name)) in ("date", "datetime", "datetime64"):
             raise InputError(f"predictor {name!r} is a date; make a number of it, or groups of dates")
     frame = design.select([*names, *synthesized])
@@ -162,6 +168,16 @@ def predictor_rows(
     if not all(np.allclose(column, x[of_frame]) for column, x in zip(of_records.T, X.T, strict=True)):
         raise InputError(f"the predictors {predictors!r} depend on the order of the records")
     return X, pattern, tuple(str(c) for c in matrix.model_spec.column_names)
+
+
+def refuse_missing(column: pd.Series, name: str) -> None:
+    """InputError where a predictor has missing values."""
+    missing = column.isna()
+    if missing.any():
+        raise InputError(
+            f"predictor {name!r} is missing in {rows(missing)}; give these records a category of their own: "
+            f"frame[{name!r}].fillna('missing'), or in a plan [columns.{name}] missing = 'category'"
+        )
 
 
 def first_records(pattern: Codes) -> Codes:

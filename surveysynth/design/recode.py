@@ -1,0 +1,81 @@
+"""Labels as text; levels of a column that are merged, and missing values that are a level."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from ..errors import InputError
+from .columns import check_cells
+from .missing_codes import Code
+
+MISSING = "missing"  # the level of those who lack one, where that is a category
+
+
+def as_text(column: pd.Series) -> pd.Series:
+    """Labels as text, whole numbers without a point; missing ones stay missing."""
+    there = column.notna()
+    labels = column[there].astype(object).map(_text)
+    return labels.reindex(column.index).astype(object)
+
+
+def _text(value: object) -> str:
+    whole = isinstance(value, float | np.floating) and float(value).is_integer()
+    return str(int(value)) if whole else str(value)  # type: ignore[call-overload]
+
+
+def with_missing(column: pd.Series) -> pd.Series:
+    """Labels as text, those of records that lack one among them."""
+    text = as_text(column)
+    if (text == MISSING).any():
+        raise InputError(f"column {str(column.name)!r} has a category {MISSING!r} already: rename it")
+    return text.where(text.notna(), MISSING)
+
+
+def recoded(column: pd.Series, merge: Mapping[str, Sequence[Code]], *, missing: bool) -> pd.Series:
+    """The column as text, with merged levels, and with missing values as the level "missing".
+
+    A column of categories stays one, in the order of its categories; a merged level stands where the first of its
+    levels stood.
+
+    Parameters
+    ----------
+    column : pandas.Series (n,)
+        Texts, categories or codes.
+    merge : mapping of name to list of levels
+        Levels that become one of that name, which may be the name of a level already.  98 is the level "98", too.
+    missing : bool
+        Whether missing values are a level, which can be merged as "missing".
+
+    Raises
+    ------
+    InputError
+        Numbers that are not whole; a level that the column has not, or that is merged twice; missing values as a level
+        where the column has a level of that name.
+    """
+    name = str(column.name)
+    check_cells(column, name)
+    if column.dtype.kind in "fc" and (column.dropna() % 1 != 0).any():
+        raise InputError(
+            f"columns.{name}: column {name!r} has numbers that are not whole, which are no levels; make groups of them "
+            "before the file is read"
+        )
+    text = with_missing(column) if missing else as_text(column)
+    ordered = isinstance(column.dtype, pd.CategoricalDtype)
+    levels = [*map(_text, column.cat.categories)] if ordered else []
+    levels = list(dict.fromkeys([*levels, *text.dropna()]))
+    new: dict[str, str] = {}
+    for to, merged in merge.items():
+        for level in map(_text, merged):
+            if level not in levels:
+                raise InputError(f"columns.{name}.merge: column {name!r} has no level {level!r}")
+            if level in new:
+                raise InputError(f"columns.{name}.merge: {level!r} stands there twice; it becomes one level")
+            new[level] = to
+    text = text.map(lambda level: new.get(level, level), na_action="ignore")
+    if not ordered:
+        return text
+    categories = list(dict.fromkeys(new.get(level, level) for level in levels))
+    return pd.Series(pd.Categorical(text, categories, ordered=column.cat.ordered), column.index, name=column.name)
