@@ -81,7 +81,7 @@ def test_other_arguments(design, release, tmp_path):
         (lambda: ss.joint_estimates(design, "income", statistic="count"), f"outcome= {counts}"),
         (lambda: ss.estimate(design, "income", statistic="gini", deff=True), "deff= goes with statistic='mean' or"),
         (lambda: release.tables(statistic="count", deff="replace"), "deff= goes with statistic='mean' or"),
-        (lambda: release.write_tables(tmp_path / "t.csv", symbols="uk"), "a csv has full numbers, without marks or notes"),
+        (lambda: release.write_tables(tmp_path / "t.csv", symbols="uk"), "a csv has full numbers, without marks"),
         (lambda: release.write_tables(tmp_path / "t.html", deff=True), "printed tables and figures have no design eff"),
         (lambda: design.replicates("JKn", R=50), "R= goes with method='preston' or 'rao_wu' or 'successive_diff"),
         (lambda: design.replicates("JKn", seed=1), "seed= goes with method='preston' or 'rao_wu'"),
@@ -107,7 +107,7 @@ def test_an_argument_goes_to_the_statistics_that_it_has_an_effect_on(release):
 
 
 def test_entries_of_a_plan(design):
-    given = {"by": ["gender"], "epsilon": 9, "population_total": 5_000, "bounds": (1, 1e6)}
+    given = {"by": ["gender"], "epsilon": 9, "population_total": 100_000, "bounds": (1, 1e6)}
     for entries, message in [
         ({"quantiles": [0.25]}, r"\[tables\]: quantiles= goes with statistic='quantile': it has no effect on"),
         ({"statistic": ["mean"], "quantiles": [0.25]}, r"\[tables\]: quantiles= .* on statistic='mean'"),

@@ -307,7 +307,7 @@ def test_entries_that_do_not_go_together_are_refused_by_name(design: ss.SurveyDe
     refused(r"model\.components: not with model\.name = 'fbs'", components=3)
     refused(r"model\.name = 'lm' is not one of fbs", name="lm")
     refused(r"tables\.by names 'experience', which is not a predictor", by=["experience"])
-    refused(r"colour: no entry of a plan", colour="red")
+    refused(r"colour \(did you mean 'columns'\?\): no entry of a plan", colour="red")
 
 
 def test_all_entries_are_listed_with_what_they_mean(run) -> None:
