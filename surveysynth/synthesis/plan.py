@@ -57,7 +57,8 @@ OVERLAP = (
     "respondents may be in the reference's file, too, whose release had epsilon = {:g} ({}): of whoever is in both, "
     "the two together tell at most what epsilon = {:g} lets through"
 )
-READING = "separator", "decimal", "encoding", "missing_codes"  # entries of the survey that are about its file
+# entries of the survey that are about its file
+READING = "separator", "decimal", "thousands", "text", "na", "encoding", "missing_codes"
 ROLES = "weights", "probs", "strata", "psu", "fpc", "lonely_psu"
 # roles that no entry of a plan stands for
 UNSAID = "poststrata", "auxiliary", "base_weights", "calibrated_weights", "zero_weights", "replicate_weights", "pps"
