@@ -22,6 +22,7 @@ from .columns import Columns
 from .csv_columns import TYPES, CsvColumns
 from .csv_file import CsvOptions, CsvTexts
 from .missing_codes import Checked, Code, MissingCodes, checked_codes, codes_of_columns
+from .odd_dates import reader_of
 from .read import (
     OF_ONE_ENCODING,
     READERS,
@@ -154,8 +155,10 @@ def _of_labelled(path: Path, suffix: str, codes: Checked, encoding: str | None) 
 
     given: dict[str, Any] = {} if encoding is None else {"encoding": encoding}
 
+    reader = guarded(lambda: reader_of(READERS[suffix], str(path), suffix, **given), Exception, failed)
+
     def read() -> Blocks:
-        blocks = pyreadstat.read_file_in_chunks(READERS[suffix], str(path), chunksize=BLOCK, **given)
+        blocks = pyreadstat.read_file_in_chunks(reader, str(path), chunksize=BLOCK, **given)
         while (block := guarded(lambda: next(blocks, None), Exception, failed)) is not None:
             frame, meta = block
             declared = codes_of_columns(codes, frame.columns)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,9 @@ from .columns import Columns
 from .csv_columns import read_csv
 from .csv_file import SUFFIXES, CsvOptions
 from .missing_codes import Code, MissingCodes, checked_codes, codes_of_columns, holds, without_codes
+from .odd_dates import Reader, reader_of
 
-READERS: dict[str, Callable[..., Any]] = {
+READERS: dict[str, Reader] = {
     ".dta": pyreadstat.read_dta,
     ".sav": pyreadstat.read_sav,
     ".zsav": pyreadstat.read_sav,
@@ -113,13 +114,22 @@ def read_labelled(
         frame = guarded(lambda: pd.read_parquet(path), Exception, lambda kind: unreadable(path, kind))
     else:
         frame, meta = guarded(
-            lambda: READERS[suffix](str(path), **({} if encoding is None else {"encoding": encoding})),
+            lambda: _read_labelled(str(path), suffix, **({} if encoding is None else {"encoding": encoding})),
             Exception,
             lambda kind: unreadable(path, kind, encoding, asked=suffix not in OF_ONE_ENCODING),
         )
         frame, values, labels = frame.replace("", np.nan), meta.variable_value_labels, headings(meta)
     of_columns = codes_of_columns(codes, frame.columns)
     return _with_labels(without_declared(frame, of_columns, values), values, of_columns), labels
+
+
+def _read_labelled(path: str, suffix: str, **given: Any) -> tuple[pd.DataFrame, Any]:
+    """A Stata, SPSS or SAS file, and what it says of itself."""
+    try:
+        return READERS[suffix](path, **given)
+    except OverflowError:  # by dates
+        pass
+    return reader_of(READERS[suffix], path, suffix, **given)(path, **given)
 
 
 def csv_options(
