@@ -83,8 +83,8 @@ def test_a_column_without_a_date_in_range_stays_numbers(tmp_path):
     path = tmp_path / "survey.sav"
     frame = pd.DataFrame({"pay": [1.0, 2.0], "day": [1e17, 1e18]})
     pyreadstat.write_sav(frame, str(path), variable_format={"day": "DATE11"})
-    said = told(lambda: pd.testing.assert_frame_equal(read_frame(path), frame))
-    assert said == ["column 'day' has dates or times that cannot be read: it is read as the numbers that the file holds"]
+    (said,) = told(lambda: pd.testing.assert_frame_equal(read_frame(path), frame))
+    assert said == "column 'day' has dates or times that cannot be read: it is read as the numbers that the file holds"
 
 
 def test_a_file_of_one_odd_date_column_is_read(tmp_path):
