@@ -107,7 +107,7 @@ def test_an_argument_goes_to_the_statistics_that_it_has_an_effect_on(release):
 
 
 def test_entries_of_a_plan(design):
-    given = {"by": ["gender"], "epsilon": 9, "population_total": 100_000, "bounds": (1, 1e6)}
+    given = {"by": ["gender"], "epsilon": 9, "population_total": design.weights.sum(), "bounds": (1, 1e6)}
     for entries, message in [
         ({"quantiles": [0.25]}, r"\[tables\]: quantiles= goes with statistic='quantile': it has no effect on"),
         ({"statistic": ["mean"], "quantiles": [0.25]}, r"\[tables\]: quantiles= .* on statistic='mean'"),

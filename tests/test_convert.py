@@ -1,6 +1,7 @@
 """Parquet of csv, Stata and SPSS files: what read_frame makes of the whole file, from small blocks."""
 
 import os
+import re
 import stat
 import warnings
 
@@ -14,7 +15,7 @@ from typer.testing import CliRunner
 
 import surveysynth as ss
 from surveysynth.cli.app import app
-from surveysynth.design import convert
+from surveysynth.design import convert, csv_file
 from surveysynth.design.read import read_frame
 from surveysynth.design.scan import Scan
 
@@ -24,6 +25,8 @@ N = 100
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
     monkeypatch.setattr(convert, "BLOCK", 7)
+    monkeypatch.setattr(csv_file, "BLOCK_ROWS", 7)
+    monkeypatch.setattr(csv_file, "BLOCK_BYTES", 400)
 
 
 def mixed():
@@ -65,10 +68,15 @@ def labelled(path):
 
 
 def same(source, **options):
-    """The columns of the new file are those of the whole file in memory."""
+    """The columns of the new file are those of the whole file in memory; it is refused if that is."""
     to = source.with_name("new.parquet")
+    try:
+        frame = read_frame(source, **options)
+    except ss.InputError as refused:
+        with pytest.raises(ss.InputError, match=re.escape(str(refused))):
+            ss.convert(source, to, **options)
+        return to
     ss.convert(source, to, **options)
-    frame = read_frame(source, **options)
     found = Scan(to)
     assert list(found.names) == list(frame)
     for name in frame:
@@ -90,7 +98,7 @@ def test_csv_with_commas_and_with_semicolons(tmp_path):
     (tmp_path / "new.parquet").unlink()
     more = {"k": ["1"] * 99 + ["2,5"], "codes": ["007"] * 99 + ["2,5"], "money": ["1.234"] * 99 + ["1.234,5"]}
     frame = frame.assign(x=[f"{x:.3f}".replace(".", ",") for x in frame["x"]], **more)
-    frame.to_csv(tmp_path / "b.csv.gz", sep=";", index=False)
+    frame.to_csv(tmp_path / "b.csv.gz", sep=";", decimal=",", index=False)
     read = pd.read_parquet(same(tmp_path / "b.csv.gz"))
     assert read["money"].iloc[[0, -1]].tolist() == [1234, 1234.5]
     assert read["codes"].iloc[0] == "007"
@@ -103,7 +111,7 @@ def test_a_column_is_what_all_its_values_are(tmp_path, values):
         quoted = [f'"{value}"' if "," in value else value for value in values]
         lines = [separator.join(["id", "v"]), *(f"{i}{separator}{value}" for i, value in enumerate(quoted))]
         (tmp_path / "c.csv").write_text("\n".join(lines) + "\n")
-        same(tmp_path / "c.csv").unlink()
+        same(tmp_path / "c.csv").unlink(missing_ok=True)
 
 
 @pytest.mark.parametrize("name", ["c.sav", "d.dta"])

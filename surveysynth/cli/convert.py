@@ -24,9 +24,17 @@ def convert_command(
         str | None, typer.Option(help="Of texts; default utf-8 for csv, and else what the file says.")
     ] = None,
     separator: Annotated[str | None, typer.Option(help="Between the columns of a csv file.")] = None,
-    decimal: Annotated[str | None, typer.Option(help="Of the numbers of a csv file: . or ,")] = None,
+    decimal: Annotated[str | None, typer.Option(help="Decimal mark of a csv file: . or ,")] = None,
+    thousands: Annotated[str | None, typer.Option(help="Mark between thousands of a csv file.")] = None,
+    text: Annotated[Sequence[str] | None, by_commas("Columns of a csv file that are read as they are.")] = None,
+    na: Annotated[
+        Sequence[str] | None, by_commas("All texts of a csv file that are missing values: NA,none.")
+    ] = None,
 ) -> None:
     """Make parquet of a large file, block by block, for SurveyDesign.scan."""
     codes = None if missing_codes is None else list[float | str](missing_codes)
-    ss.convert(file, to, missing_codes=codes, encoding=encoding, separator=separator, decimal=decimal)
+    ss.convert(
+        file, to, missing_codes=codes, encoding=encoding, separator=separator, decimal=decimal, thousands=thousands,
+        text=None if text is None else list(text), na=None if na is None else list(na),
+    )  # fmt: skip
     console.print(f"{to}: as confidential as {file}", soft_wrap=True, highlight=False, markup=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -11,8 +12,9 @@ import typer
 
 
 def names(text: str) -> list[str]:
-    """Names by commas."""
-    return [part.strip() for part in text.split(",") if part.strip()]
+    """Names by commas; one that has a comma itself is put in quotes."""
+    parts = next(csv.reader([text], skipinitialspace=True), [])
+    return [part.strip() for part in parts if part.strip()]
 
 
 def numbers(text: str) -> list[float]:

@@ -55,6 +55,13 @@ def listing(columns: Iterable[Hashable], shown: int = 12, *, some: Sequence[str]
     return ", ".join(named[:shown]) + (f", ... ({there})" if len(named) > shown else "")
 
 
+def shown(name: str, columns: Sequence[str]) -> str:
+    """A column of a file in a message: by its name, or by its number where names look like values."""
+    if any(VALUE.match(each) for each in columns):
+        return f"column number {columns.index(name) + 1}"
+    return f"column {name!r}"
+
+
 def nearest(name: object, columns: Iterable[Hashable]) -> str:
     """What a message adds to a name that is not there: `` (did you mean 'income'?)``, or nothing.
 
@@ -121,7 +128,7 @@ def numeric(column: pd.Series, name: str, first: int = 1) -> NDArray[np.float64]
     if bad.any():
         raise InputError(
             f"column {name!r} is not a number in {rows(bad, first=first)}; correct these, or read the file with "
-            f"missing_codes={{{name!r}: [...]}} where they are codes, decimal=',' where they have decimal commas"
+            f"missing_codes={{{name!r}: [...]}} where they are codes, decimal= and thousands= where they have marks"
         )
     return values.to_numpy(dtype=np.float64, na_value=np.nan)
 

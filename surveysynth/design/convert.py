@@ -1,13 +1,13 @@
 """Parquet, which large files are read from, of csv, Stata, SPSS and SAS files, block by block.
 
-A column's type is that of all its values, so the file is read twice: to find types, and to write.  A csv file is read
-three times where a column is numbers in some blocks and texts in others: then it is texts, as they stand in the file.
+A column's type is that of all its values, so the file is read twice: to find types, and to write.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +18,17 @@ import pyreadstat
 
 from ..errors import InputError, guarded
 from ..storage import whole_file
-from . import csv_file
-from .csv_file import Commas
+from .columns import Columns
+from .csv_columns import TYPES, CsvColumns
+from .csv_file import CsvOptions, CsvTexts
 from .missing_codes import Checked, Code, MissingCodes, checked_codes, codes_of_columns
+from .odd_dates import reader_of
 from .read import (
     OF_ONE_ENCODING,
     READERS,
     Labels,
     by_label,
+    csv_options,
     headings,
     kind_of,
     names_of,
@@ -36,9 +39,10 @@ from .read import (
 from .scan import BLOCK, HEADING
 
 TEXT, NUMBER = pa.string(), pa.float64()
+NO_RECORDS = "the file has no records"
 Names = dict[str, dict[Code, str]]  # of columns: what values are called
 Blocks = Iterator[tuple[pd.DataFrame, Names, Labels]]
-Read = Callable[[frozenset[str]], Blocks]  # of columns that are to be texts
+Read = Callable[[], Blocks]
 
 
 @dataclass
@@ -49,17 +53,11 @@ class _Column:
     ----------
     type : pyarrow.DataType, optional
         Nothing where all are missing.
-    mixed : bool
-        Numbers and texts.
-    commas : Commas
-        Of texts, where a decimal comma may be one.
     named, others : int, bool
         How many values have a label, and whether some have none.
     """
 
     type: pa.DataType | None = None
-    mixed: bool = False
-    commas: Commas = field(default_factory=Commas)
     named: int = 0
     others: bool = False
 
@@ -67,11 +65,8 @@ class _Column:
         """Look at some more."""
         here = _type(values)
         if here is not None and self.type is not None and here != self.type:
-            self.mixed |= {here, self.type} != {pa.int64(), NUMBER}
             here = NUMBER
         self.type = here or self.type
-        if here == TEXT:
-            self.commas.add(values)
         if names:
             inside = values.isin(list(names))
             self.named += int(inside.sum())
@@ -80,7 +75,8 @@ class _Column:
 
 def convert(
     source: str | Path, to: str | Path, *, missing_codes: MissingCodes | None = None, encoding: str | None = None,
-    separator: str | None = None, decimal: str | None = None,
+    separator: str | None = None, decimal: str | None = None, thousands: str | None = None, text: Columns = None,
+    na: Columns = None,
 ) -> None:  # fmt: skip
     """Write a csv, Stata, SPSS or SAS file as parquet, block by block, for :meth:`SurveyDesign.scan`.
 
@@ -93,7 +89,7 @@ def convert(
         .csv (also .gz, .zip, .bz2, .xz), .dta, .sav, .zsav, .por, .sas7bdat, .xpt
     to : str or Path
         The .parquet file, which appears whole or not at all, for its owner alone.
-    missing_codes, encoding, separator, decimal
+    missing_codes, encoding, separator, decimal, thousands, text, na
         As for :meth:`SurveyDesign.read`.
 
     Raises
@@ -109,7 +105,8 @@ def convert(
     4
     """
     path, place = Path(source), Path(to)
-    is_csv, suffix = kind_of(path, encoding, separator, decimal)
+    options = csv_options(encoding, separator, decimal, thousands, text, na)
+    is_csv, suffix = kind_of(path, options)
     if suffix == ".parquet":
         raise InputError(f"{path.name!r} is a parquet file: scan() reads it as it is")
     if place.suffix.lower() != ".parquet":
@@ -118,27 +115,38 @@ def convert(
         raise InputError(f"there is a file {str(place)!r} already: take another name, or remove it")
     codes = checked_codes(missing_codes)
     if is_csv:
-        form, refused = csv_file.form_of(path, encoding, separator, decimal)
-        read, commas = _of_csv(path, form, refused, codes, decimal), csv_file.decimal_commas(decimal, form)
+        converted = partial(_convert_csv, path, place, codes, options)
     else:
-        read, commas = _of_labelled(path, suffix, codes, encoding), False
-
-    def converted() -> None:
-        found, names, said = _looked_at(read(frozenset()), missing_codes)
-        if mixed := frozenset(name for name, column in found.items() if column.mixed):
-            found, names, said = _looked_at(read(mixed), missing_codes)
-        _write(read(mixed), place, found, names, said, commas=commas)
-
+        converted = partial(_convert_labelled, _of_labelled(path, suffix, codes, encoding), place, missing_codes)
     guarded(converted, pa.ArrowException, lambda kind: unreadable(path, kind))  # arrow's messages quote values
 
 
-def _of_csv(path: Path, form: csv_file.Form, refused: csv_file.Refusal, codes: Checked, decimal: str | None) -> Read:
-    def read(texts: frozenset[str]) -> Blocks:
-        kinds = dict.fromkeys(texts, str)
-        for frame in csv_file.csv_blocks(path, form, refused, codes, decimal, chunksize=BLOCK, dtype=kinds):
-            yield without_declared(frame, codes_of_columns(codes, frame.columns), {}), {}, {}
+def _convert_csv(path: Path, place: Path, codes: Checked, options: CsvOptions) -> None:
+    file = CsvTexts(path, options)
+    columns = file.through(lambda blocks: CsvColumns(blocks, file, codes, options))
+    if not columns.n:
+        raise InputError(NO_RECORDS)
+    columns.tell(file.file)
+    types = {name: TYPES[kind] for name, kind in columns.kinds.items()}
+    declared = codes_of_columns(codes, types)
 
-    return read
+    def write(blocks: Iterator[dict[str, pa.StringArray]]) -> None:
+        _write((without_declared(columns.frame(block), declared, {}) for block in blocks), place, types, {})
+
+    file.through(write)
+
+
+def _convert_labelled(read: Read, place: Path, missing_codes: MissingCodes | None) -> None:
+    found, names, headed = _looked_at(read(), missing_codes)
+
+    def frames() -> Iterator[pd.DataFrame]:
+        for frame, _, _ in read():
+            for name, labels in names.items():
+                frame[name] = by_label(frame[name], labels)
+            yield frame
+
+    types = {name: column.type or NUMBER for name, column in found.items()}
+    _write(frames(), place, types | {name: pa.dictionary(pa.int32(), TEXT) for name in names}, headed)
 
 
 def _of_labelled(path: Path, suffix: str, codes: Checked, encoding: str | None) -> Read:
@@ -147,8 +155,10 @@ def _of_labelled(path: Path, suffix: str, codes: Checked, encoding: str | None) 
 
     given: dict[str, Any] = {} if encoding is None else {"encoding": encoding}
 
-    def read(texts: frozenset[str]) -> Blocks:
-        blocks = pyreadstat.read_file_in_chunks(READERS[suffix], str(path), chunksize=BLOCK, **given)
+    reader = guarded(lambda: reader_of(READERS[suffix], str(path), suffix, **given), Exception, failed)
+
+    def read() -> Blocks:
+        blocks = pyreadstat.read_file_in_chunks(reader, str(path), chunksize=BLOCK, **given)
         while (block := guarded(lambda: next(blocks, None), Exception, failed)) is not None:
             frame, meta = block
             declared = codes_of_columns(codes, frame.columns)
@@ -170,7 +180,7 @@ def _looked_at(blocks: Blocks, missing_codes: MissingCodes | None) -> tuple[dict
         for name in frame.columns:
             found.setdefault(name, _Column()).add(frame[name], names.get(name, {}))
     if not records:
-        raise InputError("the file has no records")
+        raise InputError(NO_RECORDS)
     kept, declared = {}, codes_of_columns(checked_codes(missing_codes), found)
     for name, labels in names.items():
         column = found[name]
@@ -182,21 +192,14 @@ def _looked_at(blocks: Blocks, missing_codes: MissingCodes | None) -> tuple[dict
     return found, kept, texts
 
 
-def _write(
-    blocks: Blocks, place: Path, found: dict[str, _Column], names: Names, said: Labels, *, commas: bool
-) -> None:
+def _write(frames: Iterator[pd.DataFrame], place: Path, types: Mapping[str, pa.DataType], headed: Labels) -> None:
+    """Write blocks of records as one file, columns by their types, with headings."""
     import pyarrow.parquet as pq  # needs ssl, which not every Python has that runs within R
 
-    numbers = {name for name, column in found.items() if commas and column.type == TEXT and column.commas.numbers}
-    types = {name: NUMBER if name in numbers else column.type or NUMBER for name, column in found.items()}
-    types |= {name: pa.dictionary(pa.int32(), TEXT) for name in names}
-    schema = pa.schema([pa.field(n, t, metadata={HEADING: said[n]} if n in said else None) for n, t in types.items()])
+    fields = [pa.field(n, t, metadata={HEADING: headed[n]} if n in headed else None) for n, t in types.items()]
+    schema = pa.schema(fields)
     with whole_file(place, replace=False) as file, pq.ParquetWriter(file, schema) as writer:
-        for frame, _, _ in blocks:
-            for name in numbers:  # a block of missing values alone is no text
-                frame[name] = csv_file.pointed(frame[name].astype(str).where(frame[name].notna()))
-            for name, labels in names.items():
-                frame[name] = by_label(frame[name], labels)
+        for frame in frames:
             arrays = [pa.array(frame[name], type=type_, from_pandas=True) for name, type_ in types.items()]
             writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
 

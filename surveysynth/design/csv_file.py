@@ -15,30 +15,73 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 from zipfile import ZipFile
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.csv as arrow
 
 from ..errors import InputError, guarded
 from ..validation import one_of, rows
-from .missing_codes import Checked
+from .columns import listing
+from .dialect import DECIMALS, THOUSANDS
 
 SUFFIXES = (".csv", ".csv.gz", ".csv.zip", ".csv.bz2", ".csv.xz")
 OPEN: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 SEPARATORS = (",", ";", "\t", "|")
+BLOCK_BYTES, BLOCK_ROWS = 1 << 24, 1 << 16  # that are read at a time, by Arrow and by pandas
 BEGINNING = 1 << 20  # characters in which the header line is looked for
-SAID = re.compile(r"\"?sep=(.)\"?[\r\n]*", re.IGNORECASE)  # Excel's first line, which is not the header
+SEPARATOR_LINE = re.compile(r"\"?sep=(.)\"?[\r\n]*", re.IGNORECASE)  # Excel's first line, which is not the header
 
-# A sign, digits without a leading zero (01,02 are codes), dots between thousands, a comma; SPSS writes ,5 for 0,5.
-WHOLE, THOUSANDS, EXPONENT = r"(?:0|[1-9]\d*)", r"[1-9]\d{0,2}(?:\.\d{3})+", r"(?:[eE][+-]?\d+)?"
-DECIMAL = rf"[+-]?(?:{WHOLE}|{THOUSANDS})?,\d+{EXPONENT}"
-DOTTED = rf"[+-]?{THOUSANDS},\d+"
+Texts = dict[str, pa.StringArray]  # of some records, by column; none is missing
+T = TypeVar("T")
 
 
-Refusal = Callable[[str], InputError]
-Blocks = Iterator[pd.DataFrame]
+@dataclass(frozen=True)
+class CsvOptions:
+    """What a caller says of a csv file; None where the file shall show it.
+
+    Attributes
+    ----------
+    encoding, separator : str, optional
+        Of the file, and between its columns.
+    decimal : {".", ","}, optional
+    thousands : {".", ",", " ", "'"}, optional
+        The marks in its numbers.
+    text : tuple of str
+        Columns that are read as they are.
+    na : tuple of str, optional
+        The texts that are missing values in every column, beside the empty one.
+    """
+
+    encoding: str | None = None
+    separator: str | None = None
+    decimal: str | None = None
+    thousands: str | None = None
+    text: tuple[str, ...] = ()
+    na: tuple[str, ...] | None = None
+
+    def check(self) -> None:
+        """Refuse what cannot be (InputError)."""
+        encoding, separator = self.encoding, self.separator
+        if encoding is not None:
+
+            def unknown(kind: str) -> InputError:
+                return InputError(f"encoding={encoding!r} is not one that Python knows, such as 'utf-8' or 'cp1252'")
+
+            guarded(lambda: codecs.lookup(encoding), (LookupError, TypeError, ValueError), unknown)
+        given = isinstance(separator, str) and len(separator) == 1 and separator.isascii() and separator not in '"\r\n'
+        if separator is not None and not given:
+            raise InputError("separator must be one character, such as ';' or '\\t'")
+        if self.decimal is not None:
+            one_of(self.decimal, DECIMALS, "decimal")
+        if self.thousands is not None:
+            if self.thousands not in THOUSANDS:
+                raise InputError("thousands must be the mark between thousands: '.', ',', ' ' or \"'\"")
+            if self.thousands == self.decimal:
+                raise InputError(f"thousands={self.thousands!r} is the decimal mark, too: give one of them")
 
 
 @dataclass(frozen=True)
@@ -52,85 +95,148 @@ class Form:
     before : int
         Lines before the header line.
     encoding : str
+    names : tuple of str
+        Of the columns, without the blanks around them.
     """
 
     separator: str
     before: int
     encoding: str
+    names: tuple[str, ...]
 
 
-def read_csv(
-    path: Path, codes: Checked, *, encoding: str | None, separator: str | None, decimal: str | None
-) -> pd.DataFrame:
-    """Read a csv file, as :func:`surveysynth.design.read.read_frame` says.
+class _OtherParser(Exception):
+    """Arrow, which is fast, cannot tell what to make of a file; pandas can."""
 
-    Raises
-    ------
-    InputError
-        An unknown encoding, or another than the file's; rows of more fields than there are columns; a file that
-        cannot be read.
+
+class CsvTexts:
+    """The texts of a csv file, block by block, as they stand between separators; fields at the end that lack are empty.
+
+    Attributes
+    ----------
+    file : str
+        Its name.
+    form : Form
     """
-    form, refused = form_of(path, encoding, separator, decimal)
-    frame = guarded(lambda: _parsed(path, form, codes, decimal), Exception, refused)
-    if decimal_commas(decimal, form):
-        for name in frame.columns:
-            if isinstance(frame[name].dtype, pd.StringDtype):
-                frame[name] = _with_points(frame[name])
-    return frame
 
+    def __init__(self, path: Path, options: CsvOptions) -> None:
+        """Look at the beginning.
 
-def csv_blocks(path: Path, form: Form, refused: Refusal, codes: Checked, decimal: str | None, **pandas: Any) -> Blocks:
-    """A csv file, so many records (``chunksize``) at a time; every block has types of its own."""
-    reader = guarded(lambda: _parsed(path, form, codes, decimal, **pandas), Exception, refused)
+        Raises
+        ------
+        InputError
+            An option that cannot be; columns of one name; records of more fields than there are columns.
+        """
+        options.check()
+        self.file, self._path, self._encoding = path.name, path, options.encoding
+        separator, before, encoding, header, overlong = guarded(
+            lambda: _beginning(path, options), Exception, self.unreadable
+        )
+        if not header:
+            raise self.unreadable("EmptyFile")
+        self.form = Form(separator, before, encoding, _names(self.file, header))
+        self._by_arrow = len(header) > 1  # in one column, pandas leaves out lines of blanks
+        if overlong:  # pandas takes the first column for row names then
+            raise self._refused("ParserError")
 
-    def after() -> pd.DataFrame | None:
-        with _strictly():
-            return next(reader, None)
+    def through(self, work: Callable[[Iterator[Texts]], T]) -> T:
+        """What some work makes of all blocks; it may be done twice, where Arrow cannot read all.
 
-    while (block := guarded(after, Exception, refused)) is not None:
-        yield block
+        Raises
+        ------
+        InputError
+            A file in another encoding; records of more fields than there are columns; a file that cannot be read.
+        """
+        if self._by_arrow:
+            try:
+                return work(self._arrow_blocks())
+            except _OtherParser:
+                self._by_arrow = False
+        return work(self._pandas_blocks())
 
+    def _arrow_blocks(self) -> Iterator[Texts]:
+        form = self.form
+        types = {f"f{number}": pa.string() for number in range(len(form.names))}  # as Arrow calls them
+        with _opened(self._path) as file:
+            counted = _Quotes(file)
+            reader = _by_arrow(
+                lambda: arrow.open_csv(
+                    pa.PythonFile(counted, mode="r"),
+                    arrow.ReadOptions(
+                        encoding=form.encoding, skip_rows=form.before, autogenerate_column_names=True,
+                        block_size=BLOCK_BYTES, use_threads=False,
+                    ),
+                    arrow.ParseOptions(delimiter=form.separator, newlines_in_values=True),
+                    arrow.ConvertOptions(column_types=types),
+                )
+            )  # fmt: skip
+            if len(reader.schema.names) != len(form.names):
+                raise _OtherParser
+            header = 1
+            while (block := _by_arrow(lambda: next(reader, None))) is not None:
+                yield dict(zip(form.names, block.slice(header).columns, strict=True))
+                header = 0
+            if counted.odd:  # the last text in quotes has no end
+                raise _OtherParser
 
-def form_of(path: Path, encoding: str | None, separator: str | None, decimal: str | None) -> tuple[Form, Refusal]:
-    """How a csv file is written, and what to raise where it cannot be read, of the name of pandas' exception.
+    def _pandas_blocks(self) -> Iterator[Texts]:
+        form = self.form
 
-    Raises
-    ------
-    InputError
-        As :func:`read_csv`.
-    """
-    _check_options(encoding, separator, decimal)
+        def opened() -> Any:
+            with _strictly():
+                return pd.read_csv(
+                    self._path, sep=form.separator, encoding=form.encoding, skiprows=form.before, header=0,
+                    names=list(form.names), index_col=False, dtype=str, na_filter=False, chunksize=BLOCK_ROWS,
+                )  # fmt: skip
 
-    def unreadable(kind: str) -> InputError:
-        return InputError(f"{path.name!r} could not be read ({kind}); is it a whole file?")
+        def following() -> pd.DataFrame | None:
+            with _strictly():
+                return next(reader, None)
 
-    form, overlong = guarded(lambda: _form(path, encoding, separator, decimal), Exception, unreadable)
+        reader = guarded(opened, Exception, self._refused)
+        while (block := guarded(following, Exception, self._refused)) is not None:
+            yield {str(name): _one_array(pa.array(block[name], type=pa.string())) for name in block}
 
-    def refused(kind: str) -> InputError:
+    def unreadable(self, kind: str) -> InputError:
+        """What to raise where the file cannot be read, from the name of an exception."""
+        return InputError(f"{self.file!r} could not be read ({kind}); is it a whole file?")
+
+    def _refused(self, kind: str) -> InputError:
+        """What to raise where pandas cannot read the file, from the name of its exception."""
         if kind == "UnicodeDecodeError":
-            return guarded(lambda: _of_another_encoding(path, encoding), Exception, unreadable)
+            return guarded(lambda: _of_another_encoding(self._path, self._encoding), Exception, self.unreadable)
         if kind in ("ParserError", "ParserWarning"):
-            return guarded(lambda: _overlong(path, form), Exception, unreadable) or unreadable(kind)
-        return unreadable(kind)
-
-    if overlong:  # pandas takes the first column for row names then
-        raise refused("ParserError")
-    return form, refused
+            overlong = guarded(lambda: _overlong(self._path, self.form), Exception, self.unreadable)
+            return overlong or self.unreadable(kind)
+        return self.unreadable(kind)
 
 
-def decimal_commas(decimal: str | None, form: Form) -> bool:
-    """Whether texts can be numbers with a decimal comma."""
-    return decimal == "," or (decimal is None and form.separator != ",")
+class _Quotes:
+    """A file that counts its quotes: Arrow takes a text in quotes that does not end for one that ends with the file."""
+
+    closed = False
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self.odd = False
+
+    def read(self, size: int = -1) -> bytes:
+        """Some more bytes."""
+        content = self._file.read(size)
+        self.odd ^= content.count(b'"') % 2 == 1
+        return content
 
 
-def _parsed(path: Path, form: Form, codes: Checked, decimal: str | None, **pandas: Any) -> Any:
-    """What pandas makes of the file: a frame, or a reader of blocks where there is a ``chunksize``."""
-    missing: Any = codes or None  # numbers, too, which pandas' annotation has not
-    with _strictly():
-        return pd.read_csv(
-            path, sep=form.separator, encoding=form.encoding, skiprows=form.before, na_values=missing,
-            decimal="," if decimal == "," != form.separator else ".", index_col=False, low_memory=False, **pandas,
-        )  # fmt: skip
+def _by_arrow(work: Callable[[], T]) -> T:
+    try:
+        return work()
+    except (pa.ArrowException, UnicodeError, OSError, EOFError, lzma.LZMAError, ValueError):
+        pass
+    raise _OtherParser
+
+
+def _one_array(texts: pa.Array | pa.ChunkedArray) -> pa.StringArray:
+    return texts.combine_chunks() if isinstance(texts, pa.ChunkedArray) else texts
 
 
 @contextmanager
@@ -139,20 +245,6 @@ def _strictly() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)
         yield
-
-
-def _check_options(encoding: str | None, separator: str | None, decimal: str | None) -> None:
-    if encoding is not None:
-
-        def unknown(kind: str) -> InputError:
-            return InputError(f"encoding={encoding!r} is not one that Python knows, such as 'utf-8' or 'cp1252'")
-
-        guarded(lambda: codecs.lookup(encoding), (LookupError, TypeError, ValueError), unknown)
-    given = isinstance(separator, str) and len(separator) == 1 and separator.isascii() and separator not in '"\r\n'
-    if separator is not None and not given:
-        raise InputError("separator must be one character, such as ';' or '\\t'")
-    if decimal is not None:
-        one_of(decimal, (".", ","), "decimal")
 
 
 @contextmanager
@@ -177,16 +269,39 @@ def _records(lines: Iterable[str], separator: str, *, strict: bool = False) -> I
     return (record for record in found if len(record) > 1 or "".join(record).strip())
 
 
-def _form(path: Path, encoding: str | None, separator: str | None, decimal: str | None) -> tuple[Form, bool]:
-    """How the file is written, and whether its first record has more fields than the header."""
-    encoding = "utf-8" if encoding is None else codecs.lookup(encoding).name
+def _beginning(path: Path, options: CsvOptions) -> tuple[str, int, str, list[str], bool]:
+    """Separator, lines before the header, encoding, header, and whether the first record has more fields than it."""
+    encoding = "utf-8" if options.encoding is None else codecs.lookup(options.encoding).name
     with _opened(path) as file:
         lines = _text(file, encoding).readlines(BEGINNING)
-    said = SAID.fullmatch(lines[0]) if lines else None
-    lines = lines[1:] if said else lines
-    found = separator or (said[1] if said else _separator(lines, decimal))
-    header, first = [*islice(_records(lines, found), 2), [], []][:2]
-    return Form(found, 1 if said else 0, encoding), len(first) > len(header)
+    excel = SEPARATOR_LINE.fullmatch(lines[0]) if lines else None
+    lines = lines[1:] if excel else lines
+    separator = options.separator or (excel[1] if excel else _separator(lines, options.decimal))
+    header, first = [*islice(_records(lines, separator), 2), [], []][:2]
+    return separator, 1 if excel else 0, encoding, header, len(first) > len(header)
+
+
+def _names(file: str, header: list[str]) -> tuple[str, ...]:
+    """The names of columns, without the blanks around them.
+
+    Raises
+    ------
+    InputError
+        Several columns of one name.
+    """
+    names = [name.strip() or f"Unnamed: {number}" for number, name in enumerate(header)]
+    twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+    if twice:
+        raise InputError(
+            f"{file!r} has several columns of the same name: {listing(names, some=twice)}; rename them in the file"
+        )
+    changed = [name for name, written in zip(names, header, strict=True) if written.strip() not in ("", written)]
+    if changed:
+        warnings.warn(
+            f"{file!r} has blanks around the names of columns, which are left out: {listing(names, some=changed)}",
+            stacklevel=2,
+        )
+    return tuple(names)
 
 
 def _separator(lines: list[str], decimal: str | None) -> str:
@@ -201,54 +316,6 @@ def _fields(lines: list[str], separator: str) -> int:
         return len(next(_records(lines, separator, strict=True), []))
     except csv.Error:
         return 0
-
-
-@dataclass
-class Commas:
-    """Whether texts, looked at block by block, are numbers of which some have a decimal comma.
-
-    Attributes
-    ----------
-    found : bool
-        Some have one.
-    dotted : bool
-        Some have dots between thousands and a decimal comma: 1.234 is a thousand only where a 1.234,5 shows what
-        dots are for.
-    plain, thousands : bool
-        All are numbers, without dots between thousands or with them.
-    """
-
-    found: bool = False
-    dotted: bool = False
-    plain: bool = True
-    thousands: bool = True
-
-    def add(self, column: pd.Series) -> Commas:
-        """Look at some more texts."""
-        there = column.dropna().str.strip()
-        any_whole = f"(?:{WHOLE}|{THOUSANDS})"
-        self.thousands = self.thousands and bool(there.str.fullmatch(rf"{DECIMAL}|[+-]?{any_whole}{EXPONENT}").all())
-        if self.thousands:
-            self.found |= bool(there.str.fullmatch(DECIMAL).any())
-            self.dotted |= bool(there.str.fullmatch(DOTTED).any())
-            self.plain &= bool(there.str.fullmatch(rf"{DECIMAL}|[+-]?{WHOLE}{EXPONENT}").all())
-        return self
-
-    @property
-    def numbers(self) -> bool:
-        """Whether they are."""
-        return self.found and self.thousands and (self.dotted or self.plain)
-
-
-def pointed(column: pd.Series) -> pd.Series:
-    """Texts that are numbers with decimal commas, as numbers."""
-    points = column.str.strip().str.replace(".", "", regex=False).str.replace(",", ".", regex=False)
-    return points.astype("float64")
-
-
-def _with_points(column: pd.Series) -> pd.Series:
-    """A text column as numbers, if all its values are numbers and some have a decimal comma; else as it is."""
-    return pointed(column) if Commas().add(column).numbers else column
 
 
 def _overlong(path: Path, form: Form) -> InputError | None:

@@ -126,9 +126,14 @@ def holds(column: pd.Series, codes: Sequence[Code]) -> NDArray[np.bool_]:
         short = [float(np.float32(number)) for number in numbers]
         return column.isin([*numbers, *short]).to_numpy(dtype=bool)
     if types.is_string_dtype(dtype) or types.is_object_dtype(dtype):
-        texts = [*(str(code) for code in codes), *(f"{number:.15g}" for number in numbers)]
-        return (column.isin(texts) | column.isin(numbers)).to_numpy(dtype=bool)
+        return (column.isin(text_forms(codes)) | column.isin(numbers)).to_numpy(dtype=bool)
     return np.zeros(len(column), dtype=bool)
+
+
+def text_forms(codes: Sequence[Code]) -> list[str]:
+    """Codes as texts have them: 98.0 as "98", too."""
+    numbers = [number for code in codes if (number := _number(code)) is not None]
+    return [*(str(code) for code in codes), *(f"{number:.15g}" for number in numbers)]
 
 
 def _number(code: Code) -> float | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,10 @@ import pandas as pd
 import pyreadstat
 
 from ..errors import InputError, guarded
-from ..validation import rows
-from . import csv_file
+from ..validation import as_list, rows
+from .columns import Columns
+from .csv_columns import read_csv
+from .csv_file import SUFFIXES, CsvOptions
 from .missing_codes import (
     Code,
     MissingCodes,
@@ -27,8 +29,9 @@ from .missing_codes import (
     with_label,
     without_codes,
 )
+from .odd_dates import Reader, reader_of
 
-READERS: dict[str, Callable[..., Any]] = {
+READERS: dict[str, Reader] = {
     ".dta": pyreadstat.read_dta,
     ".sav": pyreadstat.read_sav,
     ".zsav": pyreadstat.read_sav,
@@ -48,6 +51,9 @@ def read_frame(
     encoding: str | None = None,
     separator: str | None = None,
     decimal: str | None = None,
+    thousands: str | None = None,
+    text: Columns = None,
+    na: Columns = None,
 ) -> pd.DataFrame:
     """Read a survey file into a data frame.
 
@@ -72,8 +78,16 @@ def read_frame(
         Of the columns of a csv file; default the one of comma, semicolon, tab and ``|`` that splits the header line
         into most fields, or what a first line ``sep=;`` says.
     decimal : {".", ","}, optional
-        Of the numbers of a csv file.  Without it, columns of texts that all are numbers with a decimal comma
-        ("1,5", "1.234,5", not "01,02") become numbers, where the separator is not a comma.
+    thousands : {".", ",", " ", "'"}, optional
+        The marks in the numbers of a csv file.  Without them, they are found from all columns, once for the file
+        (:mod:`surveysynth.design.dialect`); a file that could be read in two ways is refused.
+    text : str or list of str, optional
+        Columns of a csv file that are read as they are.  So is, without being named, a column in which a number has
+        leading zeros: "01" and "1" are two codes.
+    na : str or list of str, optional
+        All texts of a csv file that are missing values, beside the empty one.  Without it, "NA", "NaN", ".", "null" and
+        the like are missing among numbers, where they can be no answers, and answers in columns of texts, as "NA" is
+        Namibia; a warning says so.
 
     Returns
     -------
@@ -84,10 +98,10 @@ def read_frame(
     ------
     InputError
         No such file, an unknown kind of file, or a file that cannot be read; an encoding that is not the file's;
-        rows of a csv file with more fields than it has columns; codes of a column that is not there; options
-        that are not for this kind of file.
+        rows of a csv file with more fields than it has columns; columns of one name; numbers that could be read in two
+        ways; codes of a column that is not there; options that are not for this kind of file.
     """
-    return read_labelled(path, missing_codes, encoding, separator, decimal)[0]
+    return read_labelled(path, missing_codes, encoding, separator, decimal, thousands, text, na)[0]
 
 
 def read_labelled(
@@ -96,21 +110,25 @@ def read_labelled(
     encoding: str | None,
     separator: str | None,
     decimal: str | None,
+    thousands: str | None = None,
+    text: Columns = None,
+    na: Columns = None,
 ) -> tuple[pd.DataFrame, Labels]:
     """As :func:`read_frame`, and the variable labels of a Stata, SPSS or SAS file: of column to text."""
     path = Path(path)
-    is_csv, suffix = kind_of(path, encoding, separator, decimal)
+    options = csv_options(encoding, separator, decimal, thousands, text, na)
+    is_csv, suffix = kind_of(path, options)
     codes = checked_codes(missing_codes)
     labels: Labels = {}
     values: dict[str, dict[Code, str]] = {}
     # the parsers' own messages quote cells of the file
     if is_csv:
-        frame = csv_file.read_csv(path, codes, encoding=encoding, separator=separator, decimal=decimal)
+        frame = read_csv(path, codes, options)
     elif suffix == ".parquet":
         frame = guarded(lambda: pd.read_parquet(path), Exception, lambda kind: unreadable(path, kind))
     else:
         frame, meta = guarded(
-            lambda: READERS[suffix](str(path), **({} if encoding is None else {"encoding": encoding})),
+            lambda: _read_labelled(str(path), suffix, **({} if encoding is None else {"encoding": encoding})),
             Exception,
             lambda kind: unreadable(path, kind, encoding, asked=suffix not in OF_ONE_ENCODING),
         )
@@ -120,7 +138,29 @@ def read_labelled(
     return _with_labels(frame, values, of_columns, missing_codes), labels
 
 
-def kind_of(path: Path, encoding: str | None, separator: str | None, decimal: str | None) -> tuple[bool, str]:
+def _read_labelled(path: str, suffix: str, **given: Any) -> tuple[pd.DataFrame, Any]:
+    """A Stata, SPSS or SAS file, and what it says of itself."""
+    try:
+        return READERS[suffix](path, **given)
+    except OverflowError:  # by dates
+        pass
+    return reader_of(READERS[suffix], path, suffix, **given)(path, **given)
+
+
+def csv_options(
+    encoding: str | None,
+    separator: str | None,
+    decimal: str | None,
+    thousands: str | None,
+    text: Columns,
+    na: Columns,
+) -> CsvOptions:
+    """The options of a csv file, where names and texts may be one or several (InputError where they are none)."""
+    missing = None if na is None else tuple(as_list(na))
+    return CsvOptions(encoding, separator, decimal, thousands, tuple(as_list(text)), missing)
+
+
+def kind_of(path: Path, options: CsvOptions) -> tuple[bool, str]:
     """Whether a file is csv, and how its name ends.
 
     Raises
@@ -130,15 +170,15 @@ def kind_of(path: Path, encoding: str | None, separator: str | None, decimal: st
     """
     if not path.is_file():
         raise InputError(f"there is no file {str(path)!r}")
-    is_csv, suffix = path.name.lower().endswith(csv_file.SUFFIXES), path.suffix.lower()
+    is_csv, suffix = path.name.lower().endswith(SUFFIXES), path.suffix.lower()
     if not (is_csv or suffix == ".parquet" or suffix in READERS):
         raise InputError(
             f"cannot tell what kind of file {path.name!r} is; surveysynth reads .csv, .parquet, " + ", ".join(READERS)
         )
-    for option, value in (("separator", separator), ("decimal", decimal)):
-        if value is not None and not is_csv:
+    for option in ("separator", "decimal", "thousands", "text", "na"):
+        if getattr(options, option) not in (None, ()) and not is_csv:
             raise InputError(f"{option}= is for csv files: leave it out for {path.name!r}")
-    if encoding is not None and suffix in OF_ONE_ENCODING:
+    if options.encoding is not None and suffix in OF_ONE_ENCODING:
         raise InputError(f"encoding= is not for {suffix} files: leave it out for {path.name!r}")
     return is_csv, suffix
 

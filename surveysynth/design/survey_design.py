@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..choices import LonelyPSU
 from ..errors import InputError
 from ..sampling import Joint, SampleSize, draw
-from ..validation import check_keywords, check_seed, one_of
+from ..validation import as_list, check_keywords, check_seed, one_of
 from .calibration import (
     Bounds,
     Distance,
@@ -342,6 +342,9 @@ class SurveyDesign:
         encoding: str | None = None,
         separator: str | None = None,
         decimal: str | None = None,
+        thousands: str | None = None,
+        text: Columns = None,
+        na: Columns = None,
         labels: Mapping[str, str] | None = None,
         **roles: Any,
     ) -> SurveyDesign:
@@ -357,8 +360,17 @@ class SurveyDesign:
             Codes that stand for a missing value, in every column or in those named: 98, or its label "refused".
         encoding : str, optional
             Of texts, where the file is not utf-8 (csv) or says the wrong one (Stata, SPSS, SAS): "cp1252".
-        separator, decimal : str, optional
-            Of a csv file; default what its lines show: commas or semicolons, decimal points or commas.
+        separator : str, optional
+            Between the columns of a csv file; default what its first line shows.
+        decimal, thousands : str, optional
+            The marks in the numbers of a csv file: "." or ",", and between thousands " " or "'", too.  Default what all
+            of its columns together show; a file whose numbers could be read in two ways is refused.
+        text : str or list of str, optional
+            Columns of a csv file that are read as they are.  Columns in which a number has leading zeros are, anyway:
+            "01" and "1" are two codes.
+        na : str or list of str, optional
+            All texts of a csv file that are missing values, beside the empty one.  Default "NA", ".", "null" and the
+            like among numbers, and none in columns of texts, where they may be answers; a warning says so.
         labels : mapping of column to text, optional
             Further headings, or others than the file's.
         **roles
@@ -368,7 +380,8 @@ class SurveyDesign:
         ------
         InputError
             The file is missing, of an unknown kind, in another encoding or unreadable, or fails validation; rows of
-            a csv file with more fields than columns; missing codes of a column that is not there.
+            a csv file with more fields than columns; columns of one name; numbers that contradict each other, or could
+            be read in two ways; missing codes of a column that is not there.
 
         Examples
         --------
@@ -381,8 +394,10 @@ class SurveyDesign:
         [21.0, nan, 28.0, 40.0]
         """
         check_keywords(cls.read, roles, cls, without=["frame"])
-        frame, found = read_labelled(path, missing_codes, encoding, separator, decimal)
+        frame, found = read_labelled(path, missing_codes, encoding, separator, decimal, thousands, text, na)
         given = {"missing_codes": missing_codes, "encoding": encoding, "separator": separator, "decimal": decimal}
+        given |= {"thousands": thousands, "text": None if text is None else as_list(text)}
+        given |= {"na": None if na is None else as_list(na)}
         given |= {"labels": None if labels is None else dict(labels)}
         source = {"file": str(path)} | {option: value for option, value in given.items() if value is not None}
         return cls(frame, labels=found | labels_of(frame, labels), **roles)._with(_source=deepcopy(source))

@@ -73,7 +73,8 @@ OVERLAP = (
     "respondents may be in the reference's file, too, whose release had epsilon = {:g} ({}): of whoever is in both, "
     "the two together tell at most what epsilon = {:g} lets through"
 )
-READING = "separator", "decimal", "encoding", "missing_codes"  # entries of the survey that are about its file
+# entries of the survey that are about its file
+READING = "separator", "decimal", "thousands", "text", "na", "encoding", "missing_codes"
 ENTRIES = {  # of the survey, by the roles of a design; models have a scale, too
     role: "replicate_scale" if role == "scale" else role
     for role in ("weights", "probs", "strata", "psu", "fpc", "lonely_psu", *REPLICATE_ROLES)

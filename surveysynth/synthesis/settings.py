@@ -109,7 +109,12 @@ class Survey(Section):
     rscales: list[float] | None = Field(None, description="scales of their squares, one a replicate; default 1")
     mse: bool | None = Field(None, description="squares around the estimate (default), or the replicates' mean: false")
     separator: str | None = Field(None, description="between the columns of a csv; found where it is not said")
-    decimal: str | None = Field(None, description="decimal sign of a csv")
+    decimal: str | None = Field(None, description="decimal mark of a csv: . or ,; found from all of its numbers")
+    thousands: str | None = Field(None, description="mark between thousands of a csv: . , blank or '; found likewise")
+    text: list[str] | None = Field(None, description="columns of a csv that are read as they are, as codes")
+    na: list[str] | None = Field(
+        None, description="all texts of a csv that are missing values; default NA and the like among numbers"
+    )
     encoding: str | None = Field(None, description="of the file's text; default utf-8")
     missing_codes: list[float | str] | dict[str, list[float | str]] | None = Field(
         None, description="codes that stand for missing values, of all columns or by column"

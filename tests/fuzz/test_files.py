@@ -246,6 +246,9 @@ def test_csv_files(data):
     given = {
         "separator": [None, ",", ";", "", "ab"],
         "decimal": [None, ".", ","],
+        "thousands": [None, ".", " ", "x"],
+        "text": [None, ["secret"], "nowhere"],
+        "na": [None, [], ["a"]],
         "encoding": [None, "latin-1", "utf-16", "x"],
     }
     chosen = {name: data.draw(st.sampled_from(values)) for name, values in given.items()}

@@ -1,0 +1,271 @@
+"""Which marks the numbers of a csv file have: decimal points or commas, and what stands between thousands.
+
+"1.234" is a thousand in one file and a decimal in the next.  No value tells which, but the other values of the file do:
+"980,00" has a decimal comma, so that its points stand between thousands.  The dialect is therefore one decision for
+the whole file, from the forms of all columns whose every value could be a number.  A file that could be read in two
+ways is refused with the argument that decides.  One thing is taken for granted, as most csv files are so: where commas
+separate the columns and no number has a comma, a point is a decimal point.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..errors import InputError
+from .columns import shown
+
+DECIMALS, THOUSANDS = (".", ","), (".", ",", " ", "'")
+BLANKS = "\u00a0\u2007\u2009\u202f"  # between thousands, as word processors write them: no-break, figure, thin
+ONE_MARK = str.maketrans(dict.fromkeys(BLANKS, " ") | {"\u2019": "'"})
+
+# Shapes: every digit is a 9, but for a zero that a number begins with.  01 and 01.11 are codes, not numbers.
+WHOLE, EXPONENT = r"(?:0|9+)", r"(?:[eE][+-]?9+)?"
+INFINITE = r"[+-]?(?i:inf|infinity)"
+DIGITS = np.arange(256, dtype=np.uint8)
+DIGITS[ord("0") : ord("9") + 1] = ord("9")
+Reading = tuple[str | None, str | None]  # the mark that is a decimal mark, and the one between thousands
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How numbers are written.
+
+    Attributes
+    ----------
+    decimal : {".", ","}
+    thousands : {".", ",", " ", "'"}, optional
+        The mark between thousands; none where numbers have none.
+    """
+
+    decimal: str = "."
+    thousands: str | None = None
+
+
+DIALECTS = tuple(
+    Dialect(decimal, thousands) for decimal in DECIMALS for thousands in (None, *THOUSANDS) if thousands != decimal
+)
+
+
+def shapes_of(texts: pa.StringArray) -> pa.StringArray:
+    """The shapes of texts, of which none is missing: 980,00 and 120,50 are 999,99; blanks around them are left out."""
+    ends = np.frombuffer(texts.buffers()[1], dtype=np.int32)[texts.offset :][: len(texts) + 1]
+    if len(texts) == 0 or ends[-1] == ends[0]:
+        return texts
+    data = np.frombuffer(texts.buffers()[2], dtype=np.uint8)[ends[0] : ends[-1]]
+    starts, lengths = ends[:-1] - ends[0], np.diff(ends)
+    there = lengths > 0
+    outer = data[np.concatenate([starts[there], starts[there] + lengths[there] - 1])]
+    if ((outer <= ord(" ")) | (outer >= 0x80)).any():
+        trimmed = pc.utf8_trim_whitespace(texts)
+        if not trimmed.equals(texts):
+            return shapes_of(trimmed)
+    signed = there & (lengths > 1) & np.isin(data[np.minimum(starts, len(data) - 1)], [ord("+"), ord("-")])
+    first = (starts + signed)[there]
+    marked = DIGITS[data]
+    marked[first[data[first] == ord("0")]] = ord("0")
+    buffers = [None, pa.py_buffer((ends - ends[0]).astype(np.int32)), pa.py_buffer(marked)]
+    return pa.StringArray.from_buffers(len(texts), *buffers[1:])
+
+
+@lru_cache(maxsize=1 << 14)
+def readings(shape: str) -> frozenset[Reading]:
+    """The marks with which a shape is a number; none where it is a text."""
+    shape = shape.translate(ONE_MARK)
+    found: set[Reading] = set()
+    if re.fullmatch(rf"[+-]?{WHOLE}{EXPONENT}|{INFINITE}", shape):
+        found.add((None, None))
+    if re.fullmatch(rf"[+-]?(?:{WHOLE}?\.9+|{WHOLE}\.){EXPONENT}", shape):
+        found.add((".", None))
+    if re.fullmatch(rf"[+-]?{WHOLE}?,9+{EXPONENT}", shape):
+        found.add((",", None))
+    grouped = re.fullmatch(r"-?9{1,3}(?P<mark>[.,' ])9{3}(?:(?P=mark)9{3})*(?:(?P<decimal>[.,])9+)?", shape)
+    if grouped and grouped["mark"] != grouped["decimal"]:
+        found.add((grouped["decimal"], grouped["mark"]))
+    return frozenset(found)
+
+
+def reading(shape: str, dialect: Dialect) -> Reading | None:
+    """What the marks of a shape are in a dialect; None where it is no number there."""
+    for decimal, thousands in readings(shape):
+        if decimal in (None, dialect.decimal) and thousands in (None, dialect.thousands):
+            return decimal, thousands
+    return None
+
+
+@dataclass
+class Choices:
+    """Whether texts could be answers that tick several choices, "1,3", and not numbers with a comma.
+
+    The choices are whole numbers in their order, and the first of them are as long as the last.  So 1,75 is a number
+    (no choice is 75 where none is above 9 alone or first), and so are 2,0 and 3,2; all halves (1,5 and 2,5) are.
+
+    Attributes
+    ----------
+    possible : bool
+        Nothing speaks against it so far.
+    several : bool
+        Some tick more than one.
+    """
+
+    possible: bool = True
+    several: bool = False
+    _halves: bool = True
+    _long: bool = False  # as long as what stands between marks of thousands
+    _first: int = 0
+    _last: int = 0
+    _lengths: set[int] = field(default_factory=set)
+
+    def add(self, texts: Iterable[str]) -> None:
+        """Look at texts with a comma or a blank."""
+        for text in texts:
+            parts = re.split("[, ]", text.strip().translate(ONE_MARK))
+            numbers = [int(part) if part.isdecimal() and part[0] != "0" else 0 for part in parts]
+            if not (0 < numbers[0] and all(a < b for a, b in pairwise(numbers))):
+                self.possible = False
+                return
+            self.several = True
+            self._halves &= numbers[1:] == [5]
+            self._long |= len(parts[1]) == 3
+            self._first, self._last = max(self._first, len(parts[0])), max(self._last, len(parts[-1]))
+            self._lengths |= {len(part) for part in parts}
+
+    def could_be(self, shapes: Iterable[str]) -> bool:
+        """Whether a column of these shapes could be such answers."""
+        if not (self.possible and self.several) or self._halves:
+            return False
+        alone = {len(shape) for shape in shapes if re.fullmatch("9+", shape)}
+        if self._long and self._lengths | alone != {3}:
+            return False
+        return max(self._first, *alone, 0) >= self._last
+
+
+@dataclass
+class Forms:
+    """The forms of a column whose every value could be a number.
+
+    Attributes
+    ----------
+    shapes : set of str
+    choices : bool
+        It could be answers that tick several choices.
+    """
+
+    shapes: set[str]
+    choices: bool = False
+
+    @property
+    def dialects(self) -> frozenset[Dialect]:
+        """Those in which every value is a number."""
+        return frozenset(d for d in DIALECTS if all(reading(shape, d) for shape in self.shapes))
+
+
+def decided(
+    columns: Mapping[str, Forms], file: str, *, separator: str, decimal: str | None, thousands: str | None
+) -> Dialect:
+    """The dialect of a file.
+
+    Parameters
+    ----------
+    columns : mapping of name to Forms
+        The columns whose every value could be a number.
+    file : str
+        Its name, for messages.
+    separator : str
+        Between its columns.
+    decimal, thousands : str, optional
+        What the caller says.
+
+    Raises
+    ------
+    InputError
+        Columns that contradict each other; a column that could be read in two ways.
+    """
+    allowed = [d for d in DIALECTS if decimal in (None, d.decimal) and thousands in (None, d.thousands)]
+    names = list(columns)
+    given = decimal is not None or thousands is not None
+    fitting = {name: column.dialects.intersection(allowed) for name, column in columns.items()}
+    choices = [name for name, column in columns.items() if column.choices and not given]
+    voting = [name for name in columns if fitting[name] and name not in choices]
+    left = [d for d in allowed if all(d in fitting[name] for name in voting)]
+    if not left:
+        raise InputError(_contradiction(columns, {name: fitting[name] for name in voting}, file))
+    for name in choices:
+        if fitting[name].intersection(left):
+            raise InputError(_answers_or_numbers(columns, name, file))
+    unclear = [
+        (name, shape)
+        for name in voting
+        for shape in sorted(columns[name].shapes)
+        if len({reading(shape, d) for d in left}) > 1
+    ]
+    if unclear and separator == "," and all("," not in shape for _, shape in unclear):
+        left, unclear = [d for d in left if d.decimal == "."], []
+    if unclear:
+        name, shape = unclear[0]
+        mark = "," if "," in shape else "."
+        raise InputError(
+            f"{file!r}: {shown(name, names)} has numbers of the form {form_of(shape)}, which are thousands or "
+            f"decimals, and no column shows which: give thousands={mark!r} where d{mark}ddd is dddd, or "
+            f"decimal={mark!r} where it is a number with three decimals"
+        )
+    return left[0]
+
+
+def form_of(shape: str) -> str:
+    """A shape as messages show it: without a value, nor how large it is."""
+    return re.sub("[09]", "d", re.sub("^[+-]?[09]+", "d", shape.translate(ONE_MARK)))
+
+
+def _marked(shapes: Iterable[str]) -> list[str]:
+    """The shapes that say something of the dialect, those that say most first."""
+    return sorted((s for s in shapes if readings(s) != {(None, None)}), key=lambda s: (len(readings(s)), s))
+
+
+def _contradiction(columns: Mapping[str, Forms], fitting: Mapping[str, frozenset[Dialect]], file: str) -> str:
+    names = list(columns)
+    left, before = frozenset(DIALECTS), list[str]()
+    for name, fits in fitting.items():
+        if not left & fits:
+            break
+        left &= fits
+        before += [name] if len(fits) < len(DIALECTS) else []
+    other = min(before, key=lambda each: len(fitting[each] & fits))
+    ways = [_ways(fitting[each], fits if each == other else fitting[other]) for each in (other, name)]
+    one, two = (_marked(columns[each].shapes)[0] for each in (other, name))
+    return (
+        f"{file!r}: {shown(other, names)} has numbers of the form {form_of(one)}, and {shown(name, names)} of the form "
+        f"{form_of(two)}, which no one way of writing numbers has: give {ways[0]} or {ways[1]}, which keeps the other "
+        f"column as texts, or {as_text(other, names)} or {as_text(name, names)} where it is no number"
+    )
+
+
+def _ways(own: Sequence[Dialect] | frozenset[Dialect], other: frozenset[Dialect]) -> str:
+    """The argument that decides for some dialects and against others."""
+    decimals = {d.decimal for d in own}
+    if len(decimals) == 1 and not decimals & {d.decimal for d in other}:
+        return f"decimal={decimals.pop()!r}"
+    marks = [d.thousands for d in DIALECTS if d in own and d.thousands is not None]
+    return f"thousands={marks[0]!r}" if marks else f"decimal={decimals.pop()!r}"
+
+
+def _answers_or_numbers(columns: Mapping[str, Forms], name: str, file: str) -> str:
+    shape = _marked(columns[name].shapes)[0]
+    said = "decimal=','" if any(d == "," for d, _ in readings(shape)) else f"thousands={',' if ',' in shape else ' '!r}"
+    names = list(columns)
+    return (
+        f"{file!r}: {shown(name, names)} has values of the form {form_of(shape)}, which are numbers, or answers that "
+        f"tick several choices: give {as_text(name, names)} where they are answers, or {said} where they are numbers"
+    )
+
+
+def as_text(name: str, names: Sequence[str]) -> str:
+    """The argument that keeps a column as it is."""
+    return f"text=[{name!r}]" if shown(name, names) == f"column {name!r}" else "text=[...]"
