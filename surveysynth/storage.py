@@ -22,7 +22,24 @@ from .errors import InputError
 
 AT_FDCWD, RENAME_EXCHANGE = -100, 2  # of renameat2
 UNFINISHED = "unfinished.json"  # in a staged folder that is kept, as something was paid for it
+LONGEST, LONGEST_PATH = 255, 4095  # bytes of a name in a path, and of a path, as file systems have it
 SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
+
+
+def as_path(given: object, name: str = "path") -> Path:
+    """A path, as text or :class:`pathlib.Path`; InputError where the argument can be none."""
+    text = os.fspath(given) if isinstance(given, str | os.PathLike) else None
+    if not isinstance(text, str):
+        raise InputError(f"{name} must be a path, a text or a pathlib.Path, not {type(given).__name__}")
+    try:
+        encoded = os.fsencode(text)
+    except UnicodeEncodeError:
+        encoded = b"\0"
+    if b"\0" in encoded or not all(letter < "\ud800" or letter > "\udfff" for letter in text):
+        raise InputError(f"{name} is no path: it has letters that no name of a file can have")
+    if max(map(len, encoded.split(os.sep.encode()))) > LONGEST or len(encoded) > LONGEST_PATH:
+        raise InputError(f"{name} is no path: a name in it is longer than {LONGEST} bytes, or it is in all")
+    return Path(text)
 
 
 @contextmanager
@@ -155,7 +172,7 @@ def private_folder(out: str | Path, notice: str) -> Iterator[Path]:
     InputError
         The folder exists.
     """
-    folder = Path(out)
+    folder = as_path(out, "out")
     check_new(folder)
     with whole_folder(folder) as staging:
         (staging / "NOT-FOR-PUBLICATION.txt").write_text(f"{notice}\n", encoding="utf-8")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import math
 import reprlib
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -35,11 +36,35 @@ def rows(bad: ArrayLike, shown: int = 5, first: int = 1) -> str:
 
 def as_list(names: str | Iterable[str] | None) -> list[str]:
     """One name, several names or none, as a list; InputError where something is not a name."""
-    listed: list[object] = [names] if isinstance(names, str) or not isinstance(names, Iterable) else list(names)
+    listed = several(names)
     for name in listed if names is not None else []:
         if not isinstance(name, str):
             raise InputError(f"a name was expected, or a list of names, not {type(name).__name__}")
     return [name for name in listed if isinstance(name, str)]
+
+
+def several(given: Any) -> list[Any]:
+    """What an argument names, one or many, as a list: texts and what cannot be gone through are one."""
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable) or getattr(given, "ndim", 1) == 0:
+        return [given]
+    return list(given)
+
+
+def is_finite(value: object) -> bool:
+    """Whether a value is a number, True and False not among them, and finite as a float."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.integer | np.floating):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
+
+
+def truth(value: object, name: str) -> bool:
+    """True or False, or an InputError."""
+    if not isinstance(value, bool | np.bool_):
+        raise InputError(f"{name} must be True or False")
+    return bool(value)
 
 
 def positive(value: object, name: str) -> float:

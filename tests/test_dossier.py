@@ -96,7 +96,7 @@ def test_the_records_at_most_risk_are_named_by_row(design: ss.SurveyDesign, fold
 @pytest.mark.slow
 def test_an_intruder_may_know_synthesized_categories_too(design: ss.SurveyDesign, tmp_path: Path) -> None:
     whole = ss.FBS(["income", "hours", "C(gender)"], "field", prior="flat")
-    release = ss.synthesize(design, whole, epsilon=60, m=2, mechanism=PSEUDO)
+    release = ss.synthesize(design, whole, epsilon=60, m=2, mechanism=PSEUDO, levels={"gender": ["f", "m"]})
     release.write(tmp_path / "release")
     said = text_of(ss.dossier(tmp_path / "release", design, tmp_path / "signed"))
     assert "Who knows the true gender too, synthesized in the files, looks among" in said

@@ -101,6 +101,10 @@ def with_jobs(people):
     return people.assign(job=job, pay=pay, member=rng.integers(0, 2, len(job)))
 
 
+LEVELS = {"job": ["full", "none", "other"]}
+OTHER, FEW = {"levels": {"other": [1, 2]}}, {"levels": {"few": range(900)}}
+
+
 JOBS = "pay + C(job) ~ region"
 
 
@@ -112,6 +116,7 @@ def content(release, by=("region", "age")):
 
 def released(source, formula="pay ~ region + C(age)", zeros=False, **settings):
     model = ss.FBS(formula, zeros=zeros)
+    settings = {"levels": LEVELS} | settings if "C(job)" in formula else settings
     return ss.synthesize_in_parts(source, model, **(ROLES | SHORT | settings))
 
 
@@ -312,7 +317,7 @@ def test_headings_of_no_column_are_refused_before_the_work(people, tmp_path):
 STRICT = {
     "normal effects of PSUs": ("pay ~ region", {}),
     "public weights": (ss.FBS("pay ~ region", weight="public"), {"clusters": "ignore"}),
-    "a category": (ss.FBS("pay + C(job) ~ region"), {"clusters": "ignore"}),
+    "a category": (ss.FBS("pay + C(job) ~ region"), {"clusters": "ignore", "levels": LEVELS}),
 }
 
 
@@ -395,9 +400,9 @@ def test_a_scale_that_is_named_as_the_default_one_is_the_default_one(people, tmp
 def test_levels_that_no_record_of_the_first_draw_has_are_known(people, tmp_path, small_parts):
     people = with_jobs(people)
     model = ss.FBS("pay + C(job) + C(member) ~ region")
-    roles = file_in_parts.Roles.of(split(people, tmp_path, 1), model, "w", None, (1, 200_000))
+    source, levels = split(people, tmp_path, 1), {"job": ["full", "none", "other"], "member": [0, 1]}
+    roles = file_in_parts.Roles.of(source, model, "w", None, (1, 200_000), levels)
     some = ss.SurveyDesign(people[people["job"] != "other"].iloc[:500].reset_index(drop=True), weights="w")
-    levels = {"job": ["full", "none", "other"], "member": [0, 1]}
     records = file_in_parts.prepared(model, some, levels, roles, 25.0)
     assert records.n == 500 and records.categories.K == 6
     plain = model.prepare(some, "ignore", 25.0)
@@ -666,8 +671,8 @@ def test_rows_of_the_file_are_named_in_whatever_part(people, tmp_path, small_par
         ("pay ~ region", {"accept_diagnostics": ["information"]}, "leave accept_diagnostics out"),
         (ss.FBS("pay ~ region", weight="public"), {}, "for amounts and categories by FBS"),
         (ss.FBS("pay + C(w2) ~ region"), {}, "no column 'w2'"),
-        (ss.FBS("pay + C(other) ~ region"), {}, "'other' has more than 1,000 levels"),
-        (ss.FBS("pay + C(few) ~ region"), {}, "'few' has fewer than 5 records a level.* is it an identifier"),
+        (ss.FBS("pay + C(other) ~ region"), OTHER, "'other' has more than 1,000 levels"),
+        (ss.FBS("pay + C(few) ~ region"), FEW, "'few' has fewer than 5 records a level.* is it an identifier"),
         (ss.FBP("pay ~ region"), {}, "for amounts and categories by FBS"),
         ("pay ~ nowhere", {}, "no column 'nowhere'"),
         ("pay ~ region", {"weights": "nowhere"}, "no column 'nowhere'"),

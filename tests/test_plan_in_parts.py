@@ -62,6 +62,7 @@ def test_what_is_foretold_of_categories_counts_no_made_up_records(people, folder
     job = np.where(np.random.default_rng(2).random(len(people)) < 0.3, "full", "none")
     people.assign(job=job).to_parquet("people.parquet")
     entries = {"model.formula": "pay + C(job) ~ region + C(age)", "tables.by": ["region", "job"]}
+    entries["privacy.levels"] = {"job": ["full", "none"]}
     found = ss.Plan.read("plan.toml", entries).check()
     assert list(found.expected)[:2] == ["region", "records"]
     assert found.expected["records"].tolist() == [*people.groupby("region").size(), len(people)]

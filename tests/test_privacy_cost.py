@@ -47,7 +47,8 @@ def test_information_is_what_the_release_has_whatever_else_is_measured(monkeypat
     targets = targets_of(relative, monkeypatch, last=1 if public else 2)
     rng, n = np.random.default_rng(1), 4_000
     frame = pd.DataFrame({
-        "region": rng.choice(["east", "west"], n), "job": rng.choice(["full", "none"], n), "place": np.arange(n) // 50,
+        "region": rng.choice(["east", "west"], n), "job": pd.Categorical(rng.choice(["full", "none"], n)),
+        "place": np.arange(n) // 50,
         "pay": np.exp(9 + rng.standard_normal(n)), "w": np.exp(rng.standard_normal(n)),
     })  # fmt: skip
     file = ss.SurveyDesign(frame, weights="w", **roles)

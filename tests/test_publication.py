@@ -276,7 +276,7 @@ def test_a_docx_comes_from_pandoc(release, tmp_path):
 
 
 def test_shares_are_printed_in_percent(tmp_path):
-    frame = make_frame().assign(job=np.resize(["yes", "no", "no"], 400))
+    frame = make_frame().assign(job=pd.Categorical(np.resize(["yes", "no", "no"], 400)))
     design = ss.SurveyDesign(frame, weights="wt", labels={"job": "Has a job"})
     mixed = ss.FBS(["C(job)", "income"], "gender", prior="flat")
     made = ss.synthesize(design, mixed, epsilon=20, m=2, seed=1, mechanism=PSEUDO)

@@ -50,6 +50,8 @@ R_PACKAGE = Path(__file__).parents[1] / "r_bridge"
         ("None of the records", "None of the records"),
         ("for example [0.25, 0.5]", "for example c(0.25, 0.5)"),
         ("write C(employed)", "write factor(employed)"),
+        ("levels={'job': ['...', '...']}, or", 'levels = list(job = c("...", "...")), or'),
+        ("design.frame['job'].value_counts() lists", "table(design$variables$job) lists"),
     ],
 )  # fmt: skip
 def test_messages_are_in_words_of_r(python, r):

@@ -17,7 +17,7 @@
 #' @param synthesizer A model by [fbs()], or a formula. Predictors and categories have up to a million combinations; a
 #'   column of `TRUE` and `FALSE` enters as 1 and 0.
 #' @param weights,strata Columns, by name or as a formula; strata are predictors.
-#' @param epsilon,population_total,m,bounds,accept_diagnostics,chains,warmup,draws,seed As for [synthesize()]; the total is
+#' @param epsilon,population_total,m,bounds,accept_diagnostics,chains,warmup,draws,seed,levels As for [synthesize()]; the total is
 #'   one number.
 #' @param mechanism [strict()], the default, or [pseudo_posterior()] with [lipschitz_risk()].
 #' @param public As for [synthesize()].
@@ -48,13 +48,14 @@
 synthesize_in_parts <- function(files, synthesizer, weights, epsilon, population_total, bounds = NULL, strata = NULL,
                                 mechanism = NULL, m = NULL, accept_diagnostics = NULL, public = NULL, labels = NULL,
                                 workers = 1, scheduler = NULL, scratch = NULL, chains = 4, warmup = NULL, draws = NULL,
-                                seed = NULL) {
+                                seed = NULL, levels = NULL) {
   synthesizer <- as_model(synthesizer)
   check_mechanism(mechanism)
   new_release_in_files(
     "synthesize_in_parts", source = paths_of(files), synthesizer = synthesizer, weights = one_name(weights),
     epsilon = epsilon, population_total = population_total, strata = one_name(strata), mechanism = mechanism, m = m,
     bounds = if (is.list(bounds)) lapply(bounds, I) else bounds,
+    levels = if (!is.null(levels)) lapply(as.list(levels), I),
     accept_diagnostics = I(as.character(accept_diagnostics)), public = names_of(public),
     labels = if (!is.null(labels)) as.list(labels), workers = workers, scheduler = scheduler,
     scratch = if (!is.null(scratch)) path.expand(scratch), chains = chains, warmup = warmup, draws = draws, seed = seed

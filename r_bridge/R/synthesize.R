@@ -71,6 +71,9 @@
 #'   publication. Without it randomness comes from the operating system; R's `set.seed()` has no influence on it.
 #' @param edits Public rules that every synthetic record is to obey, conditions on columns as Python writes them:
 #'   `c("rent <= income", "hours > 0 or wages == 0")`. Records that break one are drawn again, at no epsilon.
+#' @param levels All levels that outcomes that are categories can have, `list(job = c("none", "part time", "full time"))`:
+#'   they are published, so they are declared and not taken from the file. A factor declares its own, and `TRUE` and
+#'   `FALSE` are declared.
 #' @return A release, of class `surveysynth_release`: a list with `designs`, `count_designs` and `manifest` as
 #'   described at [read_release()]. It lives as long as the R session; [write_release()] keeps it.
 #' @seealso [privacy()], [tables()], [with_release()], [write_release()]
@@ -98,12 +101,13 @@ synthesize <- function(design, synthesizer = NULL, epsilon = NULL, m = NULL, pop
                        policy = NULL, ledger = NULL, rule = NULL, public = NULL, clusters = c("model", "ignore"),
                        unit = NULL, reweight = 0, debias = FALSE, accept_diagnostics = NULL,
                        engine = c("auto", "embedded", "cmdstan"), tolerance = 0.01, chains = 4, warmup = NULL,
-                       draws = NULL, seed = NULL, bounds = NULL, edits = NULL) {
+                       draws = NULL, seed = NULL, bounds = NULL, edits = NULL, levels = NULL) {
   settings <- list(
     epsilon = epsilon, m = m, clusters = match.arg(clusters), unit = one_name(unit), reweight = reweight,
     debias = debias, engine = match.arg(engine), accept_diagnostics = I(as.character(accept_diagnostics)),
     tolerance = tolerance, chains = chains, warmup = warmup, draws = draws, seed = seed,
     bounds = if (is.list(bounds)) lapply(bounds, I) else bounds,
+    levels = if (!is.null(levels)) lapply(as.list(levels), I),
     ledger = if (!is.null(ledger)) check_ledger(ledger), rule = if (!is.null(rule)) check_rule(rule),
     edits = if (!is.null(edits)) I(as.character(edits))
   )

@@ -9,6 +9,7 @@ import pandas as pd
 
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
+from ..validation import check_seed
 from .draw import draw_sample
 
 DIVISIONS = {
@@ -100,4 +101,5 @@ def census_sample(n: int = 2000, seed: int | None = None) -> SurveyDesign:
     >>> ss.datasets.census_sample(500, seed=1)
     SurveyDesign: 500 records, weights 'weight', 9 strata 'division', no clusters
     """
+    check_seed(seed)
     return draw_sample(census_workers(), n=n, strata="division", size="experience", rng=np.random.default_rng(seed))

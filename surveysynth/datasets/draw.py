@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import get_args
 
@@ -13,7 +14,7 @@ from ..design.discrete import is_label
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
 from ..sampling import Floats, Positions, inclusion_probabilities, proportional_allocation, systematic
-from ..validation import rows
+from ..validation import one_of, rows
 
 # exp of an uncut t has no mean: once in a few populations one salary would be most of its cell's
 # total.  Beyond 13 lies 1 in 5,000 of t4.
@@ -82,11 +83,12 @@ def draw_sample(
     if psu is not None:
         columns |= {"psu": psu} | ({"take": take} if isinstance(take, str) else {})
     _check_population(population, columns)
-    if second_stage not in get_args(SecondStage):
-        raise InputError(f"second_stage={second_stage!r} is not one of {', '.join(get_args(SecondStage))}")
+    one_of(second_stage, get_args(SecondStage), "second_stage")
     for name, number in {"n": n, "take": 1 if isinstance(take, str) else take}.items():
         if isinstance(number, bool) or not isinstance(number, (int, np.integer)):
             raise InputError(f"{name} must be a whole number")
+        if abs(number) > sys.maxsize:
+            raise InputError(f"{name} is more than any population has units")
     take_of = _takes(population, strata, psu, take)
     if psu is not None and not isinstance(take, str) and (take < 1 or n % take):
         raise InputError(f"n = {n} is not a multiple of take = {take}, the number of units drawn in each PSU")

@@ -12,7 +12,7 @@ from ..choices import SecondStage
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
 from ..sampling import Floats, Positions
-from ..validation import positive
+from ..validation import check_seed, positive
 from .draw import T4_CUT, draw_sample
 
 Errors = Literal["lognormal", "t4", "skewed", "heteroskedastic", "clustered"]
@@ -195,8 +195,11 @@ def sdr_sample(
     >>> ss.datasets.sdr_sample(800, seed=1, population=universities)
     SurveyDesign: 800 records, weights 'weight', 8 strata 'field', 80 PSUs 'psu'
     """
+    check_seed(seed)
     rng = np.random.default_rng(seed)
     population = sdr_population(rng) if population is None else population
+    if not isinstance(population, pd.DataFrame):
+        raise InputError("population must be a DataFrame, as sdr_population() makes it")
     psu = "psu" if "psu" in population.columns else None
     return draw_sample(
         population, n=n, strata="field", size="size", rng=rng, psu=psu, take=take, second_stage=second_stage

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..errors import InputError
-from ..validation import rows
+from ..validation import rows, several
 
 Columns = str | Sequence[str] | None
 
@@ -23,8 +23,7 @@ VALUE = re.compile(r"\W*\d|X(\W+\d|\d+(\W|\d\d))")
 
 def names_of(columns: Columns, role: str) -> tuple[str, ...]:
     """One name or several as a tuple; InputError where one is no string."""
-    listed = isinstance(columns, Iterable) and not isinstance(columns, str)
-    names: tuple[Any, ...] = () if columns is None else tuple(columns) if listed else (columns,)
+    names: tuple[Any, ...] = () if columns is None else tuple(several(columns))
     if not all(isinstance(name, str) for name in names):
         raise InputError(f"{role} must be a column name or a list of column names")
     return names
@@ -84,6 +83,8 @@ def check_columns(frame: pd.DataFrame, roles: dict[str, str]) -> None:
         named = listing(frame.columns, some=twice)
         raise InputError(f"the frame has several columns of the same name: {named}; rename them")
     for role, name in roles.items():
+        if not isinstance(name, str):
+            raise InputError(f"{role} must be the name of a column, not {type(name).__name__}")
         if name not in frame.columns:
             near = nearest(name, frame.columns)
             raise InputError(f"{role}: there is no column {name!r}{near}; the frame has {listing(frame.columns)}")
@@ -203,6 +204,8 @@ def codes(*columns: Any) -> NDArray[np.intp]:
     """Number the distinct rows of one or more columns 0, 1, ..."""
     code = np.zeros(len(columns[0]), dtype=np.intp)
     for column in columns:
+        if isinstance(column, pd.Series):
+            check_cells(column, str(column.name))
         inner, levels = pd.factorize(column, sort=False)
         combined = code * max(len(levels), 1) + inner
         code, _ = pd.factorize(combined, sort=True)

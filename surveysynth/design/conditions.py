@@ -20,7 +20,7 @@ QUOTED, PLACE = re.compile(r"`([^`]+)`"), "quoted_column"
 
 
 def columns_of_condition(rule: str, entry: str) -> set[str]:
-    """The columns that a condition names; InputError where it is none, or calls a function."""
+    """The columns that a condition names; InputError where it is none, calls a function, or looks into a column."""
     text = QUOTED.sub(PLACE, rule).replace("&", " and ").replace("|", " or ")
 
     def impossible(kind: str) -> InputError:
@@ -30,12 +30,24 @@ def columns_of_condition(rule: str, entry: str) -> set[str]:
     nodes = list(ast.walk(tree))
     if any(isinstance(node, ast.Call | ast.Attribute | ast.Subscript) for node in nodes):
         raise InputError(f"{entry}: {rule!r} calls a function: derive a column first, or write comparisons of columns")
+    looked_in = [node.comparators[at] for node in nodes if isinstance(node, ast.Compare) for at in _memberships(node)]
+    if any(isinstance(part, ast.Name) for each in looked_in for part in ast.walk(each)):
+        raise InputError(
+            f"{entry}: {rule!r} looks for a value in a column, which is that of all records: write the values, as "
+            "\"tenure in ['tenant', 'lodger']\""
+        )
     return {node.id for node in nodes if isinstance(node, ast.Name)} - {PLACE} | set(QUOTED.findall(rule))
 
 
+def _memberships(compared: ast.Compare) -> list[int]:
+    """Places of the comparators that values are looked for in."""
+    return [at for at, sign in enumerate(compared.ops) if isinstance(sign, ast.In | ast.NotIn)]
+
+
 def computed(frame: pd.DataFrame, expression: str) -> Any:
-    """What an expression says of each record."""
-    return frame.eval(expression, engine="python")
+    """What an expression says of each record; categories are compared as what they are, texts or numbers."""
+    labels = [name for name, dtype in frame.dtypes.items() if isinstance(dtype, pd.CategoricalDtype)]
+    return frame.astype(dict.fromkeys(labels, object)).eval(expression, engine="python")
 
 
 def obeyed(rules: Sequence[str], frame: pd.DataFrame, entry: str = "edits") -> Bools:

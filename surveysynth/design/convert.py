@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyreadstat
 
 from ..errors import InputError, guarded
-from ..storage import whole_file
+from ..storage import as_path, whole_file
 from .columns import Columns
 from .csv_columns import TYPES, CsvColumns
 from .csv_file import CsvOptions, CsvTexts
@@ -104,7 +104,7 @@ def convert(
     >>> ss.SurveyDesign.scan("incomes.parquet", weights="wt").n
     4
     """
-    path, place = Path(source), Path(to)
+    path, place = as_path(source, "source"), as_path(to, "to")
     options = csv_options(encoding, separator, decimal, thousands, text, na)
     is_csv, suffix = kind_of(path, options)
     if suffix == ".parquet":

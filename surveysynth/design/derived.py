@@ -16,12 +16,14 @@ RowWise = Callable[[pd.DataFrame], Any]
 Where = RowWise | str | None
 Bools = NDArray[np.bool_]
 
+ALONE = 5  # records that a function is computed on by themselves
+
 
 def row_wise(frame: pd.DataFrame, function: RowWise, name: str) -> pd.Series:
     """The values of a function of a frame, one a record.
 
-    The function is computed a second time, on every other record in reverse: a value that changes depends on other
-    records or on their order.
+    The function is computed again on both halves of the records, in reverse, and on some records by themselves: a value
+    that changes depends on other records or on their order.  A mean, a largest value or a rank does.
 
     Parameters
     ----------
@@ -42,8 +44,15 @@ def row_wise(frame: pd.DataFrame, function: RowWise, name: str) -> pd.Series:
             f"{name} must be a function of the frame, such as lambda f: f.age >= 65, not {type(function).__name__}"
         )
     values = _computed(frame, function, name)
-    some = np.arange(len(frame))[::-2]
-    if not _same(values.iloc[some], _computed(frame.iloc[some].reset_index(drop=True), function, name)):
+    n = len(frame)
+    order = np.argsort(values.to_numpy()) if pd.api.types.is_numeric_dtype(values.dtype) else np.arange(n)
+    alone = order[np.unique(np.linspace(0, n - 1, ALONE).astype(np.intp))]  # with the least and the largest value
+    groups = [np.arange(n)[::-2], np.arange(n - 1)[::-2], *alone[:, None]]
+    if not all(
+        _same(values.iloc[some], _computed(frame.iloc[some].reset_index(drop=True), function, name))
+        for some in groups
+        if some.size
+    ):
         raise InputError(
             f"the function of {name!r} is not row-wise: a record's value changes with the other records or their "
             "order; compute what it takes from all records beforehand, and put that number into the function"

@@ -1,11 +1,13 @@
-"""Formulas of columns: which columns they name."""
+"""Formulas of columns: which columns they name, and which of their terms are functions of one record."""
 
 from __future__ import annotations
 
+import ast
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import formulaic
+import numpy as np
 from formulaic.parser.types import Factor
 from formulaic.transforms import TRANSFORMS
 from formulaic.utils.variables import Variable, get_required_variables
@@ -13,6 +15,16 @@ from formulaic.utils.variables import Variable, get_required_variables
 from ..errors import InputError
 
 PLAIN = re.compile(r"[^\W\d][\w.]*")  # a name that needs no backticks
+# What a function of one record's values may be made of.  `@` and `in` are not among it: they add up whole columns, and
+# look through them.
+ONE_RECORD = (
+    ast.Expression, ast.Name, ast.Load, ast.Constant, ast.Call, ast.BinOp, ast.UnaryOp, ast.unaryop, ast.Compare,
+    ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow, ast.BitAnd, ast.BitOr, ast.BitXor,
+    ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE,
+)  # fmt: skip
+ELEMENTWISE = ("I", "log", "log2", "log10", "exp", "exp2", "exp10")  # functions of formulaic; and numpy's, below
+CONTRASTS = ("contr", "Treatment", "Sum", "Helmert", "Diff", "Poly")  # of C(), which look at its levels alone
+
 OUTSIDE_OF_BACKTICKS = {sign: re.compile(rf"{re.escape(sign)}(?=(?:[^`]*`[^`]*`)*[^`]*$)") for sign in "~+"}
 
 
@@ -40,7 +52,7 @@ def sides_of(outcome: str | Sequence[str], predictors: str) -> tuple[str | Seque
     """
     if isinstance(predictors, str):
         predictors = predictors.strip().removeprefix("~").strip()
-    if predictors not in ("", "1") or not isinstance(outcome, str):
+    if not (isinstance(predictors, str) and predictors in ("", "1") and isinstance(outcome, str)):
         return outcome, predictors
     parts = OUTSIDE_OF_BACKTICKS["~"].split(outcome)
     if len(parts) == 1:
@@ -119,3 +131,118 @@ def columns_of(factor: Factor) -> set[str]:
         # center(x) is a function and contr.sum a constant, but C(center) reads a column
         if v.root not in TRANSFORMS or (Variable.Role.VALUE in v.roles and v == v.root)
     }
+
+
+def refuse_other_records(predictors: str, confidential: Collection[str], labels: Collection[str]) -> None:
+    """Refuse terms whose value of a record hangs on the confidential values of other records.
+
+    A mean, a rank or a lag of a confidential column moves with every record, and a record that is added or removed then
+    changes more than its own contribution, which is all that a privacy guarantee bounds.  So do levels that ``C()``
+    finds in such a column.
+
+    Parameters
+    ----------
+    predictors : str
+        Right-hand side of a formula.
+    confidential : collection of str
+        Columns that are not public; terms that name none of them may look at all records.
+    labels : collection of str
+        Columns that have declared levels, or whose levels are public.
+
+    Raises
+    ------
+    InputError
+        A term that is no function of one record, by name.
+    """
+    for factor in factors_of(predictors):
+        if factor.eval_method != Factor.EvalMethod.PYTHON or columns_of(factor).isdisjoint(confidential):
+            continue
+        coded = _call_of_c(factor.expr)
+        if coded is None:
+            if not of_one_record(factor.expr):
+                raise InputError(
+                    f"the term {factor.expr} may look at other records, whose values are confidential: a term of such "
+                    "columns is a function of the record's own values, by arithmetic, comparisons, log(), exp() and "
+                    "numpy's functions of single numbers, np.sqrt() or np.where(). Write public numbers in place of "
+                    "means and knots, log(income / 20000) or I(income - 20000)"
+                )
+        elif not (_contrasts_alone(coded) and (columns_of(factor) <= set(labels) or _has_levels(coded))):
+            raise InputError(
+                f"the term {factor.expr} takes its levels from a confidential column: write a condition, "
+                "I(visits > 2), or the levels, C(visits, levels=[0, 1, 2])"
+            )
+
+
+def coded_columns(predictors: str) -> set[str]:
+    """The columns whose values a formula takes as labels, by ``C()``."""
+    return {name for factor in factors_of(predictors) if _call_of_c(factor.expr) for name in columns_of(factor)}
+
+
+def of_one_record(expression: str) -> bool:
+    """Whether the value of a record is seen to be a function of its own values alone.
+
+    Only what is known to be one is: arithmetic, comparisons, some functions, and numpy's of single numbers.  ``C()`` is
+    none: its levels are those of all records.
+    """
+    tree = _parsed(expression)
+    return tree is not None and _own_values(tree)
+
+
+def _own_values(tree: ast.expr) -> bool:
+    called = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    functions = [node.func for node in called]
+    inside = {id(part) for function in functions for part in ast.walk(function)}
+    return all(_elementwise(call) for call in called) and all(
+        isinstance(node, ONE_RECORD) for node in ast.walk(tree) if id(node) not in inside
+    )
+
+
+def _elementwise(call: ast.Call) -> bool:
+    """Whether a function gives every number of its arguments one of its own."""
+    function = call.func
+    if call.keywords or any(isinstance(each, ast.Starred) for each in call.args):
+        return False
+    if isinstance(function, ast.Name):
+        return function.id in ELEMENTWISE and len(call.args) == 1
+    if not (isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name) and function.value.id == "np"):
+        return False
+    if function.attr in ("where", "clip"):
+        return len(call.args) == 3
+    found = getattr(np, function.attr, None)
+    return (
+        isinstance(found, np.ufunc)
+        and found.signature is None  # np.matmul() and the like are of whole columns
+        and found.nout == 1
+        and len(call.args) == found.nin
+    )
+
+
+def _call_of_c(expression: str) -> ast.Call | None:
+    """The term ``C(...)`` as Python has it; None for other terms."""
+    tree = _parsed(expression)
+    found = isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and tree.func.id == "C"
+    return tree if found else None  # type: ignore[return-value]
+
+
+def _contrasts_alone(coded: ast.Call) -> bool:
+    """Whether ``C()`` is of one column, or a function of one record, and beside it of contrasts and constants alone."""
+    if not coded.args or not _own_values(coded.args[0]):
+        return False
+    beside = [*coded.args[1:], *(keyword.value for keyword in coded.keywords)]
+    named = [node for each in beside for node in ast.walk(each) if isinstance(node, ast.Name)]
+    return all(node.id in CONTRASTS for node in named)
+
+
+def _has_levels(coded: ast.Call) -> bool:
+    return any(keyword.arg == "levels" for keyword in coded.keywords)
+
+
+def _parsed(expression: str) -> ast.expr | None:
+    """Python's reading of a term, with plain names for columns in backticks; None where it is no expression."""
+    names = {f"`{name}`": f"column_{i}" for i, name in enumerate(sorted(set(re.findall("`([^`]*)`", expression))))}
+    for quoted, plain in names.items():
+        expression = expression.replace(quoted, plain)
+    try:
+        return ast.parse(expression, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError):
+        return None

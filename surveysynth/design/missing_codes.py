@@ -13,6 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..errors import InputError
+from ..validation import is_finite, several
 from .columns import listing, nearest
 
 Code = float | str
@@ -84,10 +85,9 @@ def _written(code: Code) -> str:
 
 
 def _listed(codes: object, what: str) -> list[Code]:
-    several = isinstance(codes, Iterable) and not isinstance(codes, str | Mapping)
-    listed: list[Any] = list(codes) if several else [codes]  # type: ignore[call-overload]
+    listed: list[Any] = [codes] if isinstance(codes, Mapping) else several(codes)
     for code in listed:
-        number = isinstance(code, int | float | np.number) and not isinstance(code, bool) and math.isfinite(code)
+        number = is_finite(code)
         if not (number or isinstance(code, str)):
             raise InputError(f"{what} must be a list of numbers or texts: missing_codes=[98, 'refused']")
     return listed

@@ -98,6 +98,18 @@ class Parts:
                 raise InputError(f"predictor {name!r} is of type {kind}: make it text, a number, or groups")
         return found
 
+    def declared_levels(self, name: str) -> list[Any] | None:
+        """The levels that the type of a column declares: True and False, or categories; None where it declares none."""
+        import pyarrow.parquet as pq
+
+        kind = self.types.field(name).type
+        if pa.types.is_boolean(kind):
+            return [False, True]
+        if not pa.types.is_dictionary(kind):
+            return None
+        with pq.ParquetFile(next(file for file, size in zip(self.files, self.sizes, strict=True) if size)) as content:
+            return list(content.read_row_group(0, columns=[name]).column(0).chunk(0).dictionary.to_pylist())
+
     @property
     def n(self) -> int:
         """Records."""

@@ -13,6 +13,7 @@ import pandas as pd
 import pyreadstat
 
 from ..errors import InputError, guarded
+from ..storage import as_path
 from ..validation import as_list, rows
 from .columns import Columns
 from .csv_columns import read_csv
@@ -115,7 +116,7 @@ def read_labelled(
     na: Columns = None,
 ) -> tuple[pd.DataFrame, Labels]:
     """As :func:`read_frame`, and the variable labels of a Stata, SPSS or SAS file: of column to text."""
-    path = Path(path)
+    path = as_path(path)
     options = csv_options(encoding, separator, decimal, thousands, text, na)
     is_csv, suffix = kind_of(path, options)
     codes = checked_codes(missing_codes)

@@ -26,12 +26,26 @@ def _text(value: object) -> str:
     return str(int(value)) if whole else str(value)  # type: ignore[call-overload]
 
 
+def as_labels(column: pd.Series, *further: str) -> pd.Series:
+    """A column as categories that are texts, as of :func:`as_text`, and some further ones; missing ones stay missing.
+
+    Its levels are those that are declared, where they are, in that order.
+    """
+    if not isinstance(column.dtype, pd.CategoricalDtype):
+        column = column.astype(pd.CategoricalDtype(sorted(column.dropna().unique(), key=_text)))
+    named = [_text(level) for level in column.cat.categories]
+    levels = list(dict.fromkeys([*named, *further]))
+    place = np.array([*(levels.index(name) for name in named), -1], dtype=np.intp)
+    labels = pd.Categorical.from_codes(place[column.cat.codes], pd.Index(levels, dtype=object))
+    return pd.Series(labels, index=column.index, name=column.name)
+
+
 def with_missing(column: pd.Series) -> pd.Series:
-    """Labels as text, those of records that lack one among them."""
-    text = as_text(column)
-    if (text == MISSING).any():
+    """Labels as categories that are texts, those of records that lack one among them."""
+    labels = as_labels(column)
+    if MISSING in labels.cat.categories:
         raise InputError(f"column {str(column.name)!r} has a category {MISSING!r} already: rename it")
-    return text.where(text.notna(), MISSING)
+    return as_labels(labels, MISSING).fillna(MISSING)
 
 
 def recoded(column: pd.Series, merge: Mapping[str, Sequence[Code]], *, missing: bool) -> pd.Series:
@@ -62,7 +76,7 @@ def recoded(column: pd.Series, merge: Mapping[str, Sequence[Code]], *, missing: 
             f"columns.{name}: column {name!r} has numbers that are not whole, which are no levels; make groups of them "
             "before the file is read"
         )
-    text = with_missing(column) if missing else as_text(column)
+    text = as_text(with_missing(column) if missing else column)
     ordered = isinstance(column.dtype, pd.CategoricalDtype)
     levels = [*map(_text, column.cat.categories)] if ordered else []
     levels = list(dict.fromkeys([*levels, *text.dropna()]))

@@ -15,6 +15,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..errors import InputError, guarded
+from ..storage import as_path
+from ..validation import several
 
 BLOCK = 1 << 18  # records that are read at a time
 HEADING = "heading"  # in the metadata of a field
@@ -171,13 +173,12 @@ def _of_pandas(schema: pa.Schema) -> list[str]:
 
 def files_of(source: Source) -> list[Path]:
     """The files, each of which is there and is parquet."""
-    listed = not isinstance(source, str | Path)
-    if isinstance(source, str | Path) and Path(source).is_dir():
-        files = sorted(Path(source).glob("*.parquet"))
+    if isinstance(source, str | Path) and (folder := as_path(source, "source")).is_dir():
+        files = sorted(folder.glob("*.parquet"))
         if not files:
             raise InputError(f"there is no .parquet file in {str(source)!r}")
         return files
-    files = [Path(each) for each in source] if listed else [Path(source)]  # type: ignore[union-attr,arg-type]
+    files = [as_path(each, "source") for each in several(source)]
     if not files:
         raise InputError("scan needs a parquet file, a folder of such, or a list of files; the list is empty")
     for file in files:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from functools import cached_property, partial
 from pathlib import Path
@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..choices import LonelyPSU
 from ..errors import InputError
 from ..sampling import Joint, SampleSize, draw
-from ..validation import as_list, check_keywords, check_seed, one_of
+from ..validation import as_list, check_keywords, check_seed, one_of, several
 from .calibration import (
     Bounds,
     Distance,
@@ -321,6 +321,10 @@ class SurveyDesign:
         pandas.DataFrame (n, names)
             In the order of ``names``.
         """
+        names = names_of([*several(names)], "names")
+        unknown = [name for name in names if name not in self.columns]
+        if unknown:
+            self.column(unknown[0])  # which says which columns there are
         return self._frame[[*names]] if self._scan is None else self._scan.frame(names)
 
     @property
@@ -394,11 +398,12 @@ class SurveyDesign:
         [21.0, nan, 28.0, 40.0]
         """
         check_keywords(cls.read, roles, cls, without=["frame"])
+        missing_codes = list(missing_codes) if isinstance(missing_codes, Iterator) else missing_codes
         frame, found = read_labelled(path, missing_codes, encoding, separator, decimal, thousands, text, na)
         given = {"missing_codes": missing_codes, "encoding": encoding, "separator": separator, "decimal": decimal}
         given |= {"thousands": thousands, "text": None if text is None else as_list(text)}
         given |= {"na": None if na is None else as_list(na)}
-        given |= {"labels": None if labels is None else dict(labels)}
+        given |= {"labels": dict(labels) if isinstance(labels, Mapping) else None}
         source = {"file": str(path)} | {option: value for option, value in given.items() if value is not None}
         return cls(frame, labels=found | labels_of(frame, labels), **roles)._with(_source=deepcopy(source))
 
@@ -987,6 +992,8 @@ class SurveyDesign:
         InputError
             There is no such column.
         """
+        if not isinstance(name, str):
+            raise InputError(f"the name of a column was expected, a text, not {type(name).__name__}")
         if name not in self.columns:
             near = nearest(name, self.columns)
             raise InputError(f"there is no column {name!r}{near}; the file has {listing(self.columns)}")

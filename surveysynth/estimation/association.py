@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from scipy.linalg import helmert
 from scipy.stats import chi2
 
+from ..design.columns import check_cells
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
 from ..validation import one_of, rows
@@ -131,6 +132,8 @@ def _levels(designs: Sequence[SurveyDesign], name: str, missing: str) -> pd.Inde
         gone = design.column(name).isna().to_numpy()
         if missing == "fail" and gone.any():
             raise InputError(f"column {name!r} is missing in {rows(gone)}; fill it in, or say missing='drop'")
+    for design in designs:
+        check_cells(design.column(name), name)
     levels = pd.factorize(pd.concat([design.column(name).astype(object) for design in designs]), sort=True)[1]
     if len(levels) < 2:
         raise InputError(f"column {name!r} has one category in all records; independence is of two or more")

@@ -396,6 +396,8 @@ def with_replicates(
         name  estimate     se
     0  ratio     0.763  0.018
     """
+    if not isinstance(design, SurveyDesign):
+        raise InputError("the first argument is a SurveyDesign with replicate weights")
     if design.replication is None:
         raise InputError("the design has no replicate weights; make them by design.replicates(...)")
 

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ..design.columns import check_cells
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
 from .families import Family, mean
@@ -76,8 +77,12 @@ def margins(
     """:func:`predictive_margins` on m synthetic designs, each kept by itself."""
     check_designs(designs)
     outcome, names = parsed(formula)
+    if not isinstance(group, str):
+        raise InputError("group must be the name of one column")
     if group in names:
         raise InputError(f"the formula has {group!r} already; leave it out: the margins' model adds it")
+    for design in designs:
+        check_cells(design.column(group), group)
     categories = pd.concat([d.column(group) for d in designs], ignore_index=True)
     levels = list(pd.factorize(categories, sort=True)[1])
     whole = f"{formula} + C(`{group}`)"

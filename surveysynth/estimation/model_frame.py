@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 import formulaic
 import numpy as np
@@ -15,7 +15,7 @@ from ..design.discrete import is_label
 from ..design.formula import columns_of, factors_of, refuse_commas
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError, guarded
-from ..validation import rows
+from ..validation import one_of, rows
 from .families import BINARY, KIND, Family
 
 Floats = NDArray[np.float64]
@@ -231,6 +231,7 @@ def data_of(
 
 def _present(design: SurveyDesign, names: list[str], missing: str) -> Bools:
     """The records that have a value in every one of these columns."""
+    one_of(missing, ("fail", "drop"), "missing")
     present = design.entering
     for name in names:
         gone = design.column(name).isna().to_numpy()
@@ -252,6 +253,7 @@ def _in_the_design(fitted: Bools, present: Bools) -> Bools:
 
 def _outcome(design: SurveyDesign, name: str, present: Bools, family: Family) -> tuple[Floats, tuple[object, ...]]:
     """Values of an outcome that is a column, and the categories behind 0 and 1 where it is no number."""
+    one_of(family, get_args(Family), "family")
     column = design.column(name)
     if family not in BINARY or (pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)):
         return design.numeric(name)[present], ()

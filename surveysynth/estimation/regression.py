@@ -13,7 +13,7 @@ from scipy.stats import t as student
 
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
-from ..validation import as_list
+from ..validation import as_list, one_of
 from . import combining
 from .families import Family, mean
 from .glm import Fit, deviance, fit_glm
@@ -308,10 +308,8 @@ def regressions(
     InputError
         As for :func:`regression`; data sets that do not have the same coefficients.
     """
-    if family not in get_args(Family):
-        raise InputError(f"family={family!r} is not one of {', '.join(get_args(Family))}")
-    if missing not in ("fail", "drop"):
-        raise InputError(f"missing={missing!r} is not one of fail, drop")
+    one_of(family, get_args(Family), "family")
+    one_of(missing, ("fail", "drop"), "missing")
     if not designs:
         raise InputError("a regression needs at least one data set")
     for design in designs:

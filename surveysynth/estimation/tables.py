@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..design.columns import occurring
+from ..design.columns import check_cells, occurring
 from ..design.derived import Where, meeting
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
@@ -577,12 +577,14 @@ def partitions_of(
 
 
 def _levels(column: pd.Series, name: str, missing: str) -> tuple[NDArray[np.intp], list[object]]:
+    one_of(missing, ("fail", "drop"), "missing")
     if missing == "fail" and column.isna().any():
         numbers = np.zeros(int(column.index.max()) + 1, dtype=bool)
         numbers[column.index[column.isna()]] = True
         raise InputError(
             f"by column {name!r} is missing in {rows(numbers)}; give these records a category, or say missing='drop'"
         )
+    check_cells(column, name)
     code, levels = pd.factorize(column, sort=True)
     listed = list(levels)
     if len(column) and not listed:

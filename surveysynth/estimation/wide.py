@@ -47,6 +47,10 @@ def wide(table: pd.DataFrame, across: str, show: str | Sequence[str] = ("estimat
       statistic outcome  estimate_female  estimate_male  estimate_all
     0      mean  salary          97364.0       127670.0      114629.0
     """
+    if not isinstance(table, pd.DataFrame):
+        raise InputError("wide() takes a table by estimate() or tables(), a DataFrame")
+    if not isinstance(across, str):
+        raise InputError("across must be the name of one column of the table")
     keys = [column for column in map(str, table) if column in QUANTITY or column not in OWN or column == "contrast"]
     shown = as_list(show)
     if across not in keys:

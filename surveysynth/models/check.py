@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from ..design.survey_design import SurveyDesign
 from ..engines import get_engine
 from ..engines.embedded import log_target
 from ..errors import InputError, ModelError
+from ..validation import check_seed, one_of
 from .base import Synthesizer
 from .draws import Draws, Sampler
 from .records import Records
@@ -93,6 +95,10 @@ def check_model(
     """
     if not isinstance(model, Synthesizer):
         raise InputError("check_model needs a synthesizer, such as surveysynth.StanModel(...)")
+    if not isinstance(design, SurveyDesign):
+        raise InputError("the second argument is a SurveyDesign: SurveyDesign(frame, weights=...)")
+    one_of(clusters, get_args(Clusters), "clusters")
+    check_seed(seed)
     records = model.prepare(design, clusters)
     rng = np.random.default_rng(seed)
     chosen = get_engine(engine)

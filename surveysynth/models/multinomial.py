@@ -173,10 +173,11 @@ class MultinomialRegression(RelativeRows[CategoryRecords]):
         ModelError
             alpha leaves no record of some category.
         """
-        left = np.bincount(records.category, alpha, len(records.levels))
-        if (left <= 0).any():
+        there = np.bincount(records.category, minlength=len(records.levels)) > 0  # declared ones may have no record
+        gone = there & (np.bincount(records.category, alpha, len(records.levels)) <= 0)
+        if gone.any():
             raise ModelError(
-                f"privacy weights leave nothing of {int((left <= 0).sum())} categories of {self.outcome}: ask for a "
+                f"privacy weights leave nothing of {int(gone.sum())} categories of {self.outcome}: ask for a "
                 "larger epsilon, or group rare categories"
             )
         target = pseudo_categories(records.X, records.row, records.category, len(records.levels), alpha, SD)

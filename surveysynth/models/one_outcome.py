@@ -13,7 +13,7 @@ from ..choices import Clusters
 from ..design.formula import formula_columns, sides_of
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
-from ..validation import one_of
+from ..validation import is_finite, one_of, several
 from .base import Portable
 from .draws import Draws
 from .records import Records
@@ -132,9 +132,9 @@ def standardized(X: Floats, pattern: Codes, columns: tuple[str, ...]) -> dict[st
 def checked_bounds(bounds: object) -> tuple[float, float]:
     """Public limits of an outcome as two floats, or an InputError."""
     asked = "bounds must be two finite numbers, low < high: the outcome's least and largest possible values, public"
-    if isinstance(bounds, str) or not isinstance(bounds, Sequence | np.ndarray) or len(bounds) != 2:
+    if isinstance(bounds, str) or not isinstance(bounds, Sequence | np.ndarray) or len(several(bounds)) != 2:
         raise InputError(asked)
-    if any(isinstance(x, bool | np.bool_) or not isinstance(x, int | float | np.number) for x in bounds):
+    if not all(is_finite(x) for x in bounds):
         raise InputError(asked)
     low, high = float(bounds[0]), float(bounds[1])
     if not (np.isfinite([low, high, high - low]).all() and low < high):

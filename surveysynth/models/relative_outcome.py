@@ -58,7 +58,7 @@ class RelativeRows(OneOutcome[S], Relative[S]):
 
     def _check_weight(self) -> None:
         """Refuse, on construction, what is no declaration of a weight."""
-        if self.weight not in (None, "public"):
+        if not (self.weight is None or (isinstance(self.weight, str) and self.weight == "public")):
             raise InputError("weight must be 'public', where the survey weight is, or left out")
 
     def predictor_rows(

@@ -28,16 +28,19 @@ from numpy.typing import NDArray
 
 from .._version import __version__
 from ..choices import Clusters
+from ..design.columns import numeric
 from ..design.conditions import columns_of_condition, obeyed
-from ..design.recode import as_text, with_missing
+from ..design.formula import coded_columns, refuse_other_records
+from ..design.recode import as_labels, with_missing
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError, ModelError, PrivacyError
-from ..validation import positive
+from ..validation import is_finite, positive, several
 from .base import LeaveOneOut, Relative, Synthesizer
 from .draws import Draws, Sampler, Synthetic
 from .multinomial import MultinomialRegression
 from .one_outcome import OneOutcome, Standardized
 from .records import EACH, Public, Records
+from .shared.levels import all_levels
 from .shared.normal_scores import PrivateScores
 from .shared.predictors import LOG_WEIGHT, Constants, model_spec
 
@@ -178,7 +181,8 @@ class Sequential(LeaveOneOut[SequentialRecords]):
     Raises
     ------
     InputError
-        Fewer than two models; an outcome twice; a formula that names an outcome of its own or a later model; conditions
+        Fewer than two models; an outcome twice; a formula that names an outcome of its own or a later model, or has a
+        term of confidential columns that is no function of a record's own values, as ``center(income)``; conditions
         that are none, of the first model's outcomes, or on columns that do not come before; shares that are not one
         positive number a model.
     ModelError
@@ -213,6 +217,9 @@ class Sequential(LeaveOneOut[SequentialRecords]):
         twice = sorted({name for name in self.outcomes if self.outcomes.count(name) > 1})
         if twice:
             raise InputError(f"{', '.join(twice)}: an outcome of two models; name it in one")
+        for name, given_by in (("applies", applies), ("elsewhere", elsewhere)):
+            if not isinstance(given_by, Mapping | None):
+                raise InputError(f"{name} must map outcomes, as applies={{'rent': \"tenure == 'tenant'\"}}")
         self.applies, self.elsewhere = dict(applies or {}), dict(elsewhere or {})
         self.shares = None if shares is None else _shares(shares, len(self.models))
         self._check_applies()
@@ -226,7 +233,14 @@ class Sequential(LeaveOneOut[SequentialRecords]):
                     "has: put the models in an order in which every predictor is public or comes before"
                 )
             public += [c for c in model.predictor_columns if c not in (*self.outcomes, *public, LOG_WEIGHT)]
-            if (rule := self._rule(model)) is not None:
+            rule = self._rule(model)
+            if known:
+                # who is asked may be confidential, and a term of all who are asked then is
+                all_confidential = model.predictor_columns if rule is not None else ()
+                refuse_other_records(
+                    model.predictors, {*self.outcomes, LOG_WEIGHT, *all_confidential}, {*self.categorical, *public}
+                )
+            if rule is not None:
                 named = columns_of_condition(rule, "applies")
                 if late := sorted(c for c in named if c in self.outcomes and c not in known):
                     raise InputError(f"applies: {rule!r} names {', '.join(late)}, which no earlier model has")
@@ -254,7 +268,7 @@ class Sequential(LeaveOneOut[SequentialRecords]):
             if outcome not in self.applies:
                 raise InputError(f"elsewhere: {outcome!r} has no condition in applies")
             label = outcome in self.categorical
-            if not (isinstance(value, str) if label else value == 0 and not isinstance(value, bool)):
+            if not (isinstance(value, str) if label else is_finite(value) and value == 0):
                 known = "a label, which is text" if label else "0, or missing if it is left out"
                 raise InputError(f"elsewhere: {outcome!r} is {known}")
 
@@ -281,12 +295,15 @@ class Sequential(LeaveOneOut[SequentialRecords]):
         """Each later model, the file that it is for, and the records to which it applies.
 
         Earlier outcomes are what they are in synthetic files where they do not apply; its own outcome is missing there.
+        Amounts are numbers, also where the file has them as text, of which a formula would make levels.
 
         Raises
         ------
         InputError
-            A condition that cannot be evaluated on the file.
+            A condition that cannot be evaluated on the file; an amount that is no number.
         """
+        amounts = [name for name in self.numeric if not pd.api.types.is_numeric_dtype(frame[name])]
+        frame = frame.assign(**{name: numeric(frame[name], name) for name in amounts})
         for model in self.models[1:]:
             there = self._whom(model, frame)
             if self._rule(model) is None:
@@ -294,10 +311,12 @@ class Sequential(LeaveOneOut[SequentialRecords]):
                 frame = frame.assign(**_missing_as_category(model, frame))
                 continue
             (outcome,) = model.outcomes
-            own = as_text(frame[outcome]) if outcome in self.categorical else frame[outcome]
+            elsewhere = self._elsewhere(model)
+            own = as_labels(frame[outcome]) if outcome in self.categorical else frame[outcome]
             yield model, frame.assign(**{outcome: own.where(there)}), there
             own = _missing_as_category(model, frame).get(outcome, own)
-            frame = frame.assign(**{outcome: own.where(there, self._elsewhere(model))})
+            own = as_labels(own, str(elsewhere)) if outcome in self.categorical else own
+            frame = frame.assign(**{outcome: own.where(there, elsewhere)})
 
     def prepare(
         self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None,
@@ -413,14 +432,15 @@ class Sequential(LeaveOneOut[SequentialRecords]):
         """Confidential numbers of a record and parameters of each model, as :meth:`Relative.expected_dimensions`.
 
         Those of later models are counted on a made-up file: earlier numbers lie anywhere within their public bounds (or
-        between 1 and 2), earlier categories are their levels, whose names are published, in turn.
+        between 1 and 2), earlier categories are their levels, which are declared, in turn.
         """
         rng = np.random.default_rng(0)  # of made-up values alone
         frame = design.frame.assign(**{LOG_WEIGHT: rng.normal(size=design.n)})
         for outcome in self.numeric:
             frame[outcome] = rng.uniform(*bounds.get(outcome, (1.0, 2.0)), design.n)
         for outcome in self.categorical:
-            frame[outcome] = np.resize(np.asarray(design.column(outcome).dropna().unique(), dtype=object), design.n)
+            levels = all_levels(design.column(outcome).dropna())
+            frame[outcome] = levels.take(np.arange(design.n) % len(levels))
         made_up = SurveyDesign(frame, **design.roles(), labels=design.labels)
         out = list[tuple[int, int]]()
         for k, model in enumerate(self.models):
@@ -523,7 +543,7 @@ class Sequential(LeaveOneOut[SequentialRecords]):
 
     @property
     def computed_from_file(self) -> list[str]:
-        """Scales of predictors that are confidential, and the levels of labels."""
+        """Scales of predictors that are confidential."""
         scaled = [m for m in self.models[1:] if isinstance(m, OneOutcome) and not getattr(m, "strict", False)]
         of = [o for m in scaled for o in m.outcomes]
         return [SCALES.format(", ".join(of))] if of else []
@@ -561,22 +581,23 @@ def _missing_as_category(model: Synthesizer, frame: pd.DataFrame) -> dict[str, p
 def _standing_in(model: Synthesizer, frame: pd.DataFrame, there: Bools) -> pd.DataFrame:
     """The file with values that stand in where a model's question does not apply: those of the first to whom it does.
 
-    They count nothing, and every check of the model passes where it does for that record.  Labels of earlier outcomes
-    stay, so that a formula has the same columns whoever is asked, and so do weights.
+    They count nothing, and every check of the model passes where it does for that record.  Labels stay, and so do
+    numbers that the formula takes as labels: a formula then has the same columns whoever is asked.  So do weights.
     """
     if there.all():
         return frame
     if not there.any():
         raise InputError(f"applies: {', '.join(model.outcomes)} applies to no record")
     first = frame.iloc[int(np.argmax(there))]
-    kept = [c for c in model.predictor_columns if c != LOG_WEIGHT]
-    numbers = [c for c in kept if pd.api.types.is_numeric_dtype(frame[c])]
+    coded = coded_columns(model.predictors)
+    others = [c for c in model.predictor_columns if c != LOG_WEIGHT and c not in coded]
+    numbers = [c for c in others if pd.api.types.is_numeric_dtype(frame[c])]
     return frame.assign(**{c: frame[c].where(there, first[c]) for c in (*model.outcomes, *numbers)})
 
 
 def _shares(given: Sequence[float], models: int) -> tuple[float, ...]:
     """Shares of epsilon that add up to 1."""
-    if isinstance(given, str) or not isinstance(given, Sequence | np.ndarray) or len(given) != models:
+    if isinstance(given, str) or not isinstance(given, Sequence | np.ndarray) or len(several(given)) != models:
         raise InputError(f"shares of epsilon: one positive number for each of the {models} models")
     numbers = [positive(each, "a share of epsilon") for each in given]
     return tuple(each / sum(numbers) for each in numbers)

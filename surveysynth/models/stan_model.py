@@ -22,6 +22,7 @@ from ..design.formula import sides_of
 from ..design.survey_design import SurveyDesign
 from ..engines.embedded import check_data, check_program, free_parameters
 from ..errors import InputError, ModelError
+from ..storage import as_path
 from ..validation import as_list, one_of
 from .base import Relative
 from .draws import Draws, Sampler, Synthetic
@@ -99,7 +100,7 @@ class StanModel(Relative[Records]):
     ) -> None:
         one_of(weight, ("public", "modelled"), "weight")
         one_of(missing, ("fail", "drop"), "missing")
-        self.program = Path(program).resolve()
+        self.program = as_path(program, "program").resolve()
         if not self.program.is_file():
             raise InputError(f"there is no Stan program {str(program)!r}")
         check_program(self.program)

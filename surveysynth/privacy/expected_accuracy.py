@@ -7,8 +7,8 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
-from ..errors import PrivacyError
-from ..validation import positive, whole
+from ..errors import InputError, PrivacyError
+from ..validation import is_finite, positive, several, truth, whole
 from .budget import Budget
 from .mechanisms.strict import (
     FIRST_SHARE,
@@ -96,6 +96,10 @@ def information_and_noise(
     Arguments and errors are those of :func:`expected_se`; ``later`` is a model whose predictors are confidential.
     """
     n, parameters, numbers = whole(n, "n"), whole(parameters, "parameters"), whole(numbers, "numbers")
+    for name, given in (("scores", scores), ("reference", reference), ("tailed", tailed)):
+        truth(given, name)
+    if not all(len(several(each)) == 2 and all(map(is_finite, each)) for each in several(measured)):
+        raise InputError("measured lists pairs of numbers: most epsilon, and most share of the whole")
     outcomes = numbers if later else max(numbers - 1, 1)
     of_scores = scores_epsilon(budget, n, outcomes, numbers) if scores else 0.0
     first = 0.0 if reference else first_epsilon(parameters, n, budget, tailed=tailed)

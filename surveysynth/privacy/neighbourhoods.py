@@ -38,12 +38,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError
+from ..validation import is_finite, several
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -53,9 +55,9 @@ Sizes = float | Sequence[float]
 
 def sizes(given: Sizes, name: str, d: int, each: str = "value") -> Floats:
     """One size for each value."""
-    numbers = list(given) if isinstance(given, (Sequence, np.ndarray)) and not isinstance(given, str) else [given] * d
-    real = all(isinstance(s, (int, float, np.number)) and not isinstance(s, bool) for s in numbers)
-    if len(numbers) != d or not real or not all(np.isfinite(s) and s >= 0 for s in numbers):
+    listed = isinstance(given, Sequence | np.ndarray) and not isinstance(given, str)
+    numbers: list[Any] = several(given) if listed else [given] * d
+    if len(numbers) != d or not all(is_finite(s) and s >= 0 for s in numbers):
         raise InputError(f"{name} must be a finite number, not negative, or a list with one for each {each}")
     return np.array(numbers, dtype=np.float64)
 

@@ -18,8 +18,8 @@ from ..models.as_json import as_json, from_json
 from ..models.base import Relative, Synthesizer
 from ..models.draws import Draws, Sampler
 from ..models.records import Public
-from ..storage import unsealed
-from ..validation import line_of_text
+from ..storage import as_path, unsealed
+from ..validation import line_of_text, positive
 
 Floats = NDArray[np.float64]
 
@@ -103,7 +103,7 @@ class Reference:
         InputError
             There is no such folder; the release is not one of ``Strict``.
         """
-        said = release.method if isinstance(release, Published) else _manifest(Path(release))
+        said = release.method if isinstance(release, Published) else _manifest(as_path(release, "release"))
         if not said.get("reference"):  # of a user's own model it is empty
             raise InputError(
                 "this release holds no parameters that a reference could be made of: only releases of Strict() do"
@@ -139,6 +139,10 @@ class Reference:
         Reference('public file of 2023', FBS: salary)
         """
         source = line_of_text(source, "source")
+        if not isinstance(design, SurveyDesign) or not isinstance(synthesizer, Synthesizer):
+            raise InputError("a reference is made from a SurveyDesign by a model: FBS('salary ~ field + gender')")
+        if population_total is not None:
+            positive(population_total, "population_total")
         if not isinstance(synthesizer, Relative):
             raise InputError(f"{synthesizer.name} cannot be measured against a reference: Strict() does not have it")
         mean = None if population_total is None else population_total / design.n

@@ -108,6 +108,8 @@ def symbols_of(said: str | Mapping[str, Any] | None) -> Symbols:
         if said not in SYMBOLS:
             raise InputError(f"symbols={said!r} is not one of {', '.join(SYMBOLS)}; or give your own marks by name")
         return SYMBOLS[said]
+    if not isinstance(said, Mapping):
+        raise InputError("symbols must be uk, statcan, or your own marks by name: {'suppressed': 'x'}")
     plain, wrong = SYMBOLS["uk"], set(said) - {"suppressed", "missing", "unreliable", "limit"}
     if wrong:
         raise InputError(

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
+from ..storage import as_path
 
 OWN = Path(__file__).with_name("wording.toml")
 FREE = "glossary"  # a section of any entries
@@ -30,7 +31,7 @@ class Wording:
     """
 
     def __init__(self, path: str | Path | None = None) -> None:
-        self._said = _read(OWN) if path is None else _checked(Path(path))
+        self._said = _read(OWN) if path is None else _checked(as_path(path))
 
     @property
     def language(self) -> str:

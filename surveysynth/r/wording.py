@@ -48,6 +48,7 @@ def _words() -> re.Pattern[str]:
             rf"\b(?:surveysynth\.)?(?P<kind>{'|'.join(_functions())})\b(?P<called>\()?",
             rf"\b(?P<report>{'|'.join(in_reports)}){VERB}",
             r"(?P<category>\bC\((?P<column>`?[\w.]+`?)\))",
+            r"(?P<counts>\bdesign\.frame\['(?P<counted>[\w.]+)'\]\.value_counts\(\))",
             r"(?P<truth>\bTrue or False\b)",
             r"(?P<nothing>(?<=\bbe )None\b|(?<=\bor )None\b)",
             r"(?P<numbers>\[-?[0-9.]+(?:, -?[0-9.]+)*\])",
@@ -66,6 +67,8 @@ def _word(match: re.Match[str], functions: dict[str, str]) -> str:
         return next(f"{model.in_r}()" for model in MODELS.values() if model.kind.name == match["report"])
     if match["category"]:
         return f"factor({match['column']})"
+    if match["counts"]:
+        return f"table(design$variables${match['counted']})"
     if match["truth"]:
         return "TRUE or FALSE"
     if match["nothing"]:

@@ -15,6 +15,7 @@ from scipy.stats import norm
 from ..errors import InputError
 from ..estimation.tables import QUANTITY
 from ..publication.digits import decimals, written
+from ..storage import as_path
 from ..validation import as_list
 from .comparison import named
 from .manifest import public_folder, read_manifest, seal_of
@@ -196,7 +197,7 @@ def changes(
     InputError
         No releases, or without an outcome in common.
     """
-    releases, seals = [read_release(path) for path in (old, new)], [seal_of(Path(path)) for path in (old, new)]
+    releases, seals = [read_release(path) for path in (old, new)], [seal_of(as_path(path)) for path in (old, new)]
     if same_file is None:
         same_file = (releases[1].method.get("supersedes") or {}).get("manifest") == seals[0]
     first = releases[0].table_predictors()

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import InputError
 from ..privacy.accounting.ledger import Ledger
 from ..privacy.accounting.ledger_file import new_salt
-from ..storage import UNFINISHED, finish, left_behind, sealed, sync, unsealed, whole_file
+from ..storage import UNFINISHED, as_path, finish, left_behind, sealed, sync, unsealed, whole_file
 
 if TYPE_CHECKING:
     from ..privacy.accounting.ledger_file import Entry
@@ -120,7 +120,7 @@ def resume(path: str | Path) -> Path:
 
     >>> ss.resume("release")  # doctest: +SKIP
     """
-    path = Path(path)
+    path = as_path(path)
     staging = unfinished(path) if path.parent.is_dir() else None
     if staging is None:
         raise InputError(f"there is nothing to resume for {str(path)!r}: no run for it was charged and not finished")

@@ -42,7 +42,7 @@ from ..publication.dossier import (
 )
 from ..publication.figures.comparison import distribution_curves, estimates_beside, joint_grids, risk_histogram
 from ..publication.footnotes import SUPPRESSED
-from ..storage import check_new, private_folder, whole_folder
+from ..storage import as_path, check_new, private_folder, whole_folder
 from .charging import PUBLIC
 from .checksums import described
 from .comparison import PROPER, SMOOTHED, Comparison, compare
@@ -154,8 +154,9 @@ def dossier(
 
     >>> ss.dossier("release", design, "for-the-board", by="gender")  # doctest: +SKIP
     """
-    check_new(Path(out))
-    case = _case(Path(path))
+    out = as_path(out, "out")
+    check_new(out)
+    case = _case(as_path(path))
     comparison = compare(design, case.release, by)
     risks = _Risks.of(case, design)
     internal = _internal(case.folder)
@@ -183,7 +184,7 @@ def dossier(
         comparison.write_into(staging / "comparison")
     if lacking:
         warn(lacking, stacklevel=2)
-    return Path(out)
+    return out
 
 
 def public_dossier(path: str | Path, out: str | Path) -> Path:
@@ -215,8 +216,9 @@ def public_dossier(path: str | Path, out: str | Path) -> Path:
     --------
     >>> ss.public_dossier("release", "for-the-website")  # doctest: +SKIP
     """
-    check_new(Path(out))
-    case = _case(Path(path))
+    out = as_path(out, "out")
+    check_new(out)
+    case = _case(as_path(path))
     held_back = (
         "The agency has looked at more than this before publication: risks of single records, and the release beside "
         "the confidential file. That stays inside, as it is computed from confidential values."
@@ -234,11 +236,11 @@ def public_dossier(path: str | Path, out: str | Path) -> Path:
         f"How this release protects: {case.title}", _subtitle(case), OPEN, f"manifest SHA-256 {case.seal[:16]}", False,
         sections,
     )  # fmt: skip
-    with whole_folder(Path(out), mode=PUBLIC) as staging:
+    with whole_folder(out, mode=PUBLIC) as staging:
         lacking = _write(html(made), staging)
     if lacking:
         warn(lacking, stacklevel=2)
-    return Path(out)
+    return out
 
 
 def _write(page: str, folder: Path) -> str:

@@ -28,6 +28,7 @@ from ..errors import InputError, PrivacyError, SurveySynthError
 from ..publication import forms
 from ..publication.datapackage import About, Resource, write_metadata
 from ..storage import is_free, restrict, sealed, whole_folder
+from ..validation import one_of, truth
 from .charging import NO_ENTRY, PUBLIC, charge, unfinished
 from .checksums import described, verify
 from .manifest import FORMATS, fields_of, public_folder, read_manifest, synthetic_files
@@ -99,8 +100,7 @@ def _not_written(path: Path, staging: Path | None, error: OSError, *, charged: b
 
 def check_format(format: str) -> None:
     """Refuse an unknown format of synthetic files (InputError)."""
-    if format not in FORMATS:
-        raise InputError(f"format={format!r} is not one of {', '.join(FORMATS)}")
+    one_of(format, FORMATS, "format")
 
 
 def check_place(path: Path, *, overwrite: bool) -> None:
@@ -116,6 +116,7 @@ def check_place(path: Path, *, overwrite: bool) -> None:
             f"surveysynth resume {str(path)!r} publishes them, and nothing more is spent; to give them up, delete "
             f"{str(charged)!r}"
         )
+    truth(overwrite, "overwrite")
     if not is_free(path) and not (overwrite and (path / "public" / MANIFEST).is_file()):
         raise InputError(
             f"{str(path)!r} exists"

@@ -33,7 +33,7 @@ from ..privacy.neighbourhoods import (
     pairwise,
     sizes,
 )
-from ..validation import as_list, rows
+from ..validation import as_list, rows, truth
 from .release import Release, read_release
 
 Floats = NDArray[np.float64]
@@ -346,7 +346,7 @@ class _Intruder:
         for name in synthesized:
             if name not in known:
                 raise InputError(f"synthesized names {name!r}, which is not in known: it says which of these were")
-        return cls(known, value, synthesized, radius, relative, floor)
+        return cls(known, value, synthesized, radius, truth(relative, "relative"), floor)
 
     def ends(self, numbers: list[str], y: Floats) -> tuple[Floats, Floats]:
         """Of the balls around the values, and around the known numbers after them."""

@@ -23,6 +23,7 @@ from ..models.as_json import from_json
 from ..models.shared.normal_scores import PrivateScores
 from ..privacy.accounting.ledger import Ledger
 from ..privacy.report import PrivacyReport
+from ..storage import as_path
 from ..tasks import Workers
 from ..validation import as_list, whole
 from .folder import verified
@@ -233,7 +234,7 @@ class ReleaseInFiles:
         """
         tables = partial(self.tables, statistic=statistic, min_cell=min_cell, cv_limit=cv_limit)
         return written(
-            self.about, Path(path), tables, by, symbols=symbols, wording=wording, ledger=ledger, format="parquet",
+            self.about, as_path(path), tables, by, symbols=symbols, wording=wording, ledger=ledger, format="parquet",
             min_cell=min_cell, overwrite=overwrite, files=self.files, rows=self.rows, records=self.n,
         )  # fmt: skip
 
@@ -308,7 +309,7 @@ def scan_release(path: str | Path, *, workers: int = 1, scheduler: str | None = 
     >>> release.tables(by=["region", "sex"])  # doctest: +SKIP
     """
     team = Workers(whole(workers, "workers"), scheduler)
-    folder, said = verified(Path(path))
+    folder, said = verified(as_path(path))
     files = tuple(folder / name for name in synthetic_files(said["m"], "parquet"))
     beyond = [name for entry, name in BEYOND.items() if said.get(entry)]
     beyond += [name for role, name in BEYOND.items() if said["design"].get(role)]

@@ -35,8 +35,8 @@ from ..errors import InputError
 from ..estimation.combining import Combined, interval
 from ..estimation.tables import FIXED, TOTAL, Partition, headings, partitions_of
 from ..noise import laplace
-from ..privacy.accounting.ledger import Ledger
-from ..validation import as_list, positive, rows
+from ..privacy.accounting.ledger import Ledger, check_ledger
+from ..validation import as_list, one_of, positive, rows, truth
 from .sensitivity import Bounds, Exact, local, strict
 from .suppression import additions
 
@@ -212,8 +212,9 @@ def laplace_tables(
         warnings.warn(note, stacklevel=2)
     outcomes, names = as_list(outcome), as_list(by)
     epsilon, point_share = positive(epsilon, "epsilon"), positive(point_share, "point_share")
-    if kind not in get_args(NoiseKind):
-        raise InputError(f"kind={kind!r} is not one of {', '.join(get_args(NoiseKind))}")
+    one_of(kind, get_args(NoiseKind), "kind")
+    truth(consistent, "consistent")
+    check_ledger(ledger)
     if point_share >= 1:
         raise InputError("point_share must be between 0 and 1: points and replicates both need a part of epsilon")
     if not outcomes or len(set(outcomes)) < len(outcomes):

@@ -36,6 +36,7 @@ from ..models.shared.normal_scores import under_other_noise
 from ..privacy.accounting.ledger import Ledger, check_ledger
 from ..privacy.report import PUBLIC_SUM, SUM_OF_WEIGHTS, PrivacyReport
 from ..publication.forms import check_suffix, write
+from ..storage import as_path
 from ..validation import as_list, check_keywords, one_of, positive
 from .charging import spends
 from .folder import check_format, check_place, read_folder, write_folder
@@ -863,7 +864,7 @@ class Release:
             cv_limit=cv_limit,
         )  # fmt: skip
         return written(
-            self, Path(path), tables, by, symbols=symbols, wording=wording, ledger=ledger, format=format,
+            self, as_path(path), tables, by, symbols=symbols, wording=wording, ledger=ledger, format=format,
             min_cell=min_cell, overwrite=overwrite,
         )  # fmt: skip
 
@@ -917,7 +918,7 @@ class Release:
         'tables.md'
         """
         check_keywords(Release.write_tables, asked, Release.tables)
-        path, names = Path(path), as_list(by)
+        path, names = as_path(path), as_list(by)
         check_suffix(path)
         in_full = path.suffix == ".csv"
         if in_full and not (symbols is None and wording is None):
@@ -971,7 +972,7 @@ class Release:
         from ..publication.figures.domains import LEAST, check_figure, dot_plot
 
         check_keywords(Release.plot, asked, Release.tables)
-        path, names = Path(path), as_list(by)
+        path, names = as_path(path), as_list(by)
         check_figure(path)
         _check_printed(**asked)
         if positive(width, "width") < LEAST:
@@ -1078,4 +1079,4 @@ def read_release(path: str | Path) -> Release:
     >>> ss.read_release(folder)
     Release: m = 3 synthetic data sets of 1,000 records by FBS, outcomes salary, epsilon = 10.8 (asymptotic)
     """
-    return Release(**read_folder(Path(path)))
+    return Release(**read_folder(as_path(path)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from ..errors import InputError
+from ..errors import InputError, guarded
 from ..validation import rows
 
 Floats = NDArray[np.float64]
@@ -95,7 +96,9 @@ def strata_of(strata: ArrayLike, N: int) -> Strata:
     """The units of each stratum; InputError where the strata are missing or not N."""
     typed = isinstance(strata, (np.ndarray, pd.Series, pd.Categorical, pd.Index))
     values: Any = strata if typed else np.asarray(strata, dtype=object)
-    code, label = pd.factorize(values)
+    code, label = guarded(
+        lambda: pd.factorize(values), TypeError, lambda kind: InputError("strata must be texts or numbers, one a unit")
+    )
     if code.size != N:
         raise InputError(f"strata and size differ in length: {code.size:,} and {N:,}")
     if (code < 0).any():
@@ -113,7 +116,8 @@ def sample_sizes(n: SampleSize, strata: Strata | None) -> Floats:
     if named is not None and len(named) > len(labels):
         raise InputError(f"n names {len(named) - len(labels)} strata that no unit has")
     sizes = [n if named is None else named[name] for name in labels]
-    if not all(isinstance(size, (int, float, np.number)) and not isinstance(size, bool) for size in sizes):
+    real = all(isinstance(size, int | float | np.number) and not isinstance(size, bool) for size in sizes)
+    if not real or any(isinstance(size, int) and abs(size) > sys.maxsize for size in sizes):
         raise InputError("n is not a number; a mapping of stratum to n goes with strata=")
     return np.array(sizes, dtype=np.float64)
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..errors import InputError
+from ..validation import one_of
 from .joint import JOINTS, Joint, entropy_joint
 from .maximum_entropy import conditional_poisson
 from .probabilities import (
@@ -109,8 +110,7 @@ def draw(
     >>> selection.positions.size, selection.population
     (3, array([3, 3, 3]))
     """
-    if method not in METHODS:
-        raise InputError(f"method={method!r} is not one of {', '.join(METHODS)}")
+    one_of(method, METHODS, "method")
     if method == "srs" and size is not None:
         raise InputError("method='srs' draws all units with the same probability: leave the sizes out")
     if size is None:

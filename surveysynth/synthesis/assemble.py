@@ -230,12 +230,19 @@ def assemble(
     count_roles: dict[str, Any] | None,
     totals: tuple[Codes, Floats],
     order: Codes,
+    coded: Mapping[str, Any] | None = None,
 ) -> SurveyDesign:
-    """A synthetic data set is a SurveyDesign: rows in this order, no index, weights that add up to known totals."""
+    """A synthetic data set is a SurveyDesign: rows in this order, no index, weights that add up to known totals.
+
+    ``coded`` has the types of categories that are numbers in the file, where they stay numbers.
+    """
     frame = public.copy(deep=False)
     values = synthesizer.columns_of(synthetic)
     for outcome in synthesizer.outcomes:
         frame[outcome] = values[outcome]
+    for outcome, kind in (coded or {}).items():
+        if frame[outcome].dtype == "category" and pd.api.types.is_numeric_dtype(frame[outcome].cat.categories.dtype):
+            frame[outcome] = frame[outcome].astype(kind)
     group, known = totals
 
     def calibrated(weight: Floats) -> Floats:

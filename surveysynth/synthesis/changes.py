@@ -9,6 +9,8 @@ import pandas as pd
 
 from ..errors import InputError
 from ..release.changes import Changes, changes, entries
+from ..storage import as_path
+from ..validation import one_of
 from .settings import read_toml
 
 
@@ -56,12 +58,14 @@ def diff(
                  entry old new
     0  privacy.epsilon   5   3
     """
-    plans = [Path(path).suffix == ".toml" for path in (old, new)]
+    one_of(same_file, (None, False, True), "same_file")
+    old, new = as_path(old, "old"), as_path(new, "new")
+    plans = [path.suffix == ".toml" for path in (old, new)]
     if not any(plans):
         return changes(old, new, by, statistic=statistic, same_file=same_file)
     if not all(plans):
         raise InputError("two releases are compared, or two plans: one of these is a plan, and the other is none")
-    said = [{entry: _text(value) for entry, value in read_toml(Path(path)).items()} for path in (old, new)]
+    said = [{entry: _text(value) for entry, value in read_toml(path).items()} for path in (old, new)]
     return Changes(entries(*said), pd.DataFrame())
 
 

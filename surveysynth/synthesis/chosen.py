@@ -234,6 +234,11 @@ def _model(settings: Settings, folder: Path) -> Synthesizer:
     return synthesizer_of(settings.set(bare | ({"privacy.bounds": (0.0, 1.0)} if placeholder else {})), folder)
 
 
+def categorical_of(settings: Settings, folder: Path) -> tuple[str, ...]:
+    """The outcomes that are categories."""
+    return _model(settings, folder).categorical
+
+
 def _takes(settings: Settings) -> Any:
     name = str(settings.model.name)
     return MODELS[name].options if name in MODELS else {}

@@ -19,6 +19,7 @@ from ..design.conditions import columns_of_condition, computed, obeyed
 from ..design.derived import RowWise, row_wise
 from ..errors import InputError, ModelError
 from ..models.draws import Synthetic
+from ..validation import several
 
 Bools = NDArray[np.bool_]
 
@@ -34,7 +35,7 @@ def check_rules(rules: Sequence[str] | str | None, columns: Sequence[str], entry
     InputError
         A rule that is no expression, or names a column that synthetic files do not have.
     """
-    given = [rules] if isinstance(rules, str) else list(rules or ())
+    given = [] if rules is None else several(rules)
     for rule in given:
         if not isinstance(rule, str) or not rule.strip():
             raise InputError(f"{entry}: conditions on columns, as text: 'rent <= income'")

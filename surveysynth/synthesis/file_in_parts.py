@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,6 @@ from ..design.parts import (
     Found,
     Levels,
     Parts,
-    levels_together,
     levels_within,
     values_of,
     weights_of,
@@ -43,6 +42,7 @@ from ..models.shared.transforms import Transform
 from ..privacy.mechanisms.strict import FIRST_RECORDS
 from ..tasks import Workers
 from ..validation import rows
+from .levels import check_levels, to_declare, with_levels
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -66,6 +66,8 @@ class Roles:
         One of the predictors.
     zeros : bool
         Whether zeros are an outcome of their own.
+    levels : dict of str to list
+        Those that are declared, of each category.
     """
 
     parts: Parts
@@ -77,18 +79,20 @@ class Roles:
     scales: tuple[Transform, ...]
     strata: str | None
     zeros: bool = False
+    levels: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
     @classmethod
     def of(
         cls, source: Source, model: FBS, weights: str, strata: str | None,
         bounds: tuple[float, float] | Mapping[str, tuple[float, float]] | None,
+        levels: Mapping[str, Sequence[Any]] | None = None,
     ) -> Roles:  # fmt: skip
         """Checked, as far as the names of columns go.
 
         Raises
         ------
         InputError
-            Bounds of other columns than the outcomes; as :func:`predictors_of`.
+            Bounds of other columns than the outcomes, categories without declared levels; as :func:`predictors_of`.
         """
         given = dict(bounds) if isinstance(bounds, Mapping) else dict.fromkeys(model.numeric, bounds)
         if set(given) != set(model.numeric):
@@ -98,7 +102,10 @@ class Roles:
         parts = Parts.of(source)
         predictors = predictors_of(parts, model, weights, strata)
         numeric, categorical = model.numeric, model.categorical
-        return cls(parts, predictors, numeric, categorical, weights, limits, scales, strata, model.zeros)
+        own = levels_of_parts(parts, model, levels)
+        if lacking := [name for name in categorical if name not in own]:
+            raise InputError(to_declare(lacking))
+        return cls(parts, predictors, numeric, categorical, weights, limits, scales, strata, model.zeros, own)
 
     def read(self, part: int) -> pd.DataFrame:
         """These columns of a part."""
@@ -111,6 +118,15 @@ class Roles:
     def are_zero(self, amounts: Floats) -> NDArray[np.bool_]:
         """Whose outcome is zero, where that is an outcome of its own: (n,)."""
         return (amounts[:, 0] == 0) & self.zeros
+
+
+def levels_of_parts(
+    parts: Parts, model: FBS, levels: Mapping[str, Sequence[Any]] | None
+) -> Mapping[str, Sequence[Any]]:  # fmt: skip
+    """The levels that are declared, of those categories that have some (InputError: as :func:`check_levels`)."""
+    given = check_levels(levels, model.categorical)
+    by_type = {name: parts.declared_levels(name) for name in model.categorical if name not in given}
+    return {**{name: own for name, own in by_type.items() if own is not None}, **given}
 
 
 def predictors_of(parts: Parts, model: FBS, weights: str, strata: str | None) -> tuple[str, ...]:
@@ -163,11 +179,13 @@ def look(roles: Roles, part: int) -> Seen:
     amounts = y[~roles.are_zero(y)].T
     counts = [binned(own, bounds) for own, bounds in zip(amounts, roles.bounds, strict=False)]
     levels = levels_within(frame, roles.categorical, first)
+    for name, declared in roles.levels.items():
+        with_levels(frame[name], name, declared, first + 1)  # which refuses others
     return Seen(Found.within(frame, roles.predictors, first), levels, counts, float(w.sum()))
 
 
-def checked_levels(found: Sequence[Levels], combinations: Combinations, n: int) -> dict[str, list[Any]]:
-    """The levels of categories in all parts, sorted.
+def checked_levels(levels: Mapping[str, Sequence[Any]], combinations: Combinations, n: int) -> dict[str, list[Any]]:
+    """The levels of categories, sorted where they can be.
 
     Raises
     ------
@@ -175,8 +193,9 @@ def checked_levels(found: Sequence[Levels], combinations: Combinations, n: int) 
         Fewer than five records a level, whose names are published; too many categories, or combinations of these and
         of the predictors.
     """
-    levels = levels_together(found)
-    for name, own in levels.items():
+    alike = {name: len({type(level) for level in own}) == 1 for name, own in levels.items()}
+    made = {name: sorted(own) if alike[name] else list(own) for name, own in levels.items()}
+    for name, own in made.items():
         if n < FEWEST * len(own):
             raise InputError(
                 f"outcome {name!r} has fewer than {FEWEST} records a level, and names of categories are published: is "
@@ -188,7 +207,7 @@ def checked_levels(found: Sequence[Levels], combinations: Combinations, n: int) 
             f"{', '.join(levels)}: {K:,} categories{' in all' if len(levels) > 1 else ''}; {MOST_LEVELS:,} are the "
             f"most, and {MOST_ROWS:,} with the predictors' combinations: group levels, or synthesize fewer columns"
         )
-    return levels
+    return made
 
 
 def in_turn(levels: Sequence[Any], n: int) -> pd.Series:

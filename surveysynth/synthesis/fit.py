@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -121,6 +121,8 @@ class Fit:
         Epsilon of each data set that was released, of this fit and of those re-weighted from it.
     blocked : list of int
         Of each release that a rule held back, its m.
+    coded : dict of str to dtype
+        Types, in the file, of categories that are coded as numbers and whose levels were declared in the call.
 
     Examples
     --------
@@ -152,6 +154,7 @@ class Fit:
     used: list[int] = field(default_factory=list)
     spent: list[float] = field(default_factory=list)  # by each data set, of this fit and of those re-weighted from it
     blocked: list[int] = field(default_factory=list)  # m of the releases that a rule held back
+    coded: Mapping[str, Any] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         said = verdict(self.draws)
@@ -459,7 +462,9 @@ class Fit:
         for k in range(m):  # one after the other: of a large file each takes much memory
             order = self.streams.order.permutation(self.design.n)
             made = simulated.pop(0)
-            datasets.append(assemble(made, self.synthesizer, public, roles, count_roles, totals, order))
+            datasets.append(assemble(
+                made, self.synthesizer, public, roles, count_roles, totals, order, self.coded
+            ))  # fmt: skip
             rows[k] = self.rows[order]
         return DataSets(tuple(datasets), {"rows": rows}, count_roles, shares)
 
@@ -614,7 +619,8 @@ class Fit:
 def check_accepted(accepted: Sequence[str]) -> None:
     """Refuse what is no list of names of what can be accepted."""
     names = ("divergences", "rhat", "ess_bulk", "ess_tail", "information")
-    if isinstance(accepted, str) or not set(as_list(accepted)) <= set(names):
+    listed = isinstance(accepted, list | tuple | set | frozenset)
+    if not listed or not set(as_list(accepted)) <= set(names):
         raise InputError(f"accept_diagnostics is a list of names among {', '.join(names)}")
 
 

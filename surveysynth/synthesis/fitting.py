@@ -48,6 +48,7 @@ from .assemble import check_public, check_total, public_columns, public_mean_wei
 from .draws import check_chains
 from .edits import check_rules
 from .fit import Fit, check_accepted, check_debias, check_rule, check_steps
+from .levels import declared, number_codes
 from .missing import said_of_missing, without_missing
 from .policy import Policy
 from .sequence import sizes_of
@@ -85,6 +86,7 @@ def fit(
     policy: Policy | None = None,
     population_total: float | Mapping[Any, float] | None = None,
     bounds: tuple[float, float] | Mapping[str, tuple[float, float]] | None = None,
+    levels: Mapping[str, Sequence[Any]] | None = None,
     public: Sequence[str] | None = None,
     clusters: Clusters = "model",
     unit: str | None = None,
@@ -125,6 +127,10 @@ def fit(
     bounds : (float, float) or mapping of outcome to such, optional
         Public lowest and highest amount of the outcomes.  Normal scores of this file are made from them, under an
         epsilon of their own that is a part of the whole.
+    levels : mapping of outcome to list of levels, optional
+        All levels that an outcome that is a category can have, ``{"job": ["none", "part time", "full time"]}``: they
+        are published, so they are declared, and not taken from the file.  A categorical column declares its own, and
+        True and False are declared.
     public : list of str, optional
         The columns that you declare public, by name.  Given, it must hold every column of the
         public files that is not synthesized; without it the formula and the design name them.
@@ -157,7 +163,8 @@ def fit(
     Raises
     ------
     InputError, ModelError
-        The file or the arguments do not suit the model.
+        The file or the arguments do not suit the model; an outcome that is a category has no declared levels, or a
+        value that is none of them.
     PrivacyError
         The epsilon cannot be reached.
     EngineError
@@ -187,11 +194,12 @@ def fit(
     check_chains(chains, *chain)
     check_seed(seed)
     reweight = check_steps(reweight, mechanism)
-    design, of_file, notes = to_synthesize(design)
+    check_public(design, synthesizer, public)
+    coded = number_codes(design, levels)
+    design, of_file, notes = to_synthesize(declared(design, synthesizer, levels))
     for note in notes:
         warnings.warn(note, stacklevel=2)
     population_total = check_total(population_total, design)
-    check_public(design, synthesizer, public)
     one_of(clusters, get_args(Clusters), "clusters")
     _check_names(synthesizer, unit)
     mechanism.check_model(synthesizer, unit)
@@ -230,7 +238,7 @@ def fit(
     return Fit(
         design, rows, synthesizer, mechanism, policy, records, protected, weighted,
         replace(budget, parts=weighted.parts or budget.parts),
-        population_total, notes, sampler, streams, protect, seed is not None,
+        population_total, notes, sampler, streams, protect, seed is not None, coded=coded,
     )  # fmt: skip
 
 
@@ -352,9 +360,9 @@ def synthesize(
     if policy is not None:
         chosen = _policy(policy).synthesizer, policy.mechanism
     model, mechanism = check_kinds(design, *chosen)
-    kept = to_synthesize(design)[0]
     mechanism.check_accepted(accept_diagnostics)
     if rule is not None:
+        kept = to_synthesize(declared(design, model, settings.get("levels")))[0]
         check_rule(rule, without_missing(kept, model)[0], model, mechanism)
     check_rules(edits, [*public_columns(design, model), *model.outcomes])
     one_of(debias, (False, True), "debias")

@@ -267,7 +267,7 @@ def _rising(numbers: ArrayLike, name: str) -> Floats:
     """At least two numbers, each above the one before, as an array whose range is finite."""
     try:
         values = np.array(numbers, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         values = np.empty(0)
     if values.ndim != 1 or values.size < 2 or not np.isfinite(values).all() or not (values[1:] > values[:-1]).all():
         raise InputError(f"{name} must be finite numbers, at least two, that rise")

@@ -26,7 +26,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..design.checks import labels_of
-from ..design.parts import Combinations, Parts, find
+from ..design.parts import Combinations, Parts, find, levels_together
 from ..design.scan import Source
 from ..design.survey_design import SurveyDesign
 from ..engines import get_engine
@@ -48,6 +48,7 @@ from ..privacy.risks.lipschitz import LipschitzRisk
 from ..privacy.units import Unit
 from ..progress import stages, tell
 from ..release.in_files import ReleaseInFiles, head_of
+from ..storage import as_path
 from ..tasks import Workers
 from ..validation import check_seed, positive, whole
 from .assemble import check_enough, check_public, roles_of, warn_if_far
@@ -61,6 +62,7 @@ from .file_in_parts import (
     checked_levels,
     headings_of,
     in_turn,
+    levels_of_parts,
     look,
     points_of,
     predictors_of,
@@ -70,6 +72,7 @@ from .file_in_parts import (
 from .fit import Chosen, DataSets, Fit, Protect, check_accepted
 from .fitting import INFORMATION, protected_by
 from .known import Known
+from .levels import with_levels
 from .weighted_in_parts import PseudoLikelihoodInParts, refuse_kept, refuse_public_weight, weighted_by_risk
 
 Floats = NDArray[np.float64]
@@ -131,6 +134,7 @@ def synthesize_in_parts(
     epsilon: float,
     population_total: float,
     bounds: tuple[float, float] | Mapping[str, tuple[float, float]] | None = None,
+    levels: Mapping[str, Sequence[Any]] | None = None,
     mechanism: Strict | PseudoPosterior | None = None,
     m: int | None = None,
     accept_diagnostics: Sequence[str] = (),
@@ -165,6 +169,8 @@ def synthesize_in_parts(
         As for :func:`synthesize`; the total is a number.
     bounds : (float, float), or dict of outcome to such
         Public lowest and highest amount, which :class:`Strict` needs.
+    levels : dict of outcome to list of levels, optional
+        As for :func:`synthesize`; columns that are categories in the files, or true and false, declare theirs.
     mechanism : Strict or PseudoPosterior, optional
         Default ``Strict()``; the other has :class:`LipschitzRisk` risks.
     labels : dict of str, optional
@@ -205,7 +211,7 @@ def synthesize_in_parts(
     >>> release.write("release/")  # doctest: +SKIP
     """
     model, roles = check_arguments(
-        source, synthesizer, weights, strata, bounds, scheduler, scratch, mechanism, labels
+        source, synthesizer, weights, strata, bounds, scheduler, scratch, mechanism, labels, levels
     )  # fmt: skip
     mechanism = Strict() if mechanism is None else mechanism
     check_accepted(accept_diagnostics)
@@ -229,7 +235,7 @@ def synthesize_in_parts(
         warn_if_far(total, weight, parts.n)
         found = Combinations.together([each.combinations for each in seen], roles.predictors, ordered)
         _refuse_lonely(found, strata)
-        levels = checked_levels([each.levels for each in seen], found, parts.n)
+        levels = checked_levels(roles.levels, found, parts.n)
         _check_formula(found, model, levels)
         if isinstance(mechanism, PseudoPosterior):
             refuse_public_weight(roles, team)
@@ -320,7 +326,7 @@ def go_on(folder: str | Path, asked: Mapping[str, Any]) -> ReleaseInFiles:
 def check_arguments(
     source: Source, synthesizer: FBS | str, weights: str, strata: str | None, bounds: Any, scheduler: str | None,
     scratch: str | Path | None, mechanism: Mechanism | None = None, labels: Mapping[str, str] | None = None,
-    **others: Any,
+    levels: Mapping[str, Sequence[Any]] | None = None, **others: Any,
 ) -> tuple[FBS, Roles]:  # fmt: skip
     """Those arguments of :func:`synthesize_in_parts` that can be checked at once: model and roles, or InputError."""
     mechanism = Strict() if mechanism is None else mechanism
@@ -330,14 +336,14 @@ def check_arguments(
     model = _checked(mechanism.under(model) if isinstance(model, FBS) else model)
     _check_mechanism(mechanism, model, bounds)
     _check_scratch(scratch, scheduler)
-    roles = Roles.of(source, model, weights, strata, bounds)
+    roles = Roles.of(source, model, weights, strata, bounds, levels)
     labels_of(pd.DataFrame(columns=[*roles.parts.names]), labels)  # which checks them
     return model, roles
 
 
 def _unfinished(folder: str | Path) -> Unfinished:
     """What there is to go on with in a folder (InputError: nothing; the files of the survey have changed)."""
-    state = Path(folder) / STATE
+    state = as_path(folder, "folder") / STATE
     if not state.is_file():
         raise InputError(
             f"there is nothing to go on with in {str(folder)!r}: the run ended, or was killed before its draws were "
@@ -351,7 +357,8 @@ def _unfinished(folder: str | Path) -> Unfinished:
 
 
 def known_of(
-    source: Source, model: FBS, weights: str, strata: str | None, labels: Mapping[str, str] | None, workers: Workers
+    source: Source, model: FBS, weights: str, strata: str | None, labels: Mapping[str, str] | None, workers: Workers,
+    levels: Mapping[str, Sequence[Any]] | None = None,
 ) -> Known:  # fmt: skip
     """What is public of a file in parts, from a pass over its predictors.
 
@@ -366,16 +373,18 @@ def known_of(
     seen = list(workers.each(find, (parts, names, model.categorical), len(parts)))
     found = Combinations.together([each for each, _ in seen], names, ordered)
     frame = found.frame.assign(**dict.fromkeys(model.numeric, 1.0), **{weights: found.records.astype(np.float64)})
-    levels = checked_levels([each for _, each in seen], found, parts.n)
-    if levels:  # made-up columns, each level in so many records that it is no identifier
-        times = -(-FEWEST * max(map(len, levels.values())) // len(frame))
+    declared = levels_of_parts(parts, model, levels)
+    own = checked_levels({**levels_together([each for _, each in seen]), **declared}, found, parts.n)
+    if own:  # made-up columns, each level in so many records that it is no identifier
+        times = -(-FEWEST * max(map(len, own.values())) // len(frame))
         frame = frame.assign(**{weights: frame[weights] / times}).take(np.tile(np.arange(len(frame)), times))
         frame = frame.reset_index(drop=True)
-        frame = frame.assign(**{name: in_turn(each, len(frame)) for name, each in levels.items()})
+        frame = frame.assign(**{name: in_turn(each, len(frame)) for name, each in own.items()})
+        frame = frame.assign(**{name: with_levels(frame[name], name, own[name]) for name in declared})
     headings = headings_of(parts, labels, frame)
     return Known(
         SurveyDesign(frame, weights=weights, strata=strata, lonely_psu="remove", labels=headings), in_parts=True,
-        made_up=tuple(levels),
+        made_up=tuple(own),
     )  # fmt: skip
 
 
@@ -408,7 +417,7 @@ def _check_scratch(scratch: str | Path | None, scheduler: str | None) -> None:
     """Refuse a folder that cannot be written to, and none beside a scheduler (InputError)."""
     if scheduler is not None and scratch is None:
         raise InputError("with a scheduler say scratch=, a folder that all its workers can write to")
-    if scratch is not None and not (Path(scratch).is_dir() and os.access(scratch, os.W_OK)):
+    if scratch is not None and not (as_path(scratch, "scratch").is_dir() and os.access(scratch, os.W_OK)):
         raise InputError(f"scratch={str(scratch)!r} is not a folder that you may write to")
 
 

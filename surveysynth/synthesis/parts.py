@@ -46,7 +46,8 @@ OF_MODELS = "prior", "zeros", "missing", "weight", "components"
 SET_BY_POLICY = (
     *(f"model.{name}" for name in Model.model_fields if name not in ("clusters", "engine")),
     *(f"privacy.{name}" for name in (
-        "epsilon", "bounds", "mechanism", *OF_STRICT, *OF_PER_INSTANCE, *OF_WEIGHTS, "risk", "known", *NEAR, "reweight",
+        "epsilon", "bounds", "levels", "mechanism", *OF_STRICT, *OF_PER_INSTANCE, *OF_WEIGHTS, "risk", "known", *NEAR,
+        "reweight",
     )),
     "release.m",
 )  # fmt: skip

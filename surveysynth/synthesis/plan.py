@@ -37,15 +37,16 @@ from ..release.folder import check_place
 from ..release.in_files import ReleaseInFiles
 from ..release.manifest import seal_of
 from ..release.release import Release, read_release
-from ..storage import is_free, whole_file
-from ..validation import as_list
+from ..storage import as_path, is_free, whole_file
+from ..validation import as_list, truth
 from .assemble import checked_total, public_columns, refuse_far
-from .chosen import choose, lacking
+from .chosen import categorical_of, choose, lacking
 from .edits import check_derived
 from .fit import Fit
 from .fitting import fit, synthesize
 from .in_parts import check_arguments, go_on, synthesize_in_parts
 from .known import Known
+from .levels import having_levels, undeclared
 from .outlook import Outlook, of_weights, outlook
 from .parts import (
     CONFIRMED,
@@ -106,6 +107,8 @@ class Plan:
         Public number of population units.
     bounds : (float, float) or mapping of outcome to such, optional
         Public lowest and highest outcome.
+    levels : mapping of outcome to list of levels, optional
+        All levels of outcomes that are categories, which are published; a categorical column declares its own.
     kind : {"amount", "count", "share"}
         What the outcomes are.  It is declared, not found: what is found would be a fact about the file.
     m : int, optional
@@ -158,6 +161,7 @@ class Plan:
         epsilon: float | None = None,
         population_total: float | Mapping[str, float] | None = None,
         bounds: tuple[float, float] | Mapping[str, tuple[float, float]] | None = None,
+        levels: Mapping[str, Sequence[Any]] | None = None,
         kind: OutcomeKind = "amount",
         m: int | None = None,
         mechanism: MechanismName | None = None,
@@ -171,8 +175,8 @@ class Plan:
             raise InputError("the first argument is a SurveyDesign: SurveyDesign.read('silc.csv', weights=...)")
         given: dict[str, Any] = {
             "model.formula": formula, "model.kind": kind, "tables.by": as_list(by) or None, "privacy.epsilon": epsilon,
-            "privacy.population_total": population_total, "privacy.bounds": bounds, "release.m": m,
-            "privacy.mechanism": mechanism, "privacy.unit": unit,
+            "privacy.population_total": population_total, "privacy.bounds": bounds, "privacy.levels": levels,
+            "release.m": m, "privacy.mechanism": mechanism, "privacy.unit": unit,
             "privacy.reference": None if reference is None else str(reference),
         }  # fmt: skip
         survey = {f"survey.{name}": value for name, value in _survey_of(design).items()}
@@ -186,10 +190,16 @@ class Plan:
         self._design, self._folder, self.reasons = design, folder, {}
         self._columns: tuple[str, ...] = ()
         self._policy = policy_of(settings, folder)
+        without_levels: list[str] = []
         if settings.model.formula is not None and (design is not None or _readable(settings)):
-            settings, self.reasons = choose(settings, self._known(settings), folder)
+            known = self._known(settings)
+            settings, self.reasons = choose(settings, known, folder)
+            without_levels = undeclared(known.design, categorical_of(settings, folder))
         self.settings = settings
         self.lacking = lacking(settings, folder, at_hand=design is not None)
+        if without_levels:
+            template = ", ".join(f'{name} = ["...", "..."]' for name in without_levels)
+            self.lacking["privacy.levels"] = f"{{{template}}}, all that there can be: they are published"
 
     @classmethod
     def read(cls, path: str | Path, set: Mapping[str, Any] | None = None) -> Self:
@@ -207,7 +217,7 @@ class Plan:
         InputError
             No such file; entries that are unknown or wrong.
         """
-        settings = read_toml(Path(path)).set(set or {})
+        settings = read_toml(as_path(path)).set(set or {})
         return cls._made(settings, None, Path(path).absolute().parent)
 
     @classmethod
@@ -238,9 +248,12 @@ class Plan:
         >>> list(plan.lacking)
         ['survey.weights', 'privacy.epsilon', 'privacy.population_total', 'privacy.bounds']
         """
-        settings = Settings.of({"survey": {"file": str(file)}, "model": {}, "privacy": {}})
+        settings = Settings.of({"survey": {"file": str(as_path(file, "file"))}, "model": {}, "privacy": {}})
+        if not isinstance(set, Mapping | None):
+            raise InputError("set must map entries to values: set={'privacy.epsilon': 3}")
+        truth(guess, "guess")
         settings = settings.set(_placed(settings, entries, cls.draft) | dict(set or {}))
-        survey, (columns, labels, design_of) = settings.survey, _opened(Path(file), settings)
+        survey, (columns, labels, design_of) = settings.survey, _opened(as_path(file, "file"), settings)
         check_formulas(settings, columns)
         guessed: dict[str, Any] = guess_roles(columns, labels) if guess else {}
         free = {role: c for role, c in guessed.items() if getattr(survey, role) is None}
@@ -348,11 +361,12 @@ class Plan:
     def _known(self, settings: Settings) -> Known:
         """What is public of the file, which is not read into memory for it where the plan is about parts."""
         if not settings.parts.said:
-            design, _, left_out = to_synthesize(self._of(settings))
+            declared = having_levels(self._of(settings), settings.privacy.levels or {})
+            design, _, left_out = to_synthesize(declared)
             return Known(design, left_out=tuple(left_out))
         if self._in_memory:
             raise InputError("parts are of parquet files that a plan names in survey.file; a design is in memory")
-        of = settings.survey, settings.model, settings.tables.labels
+        of = settings.survey, settings.model, settings.tables.labels, settings.privacy.levels
         if self._in_parts is None or self._in_parts[0] != of:
             self._in_parts = of, known_in_parts(settings, self._folder)
         return self._in_parts[1]
@@ -505,8 +519,8 @@ class Plan:
             chosen["m"] = self.settings.release.m
         return chosen | {
             "population_total": privacy.population_total, "bounds": bounds_of_scores(self.settings),
-            "public": privacy.public, "clusters": model.clusters or "model", "unit": privacy.unit,
-            "reweight": privacy.reweight or 0, "engine": model.engine or "auto",
+            "levels": privacy.levels, "public": privacy.public, "clusters": model.clusters or "model",
+            "unit": privacy.unit, "reweight": privacy.reweight or 0, "engine": model.engine or "auto",
         }  # fmt: skip
 
     @property
@@ -566,6 +580,7 @@ class Plan:
         return privacy_cost(
             self.design, synthesizer, epsilon=priced, m=m, mechanism=mechanism, clusters=model.clusters or "model",
             unit=privacy.unit, reweight=privacy.reweight or 0, engine=model.engine or "auto", seed=seed,
+            levels=privacy.levels,
         )  # fmt: skip
 
     def policy(self, source: str, *, seed: int | None = None) -> Policy:
@@ -657,7 +672,7 @@ class Plan:
         Path
             The folder.
         """
-        return self._folder / self.settings.release.folder if folder is None else Path(folder)
+        return self._folder / self.settings.release.folder if folder is None else as_path(folder, "folder")
 
     def check_place(self, folder: str | Path | None = None, *, overwrite: bool = False) -> None:
         """Refuse a place where the release could not be written, before anything is spent.
@@ -734,7 +749,7 @@ class Plan:
         InputError
             The file exists and ``overwrite`` is False; the design has what no entry of a plan says.
         """
-        path = Path(path)
+        path = as_path(path)
         if path.exists() and not overwrite:
             raise InputError(f"{str(path)!r} exists; choose another name, or overwrite=True")
         beyond = [] if self._design is None else [role for role in UNSAID if self._design.roles().get(role)]

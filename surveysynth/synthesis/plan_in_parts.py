@@ -18,8 +18,8 @@ OF_PARTS = {  # entries that say something of a file in parts
     "survey": ("file", "weights", "strata"),
     "model": ("formula", "kind", "name", "transform", "scale", "weight", "prior", "zeros", "missing"),
     "privacy": (
-        "epsilon", "population_total", "bounds", "mechanism", "map", "c1", "c2", "risk", "public", "ledger", "survey",
-        "cap",
+        "epsilon", "population_total", "bounds", "levels", "mechanism", "map", "c1", "c2", "risk", "public", "ledger",
+        "survey", "cap",
     ),
     "tables": ("by", "statistic", "min_cell", "cv_limit", "labels", "units", "symbols", "wording", "digits"),
     "release": ("m", "accept", "folder", "format", "title", "contact", "source", "license", "supersedes"),
@@ -58,7 +58,8 @@ def known_in_parts(settings: Settings, folder: Path) -> Known:
     model = synthesizer_of(settings.set({"model.name": "fbs"}), folder)
     assert survey.file is not None and survey.weights is not None and isinstance(model, FBS)
     workers = Workers(parts.workers or 1, parts.scheduler)
-    return known_of(folder / survey.file, model, survey.weights, survey.strata, settings.tables.labels, workers)
+    labels, levels = settings.tables.labels, settings.privacy.levels
+    return known_of(folder / survey.file, model, survey.weights, survey.strata, labels, workers, levels)
 
 
 def arguments_in_parts(settings: Settings, folder: Path) -> dict[str, Any]:
@@ -69,7 +70,8 @@ def arguments_in_parts(settings: Settings, folder: Path) -> dict[str, Any]:
     return {
         "source": folder / survey.file, "synthesizer": synthesizer_of(settings, folder), "weights": survey.weights,
         "strata": survey.strata, "epsilon": privacy.epsilon, "population_total": privacy.population_total,
-        "bounds": bounds_of_scores(settings), "mechanism": mechanism_of(settings, folder), "m": release.m,
+        "bounds": bounds_of_scores(settings), "levels": privacy.levels, "mechanism": mechanism_of(settings, folder),
+        "m": release.m,
         "accept_diagnostics": tuple(accepted_of(settings)), "public": privacy.public, "labels": settings.tables.labels,
         "workers": parts.workers or 1, "scheduler": parts.scheduler,
         "scratch": folder / parts.scratch if parts.scratch else None,

@@ -37,10 +37,11 @@ from ..privacy.mechanisms import Assessment, PseudoPosterior
 from ..privacy.mechanisms.censored import Censored
 from ..privacy.protected_fit import PseudoLikelihood
 from ..privacy.units import Unit
-from ..storage import whole_file
+from ..storage import as_path, whole_file
 from ..validation import check_seed, line_of_text, positive
 from .assemble import check_total, public_mean_weight
 from .draws import check_chains
+from .levels import declared
 from .missing import without_missing
 
 Floats = NDArray[np.float64]
@@ -315,7 +316,7 @@ class Policy:
         InputError
             The file exists and ``overwrite`` is False, or its folder does not exist.
         """
-        path = Path(path)
+        path = as_path(path)
         if path.exists() and not overwrite:
             raise InputError(f"{str(path)!r} exists; choose another name, or overwrite=True")
         if not path.parent.is_dir():
@@ -351,7 +352,7 @@ class Policy:
         InputError
             No such file, or it is not a policy.
         """
-        path = Path(path)
+        path = as_path(path)
         if not path.is_file():
             raise InputError(f"{str(path)!r} is not a file")
         try:
@@ -404,7 +405,7 @@ def _prepared(
     for note in left_out:
         warnings.warn(note, stacklevel=3)
     total = check_total(population_total, design)
-    design, _, absent = without_missing(design, synthesizer)
+    design, _, absent = without_missing(declared(design, synthesizer, None), synthesizer)
     if absent.any():
         check_total(total, design)
     records = synthesizer.prepare(design, clusters, public_mean_weight(design, total))

@@ -22,6 +22,7 @@ from ..progress import bar
 from ..validation import check_keywords
 from .draws import verdict
 from .fitting import check_kinds, fit
+from .levels import declared
 
 DATA_SETS, EPSILONS = (2, 3, 5), (1.0, 2.0, 3.0, 5.0, 10.0, 20.0)  # of a table
 POSSIBLE, REFUSED, LITTLE = "possible", "refused", "too little left"
@@ -125,6 +126,7 @@ def privacy_cost(
     5  3     20.0         1.00      1.30  possible
     """
     check_keywords(privacy_cost, settings, fit)
+    check_kinds(design, "y ~ x" if synthesizer is None else synthesizer, mechanism)
     own = (None, None) if mechanism is None else (mechanism.epsilon, getattr(mechanism, "c1", None))
     if all(number is None for number in (epsilon, c1, *own)):
         return _table(design, synthesizer, mechanism, DATA_SETS if m is None else (m,), settings)
@@ -156,6 +158,8 @@ def _table(
     if mechanism is None:
         mechanism = Strict() if isinstance(model, Relative) else PseudoPosterior()
     model, mechanism = check_kinds(design, model, mechanism)
+    design = declared(design, model, settings.get("levels"))
+    settings = {name: value for name, value in settings.items() if name != "levels"}
     design = to_synthesize(design)[0]
     if isinstance(mechanism, Strict):
         worth = partial(_of_strict, design, model, mechanism, settings)

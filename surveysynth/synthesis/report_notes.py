@@ -165,10 +165,8 @@ def depends(fit: Fit, debias: bool, rule: IdentificationRule | None, *, reached:
     passed = [] if rule is None else [rule.describe()]
     of_weight = [] if fit.mechanism.weight_declared else [PUBLIC_OR_NOT]
     found = [ONLY_WHETHER, *fit.mechanism.refuses, *of_weight, *passed]
-    categories = [f"which categories of {', '.join(fit.synthesizer.categorical)} occur"]
-    categories = categories if fit.synthesizer.categorical else []
     if fit.kind == "strict":
-        return [*categories, *found]
+        return found
     found_here = fit.mechanism.depends()
     if fit.unit.classes > 1:
         found_here.append(EVENED)
@@ -184,7 +182,7 @@ def depends(fit: Fit, debias: bool, rule: IdentificationRule | None, *, reached:
     if not fit.public_weights:
         found_here.append("the mean of the survey weights, to which they are scaled before they are modelled")
         found_here += [SUM_OF_WEIGHTS] if fit.population_total is None else []
-    found_here += [*categories, *fit.synthesizer.computed_from_file]
+    found_here += fit.synthesizer.computed_from_file
     if (debias or fit.corrected) and not fit.constants_given:
         found_here.append(BY_TUNED_CONSTANTS)
     return [*found_here, *found]

@@ -197,6 +197,9 @@ class Privacy(Section):
     bounds: Pair | Annotated[dict[str, Pair], Field(min_length=1)] | None = Field(
         None, description="public lowest and highest outcome"
     )
+    levels: dict[str, Annotated[list[bool | int | float | str], Field(min_length=1)]] | None = Field(
+        None, description="all levels of outcomes that are categories, which are published: {job = ['none', 'full']}"
+    )
     shares: list[Positive] | None = Field(
         None, description="of epsilon, one a model in sequence, relative to each other; default by expected accuracy"
     )
@@ -364,7 +367,7 @@ class Settings(Section):
         """
         said: dict[str, dict[str, Any]] = self.model_dump(exclude_none=True)
         for entry, value in entries.items():
-            section, _, name = entry.partition(".")
+            section, _, name = str(entry).partition(".")
             column, _, of_column = name.rpartition(".")
             if entry == "columns":
                 said["columns"] = value or {}

@@ -218,7 +218,7 @@ def test_columns_of_rules_are_public_predictors():
 def test_a_strict_release_of_a_rent_that_tenants_have():
     """Who is a tenant is synthesized; rents are theirs, and their mean is the file's within 4 standard errors."""
     frame = make_frame(1500, 3)
-    frame["tenure"] = np.where(np.random.default_rng(0).random(1500) < 0.4, "tenant", "owner")
+    frame["tenure"] = pd.Categorical(np.where(np.random.default_rng(0).random(1500) < 0.4, "tenant", "owner"))
     frame["rent"] = frame["rent"].where(frame["tenure"] == "tenant")
     design = ss.SurveyDesign(frame, weights="w")
     sequence = ss.Sequential(

@@ -81,7 +81,7 @@ def test_chains_are_measured_against_counts_that_are_paid_for_once(monkeypatch, 
     frame = pd.DataFrame({
         "region": rng.choice(["east", "west"], n), "job": rng.choice(["full", "none", "part"], n, p=[0.6, 0.3, 0.1]),
         "pay": np.exp(9 + rng.standard_normal(n)), "w": w, "home": np.arange(n) // 2,
-    })  # fmt: skip
+    }).astype({"job": pd.CategoricalDtype(["full", "none", "part"])})  # fmt: skip
     design = ss.SurveyDesign(frame, weights="w")
     with pytest.raises(Seen):
         ss.synthesize(design, "pay + C(job) ~ region", epsilon=5, population_total=w.sum(), bounds=(0, 1e6), unit=unit)
@@ -108,7 +108,7 @@ def test_rare_levels_of_a_category_are_released():
     e = rng.standard_normal(n)
     pay = np.exp(9 + 0.3 * (region == "east") + 0.3 * (job == "full") + 0.6 * e)
     w = 25 * np.exp(0.2 * (region == "west") - 0.1 * e + 0.4 * rng.standard_normal(n))
-    frame = pd.DataFrame({"region": region, "job": job, "pay": pay, "w": w})
+    frame = pd.DataFrame({"region": region, "job": pd.Categorical(job), "pay": pay, "w": w})
     design = ss.SurveyDesign(frame, weights="w")
     release = ss.synthesize(
         design, "pay + C(job) ~ region", epsilon=8, bounds=(0, 200_000), population_total=w.sum(), seed=1

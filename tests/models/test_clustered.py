@@ -296,8 +296,9 @@ def test_categories_alone_with_effects_and_a_public_weight():
     for roles in ({}, {"psu": None}):
         design = clustered(frame, weights="one", **roles)
         fit = ss.fit(
-            design, ss.FBS("C(k)", "gender", prior="flat"), epsilon=30, m=2, seed=1, draws=300, mechanism=PSEUDO
-        )
+            design, ss.FBS("C(k)", "gender", prior="flat"), epsilon=30, m=2, seed=1, draws=300, mechanism=PSEUDO,
+            levels={"k": [0, 1]},
+        )  # fmt: skip
         assert fit.records.Y.shape == (360, 0)
         release = fit.release(accept_diagnostics=["rhat", "ess_bulk", "ess_tail"])
         assert release.tables(statistic="proportion")["estimate"].between(0, 1).all()

@@ -277,6 +277,9 @@ LATER = [
 BOUNDS = {"income": (1_000, 1_000_000), "children": (0, 20), "rent": (10, 100_000)}
 
 
+ACTIVITIES = {"activity": ["at work", "none", "retired"]}
+
+
 def by_activity(frame):
     """Means of log incomes."""
     return np.log(frame["income"]).groupby(frame["activity"]).mean().to_numpy()
@@ -297,7 +300,7 @@ def test_a_strict_release_of_outcomes_of_five_kinds():
     frame = make_frame(800)
     design = ss.SurveyDesign(frame, weights="w")
     release = ss.synthesize(
-        design, ["income ~ region", *LATER], epsilon=80, m=3, seed=7, bounds=BOUNDS,
+        design, ["income ~ region", *LATER], epsilon=80, m=3, seed=7, bounds=BOUNDS, levels=ACTIVITIES,
         population_total=frame["w"].sum(),
     )  # fmt: skip
     assert release.privacy.kind == "strict" and release.privacy.epsilon == 80
@@ -320,7 +323,7 @@ def test_a_strict_release_of_outcomes_of_five_kinds():
 
 
 def test_one_pair_of_bounds_is_for_the_amounts_of_a_sequence():
-    frame = make_frame(300)
+    frame = make_frame(300).astype({"activity": "category"})
     models = ["income ~ region", ss.MultinomialRegression("C(activity) ~ income")]
     # the histogram of incomes is what is short of epsilon, not a scale that categories would need
     with pytest.raises(ss.PrivacyError, match="histogram of this file's income"):
@@ -337,7 +340,8 @@ def test_a_pseudo_posterior_of_categories_and_counts_in_sequence():
         ss.FBS("rent ~ activity", prior="flat", transform=ss.AsinhTransform(scale=500.0)),
     ]
     release = ss.synthesize(
-        design, models, epsilon=80, m=2, mechanism=ss.PseudoPosterior(), seed=7, population_total=frame["w"].sum()
+        design, models, epsilon=80, m=2, mechanism=ss.PseudoPosterior(), seed=7, population_total=frame["w"].sum(),
+        levels=ACTIVITIES,
     )
     np.testing.assert_allclose(by_activity(release.datasets[0].frame), by_activity(frame), atol=0.2)
     assert list(release.datasets[0].frame) == ["region", "income", "activity", "children", "rent", "w"]
@@ -359,6 +363,7 @@ def plan_of(tmp_path, later=LATER_OF_PLAN, **entries):
     return ss.Plan.draft(
         tmp_path / "file.csv", formula="income ~ region", later=later, weights="w", epsilon=50,
         population_total=80_000, bounds=BOUNDS | {"saved": (0, 1)}, by=["region"], folder=str(tmp_path / "release"),
+        levels=ACTIVITIES,
         **entries,
     )  # fmt: skip
 

@@ -241,12 +241,6 @@ def test_what_it_cannot_have_is_refused_by_name(settings, said):
         ss.fit(design, ss.Sequential([FIRST, SECOND]), population_total=frame["w"].sum(), **settings)
 
 
-def test_terms_with_constants_of_confidential_columns_are_refused():
-    model = ss.Sequential([FIRST, ss.FBS("rent ~ center(income)", prior="flat")])
-    with pytest.raises(ss.InputError, match="means or knots come from the file"):
-        model.prepare(make_design(200))
-
-
 def test_psus_are_refused_unless_they_are_ignored():
     design = ss.SurveyDesign(make_frame(200).assign(psu=np.arange(200) // 5), weights="w", psu="psu")
     model = ss.Sequential([FIRST, SECOND])

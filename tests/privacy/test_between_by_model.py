@@ -243,7 +243,7 @@ def test_what_has_no_model_to_ask_is_refused(release):
 @pytest.mark.slow
 def test_categories_and_zeros_are_drawn_again_too():
     frame, rng = make_frame(1200), np.random.default_rng(1)
-    frame["job"] = np.where(rng.random(1200) < 0.4, "yes", "no")
+    frame["job"] = pd.Categorical(np.where(rng.random(1200) < 0.4, "yes", "no"))
     frame.loc[rng.random(1200) < 0.25, "income"] = 0.0
     design = ss.SurveyDesign(frame, weights="wt")
     settings = {"epsilon": 9.0, "bounds": (0, 1_000_000), "population_total": frame["wt"].sum(), "seed": 1}

@@ -375,8 +375,9 @@ def test_categories_are_compared_as_text_and_numbers_of_any_type_as_numbers(pair
 
 def test_pairs_are_of_known_columns_that_were_not_synthesized():
     release = ss.synthesize(
-        make_design(), ss.FBS(["income", "C(gender)"], "field", prior="flat"), epsilon=30, m=1, seed=1, mechanism=PSEUDO
-    )
+        make_design(), ss.FBS(["income", "C(gender)"], "field", prior="flat"), epsilon=30, m=1, seed=1,
+        mechanism=PSEUDO, levels={"gender": ["f", "m"]},
+    )  # fmt: skip
     with pytest.raises(ss.InputError, match="known column 'gender' was synthesized, and pairs are defined for"):
         pairwise_weights(make_frame(), release, known=["field", "gender"], value="income")
 
@@ -388,7 +389,10 @@ def test_a_release_knows_which_known_columns_it_synthesized(missing):
     frame.loc[list(missing), "income"] = np.nan
     there = frame["income"].notna().to_numpy()
     model = ss.FBS(["income", "hours", "C(gender)"], "field", prior="flat", missing="drop" if missing else "fail")
-    release = ss.synthesize(ss.SurveyDesign(frame, weights="wt"), model, epsilon=60, m=2, seed=1, mechanism=PSEUDO)
+    release = ss.synthesize(
+        ss.SurveyDesign(frame, weights="wt"), model, epsilon=60, m=2, seed=1, mechanism=PSEUDO,
+        levels={"gender": [1, 2]},
+    )  # fmt: skip
     asked = {"fixed": ["field"], "categories": ["gender"], "numbers": ["hours"], "value": ["income"],
              "radius": [0.5, 0.25], "relative": True, "floor": [0, 0]}  # fmt: skip
     ordered = []

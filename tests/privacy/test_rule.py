@@ -159,9 +159,9 @@ def test_a_rule_and_a_strict_guarantee_do_not_go_together():
         ss.synthesize(make_design(), model(), mechanism=ss.Censored(epsilon=10), population_total=1e4, rule=rule)
 
 
-def made(rule, synthesizer=None, frame=None):
+def made(rule, synthesizer=None, frame=None, **levels):
     design = ss.SurveyDesign(make_frame() if frame is None else frame, weights="wt")
-    ss.synthesize(design, synthesizer or model(), rule=rule, **({"mechanism": PSEUDO} | ASKED))
+    ss.synthesize(design, synthesizer or model(), rule=rule, **({"mechanism": PSEUDO} | ASKED | levels))
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,8 @@ def made(rule, synthesizer=None, frame=None):
      (lambda: made(ss.IdentificationRule("income")), "known column 'income' is synthesized"),
      (lambda: made(ss.IdentificationRule(["field", "none"])), "'none'"),
      (lambda: made(ss.IdentificationRule([], radius=(1, 2))), r"IdentificationRule\(\): radius has 2 numbers"),
-     (lambda: made(ss.IdentificationRule([]), ss.FBS("C(gender)", "field")), "there are none: release without a rule"),
+     (lambda: made(ss.IdentificationRule([]), ss.FBS("C(gender)", "field"), levels={"gender": ["f", "m"]}),
+      "there are none: release without a rule"),
      (lambda: made(ss.IdentificationRule("hours"), frame=make_frame().assign(hours=[np.nan] + [1.0] * 399)),
       r"known column 'hours' is missing in 1 row \(row numbers 1;")],
 )  # fmt: skip

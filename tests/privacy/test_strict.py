@@ -205,12 +205,13 @@ def test_what_it_cannot_have_is_refused_with_what_to_do(synthesizer, settings, m
     [
         ({"strata": "field"}, model(), "put the strata into the formula"),
         ({"psu": "school"}, model(zeros=True), "not modelled under Strict"),
-        ({"psu": "school"}, ss.FBS("income + C(field) ~ gender", transform=SCORES), "not modelled under Strict"),
+        ({"psu": "school"}, ss.FBS("income + C(k) ~ gender", transform=SCORES), "not modelled under Strict"),
     ],
 )
 def test_effects_that_it_does_not_have_are_refused(roles, synthesizer, message):
     frame = make_frame()
-    design = ss.SurveyDesign(frame.assign(school=np.arange(len(frame)) // 10), weights="wt", **roles)
+    frame = frame.assign(school=np.arange(len(frame)) // 10, k=frame["id"] % 3 == 0)
+    design = ss.SurveyDesign(frame, weights="wt", **roles)
     with pytest.raises(ss.ModelError, match=message):
         ss.synthesize(design, synthesizer, **STRICT)
 
@@ -410,7 +411,7 @@ def test_psus_have_effects_whose_size_is_paid_for_given_or_that_of_the_reference
 def test_categories_stand_under_the_same_clamp():
     """Shares near the file's, and means by them."""
     frame, rng = make_frame(1500), np.random.default_rng(1)
-    frame["job"] = np.where(rng.random(1500) < 0.3 + 0.3 * (frame["gender"] == "m"), "yes", "no")
+    frame["job"] = pd.Categorical(np.where(rng.random(1500) < 0.3 + 0.3 * (frame["gender"] == "m"), "yes", "no"))
     frame.loc[frame["job"] == "no", "income"] *= 0.6
     design = ss.SurveyDesign(frame, weights="wt")
     settings = {"epsilon": 9.0, "bounds": (0, 1_000_000), "population_total": frame["wt"].sum(), "seed": 1}
@@ -419,7 +420,7 @@ def test_categories_stand_under_the_same_clamp():
         here = done.tables(by, outcome=outcome, statistic=statistic)
         there = ss.estimate(design, outcome, by, statistic)
         assert (np.abs(here["estimate"] - there["estimate"]) < 4 * np.hypot(here["se"], there["se"])).all()
-    assert "which categories of job occur" in done.privacy.data_dependent
+    assert not any("job" in fact for fact in done.privacy.data_dependent)
     with pytest.raises(ss.InputError, match="categories and their cells are not carried"):
         ss.synthesize(design, "income + C(job) ~ gender", epsilon=9, mechanism=ss.Strict(reference=done), m=2,
                       population_total=frame["wt"].sum())  # fmt: skip

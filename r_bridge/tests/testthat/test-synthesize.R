@@ -242,6 +242,14 @@ test_that("categories are synthesized, and tables can be broken down by them", {
     expect_setequal(shares$awards, c("No", "Yes", "all"))
     expect_equal(sum(shares$estimate[shares$statistic == "count" & shares$awards != "all"]), sum(weights(strat)))
   }
+  text <- update(strat, awards = as.character(awards))
+  model <- fbs(cbind(factor(awards), api00) ~ stype, prior = "flat")
+  expect_error(synthesize(text, model, 30, m = 2, mechanism = pseudo_posterior()),
+               "levels = list(awards = c(\"...\", \"...\"))", fixed = TRUE)
+  expect_error(synthesize(text, model, 30, m = 2, mechanism = pseudo_posterior(), levels = list(awards = "No")),
+               "column 'awards' has values in [0-9]+ rows")
+  release <- synthesize(text, model, 30, m = 2, mechanism = pseudo_posterior(), levels = list(awards = c("Yes", "No")))
+  expect_identical(levels(release$designs[[1]]$variables$awards), c("Yes", "No"))
   expect_error(synthesize(strat, fbs(awards ~ stype, prior = "flat"), 9, mechanism = pseudo_posterior()),
                "factor\\(awards\\)")
 })

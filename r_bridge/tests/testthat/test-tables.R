@@ -241,7 +241,7 @@ test_that("a proportion stands beside other statistics, of outcomes of every typ
   data <- transform(apistrat, good = as.numeric(api00 > 650), fine = api00 > 600)
   model <- fbs(cbind(factor(good), factor(fine), enroll) ~ stype)
   release <- synthesize(svydesign(ids = ~1, weights = ~pw, data = data), model, 50, m = 2, seed = 1,
-                        population_total = 6194, mechanism = pseudo_posterior())
+                        population_total = 6194, mechanism = pseudo_posterior(), levels = list(good = 0:1))
   table <- tables(release)
   expect_identical(table$category, c("", "", "0", "1", "FALSE", "TRUE"))
   write_release(release, folder <- tempfile("release"))

@@ -35,7 +35,7 @@ from scipy.special import gammaln
 from ...choices import Clusters
 from ...design.survey_design import SurveyDesign
 from ...errors import InputError, ModelError
-from ...validation import rows
+from ...validation import one_of, rows
 from ..base import Debiasable, present, said_of_numbers
 from ..draws import Draws, Sampler, Synthetic
 from ..one_outcome import Standardized
@@ -111,8 +111,7 @@ class Counts(RelativeOutcome[CountRecords], Debiasable[CountRecords]):
     def __post_init__(self) -> None:
         self._check()
         self._check_relative()
-        if self.prior not in list(self.priors):
-            raise InputError(f"prior={self.prior!r} is not one of {', '.join(self.priors)}")
+        one_of(self.prior, self.priors, "prior")
         if self.bounds is not None and self.bounds[0] < 0:
             raise InputError("bounds of a count begin at 0 or above")
 

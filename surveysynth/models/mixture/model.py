@@ -34,7 +34,7 @@ from ...design.survey_design import SurveyDesign
 from ...engines import Diagnostics
 from ...engines.base import diagnose
 from ...errors import InputError, ModelError
-from ...validation import positive, rows, whole
+from ...validation import one_of, positive, rows, whole
 from ..base import Boundable, present, said_of_numbers
 from ..draws import Draws, Sampler, Synthetic
 from ..records import Public, intercept_of
@@ -184,8 +184,7 @@ class Mixture(BoundedRows[MixtureRecords], Boundable[MixtureRecords]):
         if not isinstance(self.zeros, bool):
             raise InputError("zeros must be True or False")
         for option, values in (("prior", list(PRIORS)), ("allocation", ["prior", "posterior"])):
-            if getattr(self, option) not in values:
-                raise InputError(f"{option}={getattr(self, option)!r} is not one of {', '.join(values)}")
+            one_of(getattr(self, option), values, option)
         if not isinstance(self._scale, LogTransform | AsinhTransform | IdentityTransform):
             raise InputError(
                 "transform must be 'log', surveysynth.AsinhTransform(scale=...) or "

@@ -81,7 +81,7 @@ def _of_categories(model: JointRegression[Any], public: JointPublic, of: Cells) 
     cells = f"{of.cells:,} cells of the discrete predictors" if of.cells > 1 else "the whole file"
     said = [
         f"{' x '.join(model.categorical)}: {of.K:,} categories, multinomial within {cells}, prior Dirichlet with a "
-        "total of one record a cell; their names are public, and every combination of them can occur"
+        "total of one record a cell; their levels are declared as public, and every combination of them can occur"
     ]
     left_out = [c for c in model.predictor_columns if c not in public.cell_columns]
     if left_out:

@@ -40,7 +40,7 @@ from ...design.columns import codes
 from ...design.discrete import is_discrete
 from ...design.survey_design import SurveyDesign
 from ...errors import InputError, ModelError
-from ...validation import check_keywords
+from ...validation import check_keywords, one_of
 from ..draws import Draws, Sampler, Synthetic
 from ..records import Public
 from ..shared.predictors import LOG_SIZE, LOG_UNIT, Constants
@@ -129,10 +129,8 @@ class FBP(JointRegression[PopulationRecords]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.weights not in ("full", "paper"):
-            raise InputError(f"weights={self.weights!r} is not one of full, paper")
-        if self.variance not in ("stratified", "paper"):
-            raise InputError(f"variance={self.variance!r} is not one of stratified, paper")
+        one_of(self.weights, ("full", "paper"), "weights")
+        one_of(self.variance, ("stratified", "paper"), "variance")
         if self.prior == "paper" and len(self.numeric) != 1:
             raise InputError("the paper's prior of FBP is for one numeric outcome; else use prior='flat'")
         if self.weight == "curved" and self.as_in_paper:

@@ -89,7 +89,8 @@ class FBS(JointRegression[JointRecords], LeaveOneOut[JointRecords]):
     Raises
     ------
     InputError
-        On construction: unknown options, an outcome that is a predictor.
+        On construction: unknown options, an outcome that is a predictor, a term that looks at the categories of other
+        records.
 
     Notes
     -----

@@ -76,8 +76,9 @@ def refuse_unseen(records: JointRecords, R: Floats, *, numbered: bool = True) ->
     )
     if outside.any() and not outside[records.pattern].any():
         raise ModelError(
-            "the formula crosses categories that are synthesized in a way that no record informs on, so a flat prior "
-            "says nothing about them; use prior='independent' or 'paper', or leave their interactions out"
+            "no record informs on some of the categories that are synthesized: the formula crosses them, or levels are "
+            "declared that nobody has. A flat prior says nothing about these; use prior='independent' or 'paper', or "
+            "leave the interactions or levels out"
         )
     if outside.any():
         where = rows(outside[records.pattern]) if numbered else f"{outside.sum():,} combinations of predictors"

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...choices import Clusters, Missing, WeightModel
-from ...design.formula import category, formula_columns, sides_of
+from ...design.formula import category, formula_columns, refuse_other_records, sides_of
 from ...design.survey_design import SurveyDesign
 from ...engines import Diagnostics
 from ...errors import InputError, ModelError
@@ -99,14 +99,13 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J], Re
 
     def __post_init__(self) -> None:
         outcome, predictors = sides_of(self.outcome, self.predictors)
-        if predictors == "":
+        if not isinstance(predictors, str) or predictors == "":
             raise InputError(f"there must be a formula: {self.name}('income ~ region + sex'), ~ 1 for no predictors")
         self.__dict__.update(outcome=outcome, predictors=predictors)
         outcomes = self.outcomes
         if not outcomes or len(set(outcomes)) < len(outcomes):
             raise InputError("outcome must name one column or several different ones")
-        if self.prior not in list(self.priors):
-            raise InputError(f"prior={self.prior!r} is not one of {', '.join(self.priors)}")
+        one_of(self.prior, self.priors, "prior")
         one_of(self.missing, get_args(Missing), "missing")
         if self.weight is not None:
             one_of(self.weight, get_args(WeightModel), "weight")
@@ -120,6 +119,7 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J], Re
         both = set(self.numeric) & set(formula_columns(self.predictors))
         if both:
             raise InputError(f"{', '.join(sorted(both))}: an outcome cannot be a predictor; predictors are public")
+        refuse_other_records(self.predictors, self.categorical, formula_columns(self.predictors))
         self.transforms()
 
     @property

@@ -23,6 +23,7 @@ from scipy.special import ndtri
 from ...design.survey_design import SurveyDesign
 from ...errors import InputError, PrivacyError, guarded
 from ...noise import laplace
+from ...storage import as_path
 from ...validation import positive, rows, whole
 from .noisy_histogram import BINS, asinh_of, bin_limits, determined, smooth_density
 from .score_curve import effective_size, evaluate, mid_distribution, solve
@@ -350,7 +351,7 @@ class NormalScores:
         if self.covered:
             said["covered"] = True
         try:
-            Path(path).write_text(json.dumps(said, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+            as_path(path).write_text(json.dumps(said, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         except OSError as error:
             raise InputError(f"{str(path)!r} cannot be written ({type(error).__name__})") from None
 
@@ -375,7 +376,7 @@ class NormalScores:
             not what the class takes.
         """
         try:
-            said = json.loads(Path(path).read_text(encoding="utf-8"))
+            said = json.loads(as_path(path).read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise InputError(f"{str(path)!r} cannot be read as normal scores ({type(error).__name__})") from None
         if not isinstance(said, dict) or said.get("format") != FORMAT:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 
 from ...design.columns import check_cells, codes
 from ...design.discrete import is_discrete
-from ...design.formula import columns_of, factors_of, formula_columns
+from ...design.formula import coded_columns, factors_of, formula_columns, of_one_record
 from ...design.survey_design import SurveyDesign
 from ...errors import InputError, guarded
 from ...validation import rows
@@ -51,12 +50,7 @@ class Synthesized(Protocol):
         ...
 
 
-# Functions whose value of a record depends on no other record, and what else expressions of such may hold.
-OWN_VALUES = ("C", "I", "log", "log2", "log10", "log1p", "exp", "sqrt", "abs")
-OF_ONE_RECORD = (
-    ast.Expression, ast.Name, ast.Load, ast.Constant, ast.Call, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop,
-    ast.Compare, ast.cmpop,
-)  # fmt: skip
+C_OF_COLUMN = re.compile(r"C\((\w+|`[^`]+`)\)")  # whose levels are those of the combinations, too
 FEW = 10  # a numeric predictor with at most so many values makes cells
 LOG_WEIGHT, LOG_SIZE, LOG_UNIT = "log(weight)", "log(records of the PSU)", "log(records of the unit)"
 
@@ -69,7 +63,7 @@ def with_categories(predictors: str, names: Sequence[str]) -> str:
 
 def discrete_predictors(design: SurveyDesign, predictors: str, synthesized: Sequence[str]) -> list[str]:
     """The public columns of a formula that make cells: labels, ``C()`` of numbers, numbers of few values."""
-    coded = {name for f in factors_of(predictors) if f.expr.startswith("C(") for name in columns_of(f)}
+    coded = coded_columns(predictors)
     return [
         name
         for name in formula_columns(predictors)
@@ -79,7 +73,7 @@ def discrete_predictors(design: SurveyDesign, predictors: str, synthesized: Sequ
 
 def numeric_predictors(design: SurveyDesign, predictors: str, synthesized: Sequence[str]) -> list[str]:
     """The public columns of a formula that enter as numbers, each with a slope: no labels, strata or ``C()``."""
-    coded = {name for f in factors_of(predictors) if f.expr.startswith("C(") for name in columns_of(f)}
+    coded = coded_columns(predictors)
     return [
         name
         for name in formula_columns(predictors)
@@ -188,21 +182,12 @@ def first_records(pattern: Codes) -> Codes:
 
 
 def _row_by_row(predictors: str) -> bool:
-    """Whether a record's row is seen to be a function of its own values alone: arithmetic, and a few functions."""
-    return all(_of_one_record(f.expr) for f in factors_of(predictors) if f.eval_method.value == "python")
-
-
-def _of_one_record(expression: str) -> bool:
-    names = {f"`{name}`": f"column_{i}" for i, name in enumerate(set(re.findall("`([^`]*)`", expression)))}
-    for quoted, plain in names.items():
-        expression = expression.replace(quoted, plain)
-    try:
-        parts = list(ast.walk(ast.parse(expression, mode="eval")))
-    except SyntaxError:
-        return False
-    functions = [part.func for part in parts if isinstance(part, ast.Call)]
-    known = all(isinstance(each, ast.Name) and each.id in OWN_VALUES for each in functions)
-    return known and all(isinstance(part, OF_ONE_RECORD) for part in parts)
+    """Whether a record of each combination of the columns tells what all others have."""
+    return all(
+        of_one_record(f.expr) or C_OF_COLUMN.fullmatch(f.expr)
+        for f in factors_of(predictors)
+        if f.eval_method.value == "python"
+    )
 
 
 def model_spec(design: SurveyDesign, predictors: str) -> tuple[formulaic.ModelSpec, dict[str, str]]:

@@ -34,7 +34,8 @@ import numpy as np
 import pandas as pd
 
 from ...errors import InputError, PrivacyError
-from ...validation import line_of_text
+from ...storage import as_path
+from ...validation import line_of_text, one_of, several, truth
 from ..report import Kind, PrivacyReport
 from . import ledger_file
 from .ledger_file import Cap, Entry, Line
@@ -119,9 +120,9 @@ class Ledger:
     """
 
     def __init__(self, path: str | Path, survey: str, cap: float | None = None, *, create: bool = False) -> None:
-        self.path, self.survey = Path(path), line_of_text(survey, "survey")
+        self.path, self.survey = as_path(path), line_of_text(survey, "survey")
         wanted = None if cap is None else as_decimal(cap, "cap")
-        if create:
+        if truth(create, "create"):
             self._begin(wanted)
             return
         if not self.path.exists():
@@ -183,8 +184,9 @@ class Ledger:
         >>> entry.number, entry.blank
         (2, Decimal('5.0'))
         """
-        if kind not in get_args(Kind):
-            raise InputError(f"kind={kind!r} is not one of {', '.join(get_args(Kind))}")
+        one_of(kind, get_args(Kind), "kind")
+        if not (salt is None or (isinstance(salt, str) and salt.isprintable() and salt)):
+            raise InputError("salt must be a text without control characters, or left out")
         taken_out = None if blank is None else as_decimal(blank, "blank")
         replaced = None if replace is None else as_decimal(replace, "replace")
         if (blank is None and replace is None) != (kind == "none"):
@@ -330,7 +332,7 @@ class Ledger:
         0       2  February
         """
         if not isinstance(releases, Mapping):
-            given = [releases] if isinstance(releases, Published) else list(releases)
+            given = [releases] if isinstance(releases, Published) else several(releases)
             releases = {f"release {position}": release for position, release in enumerate(given, 1)}
         if not all(isinstance(release, Published) for release in releases.values()):
             raise InputError("releases are what is verified: give a folder as {folder: read_release(folder)}")
@@ -533,7 +535,7 @@ def surveys_of(path: str | Path) -> list[str]:
     InputError, PrivacyError
         As :class:`Ledger`.
     """
-    return _names(_read(Path(path)).lines)
+    return _names(_read(as_path(path)).lines)
 
 
 def _read(path: Path) -> ledger_file.Contents:

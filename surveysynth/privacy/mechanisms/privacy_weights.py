@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ...choices import MapName
 from ...errors import InputError
 from ...models.draws import Draws
-from ...validation import one_of, positive
+from ...validation import is_finite, one_of, positive
 from .. import tuning
 from ..protected_fit import ProtectedFit, PseudoLikelihood
 from ..report import LEAST_INFORMATION
@@ -102,9 +102,9 @@ class PrivacyWeights(Mechanism):
                 "or PairwiseRisk(known=[...])"
             )
         one_of(self.map, MAPS, "map")
-        if self.c1 is not None and not (_is_number(self.c1) and self.c1 > 0):
+        if self.c1 is not None and not (is_finite(self.c1) and self.c1 > 0):
             raise InputError("c1 must be a positive number")
-        if not (_is_number(self.c2) and abs(self.c2) <= 1):
+        if not (is_finite(self.c2) and abs(self.c2) <= 1):
             raise InputError("c2 must be a number between -1 and 1")
 
     def _check_fixed(self) -> None:
@@ -151,7 +151,3 @@ def unweighted_fit(pseudo: PseudoLikelihood, assessment: Assessment, say: Say) -
 def with_risk(fitted: ProtectedFit, risk: Floats) -> ProtectedFit:
     """The fit with the risks that its weights were made of."""
     return replace(fitted, risk=risk)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float, np.number)) and not isinstance(value, bool) and bool(np.isfinite(value))

@@ -17,7 +17,7 @@ from ...models.draws import Draws
 from ...models.normal.fbs import FBS
 from ...models.sequential import Sequential, SequentialRecords
 from ...models.shared.clipped_fit import known_of
-from ...validation import positive
+from ...validation import is_finite, positive
 from ..budget import Budget
 from ..protected_fit import ProtectedFit, PseudoLikelihood
 from ..reference import Published, Reference, published
@@ -142,7 +142,7 @@ class Strict(Mechanism):
     def __post_init__(self) -> None:
         if self.epsilon is not None:
             positive(self.epsilon, "epsilon")
-        if self.between_psus is not None and not 0 <= self.between_psus < 1:
+        if self.between_psus is not None and not (is_finite(self.between_psus) and 0 <= self.between_psus < 1):
             raise InputError("between_psus is a share of the variance: at least 0 and below 1")
         if not isinstance(self.reference, Reference | None):
             object.__setattr__(self, "reference", Reference.from_release(self.reference))

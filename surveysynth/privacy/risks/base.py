@@ -64,6 +64,7 @@ class _Near:
         for field in ("radius", "floor"):
             given = getattr(self, field)
             several = isinstance(given, list | tuple | np.ndarray)
+            several = several and not (isinstance(given, np.ndarray) and given.ndim != 1)
             numbers = sizes(given, field, len(given) if several else 1).tolist()
             object.__setattr__(self, field, tuple(numbers) if several else numbers[0])
 

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ...storage import as_path
 from .mechanisms import MECHANISM_COLORS, MECHANISMS
 from .style import legend, new_figure, save
 from .tabular import COLORS
@@ -60,7 +61,7 @@ def compare_estimates(
     ax.spines[["top", "right", "left"]].set_visible(False)
     ax.tick_params(axis="y", length=0)
     ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.06), ncols=3, frameon=False)
-    path = Path(path)
+    path = as_path(path)
     figure.savefig(path, dpi=150)
     return path
 

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...storage import as_path
+
 REFERENCE = "#c0392b"
 Floats = NDArray[np.float64]
 
@@ -91,6 +93,6 @@ def legend(figure: Any, entries: Sequence[tuple[str, str, str]]) -> None:
 def save(figure: Any, path: str | Path, title: str) -> Path:
     """Write the figure under its title, in the format of the file's name."""
     figure.suptitle(title, x=0.01, ha="left", fontsize=12)
-    path = Path(path)
+    path = as_path(path)
     figure.savefig(path, dpi=150)
     return path

@@ -1,0 +1,140 @@
+"""Levels of outcomes that are categories: their names are published, so they are declared and not read from the file.
+
+A level that is found in the file is a value of at least one respondent, and stands in every public file.  So a category
+has the levels that its type declares (a categorical column, True and False), or those that the agency lists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ..design.columns import check_cells, nearest
+from ..design.survey_design import SurveyDesign
+from ..errors import InputError
+from ..models.base import Synthesizer
+from ..models.shared.levels import are_declared
+from ..validation import rows
+
+Levels = Mapping[str, Sequence[Any]]
+
+
+def declared(design: SurveyDesign, synthesizer: Synthesizer, levels: Levels | None) -> SurveyDesign:
+    """The design whose outcomes that are categories have the levels that are declared, whether they occur or not.
+
+    Parameters
+    ----------
+    design : SurveyDesign
+    synthesizer : Synthesizer
+    levels : mapping of outcome to list of levels, optional
+        For the outcomes whose type does not say them, or to say others.
+
+    Raises
+    ------
+    InputError
+        An outcome without declared levels; one that has values that are not declared; levels of other columns, or that
+        are no list of different labels.
+    """
+    given = check_levels(levels, synthesizer.categorical)
+    lacking = undeclared(design, [name for name in synthesizer.categorical if name not in given])
+    if lacking:
+        raise InputError(how_to_declare(design, lacking))
+    return having_levels(design, given)
+
+
+def having_levels(design: SurveyDesign, levels: Levels) -> SurveyDesign:
+    """The design with these levels of some columns (InputError: as :func:`with_levels`)."""
+    if not levels:
+        return design
+    columns = {name: with_levels(design.column(name), name, own) for name, own in levels.items()}
+    return SurveyDesign(design.frame.assign(**columns), **design.roles(), labels=design.labels)
+
+
+def number_codes(design: SurveyDesign, levels: Levels | None) -> dict[str, Any]:
+    """The types of those columns that are numbers although they are categories: synthetic files keep these types."""
+    columns = [name for name in levels if name in design.columns] if isinstance(levels, Mapping) else []
+    numbers = [name for name in columns if pd.api.types.is_numeric_dtype(design.column(name).dtype)]
+    return {name: design.column(name).dtype for name in numbers}
+
+
+def undeclared(design: SurveyDesign, names: Iterable[str]) -> list[str]:
+    """The columns whose type does not say which levels they have."""
+    return [name for name in names if not are_declared(design.column(name))]
+
+
+def how_to_declare(design: SurveyDesign, names: Sequence[str]) -> str:
+    """What to write where columns have no declared levels; no value of the file is in it."""
+    counts = "; ".join(f"{name} has {design.column(name).nunique():,} different values in the file" for name in names)
+    look = f"{counts}: design.frame[{names[0]!r}].value_counts() lists them, for you alone"
+    return f"{to_declare(names)}, or make the column categorical with them. {look}"
+
+
+def to_declare(names: Sequence[str]) -> str:
+    """Why columns need declared levels, and the argument."""
+    template = ", ".join(f"{name!r}: ['...', '...']" for name in names)
+    return (
+        f"{', '.join(names)}: the levels of a category are published, and one that a single respondent has would tell "
+        f"of them. Declare all that there can be, levels={{{template}}}"
+    )
+
+
+def check_levels(levels: Levels | None, categorical: Sequence[str]) -> dict[str, list[Any]]:
+    """Levels by outcome, if they are lists of different labels, of outcomes that are categories (InputError)."""
+    if levels is None:
+        return {}
+    if not isinstance(levels, Mapping):
+        raise InputError("levels must map outcomes that are categories to lists: levels={'job': ['none', 'full time']}")
+    for name, own in levels.items():
+        if name not in categorical:
+            are = ", ".join(categorical) or "none"
+            raise InputError(
+                f"levels= names {name!r}{nearest(name, categorical)}, which is no outcome that is a category; these "
+                f"are {are} (categories are written C(job))"
+            )
+        if isinstance(own, str) or not isinstance(own, Sequence | np.ndarray | pd.Index) or len(own) == 0:
+            raise InputError(f"levels of {name!r} must be a list, such as ['none', 'part time', 'full time']")
+        if not all(_is_label(level) for level in own):
+            raise InputError(f"levels of {name!r} must be texts or finite numbers")
+        if len({_key(level) for level in own}) < len(own):
+            raise InputError(f"levels of {name!r} name one twice")
+    return {name: list(own) for name, own in levels.items()}
+
+
+def with_levels(column: pd.Series, name: str, levels: Sequence[Any], first: int = 1) -> pd.Series:
+    """The column as categories with these levels, in their order; its first record has the number ``first``.
+
+    Raises
+    ------
+    InputError
+        Values that are not among them; no value is named.
+    """
+    check_cells(column, name)
+    code, found = pd.factorize(column)
+    place = {_key(level): at for at, level in enumerate(levels)}
+    places = np.array([place.get(_key(value), -1) for value in found.astype(object)] + [-1], dtype=np.intp)[code]
+    other = np.asarray((places < 0) & column.notna().to_numpy())
+    if other.any():
+        alike = {str(level) for level in levels} >= {str(value) for value in found.astype(object)}
+        typed = " (they would be, if texts and numbers were the same: '1' is a text, 1 a number)" if alike else ""
+        where = rows(other, first=first)
+        raise InputError(
+            f"column {name!r} has values in {where} that are not among its declared levels{typed}: add them to levels= "
+            "if they may be published, or correct or merge them"
+        )
+    return pd.Series(pd.Categorical.from_codes(places, pd.Index(list(levels))), index=column.index, name=name)
+
+
+def _is_label(level: object) -> bool:
+    if isinstance(level, str):
+        return level.isprintable() and bool(level.strip())
+    return isinstance(level, bool | int | float | np.generic) and bool(np.isfinite(level))
+
+
+def _key(level: Any) -> Hashable:
+    """What makes two levels the same: 1 is 1.0, and neither True nor '1'."""
+    if isinstance(level, np.generic):
+        level = level.item()
+    return isinstance(level, bool), level
