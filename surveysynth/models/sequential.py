@@ -31,6 +31,7 @@ from ..choices import Clusters
 from ..design.conditions import columns_of_condition, obeyed
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError, ModelError, PrivacyError
+from ..expenses import Expense
 from ..validation import positive
 from .base import LeaveOneOut, Relative, Synthesizer
 from .draws import Draws, Sampler, Synthetic
@@ -438,6 +439,11 @@ class Sequential(LeaveOneOut[SequentialRecords]):
     def private_scores(self) -> dict[str, PrivateScores]:
         """Those of all models."""
         return {outcome: scores for model in self.models for outcome, scores in model.private_scores.items()}
+
+    @property
+    def rests_on(self) -> tuple[Expense, ...]:
+        """That of all models."""
+        return tuple(expense for model in self.models for expense in model.rests_on)
 
     @property
     def unscaled(self) -> tuple[str, ...]:

@@ -32,7 +32,10 @@ def spends(release: Release) -> dict[str, Any]:
     each = (None, None) if said.kind == "none" else (said.epsilon, said.epsilon_replace_one)
     up_to = "" if said.delta is None else f", delta = {said.delta:.3g}"
     what = f"synthetic data, m = {release.m}{up_to}, {release.method['method']}: {', '.join(release.outcomes)}"
-    return {"blank": each[0], "replace": each[1], "kind": said.kind, "unit": said.unit or "record", "what": what}
+    return {
+        "blank": each[0], "replace": each[1], "kind": said.kind, "unit": said.unit or "record", "what": what,
+        "rests_on": release.rests_on,
+    }  # fmt: skip
 
 
 def charge(staging: Path, release: Release, ledger: Ledger, entered: list[Entry], *, overwrite: bool) -> None:
@@ -45,18 +48,18 @@ def charge(staging: Path, release: Release, ledger: Ledger, entered: list[Entry]
     PrivacyError
         The cap would be exceeded, or the ledger cannot be written: nothing was charged.
     """
-    spent = spends(release) | {"salt": new_salt()}
+    salt = new_salt()
     where = {"ledger": str(ledger.path.absolute()), "survey": ledger.survey, "head": ledger.head}
-    note = where | {"overwrite": overwrite, "spends": spent}
+    note = where | {"overwrite": overwrite, "salt": salt}
     whole = staging / "internal" / UNFINISHED
     with whole_file(whole) as stream:
         stream.write(json.dumps(note).encode())
     os.replace(whole, staging / UNFINISHED)
     sync(staging)  # before the entry, or a loss of power could leave that alone
     try:
-        entered.append(ledger.spend(**spent))
+        entered.append(ledger.spend(**spends(release), salt=salt))
     except BaseException:
-        if (found := ledger.find(spent["salt"])) is None:
+        if (found := ledger.find(salt)) is None:
             (staging / UNFINISHED).unlink()
         else:
             entered.append(found)
@@ -77,7 +80,7 @@ def unfinished(path: Path) -> Path | None:
     charged = []
     for staging in left_behind(path):
         ledger, said = _note(staging)
-        if ledger.find(said["spends"]["salt"]) is not None:
+        if ledger.find(said["salt"]) is not None:
             charged.append(staging)
         elif ledger.knows(said["head"]):  # it went on from there without this entry
             (staging / UNFINISHED).unlink()
@@ -125,7 +128,7 @@ def resume(path: str | Path) -> Path:
     if staging is None:
         raise InputError(f"there is nothing to resume for {str(path)!r}: no run for it was charged and not finished")
     ledger, said = _note(staging)
-    entry = ledger.find(said["spends"]["salt"])
+    entry = ledger.find(said["salt"])
     assert entry is not None  # as unfinished() saw
     try:
         finish(staging, path, replace=said["overwrite"], mode=PUBLIC, last=lambda folder: _name(entry, folder))

@@ -13,7 +13,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +25,8 @@ import pyarrow.csv as pc
 
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError, PrivacyError, SurveySynthError
+from ..expenses import with_files
+from ..privacy.reference import FINGERPRINTS, fingerprints_in
 from ..publication import forms
 from ..publication.datapackage import About, Resource, write_metadata
 from ..storage import is_free, restrict, sealed, whole_folder
@@ -129,7 +131,9 @@ def check_place(path: Path, *, overwrite: bool) -> None:
 def read_folder(path: Path) -> dict[str, Any]:
     """The fields of the release whose public files are in a folder, as :func:`surveysynth.read_release` says."""
     folder, manifest = verified(path)
-    return {"datasets": _read_datasets(folder, manifest), **fields_of(manifest)}
+    fields, known = fields_of(manifest), fingerprints_in(path)
+    fields |= {name: with_files(fields[name], known) for name in ("rests_on", "rests_on_others")}
+    return {"datasets": _read_datasets(folder, manifest), **fields}
 
 
 def verified(path: Path) -> tuple[Path, dict[str, Any]]:
@@ -284,6 +288,9 @@ def _write_internal(release: Release, folder: Path, rows: Sequence[Path]) -> Non
     if rows:
         _write_rows(rows, folder / "rows.csv")
     (folder / "privacy.json").write_text(json.dumps(release.privacy.internal, indent=2) + "\n")
+    files = {each.id: each.file for each in (*release.rests_on, *release.rests_on_others) if each.file is not None}
+    said = {id: asdict(file) for id, file in files.items()}
+    (folder / FINGERPRINTS).write_text(json.dumps(said, indent=2) + "\n", encoding="utf-8")
     if "records" in release.internal:
         _write_numbers(release.internal["records"].reset_index(), folder / "records.csv")
     if "rows" in release.internal:

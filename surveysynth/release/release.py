@@ -17,6 +17,7 @@ from ..design.derived import RowWise, Where
 from ..design.discrete import is_label
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
+from ..expenses import Expense
 from ..estimation.any_estimator import Estimator, combined
 from ..estimation.association import independence_tests
 from ..estimation.design_effects import Deff
@@ -72,6 +73,11 @@ class Release:
     count_roles : dict, optional
         Design roles that give counts their standard errors, where they are not those of the
         data sets (FBP): the same counts, from weights that vary from record to record.
+    rests_on : tuple of Expense
+        All that was spent on the confidential file for these data sets, part by part: a part may be shared with other
+        releases, and a ledger counts it once.
+    rests_on_others : tuple of Expense
+        What was spent on other files for what they are measured against.
     derived : dict of str to function
         Columns of :meth:`assign`; None for the function of one that came with a release that was written, pickled or
         copied.
@@ -97,6 +103,8 @@ class Release:
     categorical: tuple[str, ...] = ()
     count_roles: dict[str, Any] | None = None
     derived: dict[str, RowWise | None] = field(default_factory=dict, repr=False)
+    rests_on: tuple[Expense, ...] = field(default=(), repr=False)
+    rests_on_others: tuple[Expense, ...] = field(default=(), repr=False)
     _entered: ClassVar[bool] = False  # of one that write() entered in a ledger: True
 
     def __getstate__(self) -> dict[str, Any]:

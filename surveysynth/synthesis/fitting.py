@@ -24,6 +24,7 @@ from ..design.checks import refuse_zero_weights
 from ..design.survey_design import SurveyDesign
 from ..engines import get_engine
 from ..errors import InputError
+from ..expenses import Fingerprint, of_this_file
 from ..estimation.tables import OWN
 from ..models.base import Relative, Synthesizer
 from ..models.draws import Draws, Sampler, Streams
@@ -46,7 +47,7 @@ from ..validation import check_keywords, check_seed, one_of, positive
 from .assemble import check_public, check_total, public_columns, public_mean_weight
 from .draws import check_chains
 from .edits import check_rules
-from .fit import Fit, check_accepted, check_debias, check_rule, check_steps
+from .fit import Basis, Fit, check_accepted, check_debias, check_rule, check_steps
 from .missing import said_of_missing, without_missing
 from .policy import Policy
 from .sequence import sizes_of
@@ -197,6 +198,8 @@ def fit(
     design, rows, absent = without_missing(file, synthesizer)
     if absent.any():
         check_total(population_total, design)  # by stratum: one may have nobody left
+    outcomes = [[each.column(outcome) for outcome in synthesizer.outcomes] for each in (file, design)]
+    earlier = of_this_file((*synthesizer.rests_on, *mechanism.rests_on), *outcomes)
     protected = unit_of(design, unit)
     mechanism.check_units(protected)
     notes = said_of_missing(file, absent)
@@ -222,10 +225,11 @@ def fit(
         pseudo = PseudoLikelihood(synthesizer, records, protected, sampler, noise)
         protect = partial(protected_by, design, mechanism, policy, budget, tolerance, reweight)
         weighted = protect(pseudo, np.ones(protected.count(design.n)), say)
+    budget = replace(budget, parts=weighted.parts or budget.parts)
+    basis = Basis.of(Fingerprint.of(outcomes[0]), earlier, synthesizer, weighted, budget)
     return Fit(
-        design, rows, synthesizer, mechanism, policy, records, protected, weighted,
-        replace(budget, parts=weighted.parts or budget.parts),
-        population_total, notes, sampler, streams, protect, seed is not None,
+        design, rows, synthesizer, mechanism, policy, records, protected, weighted, budget,
+        population_total, notes, sampler, streams, protect, seed is not None, basis,
     )  # fmt: skip
 
 

@@ -67,7 +67,7 @@ from .file_in_parts import (
     prepared,
     some_records,
 )
-from .fit import Chosen, DataSets, Fit, Protect, check_accepted
+from .fit import Basis, Chosen, DataSets, Fit, Protect, check_accepted
 from .fitting import INFORMATION, protected_by
 from .known import Known
 from .weighted_in_parts import PseudoLikelihoodInParts, refuse_kept, refuse_public_weight, weighted_by_risk
@@ -255,10 +255,11 @@ def synthesize_in_parts(
             present = np.ones(records.n)
         with passes:
             weighted = protect(pseudo, present, say)
+        budget = replace(budget, parts=weighted.parts or budget.parts)
         fitted = FitInParts(
-            design, np.arange(present.size), model, mechanism, None, records, Unit(), weighted,
-            replace(budget, parts=weighted.parts or budget.parts), total, [], sampler, streams, protect,
-            seed is not None, file=scale.file,
+            design, np.arange(present.size), model, mechanism, None, records, Unit(), weighted, budget, total, [],
+            sampler, streams, protect, seed is not None, Basis.of(None, ((), ()), model, weighted, budget),
+            file=scale.file,
         )  # fmt: skip
         if fitted.information is not None:
             tell(INFORMATION.format(math.floor(100 * fitted.information)))
