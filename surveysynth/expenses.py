@@ -133,6 +133,11 @@ def with_files(expenses: Iterable[Expense], known: Mapping[str, Fingerprint]) ->
     return tuple(replace(each, file=known.get(each.id, each.file)) for each in expenses)
 
 
+def without_files(expenses: Iterable[Expense]) -> tuple[Expense, ...]:
+    """The public part."""
+    return tuple(replace(each, file=None) for each in expenses)
+
+
 def total(expenses: Iterable[Expense]) -> tuple[Decimal | None, Decimal | None]:
     """Exact sums for values that are taken out, and replaced; None where a part is unknown."""
     parts = list(expenses)

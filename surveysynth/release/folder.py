@@ -290,7 +290,8 @@ def _write_internal(release: Release, folder: Path, rows: Sequence[Path]) -> Non
     (folder / "privacy.json").write_text(json.dumps(release.privacy.internal, indent=2) + "\n")
     files = {each.id: each.file for each in (*release.rests_on, *release.rests_on_others) if each.file is not None}
     said = {id: asdict(file) for id, file in files.items()}
-    (folder / FINGERPRINTS).write_text(json.dumps(said, indent=2) + "\n", encoding="utf-8")
+    if said:
+        (folder / FINGERPRINTS).write_text(json.dumps(said, indent=2) + "\n", encoding="utf-8")
     if "records" in release.internal:
         _write_numbers(release.internal["records"].reset_index(), folder / "records.csv")
     if "rows" in release.internal:

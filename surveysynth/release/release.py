@@ -17,7 +17,7 @@ from ..design.derived import RowWise, Where
 from ..design.discrete import is_label
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
-from ..expenses import Expense
+from ..expenses import Expense, without_files
 from ..estimation.any_estimator import Estimator, combined
 from ..estimation.association import independence_tests
 from ..estimation.design_effects import Deff
@@ -111,7 +111,8 @@ class Release:
         """What a pickle or a copy holds: the public part."""
         again = "redrawn", "_in_small", "_of_model"  # made when they are needed
         kept = {name: value for name, value in vars(self).items() if name not in again}
-        internal = {"internal": {}, "privacy": replace(self.privacy, internal={})}
+        internal: dict[str, Any] = {"internal": {}, "privacy": replace(self.privacy, internal={})}
+        internal |= {name: without_files(getattr(self, name)) for name in ("rests_on", "rests_on_others")}
         return kept | internal | {"derived": dict.fromkeys(self.derived)}  # functions that no pickle can hold
 
     @property

@@ -39,12 +39,12 @@ import numpy as np
 import pandas as pd
 
 from ...errors import InputError, PrivacyError
-from ...expenses import Expense, least_float, total
+from ...expenses import EXACT, Expense, least_float, total
 from ...validation import line_of_text
 from ..report import Kind, PrivacyReport
 from . import ledger_file
 from .ledger_file import Amounts, Cap, Entry, Line
-from .sums import COLUMNS, EXACT, Spent, as_decimal, both_sums, last_cap, left_of, shown, spent_on, sum_of, table_of
+from .sums import COLUMNS, Spent, as_decimal, both_sums, last_cap, left_of, shown, spent_on, sum_of, table_of
 
 MEANING = (
     "Epsilons of releases about the same people add up (sequential composition), each column by itself: 'blank' is for "
