@@ -67,6 +67,11 @@ class Spending:
         """All that the release rests on."""
         return (*self.before, *self.own)
 
+    @property
+    def spent_before(self) -> float:
+        """Epsilon of what was spent before, and is rested on."""
+        return math.fsum(expense.blank or math.inf for expense in self.before)
+
 
 @dataclass(frozen=True)
 class Basis:

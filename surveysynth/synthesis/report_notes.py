@@ -78,7 +78,8 @@ def report(
     said = notes(fit, of, debias, factor) + ([HELD.format("; ".join(edits))] if edits else [])
     d = fit.draws.diagnostics
     internal = {
-        "epsilon_exact": None if fit.kind == "none" else fit.budget_of(of.m).spent(fit.delta), "delta": fit.delta,
+        "epsilon_exact": None if fit.kind == "none" else fit.budget_of(of.m).spent(fit.delta) + of.spent_before,
+        "delta": fit.delta,
         "delta_target": fit.budget.bound,
         "divergences": d.divergences, "rhat": d.rhat, "ess_bulk": d.ess_bulk, "ess_tail": d.ess_tail,
         "released_draws_lag_correlation": of.lag,

@@ -139,14 +139,17 @@ def test_the_parts_of_the_budget_add_up_to_epsilon(release):
 def test_a_second_release_from_one_fit_says_the_first_draw_and_a_ledger_counts_it_once(fitted, release, tmp_path):
     before, second = fitted.epsilon_spent, fitted.release(m=1)
     first = sum(epsilon for _, epsilon in fitted.budget.parts)
-    assert second.privacy.internal["epsilon_exact"] == pytest.approx(first + 2 * fitted.delta)
-    assert second.privacy.epsilon == pytest.approx(first + 2 * fitted.delta, abs=0.01)
+    leading = 2 * fitted.delta  # the first data set of the first release, against which the others are measured
+    assert fitted.draws.led and 0 in fitted.used[:2]
+    assert second.privacy.internal["epsilon_exact"] == pytest.approx(first + leading + 2 * fitted.delta, abs=1e-3)
+    assert second.privacy.epsilon == pytest.approx(first + leading + 2 * fitted.delta, abs=0.01)
+    assert f"epsilon = {second.privacy.epsilon:g} is of all that the files rest on" in str(second.privacy)
     assert fitted.epsilon_spent == pytest.approx(before + 2 * fitted.delta)
     both, alone = (ss.Ledger(tmp_path / name, "survey", create=True) for name in ("both", "alone"))
     for ledger, releases in ((both, (release, second)), (alone, (second,))):
         for each in releases:
             ledger.spend(each.privacy.epsilon, 2 * each.privacy.epsilon, kind="strict", what="x", rests_on=each.rests_on)
-    assert float(both.spent.blank) == pytest.approx(9 + second.privacy.epsilon - first, abs=1e-3)
+    assert float(both.spent.blank) == pytest.approx(9 + second.privacy.epsilon - first - leading, abs=1e-3)
     assert float(alone.spent.blank) == second.privacy.epsilon
 
 
