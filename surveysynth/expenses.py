@@ -1,4 +1,4 @@
-"""What was spent on confidential files: every object that saw one carries it, so that whatever rests on it counts it."""
+"""What was spent on confidential files: each object that saw one carries it, so that all that rests on it counts it."""
 
 from __future__ import annotations
 

@@ -32,7 +32,8 @@ def as_json(value: Any) -> Any:
         name = type(value).__name__
         if CLASSES.get(name) is not type(value):
             raise InputError(f"a {name} cannot be written to a file: {', '.join(CLASSES)} can")
-        return {"class": name} | {f.name: as_json(getattr(value, f.name)) for f in fields(value) if f.init and not f.metadata.get("internal")}
+        kept = [f.name for f in fields(value) if f.init and not f.metadata.get("internal")]
+        return {"class": name} | {field: as_json(getattr(value, field)) for field in kept}
     if isinstance(value, Mapping):
         return {"items": [[as_json(k), as_json(v)] for k, v in value.items()]}
     if isinstance(value, Sequence | np.ndarray) and not isinstance(value, str):

@@ -283,7 +283,7 @@ def read_published(said: Any) -> Reference:
     """The reference that :func:`published` made an entry of a manifest of (InputError: it is damaged)."""
     try:
         values = {name: np.asarray(value, dtype=np.float64) for name, value in said["values"].items()}
-        for name in values.keys() & {"L", "L_zero"}:  # JSON has no square of no rows: zeros with a public weight have it
+        for name in values.keys() & {"L", "L_zero"}:  # JSON has no square of no rows
             values[name] = values[name].reshape(len(values[name]), -1) if values[name].size else np.zeros((0, 0))
         return Reference(from_json(said["synthesizer"]), tuple(said["columns"]), values, said["source"])
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:

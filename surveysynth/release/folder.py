@@ -29,8 +29,8 @@ from ..expenses import with_files
 from ..privacy.reference import FINGERPRINTS, fingerprints_in
 from ..publication import forms
 from ..publication.datapackage import About, Resource, write_metadata
-from ..storage import is_free, restrict, sealed, whole_folder
-from .charging import NO_ENTRY, PUBLIC, charge, unfinished
+from ..storage import is_free, kept_folder, restrict, sealed, whole_folder
+from .charging import NO_ENTRY, PUBLIC, charge, how_to_publish, unfinished
 from .checksums import described, verify
 from .manifest import FORMATS, fields_of, public_folder, read_manifest, synthetic_files
 from .printed import kept_columns
@@ -81,6 +81,37 @@ def write_folder(
             restrict(staging / "internal")
     except OSError as error:
         raise _not_written(path, staging, error, charged=bool(entered)) from None
+
+
+def enter(release: Release, table: pd.DataFrame, document: Document, ledger: Ledger) -> Release:
+    """Charge a release that is in memory, once all of its files are on the disk: they are kept beside the ledger.
+
+    Raises
+    ------
+    InputError
+        The files cannot be written; nothing was charged.
+    PrivacyError
+        The cap would be exceeded, or the ledger cannot be written; nothing was charged.
+    """
+    entered: list[Entry] = []
+    last = partial(charge, release=release, ledger=ledger, entered=entered, overwrite=False)
+    staged = replace(release, method=release.method | {"ledger": NO_ENTRY})
+    staging = None
+    try:
+        with kept_folder(ledger.path.absolute(), last) as staging:
+            _write_public(staged, staging / "public", table, document, "csv", None, (), shutil.copyfile)
+            _write_internal(staged, staging / "internal", ())
+            restrict(staging / "internal")
+    except OSError as error:
+        if not entered:
+            raise _not_written(ledger.path.parent, staging, error, charged=False) from None
+        why = f"{str(error.filename or ledger.path)!r}: {error.strerror or error}"
+        raise PrivacyError(
+            f"the release was charged to the ledger, as entry {entered[0].number}, and is kept whole in "
+            f"{str(staging)!r} ({why}): {how_to_publish(ledger, entered[0])} publishes it, and nothing more is spent"
+        ) from None
+    kept = {"kept": staging}
+    return replace(release, method=release.method | {"ledger": entered[0].reference}, internal=release.internal | kept)
 
 
 def _not_written(path: Path, staging: Path | None, error: OSError, *, charged: bool) -> SurveySynthError:

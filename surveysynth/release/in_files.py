@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from ..design.parts import Combinations, Found, Parts, find, levels_together, values_of
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
-from ..expenses import Expense
 from ..estimation.in_parts import Column, DataSet, PSUs, regressions, tables_in_parts
+from ..expenses import Expense
 from ..models.as_json import from_json
 from ..models.shared.normal_scores import PrivateScores
 from ..privacy.accounting.ledger import Ledger

@@ -17,7 +17,6 @@ from ..design.derived import RowWise, Where
 from ..design.discrete import is_label
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
-from ..expenses import Expense, without_files
 from ..estimation.any_estimator import Estimator, combined
 from ..estimation.association import independence_tests
 from ..estimation.design_effects import Deff
@@ -30,15 +29,16 @@ from ..estimation.moments import correlations_of, covariances, deviations_of
 from ..estimation.regression import Regression, regressions
 from ..estimation.tables import stacked, tabulate
 from ..estimation.wald import Test
+from ..expenses import Expense, without_files
 from ..models.as_json import from_json
 from ..models.sequential import MISSING
 from ..models.shared.normal_scores import under_other_noise
 from ..privacy.accounting.ledger import Ledger, check_ledger
 from ..privacy.report import PUBLIC_SUM, SUM_OF_WEIGHTS, PrivacyReport
 from ..publication.forms import check_suffix, write
+from ..storage import discard
 from ..validation import as_list, one_of, positive
-from .charging import spends
-from .folder import check_format, check_place, read_folder, write_folder
+from .folder import check_format, check_place, enter, read_folder, write_folder
 from .manifest import manifest_of
 from .model_variance import drawn_again, in_small, refusal
 from .printed import printed
@@ -47,6 +47,7 @@ from .suppression import flag
 # Times that noise is drawn again, for its variance. Over that of a mean it falls as 1 / n, and with so many records and
 # an epsilon of 1 it is .4% of it: then few times do.
 REDRAWN, OF_MANY, MANY = 24, 4, 100_000
+ENTERED = "this release was entered in a ledger when it was made, or written: leave ledger= out"
 MOST_LEVELS = 50  # a predictor with more is no variable for a table, unless it is asked for
 
 
@@ -750,6 +751,9 @@ class Release:
     def entered(self, ledger: Ledger | None) -> Release:
         """The release with the number of its entry in a ledger, which is charged now; as it is without a ledger.
 
+        Its tables and files are made first, and kept in a hidden folder beside the ledger until :meth:`write` has
+        written it: what was charged is not lost with the session, and :func:`resume` publishes it.
+
         Parameters
         ----------
         ledger : Ledger, optional
@@ -762,13 +766,19 @@ class Release:
 
         Raises
         ------
+        InputError
+            Its tables or files cannot be made, or it was entered before; nothing was charged.
         PrivacyError
             The cap would be exceeded, or the ledger cannot be written.
         """
         check_ledger(ledger)
         if ledger is None:
             return self
-        return replace(self, method=self.method | {"ledger": ledger.spend(**spends(self)).reference})
+        if self.entered_before:
+            raise InputError(ENTERED)
+        names = self.table_predictors()
+        table = self.tables(names)
+        return enter(self, table, printed(self, table, names), ledger)
 
     def manifest(self) -> dict[str, Any]:
         """What a reader needs to know about the files, without anything confidential and without a seed.
@@ -1007,7 +1017,7 @@ def written(
     """
     check_ledger(ledger)
     if ledger is not None and release.entered_before:
-        raise InputError("this release was entered in a ledger when it was made, or written: leave ledger= out")
+        raise InputError(ENTERED)
     check_place(path, overwrite=overwrite)
     names = release.table_predictors() if by is None else as_list(by)
     table = tables(names)
@@ -1015,6 +1025,8 @@ def written(
     write_folder(release, path, table, document, ledger=ledger, overwrite=overwrite, files=files, **how)
     if ledger is not None:
         object.__setattr__(release, "_entered", True)
+    if (kept := release.internal.get("kept")) is not None:
+        discard(kept)
     return path
 
 

@@ -24,8 +24,8 @@ from ..design.checks import refuse_zero_weights
 from ..design.survey_design import SurveyDesign
 from ..engines import get_engine
 from ..errors import InputError
-from ..expenses import Fingerprint, of_this_file
 from ..estimation.tables import OWN
+from ..expenses import Fingerprint, of_this_file
 from ..models.base import Relative, Synthesizer
 from ..models.draws import Draws, Sampler, Streams
 from ..models.sequential import Sequential

@@ -57,8 +57,8 @@ EPSILON_REACHED = (
     "epsilon itself: as none was asked for, it is 2 m times the Lipschitz bound found on this file, rounded up"
 )
 SPENT_BEFORE = (
-    "epsilon = {:g} is of all that the files rest on: {:g} for themselves, and what was spent before, for what they are "
-    "measured against, on this very file or on one that may be this one: {}"
+    "epsilon = {:g} is of all that the files rest on: {:g} for themselves, and what was spent before, for what they "
+    "are measured against, on this very file or on one that may be this one: {}"
 )
 FLOATING_POINT = "densities, clamps and draws are computed in floating point, with pseudo-random numbers"
 PUBLIC_OR_NOT = (

@@ -148,7 +148,8 @@ def test_a_second_release_from_one_fit_says_the_first_draw_and_a_ledger_counts_i
     both, alone = (ss.Ledger(tmp_path / name, "survey", create=True) for name in ("both", "alone"))
     for ledger, releases in ((both, (release, second)), (alone, (second,))):
         for each in releases:
-            ledger.spend(each.privacy.epsilon, 2 * each.privacy.epsilon, kind="strict", what="x", rests_on=each.rests_on)
+            epsilon = each.privacy.epsilon
+            ledger.spend(epsilon, 2 * epsilon, kind="strict", what="x", rests_on=each.rests_on)
     assert float(both.spent.blank) == pytest.approx(9 + second.privacy.epsilon - first - leading, abs=1e-3)
     assert float(alone.spent.blank) == second.privacy.epsilon
 

@@ -6,8 +6,8 @@ the disk has it (fsync).  So a crash leaves one of three things:
 
 - nothing of the entry, which then was not acknowledged, and nothing was released;
 - the beginning of its line, likewise: it is not counted, and the next entry puts it aside (``.torn``);
-- the whole entry.  What :meth:`surveysynth.Release.write`, plans and commands charged is staged beside its place, from
-  where :func:`surveysynth.resume` publishes it; what ``synthesize(ledger=)`` and its like charged was in memory alone.
+- the whole entry.  What was charged for a release is on the disk by then, staged beside its place, or, where it was
+  charged before it had one (``synthesize(ledger=)``), beside the ledger: :func:`surveysynth.resume` publishes it.
 
 Whatever else is wrong with a file stops all spending.  Two processes wait for each other.
 
@@ -27,6 +27,7 @@ not what the others add up to.  Numbers are kept as decimals, as they are printe
 from __future__ import annotations
 
 import difflib
+import json
 import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -40,6 +41,7 @@ import pandas as pd
 
 from ...errors import InputError, PrivacyError
 from ...expenses import EXACT, Expense, least_float, total
+from ...storage import UNFINISHED, kept_beside
 from ...validation import line_of_text
 from ..report import Kind, PrivacyReport
 from . import ledger_file
@@ -71,6 +73,10 @@ SEVERAL_UNITS = (
     "record protects a group of records less."
 )
 TORN = "The last line is cut short, as by a crash: its entry was never acknowledged, and is not counted."
+UNWRITTEN = (
+    "Entry {} was charged and is not written yet: it is kept in {!r} beside the ledger, from where surveysynth resume "
+    "(--ledger, --survey) publishes it."
+)
 HOW_TO_BEGIN = "To begin one, with a budget of its own: create=True, or --create of the command ledger"
 
 
@@ -175,8 +181,8 @@ class Ledger:
         salt : str, optional
             By which :meth:`find` knows the entry again; random.
         rests_on : sequence of Expense, optional
-            All the parts of ``blank`` and ``replace``, as :attr:`Release.rests_on` has them.  Those that an entry of the
-            survey names already are not counted again.
+            All the parts of ``blank`` and ``replace``, as :attr:`Release.rests_on` has them.  Those that an entry of
+            the survey names already are not counted again.
 
         Returns
         -------
@@ -433,12 +439,23 @@ class Ledger:
         said += [text for kind, text in LIMITS.items() if any(entry.kind == kind for entry in entries)]
         said += [SEVERAL_UNITS.format(units=", ".join(units))] if len(units) > 1 else []
         said += [TORN] if contents.torn else []
+        said += self._unwritten(entries)
         others = sorted({line.survey for line in contents.lines} - {self.survey})
         if others:
             said.append(f"Other surveys in {str(self.path)!r}, each with a budget of its own: {', '.join(others)}")
         return "\n".join(said)
 
     __repr__ = __str__
+
+    def _unwritten(self, entries: Iterable[Entry]) -> list[str]:
+        """What was charged, and is kept beside the ledger until it is written, in sentences."""
+        numbers = {entry.salt: entry.number for entry in entries}
+        said = []
+        for folder in kept_beside(self.path.absolute()):
+            note = json.loads((folder / UNFINISHED).read_text(encoding="utf-8"))
+            if note.get("salt") in numbers:
+                said.append(UNWRITTEN.format(numbers[note["salt"]], folder.name))
+        return said
 
     def _read(self) -> ledger_file.Contents:
         return _read(self.path)

@@ -64,7 +64,7 @@ class Entry:
     salt : str
         Random, 32 hexadecimal digits: it tells the entry from all others, also before it was written.
     rests_on : dict of str to Amounts
-        The numbers of all expenses that the release rests on, and their epsilons: ``blank`` and ``replace`` are of those
+        The ids of all expenses that the release rests on, and their epsilons: ``blank`` and ``replace`` are of those
         that no entry of the survey before named.  Empty where none were named.
     head : str
         SHA-256 of the ledger up to here, 64 hexadecimal digits.
