@@ -16,7 +16,7 @@ from ..design.calibration import Bounds, Distance, Totals, title
 from ..design.derived import RowWise, Where
 from ..design.discrete import is_label
 from ..design.survey_design import SurveyDesign
-from ..errors import InputError
+from ..errors import InputError, told_if_it_breaks_down
 from ..estimation.any_estimator import Estimator, combined
 from ..estimation.association import independence_tests
 from ..estimation.design_effects import Deff
@@ -257,10 +257,11 @@ class Release:
             "larger": between == "larger", "interval": Interval.checked(level, df, interval),
         }  # fmt: skip
         make = partial(tabulate, self.datasets, **how)
-        parts = [
-            self._with_model(partial(make, of, names, statistics), between, names, [*about, *of])
-            for of, statistics in self._asked(outcome, statistic, names)
-        ]
+        with told_if_it_breaks_down():
+            parts = [
+                self._with_model(partial(make, of, names, statistics), between, names, [*about, *of])
+                for of, statistics in self._asked(outcome, statistic, names)
+            ]
         known = self.m > 1 or all("modelled" in part.attrs for part in parts)  # how data sets differ
         table = stacked(parts)
         flagged = flag(table, names, between=known, min_cell=min_cell, cv_limit=cv_limit, whole=where is None)

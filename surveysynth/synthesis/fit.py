@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..design.survey_design import SurveyDesign
-from ..errors import InputError, ModelError, NotFitForRelease, PrivacyError
+from ..errors import InputError, ModelError, NotFitForRelease, PrivacyError, told_if_it_breaks_down
 from ..expenses import Expense, Fingerprint, least_float, rounded_down, rounded_up, strict, total
 from ..models.as_json import as_json
 from ..models.base import Boundable, Debiasable, Relative, Synthesizer
@@ -463,9 +463,10 @@ class Fit:
         of = self._counted(replace(of, lag=lag), positions)
         if ledger is not None and of.published is not None:
             ledger.check(of.published, of.rests_on)
-        factor = self._variance_factor(positions, corrected=debias)
-        chosen = self._corrected_draws(positions, debias)
-        with self._using(positions):
+        with told_if_it_breaks_down():
+            factor = self._variance_factor(positions, corrected=debias)
+            chosen = self._corrected_draws(positions, debias)
+        with told_if_it_breaks_down(), self._using(positions):
             made = self._data_sets(of.m, chosen, rules, rule)
             found = {} if factor is None else {"variance_factor": factor}
             self.spent.extend(self._spent_by(of.m))

@@ -23,7 +23,7 @@ from ..choices import Clusters
 from ..design.checks import refuse_zero_weights
 from ..design.survey_design import SurveyDesign
 from ..engines import get_engine
-from ..errors import InputError
+from ..errors import InputError, told_if_it_breaks_down
 from ..estimation.tables import OWN
 from ..expenses import Fingerprint, of_this_file
 from ..models.base import Relative, Synthesizer
@@ -217,7 +217,8 @@ def fit(
     budget = replace(budget, parts=synthesizer.spent)
     chosen_engine = get_engine(engine)
     sampler = Sampler(lambda: chosen_engine, streams.draws, chains, *chain)
-    with stages(mechanism.expected_seconds(design.n, len(synthesizer.models))) as say:
+    seconds = mechanism.expected_seconds(design.n, len(synthesizer.models))
+    with told_if_it_breaks_down(), stages(seconds) as say:
         say("reading the file")
         constants = None if policy is None else policy.constants
         records = synthesizer.prepare(design, clusters, mean_weight, constants, protected.of_record)

@@ -30,7 +30,7 @@ from ..design.parts import Combinations, Parts, find
 from ..design.scan import Source
 from ..design.survey_design import SurveyDesign
 from ..engines import get_engine
-from ..errors import InputError
+from ..errors import InputError, told_if_it_breaks_down
 from ..estimation.in_parts import ONE
 from ..models.draws import Draws, Sampler, Streams
 from ..models.normal.fbs import FBS
@@ -222,7 +222,7 @@ def synthesize_in_parts(
     sampler = Sampler(lambda: get_engine("auto"), streams.draws, chains, *chain)
     noise = None if seed is None else streams.draws
     passes = ExitStack()
-    with stages(mechanism.expected_seconds(parts.n)) as say:
+    with told_if_it_breaks_down(), stages(mechanism.expected_seconds(parts.n)) as say:
         say("reading the file")
         seen = list(team.each(look, roles, len(parts)))
         weight = math.fsum(each.weight for each in seen)
