@@ -6,8 +6,11 @@ do.  It never shows a value: these messages end up in logs and tickets.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import ClassVar, TypeVar
+
+import numpy as np
 
 T = TypeVar("T")
 
@@ -52,6 +55,22 @@ class NotFitForRelease(SurveySynthError):
     """The sampler's diagnostics failed, so nothing is released."""
 
     code = "diagnostics"
+
+
+TOO_EXTREME = (
+    "the computation broke down ({}): some outcomes, predictors or weights are too extreme, or nearly the same in all "
+    "records, for the model. Look at the largest and the smallest of them, trim or rescale them, leave out predictors "
+    "that say the same, or choose another scale of the outcome (transform=)"
+)
+
+
+@contextmanager
+def told_if_it_breaks_down() -> Iterator[None]:
+    """A ModelError where numerical work breaks down: a matrix that is singular, a number that overflows."""
+    try:
+        yield
+    except (np.linalg.LinAlgError, ArithmeticError) as error:
+        raise ModelError(TOO_EXTREME.format(type(error).__name__)) from None
 
 
 def guarded(

@@ -113,6 +113,43 @@ def whole_folder(
         finish(staging, path, replace=replace, mode=mode, last=last)
 
 
+@contextmanager
+def kept_folder(path: Path, last: Callable[[Path], None]) -> Iterator[Path]:
+    """A folder that stays where it is staged, beside a file, once ``last`` left its note ``unfinished.json`` there.
+
+    Parameters
+    ----------
+    path : Path
+        What it is kept beside; its folder exists.
+    last : callable
+        What is done when all that was staged is on the disk.
+
+    Yields
+    ------
+    Path
+        The folder to write to, its owner's alone.
+    """
+    with _staged(path, lambda staging: staging.mkdir(0o700)) as staging:
+        yield staging
+        _sync_all(staging)
+        sync(path.parent)
+        with locked(path.parent), uninterrupted():
+            last(staging)
+
+
+def kept_beside(path: Path) -> list[Path]:
+    """Folders that were paid for and are kept beside a file, or before a place; nothing is removed."""
+    return [staging for staging in sorted(path.parent.glob(f".{path.name}.*")) if (staging / UNFINISHED).is_file()]
+
+
+def discard(folder: Path) -> None:
+    """Remove a folder that is kept: its note last, so that one that is killed meanwhile is found again."""
+    for each in folder.glob("*"):
+        if each.name != UNFINISHED:
+            _remove(each)
+    _remove(folder)
+
+
 def finish(
     staging: Path, path: Path, *, replace: bool, mode: int, last: Callable[[Path], None] | None = None
 ) -> None:

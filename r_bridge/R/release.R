@@ -176,7 +176,9 @@ python_release <- function(release) {
 #' @param symbols,wording As for [write_tables()].
 #' @param overwrite Replace a release that is there; nothing else is ever replaced.
 #' @param ledger By [ledger()]: the release is entered there last, when all its files are on the disk and their place is
-#'   free. Not for a release that was entered when it was made.
+#'   free. Not for a release that was entered when it was made: such a one is kept beside its ledger until it is
+#'   written, and `resume_release(path, ledger)` publishes it, also after its session is gone.
+#' @param entry Number of its entry in the ledger, where several releases are kept beside it.
 #' @return `path`, invisibly; `resume_release()` the release.
 #' @export
 #' @examplesIf surveysynth_available()
@@ -207,8 +209,9 @@ write_release <- function(release, path, by = NULL, format = c("csv", "parquet")
 
 #' @rdname write_release
 #' @export
-resume_release <- function(path) {
-  read_release(ask_python("resume_release", path = path.expand(check_folder(path)))$said)
+resume_release <- function(path, ledger = NULL, entry = NULL) {
+  read_release(ask_python("resume_release", path = path.expand(check_folder(path)),
+                          ledger = if (!is.null(ledger)) check_ledger(ledger), entry = entry)$said)
 }
 
 check_release <- function(release) {

@@ -97,9 +97,17 @@ def release_command(
 
 def resume_command(
     folder: Annotated[Path, typer.Argument(help="Where the release was to be written.", show_default=False)],
+    ledger: Annotated[
+        Path | None, typer.Option(help="Ledger of a release that was entered when it was made: it is kept beside it.")
+    ] = None,
+    survey: Annotated[str | None, typer.Option(help="Name of the survey in the --ledger.")] = None,
+    entry: Annotated[int | None, typer.Option(help="Number of its entry, where several releases are kept.")] = None,
 ) -> None:
     """Publish a release that was charged to its ledger and then cut off; nothing more is spent."""
-    place = ss.resume(folder)
+    if (ledger is None) != (survey is None):
+        raise InputError("--ledger and --survey go together: the file, and the survey's name in it")
+    book = None if ledger is None or survey is None else ss.Ledger(ledger, survey)
+    place = ss.resume(folder, ledger=book, entry=entry)
     with about_what_is_written():
         print_release(ss.read_release(place), place, None)
 

@@ -169,11 +169,16 @@ def _pearson(p: Floats, V: Floats, n: int, nu: float, statistic: Statistic) -> T
         delta = np.linalg.solve(C.T @ DC / n, DC.T @ V @ DC)
     except np.linalg.LinAlgError:
         raise InputError("too many cells of the table have no record for a test of independence") from None
-    trace = float(np.trace(delta))
+    trace, squared = float(np.trace(delta)), float(np.trace(delta @ delta))
+    if not (np.isfinite(squared) and squared > 0 and trace > 0):
+        raise InputError(
+            "the cells of the table hardly vary, as where one weight is nearly all of their sum: there is no test of "
+            "independence, so look at the weights"
+        )
     if statistic == "chi-square":
         df = len(delta)
         return Test(X2, df, np.inf, float(chi2.sf(X2 * df / trace, df)), "Rao-Scott test of independence")
-    d = trace**2 / float(np.trace(delta @ delta))
+    d = trace**2 / squared
     return f_test(X2 / trace, d, d * nu, "Rao-Scott test of independence")
 
 

@@ -9,16 +9,19 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
+from ..expenses import Expense
 from .registry import MODELS
 from .shared.normal_scores import NormalScores, PrivateScores
 from .shared.transforms import AsinhTransform, IdentityTransform, LogTransform
 
 TRANSFORMS = (NormalScores, PrivateScores, AsinhTransform, IdentityTransform, LogTransform)
-CLASSES: dict[str, type] = {kind.__name__: kind for kind in (*(model.kind for model in MODELS.values()), *TRANSFORMS)}
+CLASSES: dict[str, type] = {
+    kind.__name__: kind for kind in (*(model.kind for model in MODELS.values()), *TRANSFORMS, Expense)
+}
 
 
 def as_json(value: Any) -> Any:
-    """A model or a transform as plain numbers, texts, lists and mappings.
+    """A model or a transform as plain numbers, texts, lists and mappings, without what is internal.
 
     Raises
     ------
@@ -29,7 +32,8 @@ def as_json(value: Any) -> Any:
         name = type(value).__name__
         if CLASSES.get(name) is not type(value):
             raise InputError(f"a {name} cannot be written to a file: {', '.join(CLASSES)} can")
-        return {"class": name} | {f.name: as_json(getattr(value, f.name)) for f in fields(value) if f.init}
+        kept = [f.name for f in fields(value) if f.init and not f.metadata.get("internal")]
+        return {"class": name} | {field: as_json(getattr(value, field)) for field in kept}
     if isinstance(value, Mapping):
         return {"items": [[as_json(k), as_json(v)] for k, v in value.items()]}
     if isinstance(value, Sequence | np.ndarray) and not isinstance(value, str):

@@ -21,6 +21,7 @@ from ..choices import Clusters, Missing, MissingCategory
 from ..design.formula import formula_columns
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
+from ..expenses import Expense
 from ..validation import check_keywords, rows
 from .draws import Draws, Sampler, Synthetic
 from .records import Public, Records
@@ -229,6 +230,11 @@ class Synthesizer(Generic[R], metaclass=Complete):
     def spent(self) -> tuple[tuple[str, float], ...]:
         """What was computed from this very file under an epsilon of its own before the fit, and that epsilon."""
         return tuple((f"normal scores of {outcome}", t.epsilon) for outcome, t in self.private_scores.items())
+
+    @property
+    def rests_on(self) -> tuple[Expense, ...]:
+        """What was spent on confidential files for its scales, before it was given them."""
+        return ()
 
     @property
     def computed_from_file(self) -> list[str]:

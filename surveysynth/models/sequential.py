@@ -34,6 +34,7 @@ from ..design.formula import coded_columns, refuse_other_records
 from ..design.recode import as_labels, with_missing
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError, ModelError, PrivacyError
+from ..expenses import Expense
 from ..validation import is_finite, positive, several
 from .base import LeaveOneOut, Relative, Synthesizer
 from .draws import Draws, Sampler, Synthetic
@@ -458,6 +459,11 @@ class Sequential(LeaveOneOut[SequentialRecords]):
     def private_scores(self) -> dict[str, PrivateScores]:
         """Those of all models."""
         return {outcome: scores for model in self.models for outcome, scores in model.private_scores.items()}
+
+    @property
+    def rests_on(self) -> tuple[Expense, ...]:
+        """That of all models."""
+        return tuple(expense for model in self.models for expense in model.rests_on)
 
     @property
     def unscaled(self) -> tuple[str, ...]:

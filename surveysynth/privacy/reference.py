@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, Self, runtime_checkable
 
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from ..design.survey_design import SurveyDesign
 from ..engines import Diagnostics, get_engine
 from ..errors import InputError, ModelError, guarded
+from ..expenses import Expense, Fingerprint, with_files
 from ..models.as_json import as_json, from_json
 from ..models.base import Relative, Synthesizer
 from ..models.draws import Draws, Sampler
@@ -23,6 +25,7 @@ from ..validation import line_of_text, positive
 
 Floats = NDArray[np.float64]
 
+FINGERPRINTS = "fingerprints.json"  # in the internal part of a release folder
 PUBLIC_CHAINS = 4, 1000, 1000  # of a public file's posterior, whose mean is the reference: chains, warm-up, draws
 
 
@@ -33,6 +36,16 @@ class Published(Protocol):
     @property
     def method(self) -> dict[str, Any]:
         """Public facts, the parameters of the released draws among them."""
+        ...
+
+    @property
+    def rests_on(self) -> tuple[Expense, ...]:
+        """What was spent on its file."""
+        ...
+
+    @property
+    def rests_on_others(self) -> tuple[Expense, ...]:
+        """What was spent on other files that it is measured against."""
         ...
 
 
@@ -50,6 +63,8 @@ class Reference:
         The parameters, as draws of the model name them.
     source : str
         Where they come from; it is published.
+    rests_on : tuple of Expense
+        What was spent on confidential files for them; none for public parameters.
 
     Raises
     ------
@@ -59,7 +74,9 @@ class Reference:
     Notes
     -----
     People behind a reference are protected by the release that it comes from; for those who are in both files the
-    budgets add up.  A fit of last year's confidential file is no reference.
+    budgets add up.  Of a release of the very same file, epsilon is counted again in what is measured against it; a
+    ledger counts it once.  Where that is not known, as of a folder without its ``internal``, it is counted, too.
+    A fit of last year's confidential file is no reference.
 
     Examples
     --------
@@ -75,6 +92,7 @@ class Reference:
     columns: tuple[str, ...]
     values: dict[str, Floats]
     source: str
+    rests_on: tuple[Expense, ...] = field(default=(), repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.values, Mapping):
@@ -103,12 +121,17 @@ class Reference:
         InputError
             There is no such folder; the release is not one of ``Strict``.
         """
-        said = release.method if isinstance(release, Published) else _manifest(as_path(release, "release"))
+        if isinstance(release, Published):
+            said, expenses = release.method, (*release.rests_on, *release.rests_on_others)
+        else:
+            folder = as_path(release, "release")
+            said = _manifest(folder)
+            expenses = with_files(itertools.chain(*expenses_of(said)), fingerprints_in(folder))
         if not said.get("reference"):  # of a user's own model it is empty
             raise InputError(
                 "this release holds no parameters that a reference could be made of: only releases of Strict() do"
             )
-        return read_published(said["reference"])
+        return replace(read_published(said["reference"]), rests_on=expenses)
 
     @classmethod
     def from_public(
@@ -152,7 +175,8 @@ class Reference:
         if drawn.failures:
             raise ModelError(f"the sampler's diagnostics failed on the public file ({', '.join(drawn.failures)})")
         values = {name: value[0] for name, value in synthesizer.pooled(drawn).values.items()}
-        return cls(synthesizer, records.columns, values, source)
+        file = Fingerprint.of(design.column(outcome) for outcome in synthesizer.outcomes)
+        return cls(synthesizer, records.columns, values, source, (Expense(source, None, None, file=file),))
 
     def draws(self, model: Synthesizer, public: Public) -> Draws:
         """The parameters as one draw, for a model and the predictors of a file.
@@ -221,10 +245,51 @@ def published(model: Relative[Any], public: Public, draws: Draws, source: str) -
     }
 
 
+def expenses_of(manifest: Mapping[str, Any]) -> tuple[tuple[Expense, ...], tuple[Expense, ...]]:
+    """What a release rests on, as its manifest says: of its own file and of others (InputError: it is damaged).
+
+    One that does not say it, as of an earlier version, rests on its epsilon.
+    """
+
+    def read() -> tuple[tuple[Expense, ...], tuple[Expense, ...]]:
+        if "rests_on" in manifest:
+            own, others = (
+                tuple(Expense(**each) for each in manifest.get(name, ())) for name in ("rests_on", "rests_on_others")
+            )
+            return own, others
+        said = dict(manifest)
+        epsilons = tuple(dict(said["neighbours"]).values())
+        blank, replaced = (epsilons[0], epsilons[1] if len(epsilons) > 1 else None) if epsilons else (None, None)
+        return (Expense("an earlier release", blank, replaced, id=said["checksum"]["sha256"][:32]),), ()
+
+    wrong = (TypeError, KeyError, ValueError, IndexError)
+    return guarded(read, wrong, lambda kind: InputError(f"what the release rests on is damaged ({kind})"))
+
+
+def fingerprints_in(folder: Path) -> dict[str, Fingerprint]:
+    """Fingerprints of files by the numbers of expenses, from a release folder whose ``internal`` can be read."""
+    file = folder / "internal" / FINGERPRINTS
+
+    def read() -> dict[str, Fingerprint]:
+        said = json.loads(file.read_text(encoding="utf-8"))
+        return {id: Fingerprint(each["key"], tuple(each["digests"])) for id, each in said.items()}
+
+    try:
+        there = file.is_file()
+    except OSError:  # a folder of somebody else's
+        return {}
+    if not there:
+        return {}
+    wrong = (OSError, ValueError, TypeError, KeyError, AttributeError)
+    return guarded(read, wrong, lambda kind: InputError(f"{str(file)!r} cannot be read ({kind})"))
+
+
 def read_published(said: Any) -> Reference:
     """The reference that :func:`published` made an entry of a manifest of (InputError: it is damaged)."""
     try:
         values = {name: np.asarray(value, dtype=np.float64) for name, value in said["values"].items()}
+        for name in values.keys() & {"L", "L_zero"}:  # JSON has no square of no rows
+            values[name] = values[name].reshape(len(values[name]), -1) if values[name].size else np.zeros((0, 0))
         return Reference(from_json(said["synthesizer"]), tuple(said["columns"]), values, said["source"])
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(f"the reference in this release is damaged ({type(error).__name__})") from None

@@ -28,7 +28,8 @@ SHOWN = 20  # cells that are named
 ROUNDING = 1e-9
 UNSAID = {  # sentences, which are said by themselves, and what follows from other entries or means nothing to a reader
     "files", "checksum", "guarantee", "assumptions", "data_dependent", "publication", "ledger", "supersedes",
-    "neighbours", "epsilon_requested", "draws_behind_the_maximum", "dtypes", "reference", "private_scores",
+    "neighbours", "epsilon_requested", "draws_behind_the_maximum", "dtypes", "reference", "private_scores", "rests_on",
+    "rests_on_others",
 }  # fmt: skip
 LONG = 200  # characters of an entry that are too many to be read
 SAME_FILE = (

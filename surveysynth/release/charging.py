@@ -4,19 +4,34 @@
 
 A run that is killed before the charge leaves a staged folder that the next run for this place removes.  One that is
 killed after it leaves a staged folder that :func:`resume` publishes, by the salt of its entry: nothing is spent twice.
+
+A release that is charged when it is made, and not yet written, has no place: it is staged and charged in the same way
+beside the ledger, and its folder stays there until it is written, or :func:`resume` publishes it.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
-from ..privacy.accounting.ledger import Ledger
+from ..privacy.accounting.ledger import Ledger, check_ledger
 from ..privacy.accounting.ledger_file import new_salt
-from ..storage import UNFINISHED, as_path, finish, left_behind, sealed, sync, unsealed, whole_file
+from ..storage import (
+    UNFINISHED,
+    as_path,
+    discard,
+    finish,
+    left_behind,
+    sealed,
+    sync,
+    unsealed,
+    whole_file,
+    whole_folder,
+)
 
 if TYPE_CHECKING:
     from ..privacy.accounting.ledger_file import Entry
@@ -32,7 +47,10 @@ def spends(release: Release) -> dict[str, Any]:
     each = (None, None) if said.kind == "none" else (said.epsilon, said.epsilon_replace_one)
     up_to = "" if said.delta is None else f", delta = {said.delta:.3g}"
     what = f"synthetic data, m = {release.m}{up_to}, {release.method['method']}: {', '.join(release.outcomes)}"
-    return {"blank": each[0], "replace": each[1], "kind": said.kind, "unit": said.unit or "record", "what": what}
+    return {
+        "blank": each[0], "replace": each[1], "kind": said.kind, "unit": said.unit or "record", "what": what,
+        "rests_on": release.rests_on,
+    }  # fmt: skip
 
 
 def charge(staging: Path, release: Release, ledger: Ledger, entered: list[Entry], *, overwrite: bool) -> None:
@@ -45,18 +63,18 @@ def charge(staging: Path, release: Release, ledger: Ledger, entered: list[Entry]
     PrivacyError
         The cap would be exceeded, or the ledger cannot be written: nothing was charged.
     """
-    spent = spends(release) | {"salt": new_salt()}
+    salt = new_salt()
     where = {"ledger": str(ledger.path.absolute()), "survey": ledger.survey, "head": ledger.head}
-    note = where | {"overwrite": overwrite, "spends": spent}
+    note = where | {"overwrite": overwrite, "salt": salt}
     whole = staging / "internal" / UNFINISHED
     with whole_file(whole) as stream:
         stream.write(json.dumps(note).encode())
     os.replace(whole, staging / UNFINISHED)
     sync(staging)  # before the entry, or a loss of power could leave that alone
     try:
-        entered.append(ledger.spend(**spent))
+        entered.append(ledger.spend(**spends(release), salt=salt))
     except BaseException:
-        if (found := ledger.find(spent["salt"])) is None:
+        if (found := ledger.find(salt)) is None:
             (staging / UNFINISHED).unlink()
         else:
             entered.append(found)
@@ -74,33 +92,31 @@ def unfinished(path: Path) -> Path | None:
     PrivacyError
         The ledger is damaged.
     """
-    charged = []
-    for staging in left_behind(path):
-        ledger, said = _note(staging)
-        if ledger.find(said["spends"]["salt"]) is not None:
-            charged.append(staging)
-        elif ledger.knows(said["head"]):  # it went on from there without this entry
-            (staging / UNFINISHED).unlink()
-            left_behind(path)
-        else:
-            raise InputError(
-                f"{str(staging)!r} holds a release that a run was about to charge, or charged, to the ledger "
-                f"{said['ledger']!r}, which is another one by now: put back the one of then, and try again"
-            )
+    charged = _charged(path)
     if len(charged) > 1:
         raise InputError(
             f"several runs for {str(path)!r} were charged and not finished: {', '.join(map(str, charged))}"
         )
-    return charged[0] if charged else None
+    return next(iter(charged), None)
 
 
-def resume(path: str | Path) -> Path:
-    """Publish the release of a run that was charged and then killed, before its files were in their place.
+def how_to_publish(ledger: Ledger, entry: Entry) -> str:
+    """The command that publishes what is kept beside a ledger."""
+    return f"surveysynth resume PLACE --ledger {str(ledger.path)!r} --survey {ledger.survey!r} --entry {entry.number}"
+
+
+def resume(path: str | Path, *, ledger: Ledger | None = None, entry: int | None = None) -> Path:
+    """Publish a release that was charged and then cut off, before its files were in their place.
 
     Parameters
     ----------
     path : str or Path
         Where the release was to be written.
+    ledger : Ledger, optional
+        Where it was entered, if it was entered when it was made (``synthesize(ledger=)``): its files are kept there
+        until it is written.
+    entry : int, optional
+        Number of its entry in the ledger, where several releases are kept.
 
     Returns
     -------
@@ -110,7 +126,7 @@ def resume(path: str | Path) -> Path:
     Raises
     ------
     InputError
-        There is no such run; something else is in the place by now.
+        There is no such run; something else is in the place by now; several releases are kept, and no entry was named.
     PrivacyError
         The ledger is damaged.
 
@@ -120,13 +136,48 @@ def resume(path: str | Path) -> Path:
 
     >>> ss.resume("release")  # doctest: +SKIP
     """
+    check_ledger(ledger)
     path = as_path(path)
     staging = unfinished(path) if path.parent.is_dir() else None
-    if staging is None:
-        raise InputError(f"there is nothing to resume for {str(path)!r}: no run for it was charged and not finished")
+    if staging is not None:
+        return _finished(staging, path)
+    if ledger is not None:
+        return _published(path, ledger, entry)
+    raise InputError(
+        f"there is nothing to resume for {str(path)!r}: no run for it was charged and not finished. What was entered "
+        "when it was made is kept beside its ledger: say ledger=Ledger(...), or --ledger and --survey"
+    )
+
+
+def _charged(path: Path) -> list[Path]:
+    """Staged folders of a place, or beside a ledger, that were charged; those not charged are removed."""
+    charged = []
+    for staging in left_behind(path):
+        ledger, said = _note(staging)
+        if ledger.find(said["salt"]) is not None:
+            charged.append(staging)
+        elif ledger.knows(said["head"]):  # it went on from there without this entry
+            (staging / UNFINISHED).unlink()
+            left_behind(path)
+        else:
+            raise InputError(
+                f"{str(staging)!r} holds a release that a run was about to charge, or charged, to the ledger "
+                f"{said['ledger']!r}, which is another one by now: put back the one of then, and try again"
+            )
+    return charged
+
+
+def _entry_of(staging: Path) -> tuple[Entry, dict[str, Any]]:
+    """The entry that a staged folder was charged by, and what its note says."""
     ledger, said = _note(staging)
-    entry = ledger.find(said["spends"]["salt"])
-    assert entry is not None  # as unfinished() saw
+    entry = ledger.find(said["salt"])
+    assert entry is not None  # as _charged() saw
+    return entry, said
+
+
+def _finished(staging: Path, path: Path) -> Path:
+    """Move a staged folder to its place."""
+    entry, said = _entry_of(staging)
     try:
         finish(staging, path, replace=said["overwrite"], mode=PUBLIC, last=lambda folder: _name(entry, folder))
     except OSError as error:
@@ -136,6 +187,39 @@ def resume(path: str | Path) -> Path:
             f"{error.filename or str(path)!r}: {error.strerror}; the release is still in {str(staging)!r}"
         ) from None
     return path
+
+
+def _published(path: Path, ledger: Ledger, number: int | None) -> Path:
+    """Copy what is kept beside a ledger to its place, maybe on another disk, and remove it there."""
+    kept = {entry.number: (entry, staging) for staging in _charged(ledger.path.absolute())
+            for entry, _ in [_entry_of(staging)] if entry.survey == ledger.survey}  # fmt: skip
+    listed = "; ".join(f"entry {each.number}, {each.what}" for each, _ in kept.values())
+    if not kept or (number is not None and number not in kept):
+        raise InputError(
+            f"there is nothing to resume for {str(path)!r}: no such release is kept beside the ledger"
+            + (f"; these are: {listed}" if kept else "")
+        )
+    if number is None and len(kept) > 1:
+        raise InputError(f"several releases are kept beside the ledger, so say which, entry= (--entry): {listed}")
+    entry, staging = kept[number] if number is not None else next(iter(kept.values()))
+    if not _is_entry(entry, path):  # else it was killed before the last step
+        try:
+            with whole_folder(path, mode=PUBLIC) as place:
+                for part in ("public", "internal"):
+                    shutil.copytree(staging / part, place / part)
+                _name(entry, place)
+        except OSError as error:
+            raise InputError(
+                f"{error.filename or str(path)!r}: {error.strerror or error}; the release is still in {str(staging)!r}"
+            ) from None
+    discard(staging)
+    return path
+
+
+def _is_entry(entry: Entry, path: Path) -> bool:
+    """Whether the release of an entry is in a place."""
+    file = path / "public" / "manifest.json"
+    return file.is_file() and json.loads(unsealed(file)).get("ledger") == entry.reference
 
 
 def _note(staging: Path) -> tuple[Ledger, dict[str, Any]]:

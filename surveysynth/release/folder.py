@@ -13,7 +13,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,11 +25,13 @@ import pyarrow.csv as pc
 
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError, PrivacyError, SurveySynthError
+from ..expenses import with_files
+from ..privacy.reference import FINGERPRINTS, fingerprints_in
 from ..publication import forms
 from ..publication.datapackage import About, Resource, write_metadata
-from ..storage import is_free, restrict, sealed, whole_folder
+from ..storage import is_free, kept_folder, restrict, sealed, whole_folder
 from ..validation import one_of, truth
-from .charging import NO_ENTRY, PUBLIC, charge, unfinished
+from .charging import NO_ENTRY, PUBLIC, charge, how_to_publish, unfinished
 from .checksums import described, verify
 from .manifest import FORMATS, fields_of, public_folder, read_manifest, synthetic_files
 from .printed import kept_columns
@@ -82,6 +84,37 @@ def write_folder(
         raise _not_written(path, staging, error, charged=bool(entered)) from None
 
 
+def enter(release: Release, table: pd.DataFrame, document: Document, ledger: Ledger) -> Release:
+    """Charge a release that is in memory, once all of its files are on the disk: they are kept beside the ledger.
+
+    Raises
+    ------
+    InputError
+        The files cannot be written; nothing was charged.
+    PrivacyError
+        The cap would be exceeded, or the ledger cannot be written; nothing was charged.
+    """
+    entered: list[Entry] = []
+    last = partial(charge, release=release, ledger=ledger, entered=entered, overwrite=False)
+    staged = replace(release, method=release.method | {"ledger": NO_ENTRY})
+    staging = None
+    try:
+        with kept_folder(ledger.path.absolute(), last) as staging:
+            _write_public(staged, staging / "public", table, document, "csv", None, (), shutil.copyfile)
+            _write_internal(staged, staging / "internal", ())
+            restrict(staging / "internal")
+    except OSError as error:
+        if not entered:
+            raise _not_written(ledger.path.parent, staging, error, charged=False) from None
+        why = f"{str(error.filename or ledger.path)!r}: {error.strerror or error}"
+        raise PrivacyError(
+            f"the release was charged to the ledger, as entry {entered[0].number}, and is kept whole in "
+            f"{str(staging)!r} ({why}): {how_to_publish(ledger, entered[0])} publishes it, and nothing more is spent"
+        ) from None
+    kept = {"kept": staging}
+    return replace(release, method=release.method | {"ledger": entered[0].reference}, internal=release.internal | kept)
+
+
 def _not_written(path: Path, staging: Path | None, error: OSError, *, charged: bool) -> SurveySynthError:
     """What could not be written, and what that means for the budget."""
     why = f"{str(error.filename or path)!r}: {error.strerror or error}"
@@ -130,7 +163,9 @@ def check_place(path: Path, *, overwrite: bool) -> None:
 def read_folder(path: Path) -> dict[str, Any]:
     """The fields of the release whose public files are in a folder, as :func:`surveysynth.read_release` says."""
     folder, manifest = verified(path)
-    return {"datasets": _read_datasets(folder, manifest), **fields_of(manifest)}
+    fields, known = fields_of(manifest), fingerprints_in(path)
+    fields |= {name: with_files(fields[name], known) for name in ("rests_on", "rests_on_others")}
+    return {"datasets": _read_datasets(folder, manifest), **fields}
 
 
 def verified(path: Path) -> tuple[Path, dict[str, Any]]:
@@ -285,6 +320,10 @@ def _write_internal(release: Release, folder: Path, rows: Sequence[Path]) -> Non
     if rows:
         _write_rows(rows, folder / "rows.csv")
     (folder / "privacy.json").write_text(json.dumps(release.privacy.internal, indent=2) + "\n")
+    files = {each.id: each.file for each in (*release.rests_on, *release.rests_on_others) if each.file is not None}
+    said = {id: asdict(file) for id, file in files.items()}
+    if said:
+        (folder / FINGERPRINTS).write_text(json.dumps(said, indent=2) + "\n", encoding="utf-8")
     if "records" in release.internal:
         _write_numbers(release.internal["records"].reset_index(), folder / "records.csv")
     if "rows" in release.internal:

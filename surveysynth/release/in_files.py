@@ -19,6 +19,7 @@ from ..design.survey_design import SurveyDesign
 from ..errors import InputError
 from ..estimation.in_parts import Column, DataSet, PSUs, regressions, tables_in_parts
 from ..estimation.quantities import check_statistics
+from ..expenses import Expense
 from ..models.as_json import from_json
 from ..models.shared.normal_scores import PrivateScores
 from ..privacy.accounting.ledger import Ledger
@@ -111,6 +112,16 @@ class ReleaseInFiles:
     def method(self) -> dict[str, Any]:
         """Public facts about how it was made; by its parameters it can be the reference of a later release."""
         return self.about.method
+
+    @property
+    def rests_on(self) -> tuple[Expense, ...]:
+        """As :attr:`surveysynth.Release.rests_on`."""
+        return self.about.rests_on
+
+    @property
+    def rests_on_others(self) -> tuple[Expense, ...]:
+        """As :attr:`surveysynth.Release.rests_on_others`."""
+        return self.about.rests_on_others
 
     @property
     def entered_before(self) -> bool:

@@ -11,6 +11,7 @@ import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from ..errors import InputError
+from ..privacy.reference import expenses_of
 from ..privacy.report import GUARANTEES, Kind, PrivacyReport
 from ..storage import unsealed
 
@@ -46,6 +47,15 @@ class Levels(Said):
     ordered: bool
 
 
+class Spent(Said):
+    """A part of what was spent on a confidential file."""
+
+    what: Name
+    blank: Epsilon | None
+    replace: Epsilon | None
+    id: Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
+
+
 class Package(Said):
     """What made the release."""
 
@@ -70,6 +80,8 @@ class Manifest(Said):
     data_dependent: list[str]
     publication: str
     little_left: bool = False
+    rests_on: list[Spent] = []
+    rests_on_others: list[Spent] = []
     unit: str | None = None
     delta: Annotated[float, Field(gt=0, lt=1)] | None = None
     papers_epsilon: Epsilon | None = None
@@ -163,6 +175,8 @@ def manifest_of(release: Release) -> dict[str, Any]:
         "design": _without_none(design.roles()),
         **({"count_design": _without_none(release.count_roles)} if release.count_roles else {}),
         **({"labels": design.labels} if design.labels else {}),
+        **({"rests_on": [each.public() for each in release.rests_on]} if release.rests_on else {}),
+        **({"rests_on_others": [each.public() for each in release.rests_on_others]} if release.rests_on_others else {}),
         "dtypes": {str(c): str(t) for c, t in design.frame.dtypes.items()},
         "levels": {
             c: _levels(design.frame[c], all_of_them=c not in release.predictors)
@@ -190,8 +204,11 @@ def fields_of(manifest: dict[str, Any]) -> dict[str, Any]:
         delta=manifest.get("delta"),
         papers_epsilon=manifest.get("papers_epsilon"),
     )
+    own, others = expenses_of(manifest)
     return {
         "privacy": privacy,
+        "rests_on": own,
+        "rests_on_others": others,
         "predictors": tuple(manifest["public_predictors"]),
         "outcomes": tuple(manifest["synthesized"]),
         "method": {name: said for name, said in manifest.items() if name not in OF_THE_RELEASE},

@@ -16,7 +16,7 @@ from ..design.calibration import Bounds, Distance, Totals, title
 from ..design.derived import RowWise, Where
 from ..design.discrete import is_label
 from ..design.survey_design import SurveyDesign
-from ..errors import InputError
+from ..errors import InputError, told_if_it_breaks_down
 from ..estimation.any_estimator import Estimator, combined
 from ..estimation.association import independence_tests
 from ..estimation.design_effects import Deff
@@ -30,16 +30,16 @@ from ..estimation.quantities import Missing, check_statistics, fitting
 from ..estimation.regression import Regression, regressions
 from ..estimation.tables import stacked, tabulate
 from ..estimation.wald import Test
+from ..expenses import Expense, without_files
 from ..models.as_json import from_json
 from ..models.sequential import MISSING
 from ..models.shared.normal_scores import under_other_noise
 from ..privacy.accounting.ledger import Ledger, check_ledger
 from ..privacy.report import PUBLIC_SUM, SUM_OF_WEIGHTS, PrivacyReport
 from ..publication.forms import check_suffix, write
-from ..storage import as_path
+from ..storage import as_path, discard
 from ..validation import as_list, check_keywords, one_of, positive
-from .charging import spends
-from .folder import check_format, check_place, read_folder, write_folder
+from .folder import check_format, check_place, enter, read_folder, write_folder
 from .manifest import manifest_of
 from .model_variance import drawn_again, in_small, refusal
 from .printed import printed
@@ -48,6 +48,7 @@ from .suppression import flag
 # Times that noise is drawn again, for its variance. Over that of a mean it falls as 1 / n, and with so many records and
 # an epsilon of 1 it is .4% of it: then few times do.
 REDRAWN, OF_MANY, MANY = 24, 4, 100_000
+ENTERED = "this release was entered in a ledger when it was made, or written: leave ledger= out"
 MOST_LEVELS = 50  # a predictor with more is no variable for a table, unless it is asked for
 
 
@@ -74,6 +75,11 @@ class Release:
     count_roles : dict, optional
         Design roles that give counts their standard errors, where they are not those of the
         data sets (FBP): the same counts, from weights that vary from record to record.
+    rests_on : tuple of Expense
+        All that was spent on the confidential file for these data sets, part by part: a part may be shared with other
+        releases, and a ledger counts it once.
+    rests_on_others : tuple of Expense
+        What was spent on other files for what they are measured against.
     derived : dict of str to function
         Columns of :meth:`assign`; None for the function of one that came with a release that was written, pickled or
         copied.
@@ -99,13 +105,16 @@ class Release:
     categorical: tuple[str, ...] = ()
     count_roles: dict[str, Any] | None = None
     derived: dict[str, RowWise | None] = field(default_factory=dict, repr=False)
+    rests_on: tuple[Expense, ...] = field(default=(), repr=False)
+    rests_on_others: tuple[Expense, ...] = field(default=(), repr=False)
     _entered: ClassVar[bool] = False  # of one that write() entered in a ledger: True
 
     def __getstate__(self) -> dict[str, Any]:
         """What a pickle or a copy holds: the public part."""
         again = "redrawn", "_in_small", "_of_model"  # made when they are needed
         kept = {name: value for name, value in vars(self).items() if name not in again}
-        internal = {"internal": {}, "privacy": replace(self.privacy, internal={})}
+        internal: dict[str, Any] = {"internal": {}, "privacy": replace(self.privacy, internal={})}
+        internal |= {name: without_files(getattr(self, name)) for name in ("rests_on", "rests_on_others")}
         return kept | internal | {"derived": dict.fromkeys(self.derived)}  # functions that no pickle can hold
 
     @property
@@ -254,11 +263,12 @@ class Release:
             "missing": self._missing_outcomes, "larger": between == "larger",
         }  # fmt: skip
         parts = []
-        for of, statistics in asked:
-            own = fitting(statistics, **if_fit)
-            limits = Interval.checked(level, df, fitting(statistics, interval=interval).get("interval"))
-            make = partial(tabulate, self.datasets, of, names, statistics, **how, **own, interval=limits)
-            parts.append(self._with_model(make, between, names, [*about, *of]))
+        with told_if_it_breaks_down():
+            for of, statistics in asked:
+                own = fitting(statistics, **if_fit)
+                limits = Interval.checked(level, df, fitting(statistics, interval=interval).get("interval"))
+                make = partial(tabulate, self.datasets, of, names, statistics, **how, **own, interval=limits)
+                parts.append(self._with_model(make, between, names, [*about, *of]))
         known = self.m > 1 or all("modelled" in part.attrs for part in parts)  # how data sets differ
         table = stacked(parts)
         flagged = flag(table, names, between=known, min_cell=min_cell, cv_limit=cv_limit, whole=where is None)
@@ -758,6 +768,9 @@ class Release:
     def entered(self, ledger: Ledger | None) -> Release:
         """The release with the number of its entry in a ledger, which is charged now; as it is without a ledger.
 
+        Its tables and files are made first, and kept in a hidden folder beside the ledger until :meth:`write` has
+        written it: what was charged is not lost with the session, and :func:`resume` publishes it.
+
         Parameters
         ----------
         ledger : Ledger, optional
@@ -770,13 +783,19 @@ class Release:
 
         Raises
         ------
+        InputError
+            Its tables or files cannot be made, or it was entered before; nothing was charged.
         PrivacyError
             The cap would be exceeded, or the ledger cannot be written.
         """
         check_ledger(ledger)
         if ledger is None:
             return self
-        return replace(self, method=self.method | {"ledger": ledger.spend(**spends(self)).reference})
+        if self.entered_before:
+            raise InputError(ENTERED)
+        names = self.table_predictors()
+        table = self.tables(names)
+        return enter(self, table, printed(self, table, names), ledger)
 
     def manifest(self) -> dict[str, Any]:
         """What a reader needs to know about the files, without anything confidential and without a seed.
@@ -1020,7 +1039,7 @@ def written(
     """
     check_ledger(ledger)
     if ledger is not None and release.entered_before:
-        raise InputError("this release was entered in a ledger when it was made, or written: leave ledger= out")
+        raise InputError(ENTERED)
     check_place(path, overwrite=overwrite)
     names = release.table_predictors() if by is None else as_list(by)
     table = tables(names)
@@ -1028,6 +1047,8 @@ def written(
     write_folder(release, path, table, document, ledger=ledger, overwrite=overwrite, files=files, **how)
     if ledger is not None:
         object.__setattr__(release, "_entered", True)
+    if (kept := release.internal.get("kept")) is not None:
+        discard(kept)
     return path
 
 

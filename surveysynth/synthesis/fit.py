@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..design.survey_design import SurveyDesign
-from ..errors import InputError, ModelError, NotFitForRelease, PrivacyError
+from ..errors import InputError, ModelError, NotFitForRelease, PrivacyError, told_if_it_breaks_down
+from ..expenses import Expense, Fingerprint, least_float, rounded_down, rounded_up, strict, total
 from ..models.as_json import as_json
 from ..models.base import Boundable, Debiasable, Relative, Synthesizer
 from ..models.draws import Draws, Sampler, Streams, Synthetic
@@ -50,12 +52,66 @@ Protect = Callable[[PseudoLikelihood, Floats, Callable[[str], None]], ProtectedF
 
 @dataclass(frozen=True)
 class Spending:
-    """What one release spends: epsilon as it is published, of m draws, and the one that was asked for."""
+    """What one release spends: epsilon of m draws and of what the fit spent beside them, and what was asked for."""
 
     m: int
     asked: float | None
     epsilon: float | None  # None of kind "none"
     lag: float = 0.0  # largest autocorrelation between draws of one chain that are released
+    before: tuple[Expense, ...] = ()  # what was spent on the file before, and is rested on
+    own: tuple[Expense, ...] = ()  # the parts of ``epsilon``
+    published: float | None = None  # epsilon of all that
+
+    @property
+    def rests_on(self) -> tuple[Expense, ...]:
+        """All that the release rests on."""
+        return (*self.before, *self.own)
+
+    @property
+    def spent_before(self) -> float:
+        """Epsilon of what was spent before, and is rested on."""
+        return math.fsum(expense.blank or math.inf for expense in self.before)
+
+
+@dataclass(frozen=True)
+class Basis:
+    """What releases of a fit rest on, beside their own draws.
+
+    Attributes
+    ----------
+    file : Fingerprint or None
+        Of the confidential file; None of a file in parts.
+    before : tuple of Expense
+        What was spent on this file before the fit, for the reference or the scales that it was given.
+    others : tuple of Expense
+        What was spent on other files for these.
+    shared : tuple of Expense
+        What the fit spent beside draws, such as normal scores and a first draw.
+    leading : Expense or None
+        Of the draw that the others were measured against.
+    """
+
+    file: Fingerprint | None
+    before: tuple[Expense, ...]
+    others: tuple[Expense, ...]
+    shared: tuple[Expense, ...]
+    leading: Expense | None
+
+    @classmethod
+    def of(
+        cls, file: Fingerprint | None, earlier: tuple[tuple[Expense, ...], tuple[Expense, ...]],
+        synthesizer: Synthesizer, weighted: ProtectedFit, budget: Budget,
+    ) -> Basis:  # fmt: skip
+        """Of a fit under a budget whose parts are what was spent beside draws."""
+        scores = tuple(
+            replace(expense, file=file or expense.file)
+            for t in synthesizer.private_scores.values() for expense in t.rests_on
+        )  # fmt: skip
+        rest = budget.apart - math.fsum(t.epsilon for t in synthesizer.private_scores.values())
+        beside = rounded_down(max(rest, 0.0))
+        leading = strict("the first data set", rounded_up(2 * budget.bound), file) if weighted.posterior.led else None
+        own = (strict("what is measured before the draws", beside, file),) if beside > 0 else ()
+        return cls(file, *earlier, (*scores, *own), leading)
 
 
 @dataclass(frozen=True, repr=False)
@@ -115,6 +171,8 @@ class Fit:
         How draws are made; internal.
     seeded : bool
         Whether a seed was given: releases are then not for publication.
+    basis : Basis
+        What every release rests on, beside its own draws.
     used : list of int
         Draws that were released.
     spent : list of float
@@ -151,6 +209,7 @@ class Fit:
     streams: Streams = field(repr=False)
     protect: Protect = field(repr=False)  # makes the protected fit; what was asked of :func:`fit` is in it
     seeded: bool
+    basis: Basis = field(repr=False)
     used: list[int] = field(default_factory=list)
     spent: list[float] = field(default_factory=list)  # by each data set, of this fit and of those re-weighted from it
     blocked: list[int] = field(default_factory=list)  # m of the releases that a rule held back
@@ -404,12 +463,13 @@ class Fit:
             check_debias(self.synthesizer, self.mechanism, self.weighted.asked > 0)
         self._refuse_unfit(accept_diagnostics)
         positions, lag = choose_draws(self.draws, of.m, self.streams.draws, self.used)
-        of = replace(of, lag=lag)
-        if ledger is not None and of.epsilon is not None:
-            ledger.check(of.epsilon)
-        factor = self._variance_factor(positions, corrected=debias)
-        chosen = self._corrected_draws(positions, debias)
-        with self._using(positions):
+        of = self._counted(replace(of, lag=lag), positions)
+        if ledger is not None and of.published is not None:
+            ledger.check(of.published, of.rests_on)
+        with told_if_it_breaks_down():
+            factor = self._variance_factor(positions, corrected=debias)
+            chosen = self._corrected_draws(positions, debias)
+        with told_if_it_breaks_down(), self._using(positions):
             made = self._data_sets(of.m, chosen, rules, rule)
             found = {} if factor is None else {"variance_factor": factor}
             self.spent.extend(self._spent_by(of.m))
@@ -425,6 +485,8 @@ class Fit:
                 | ({"edits": rules} if rules else {}),
                 internal=report_notes.internal(self) | made.internal,
                 count_roles=made.count_roles,
+                rests_on=of.rests_on,
+                rests_on_others=self.basis.others,
             )
             try:
                 return release.entered(ledger)
@@ -565,8 +627,30 @@ class Fit:
         """Whether the survey weights are kept."""
         return self.records.public_weights is not None
 
+    def _counted(self, of: Spending, positions: Sequence[int]) -> Spending:
+        """With all that a release of these draws rests on, part by part, and its epsilon.
+
+        What is left for the draws is rounded up, and what releases share down, so that together they count no less
+        than is spent.
+        """
+        file, before = self.basis.file, self.basis.before
+        if of.epsilon is None:
+            return replace(of, own=(Expense("draws", None, None, file=file),))
+        leading = () if self.basis.leading is None else (self.basis.leading,)
+        leads = 0 in positions  # else it was released before, and comes on top
+        own = (*self.basis.shared, *(leading if leads else ()))
+        known, _ = total(own)
+        assert known is not None  # as shared parts are strict
+        left = least_float(Decimal(repr(of.epsilon)) - known)
+        replaced = None if self.kind == "per-instance" else 2 * left
+        draws = (Expense("draws", left, replaced, file=file),) if left > 0 else ()
+        beyond = (*before, *(() if leads else leading))
+        added, _ = total(beyond)
+        published = None if added is None else least_float(Decimal(repr(of.epsilon)) + added)
+        return replace(of, before=beyond, own=(*own, *draws), published=published)
+
     def budget_of(self, m: int) -> Budget:
-        """That of m data sets of this fit; the first release counts what was spent beside its draws.
+        """That of m data sets of this fit, with what was spent beside their draws.
 
         Parameters
         ----------
@@ -578,7 +662,7 @@ class Fit:
         Budget
             Without an epsilon of its own.
         """
-        return Budget(None, m, () if self.spent else self.budget.parts)
+        return Budget(None, m, self.budget.parts)
 
     def _published(self, positions: Sequence[int]) -> dict[str, Any]:
         """What the manifest says of the released draws."""
@@ -591,8 +675,8 @@ class Fit:
         """Epsilon of each of m data sets."""
         if self.kind == "none":
             return [np.inf] * m
-        first, each = self.budget_of(1).spent(self.delta), Budget(None, 1).spent(self.delta)
-        return [first] + [each] * (m - 1)
+        each = Budget(None, 1).spent(self.delta)
+        return [each + (0.0 if self.spent else self.budget.apart)] + [each] * (m - 1)
 
     def _published_epsilon(self, m: int, asked: float | None) -> float:
         """Epsilon of m data sets from what was asked for, rounded up: the one that was reached tells of the file.

@@ -24,8 +24,9 @@ from ..choices import Clusters
 from ..design.survey_design import SurveyDesign
 from ..design.to_synthesize import to_synthesize
 from ..engines import get_engine
-from ..errors import InputError
+from ..errors import InputError, told_if_it_breaks_down
 from ..estimation.tables import OWN
+from ..expenses import Fingerprint, of_this_file
 from ..models.base import Relative, Synthesizer
 from ..models.draws import Draws, Sampler, Streams
 from ..models.sequential import Sequential
@@ -47,7 +48,7 @@ from ..validation import check_keywords, check_seed, one_of, positive
 from .assemble import check_public, check_total, public_columns, public_mean_weight
 from .draws import check_chains
 from .edits import check_rules
-from .fit import Fit, check_accepted, check_debias, check_rule, check_steps
+from .fit import Basis, Fit, check_accepted, check_debias, check_rule, check_steps
 from .levels import declared, number_codes
 from .missing import said_of_missing, without_missing
 from .policy import Policy
@@ -210,6 +211,8 @@ def fit(
     rows = of_file[rows]
     if absent.any():
         check_total(population_total, design)  # by stratum: one may have nobody left
+    outcomes = [[each.column(outcome) for outcome in synthesizer.outcomes] for each in (file, design)]
+    earlier = of_this_file((*synthesizer.rests_on, *mechanism.rests_on), *outcomes)
     protected = unit_of(design, unit)
     mechanism.check_units(protected)
     notes += said_of_missing(file, absent)
@@ -227,7 +230,8 @@ def fit(
     budget = replace(budget, parts=synthesizer.spent)
     chosen_engine = get_engine(engine)
     sampler = Sampler(lambda: chosen_engine, streams.draws, chains, *chain)
-    with stages(mechanism.expected_seconds(design.n, len(synthesizer.models))) as say:
+    seconds = mechanism.expected_seconds(design.n, len(synthesizer.models))
+    with told_if_it_breaks_down(), stages(seconds) as say:
         say("reading the file")
         constants = None if policy is None else policy.constants
         records = synthesizer.prepare(design, clusters, mean_weight, constants, protected.of_record)
@@ -235,10 +239,11 @@ def fit(
         pseudo = PseudoLikelihood(synthesizer, records, protected, sampler, noise)
         protect = partial(protected_by, design, mechanism, policy, budget, tolerance, reweight)
         weighted = protect(pseudo, np.ones(protected.count(design.n)), say)
+    budget = replace(budget, parts=weighted.parts or budget.parts)
+    basis = Basis.of(Fingerprint.of(outcomes[0]), earlier, synthesizer, weighted, budget)
     return Fit(
-        design, rows, synthesizer, mechanism, policy, records, protected, weighted,
-        replace(budget, parts=weighted.parts or budget.parts),
-        population_total, notes, sampler, streams, protect, seed is not None, coded=coded,
+        design, rows, synthesizer, mechanism, policy, records, protected, weighted, budget,
+        population_total, notes, sampler, streams, protect, seed is not None, basis, coded=coded,
     )  # fmt: skip
 
 

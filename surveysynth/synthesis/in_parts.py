@@ -30,7 +30,7 @@ from ..design.parts import Combinations, Parts, find, levels_together
 from ..design.scan import Source
 from ..design.survey_design import SurveyDesign
 from ..engines import get_engine
-from ..errors import InputError
+from ..errors import InputError, told_if_it_breaks_down
 from ..estimation.in_parts import ONE
 from ..models.draws import Draws, Sampler, Streams
 from ..models.normal.fbs import FBS
@@ -69,7 +69,7 @@ from .file_in_parts import (
     prepared,
     some_records,
 )
-from .fit import Chosen, DataSets, Fit, Protect, check_accepted
+from .fit import Basis, Chosen, DataSets, Fit, Protect, check_accepted
 from .fitting import INFORMATION, protected_by
 from .known import Known
 from .levels import with_levels
@@ -228,7 +228,7 @@ def synthesize_in_parts(
     sampler = Sampler(lambda: get_engine("auto"), streams.draws, chains, *chain)
     noise = None if seed is None else streams.draws
     passes = ExitStack()
-    with stages(mechanism.expected_seconds(parts.n)) as say:
+    with told_if_it_breaks_down(), stages(mechanism.expected_seconds(parts.n)) as say:
         say("reading the file")
         seen = list(team.each(look, roles, len(parts)))
         weight = math.fsum(each.weight for each in seen)
@@ -261,10 +261,11 @@ def synthesize_in_parts(
             present = np.ones(records.n)
         with passes:
             weighted = protect(pseudo, present, say)
+        budget = replace(budget, parts=weighted.parts or budget.parts)
         fitted = FitInParts(
-            design, np.arange(present.size), model, mechanism, None, records, Unit(), weighted,
-            replace(budget, parts=weighted.parts or budget.parts), total, [], sampler, streams, protect,
-            seed is not None, file=scale.file,
+            design, np.arange(present.size), model, mechanism, None, records, Unit(), weighted, budget, total, [],
+            sampler, streams, protect, seed is not None, Basis.of(None, ((), ()), model, weighted, budget),
+            file=scale.file,
         )  # fmt: skip
         if fitted.information is not None:
             tell(INFORMATION.format(math.floor(100 * fitted.information)))

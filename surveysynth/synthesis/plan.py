@@ -468,9 +468,9 @@ class Plan:
             ledger.check(epsilon)  # before the work of a fit
         made = synthesize(
             self.design, **self._fitting(), debias=bool(release.debias), accept_diagnostics=accepted_of(self.settings),
-            ledger=ledger if enter else None, rule=rule_of(self.settings), edits=self.settings.edits.rules, seed=seed,
+            rule=rule_of(self.settings), edits=self.settings.edits.rules, seed=seed,
         )  # fmt: skip
-        return _saying(made.assign(**derived), notes, self._about() | of_others)
+        return _saying(made.assign(**derived), notes, self._about() | of_others).entered(ledger if enter else None)
 
     def _release_in_parts(
         self, notes: list[str], facts: dict[str, Any], seed: int | None, unfinished: str | Path | None

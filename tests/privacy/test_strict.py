@@ -136,10 +136,22 @@ def test_the_parts_of_the_budget_add_up_to_epsilon(release):
     assert list(report.neighbours) == [f"{what} one record's confidential values" for what in ("blank", "replace")]
 
 
-def test_a_second_release_from_one_fit_does_not_pay_for_the_first_draw_again(fitted, release):
+def test_a_second_release_from_one_fit_says_the_first_draw_and_a_ledger_counts_it_once(fitted, release, tmp_path):
     before, second = fitted.epsilon_spent, fitted.release(m=1)
-    assert second.privacy.internal["epsilon_exact"] == pytest.approx(2 * fitted.delta)
+    first = sum(epsilon for _, epsilon in fitted.budget.parts)
+    leading = 2 * fitted.delta  # the first data set of the first release, against which the others are measured
+    assert fitted.draws.led and 0 in fitted.used[:2]
+    assert second.privacy.internal["epsilon_exact"] == pytest.approx(first + leading + 2 * fitted.delta, abs=1e-3)
+    assert second.privacy.epsilon == pytest.approx(first + leading + 2 * fitted.delta, abs=0.01)
+    assert f"epsilon = {second.privacy.epsilon:g} is of all that the files rest on" in str(second.privacy)
     assert fitted.epsilon_spent == pytest.approx(before + 2 * fitted.delta)
+    both, alone = (ss.Ledger(tmp_path / name, "survey", create=True) for name in ("both", "alone"))
+    for ledger, releases in ((both, (release, second)), (alone, (second,))):
+        for each in releases:
+            epsilon = each.privacy.epsilon
+            ledger.spend(epsilon, 2 * epsilon, kind="strict", what="x", rests_on=each.rests_on)
+    assert float(both.spent.blank) == pytest.approx(9 + second.privacy.epsilon - first - leading, abs=1e-3)
+    assert float(alone.spent.blank) == second.privacy.epsilon
 
 
 def test_epsilon_of_the_first_draw_goes_by_parameters_and_records():

@@ -211,9 +211,9 @@ def write_release(release: ss.Release | ss.ReleaseInFiles, **given: Any) -> tupl
     return None, str(release.write(**given))
 
 
-def resume_release(path: str) -> tuple[None, str]:
+def resume_release(path: str, **given: Any) -> tuple[None, str]:
     """Publish a release that was charged to its ledger and then cut off."""
-    return None, str(ss.resume(path))
+    return None, str(ss.resume(path, **given))
 
 
 def write_tables(release: ss.Release, path: str, **given: Any) -> tuple[None, str]:

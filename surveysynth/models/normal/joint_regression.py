@@ -32,13 +32,14 @@ from ...design.formula import category, formula_columns, refuse_other_records, s
 from ...design.survey_design import SurveyDesign
 from ...engines import Diagnostics
 from ...errors import InputError, ModelError
+from ...expenses import Expense
 from ...validation import as_list, one_of
 from ..base import Boundable, Clustered, Debiasable, Portable
 from ..draws import Draws, Sampler
 from ..records import Public
 from ..shared.clipped_fit import parameters
 from ..shared.groups import Groups, differing_sizes, groups_of, psu_sizes
-from ..shared.normal_scores import PrivateScores
+from ..shared.normal_scores import NormalScores, PrivateScores
 from ..shared.predictors import (
     LOG_SIZE,
     LOG_UNIT,
@@ -175,6 +176,12 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J], Re
         """Normal scores that were made from this very file, by outcome."""
         scored = zip(self.numeric, self.transforms(), strict=True)
         return {outcome: t for outcome, t in scored if isinstance(t, PrivateScores)}
+
+    @property
+    def rests_on(self) -> tuple[Expense, ...]:
+        """That of normal scores which were kept from an earlier use."""
+        scores = (t for t in self.transforms() if isinstance(t, NormalScores) and not isinstance(t, PrivateScores))
+        return tuple(expense for t in scores for expense in t.rests_on)
 
     def pilot(self) -> Self | None:
         """The model under the flat prior, whose draws are exact and take milliseconds."""

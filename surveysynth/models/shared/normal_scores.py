@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -22,8 +22,9 @@ from scipy.special import ndtri
 
 from ...design.survey_design import SurveyDesign
 from ...errors import InputError, PrivacyError, guarded
+from ...expenses import Expense, Fingerprint, strict
 from ...noise import laplace
-from ...storage import as_path
+from ...storage import as_path, whole_file
 from ...validation import positive, rows, whole
 from .noisy_histogram import BINS, asinh_of, bin_limits, determined, smooth_density
 from .score_curve import effective_size, evaluate, mid_distribution, solve
@@ -69,6 +70,8 @@ class NormalScores:
         Public lowest and highest value: what lies beyond is moved to them, on the way there and back.
     covered : bool
         Whether they were made under an epsilon of their own: then they may come from this very file.
+    rests_on : tuple of Expense
+        What was spent on a confidential file for them: a release of that file that is made with them counts it.
 
     Raises
     ------
@@ -106,8 +109,10 @@ class NormalScores:
     base: Transform = LOG
     bounds: tuple[float, float] | None = None
     covered: bool = False
+    rests_on: tuple[Expense, ...] = field(default=(), repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "rests_on", tuple(self.rests_on))
         if not isinstance(self.source, str) or not self.source.strip():
             raise InputError("source must say which historical or public file the normal scores come from")
         _check_base(self.base)
@@ -245,7 +250,8 @@ class NormalScores:
         y = y[~np.isnan(y) & ~(zeros & (y == 0))]
         n = None if zeros or missing else y.size  # how many are left is confidential
         return scores_of_counts(
-            binned(y, (low, high)), n, outcome, (low, high), epsilon, rng, each=each, zeros=zeros, most=design.n
+            binned(y, (low, high)), n, outcome, (low, high), epsilon, rng, each=each, zeros=zeros, most=design.n,
+            file=Fingerprint.of([design.column(outcome)]),
         )
 
     def forward(self, y: Floats) -> Floats:
@@ -332,7 +338,10 @@ class NormalScores:
         return any(self._distance(u[used], weight) < CLOSER_THAN_CHANCE for weight in tried)
 
     def save(self, path: str | Path) -> None:
-        """Write to a JSON file, which may be published.
+        """Write to a JSON file of its owner's (mode 0600).
+
+        It may be published, unless the scores rest on what was spent on a confidential file: then it holds that file's
+        fingerprint and its key.  A release publishes the knots without these.
 
         Parameters
         ----------
@@ -350,8 +359,11 @@ class NormalScores:
         said |= {} if self.bounds is None else {"bounds": self.bounds}
         if self.covered:
             said["covered"] = True
+        if self.rests_on:
+            said["rests_on"] = [asdict(expense) for expense in self.rests_on]
         try:
-            as_path(path).write_text(json.dumps(said, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+            with whole_file(as_path(path)) as stream:
+                stream.write((json.dumps(said, indent=1, ensure_ascii=False) + "\n").encode())
         except OSError as error:
             raise InputError(f"{str(path)!r} cannot be written ({type(error).__name__})") from None
 
@@ -382,7 +394,7 @@ class NormalScores:
         if not isinstance(said, dict) or said.get("format") != FORMAT:
             raise InputError(f"{str(path)!r} is not a file of {FORMAT}")
         fields = {"format", "source", "base", "amounts", "probabilities"}
-        if not fields <= set(said) <= fields | {"bounds", "covered"}:
+        if not fields <= set(said) <= fields | {"bounds", "covered", "rests_on"}:
             raise InputError(f"{str(path)!r} must have the fields {', '.join(sorted(fields))} and no others")
         base = said["base"]
         if not isinstance(base, dict) or not {"name"} <= set(base) <= {"name", "scale"}:
@@ -398,6 +410,7 @@ class NormalScores:
             as_transform(**base),
             bounds,
             bool(said.get("covered")),
+            _expenses(said.get("rests_on", []), path),
         )
 
     @cached_property
@@ -425,6 +438,22 @@ class NormalScores:
         p = np.array(self.probabilities)
         gap = np.interp(self.base.forward(np.array(self.amounts)), value, F) - p
         return float(effective_size(w) * np.trapezoid(gap**2, p))
+
+
+def _expenses(said: Any, path: str | Path) -> tuple[Expense, ...]:
+    """What saved scores rest on (InputError: it is damaged)."""
+
+    def made() -> tuple[Expense, ...]:
+        found = []
+        for each in said:
+            file = each["file"] and Fingerprint(each["file"]["key"], tuple(each["file"]["digests"]))
+            found.append(Expense(**(each | {"file": file})))
+        return tuple(found)
+
+    return guarded(
+        made, (TypeError, KeyError, AttributeError, ValueError),
+        lambda kind: InputError(f"{str(path)!r}: what the scores rest on is damaged ({kind})"),
+    )  # fmt: skip
 
 
 def public_bounds(bounds: object, outcome: str) -> tuple[float, float]:
@@ -528,20 +557,24 @@ class PrivateScores(NormalScores):
         return _smoothed(noisy, self.n, self.epsilon, self.each, self.zeros, self.bounds, self.source)
 
     def kept(self) -> NormalScores:
-        """The same map for later files, where it costs nothing."""
-        return NormalScores(self.amounts, self.probabilities, self.source, self.base, self.bounds, covered=True)
+        """The same map for later files, where it costs nothing; a release of this file counts what was spent on it."""
+        return NormalScores(
+            self.amounts, self.probabilities, self.source, self.base, self.bounds, covered=True, rests_on=self.rests_on
+        )
 
 
 def scores_of_counts(
     counts: Floats, n: int | None, outcome: str, bounds: tuple[float, float], epsilon: float,
     rng: np.random.Generator | None, *, each: int = 1, zeros: bool = False, most: int = 0,
+    file: Fingerprint | None = None,
 ) -> PrivateScores:  # fmt: skip
     """As :meth:`NormalScores.private`, from what :func:`binned` counts of n records, or of up to ``most`` (n None)."""
     noisy, _ = laplace(counts, float(each), epsilon, rng)
     if n is None:
         n = int(np.clip(noisy.sum(), 1, most))
     source = f"a histogram of this file's {outcome} with Laplace noise"
-    return _smoothed(noisy, n, epsilon, each, zeros, bounds, source)
+    spent = strict(f"normal scores of {outcome}", epsilon, file)
+    return replace(_smoothed(noisy, n, epsilon, each, zeros, bounds, source), rests_on=(spent,))
 
 
 def binned(y: Floats, bounds: tuple[float, float]) -> Floats:
@@ -581,6 +614,6 @@ def _smoothed(
         )
     amounts = asinh_of(bounds).inverse(bin_limits(bounds)[1:-1][inner])
     return PrivateScores(
-        amounts.tolist(), F[inner].tolist(), source, asinh_of(bounds), bounds, True, counts.tolist(), n, epsilon,
-        each, zeros,
+        amounts.tolist(), F[inner].tolist(), source, asinh_of(bounds), bounds, True, counts=counts.tolist(), n=n,
+        epsilon=epsilon, each=each, zeros=zeros,
     )  # fmt: skip

@@ -6,8 +6,8 @@ the disk has it (fsync).  So a crash leaves one of three things:
 
 - nothing of the entry, which then was not acknowledged, and nothing was released;
 - the beginning of its line, likewise: it is not counted, and the next entry puts it aside (``.torn``);
-- the whole entry.  What :meth:`surveysynth.Release.write`, plans and commands charged is staged beside its place, from
-  where :func:`surveysynth.resume` publishes it; what ``synthesize(ledger=)`` and its like charged was in memory alone.
+- the whole entry.  What was charged for a release is on the disk by then, staged beside its place, or, where it was
+  charged before it had one (``synthesize(ledger=)``), beside the ledger: :func:`surveysynth.resume` publishes it.
 
 Whatever else is wrong with a file stops all spending.  Two processes wait for each other.
 
@@ -16,6 +16,10 @@ An entry has two epsilons, by what the two files differ in that cannot be told a
 - ``blank``: one record's confidential values, taken out or put in; or the record, added or removed;
 - ``replace``: one record's confidential values, which are others.
 
+What a release rests on can be shared with others: normal scores or a first draw of one fit, an earlier release of the
+same file that it is measured against.  A release names all these expenses by random numbers; an entry adds those that
+no entry before named, and is refused where they do not add up to what the release says.
+
 Each is summed by itself.  Where an entry has no number for one of them, that sum is unknown: not 0, and
 not what the others add up to.  Numbers are kept as decimals, as they are printed: 0.1, ten times, is 1.
 """
@@ -23,8 +27,10 @@ not what the others add up to.  Numbers are kept as decimals, as they are printe
 from __future__ import annotations
 
 import difflib
+import json
+import math
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import ROUND_FLOOR, Decimal
 from pathlib import Path
@@ -34,12 +40,13 @@ import numpy as np
 import pandas as pd
 
 from ...errors import InputError, PrivacyError
-from ...storage import as_path
+from ...expenses import EXACT, Expense, least_float, total
+from ...storage import UNFINISHED, as_path, kept_beside
 from ...validation import line_of_text, one_of, several, truth
 from ..report import Kind, PrivacyReport
 from . import ledger_file
-from .ledger_file import Cap, Entry, Line
-from .sums import COLUMNS, EXACT, Spent, as_decimal, both_sums, last_cap, left_of, shown, spent_on, sum_of, table_of
+from .ledger_file import Amounts, Cap, Entry, Line
+from .sums import COLUMNS, Spent, as_decimal, both_sums, last_cap, left_of, shown, spent_on, sum_of, table_of
 
 MEANING = (
     "Epsilons of releases about the same people add up (sequential composition), each column by itself: 'blank' is for "
@@ -66,6 +73,10 @@ SEVERAL_UNITS = (
     "record protects a group of records less."
 )
 TORN = "The last line is cut short, as by a crash: its entry was never acknowledged, and is not counted."
+UNWRITTEN = (
+    "Entry {} was charged and is not written yet: it is kept in {!r} beside the ledger, from where surveysynth resume "
+    "(--ledger, --survey) publishes it."
+)
 HOW_TO_BEGIN = "To begin one, with a budget of its own: create=True, or --create of the command ledger"
 
 
@@ -81,6 +92,11 @@ class Published(Protocol):
     @property
     def privacy(self) -> PrivacyReport:
         """What it spends."""
+        ...
+
+    @property
+    def rests_on(self) -> tuple[Expense, ...]:
+        """The parts of that."""
         ...
 
 
@@ -140,6 +156,7 @@ class Ledger:
         what: str,
         unit: str = "record",
         salt: str | None = None,
+        rests_on: Sequence[Expense] = (),
     ) -> Entry:
         """Record what a release spends, before anyone sees it.
 
@@ -163,19 +180,23 @@ class Ledger:
             What one is protected as: "record", or the column of households, say.
         salt : str, optional
             By which :meth:`find` knows the entry again; random.
+        rests_on : sequence of Expense, optional
+            All the parts of ``blank`` and ``replace``, as :attr:`Release.rests_on` has them.  Those that an entry of
+            the survey names already are not counted again.
 
         Returns
         -------
         Entry
-            With its number, and the head that a release names it by.
+            With its number, and the head that a release names it by; its epsilons are what it adds to the sums.
 
         Raises
         ------
         InputError
-            An epsilon that is not positive; none for a kind that needs one; an unknown kind; no text.
+            An epsilon that is not positive; none for a kind that needs one; an unknown kind; no text; all parts are in
+            the ledger already.
         PrivacyError
-            The cap would be exceeded, or the ledger is damaged or cannot be written.  Nothing
-            may be released then; the ledger is as it was.
+            The cap would be exceeded; the parts do not add up to what is spent; the ledger is damaged or cannot be
+            written.  Nothing may be released then; the ledger is as it was.
 
         Examples
         --------
@@ -195,25 +216,31 @@ class Ledger:
                 "has no guarantee cannot be added up"
             )
         said, protected = line_of_text(what, "what"), line_of_text(unit, "unit")
+        whole = Spent(taken_out, replaced)
+        _refuse_unnamed(whole, rests_on)
 
         def entry(lines: Iterable[Line], **numbered: Any) -> Line:
-            self._check_cap(self._own(lines), taken_out, kind)
+            own = self._own(lines)
+            adds = _added(own, whole, rests_on)
+            self._check_cap(own, adds.blank, kind)
             return Entry(
-                what=said, kind=kind, unit=protected, blank=taken_out, replace=replaced,
-                salt=salt or ledger_file.new_salt(), **numbered,
+                what=said, kind=kind, unit=protected, **adds._asdict(), salt=salt or ledger_file.new_salt(),
+                rests_on={each.id: _amounts(each) for each in rests_on}, **numbered,
             )  # fmt: skip
 
         done = self._append(entry)
         assert isinstance(done, Entry)
         return done
 
-    def check(self, blank: float) -> None:
+    def check(self, blank: float, rests_on: Sequence[Expense] = ()) -> None:
         """Refuse, before the work of a fit, what :meth:`spend` would refuse now; records nothing.
 
         Parameters
         ----------
         blank : float
             Epsilon for one unit's confidential values taken out or put in.
+        rests_on : sequence of Expense, optional
+            Its parts, as for :meth:`spend`.
 
         Raises
         ------
@@ -222,7 +249,9 @@ class Ledger:
         PrivacyError
             The cap would be exceeded, or the ledger is damaged.
         """
-        self._check_cap(self._own(self._read().lines), as_decimal(blank, "epsilon"), "strict")
+        own = self._own(self._read().lines)
+        adds = _added(own, Spent(as_decimal(blank, "epsilon"), None), rests_on)
+        self._check_cap(own, adds.blank, "strict")
 
     def find(self, salt: str) -> Entry | None:
         """The entry of the survey with this salt.
@@ -411,12 +440,23 @@ class Ledger:
         said += [text for kind, text in LIMITS.items() if any(entry.kind == kind for entry in entries)]
         said += [SEVERAL_UNITS.format(units=", ".join(units))] if len(units) > 1 else []
         said += [TORN] if contents.torn else []
+        said += self._unwritten(entries)
         others = sorted({line.survey for line in contents.lines} - {self.survey})
         if others:
             said.append(f"Other surveys in {str(self.path)!r}, each with a budget of its own: {', '.join(others)}")
         return "\n".join(said)
 
     __repr__ = __str__
+
+    def _unwritten(self, entries: Iterable[Entry]) -> list[str]:
+        """What was charged, and is kept beside the ledger until it is written, in sentences."""
+        numbers = {entry.salt: entry.number for entry in entries}
+        said = []
+        for folder in kept_beside(self.path.absolute()):
+            note = json.loads((folder / UNFINISHED).read_text(encoding="utf-8"))
+            if note.get("salt") in numbers:
+                said.append(UNWRITTEN.format(numbers[note["salt"]], folder.name))
+        return said
 
     def _read(self) -> ledger_file.Contents:
         return _read(self.path)
@@ -507,8 +547,12 @@ class Ledger:
             return f"is entry {number}, of the survey {line.survey!r}"
         report = release.privacy
         spends = (None, None) if report.kind == "none" else (report.epsilon, report.epsilon_replace_one)
-        entered = tuple(None if amount is None else float(amount) for amount in (line.blank, line.replace))
-        if (report.kind, spends) != (line.kind, entered):
+        named = release.rests_on if line.rests_on else ()
+        if {each.id: _amounts(each) for each in named} != line.rests_on:
+            return f"rests on other parts than its entry {number} says"
+        whole = total(named) if named else (line.blank, line.replace)
+        entered = tuple(None if amount is None else float(amount) for amount in whole)
+        if report.kind != line.kind or not all(map(_same, spends, entered)):
             return f"says {report.spent}, and its entry {number} says epsilon = {both_sums([line])} ({line.kind})"
         return None
 
@@ -541,6 +585,46 @@ def surveys_of(path: str | Path) -> list[str]:
 def _read(path: Path) -> ledger_file.Contents:
     with ledger_file.locked(path, write=False) as file:
         return ledger_file.contents(file, path)
+
+
+def _amounts(expense: Expense) -> Amounts:
+    """Its epsilons as the ledger writes them."""
+    return Amounts(*(None if x is None else Decimal(repr(float(x))) for x in (expense.blank, expense.replace)))
+
+
+def _refuse_unnamed(whole: Spent, parts: Sequence[Expense]) -> None:
+    """Refuse to enter what is more than the parts that are named (PrivacyError)."""
+    if not parts:
+        return
+    named = total(parts)
+    for asked, sum_of_parts in zip(whole, named, strict=True):
+        lacks = (asked is None) != (sum_of_parts is None)
+        if not lacks and asked is not None and sum_of_parts is not None:
+            lacks = not (_same(float(asked), float(sum_of_parts)) or sum_of_parts > asked)
+        if lacks:
+            raise PrivacyError(
+                "the release does not name all that it rests on: its parts do not add up to its epsilon, so nothing "
+                "was recorded. Make it again, and do not change what its report says"
+            )
+
+
+def _added(own: Iterable[Line], whole: Spent, parts: Sequence[Expense]) -> Spent:
+    """What an entry adds: the parts that no entry of the survey names (InputError: they are all there)."""
+    entries = [line for line in own if isinstance(line, Entry)]
+    counted = {id: entry.number for entry in entries for id in entry.rests_on}
+    new = [each for each in parts if each.id not in counted]
+    if len(new) == len(parts):
+        return whole
+    if not new:
+        raise InputError(
+            f"all of this release was entered before, as entry {counted[parts[-1].id]}: leave the ledger out"
+        )
+    return Spent(*(None if x is None else Decimal(repr(least_float(x))) for x in total(new)))
+
+
+def _same(one: float | None, other: float | None) -> bool:
+    """Whether two epsilons are the same, up to rounding of sums."""
+    return one == other if one is None or other is None else math.isclose(one, other, rel_tol=1e-12, abs_tol=1e-12)
 
 
 def _names(lines: Iterable[Line]) -> list[str]:

@@ -23,7 +23,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 from ...errors import InputError, PrivacyError
 from ...storage import whole_file
@@ -31,6 +31,13 @@ from ..report import Kind
 
 HEADING = {"ledger": "surveysynth", "version": 2}
 WITH_HEAD = re.compile(rb'(\{.*), "head": "([0-9a-f]{64})"\}', re.DOTALL)
+
+
+class Amounts(NamedTuple):
+    """Epsilons for values that are taken out, and replaced; None where there is none."""
+
+    blank: Decimal | None
+    replace: Decimal | None
 
 
 @dataclass(frozen=True)
@@ -56,6 +63,9 @@ class Entry:
         Epsilon for one unit's confidential values replaced by others; None where it is not defined.
     salt : str
         Random, 32 hexadecimal digits: it tells the entry from all others, also before it was written.
+    rests_on : dict of str to Amounts
+        The ids of all expenses that the release rests on, and their epsilons: ``blank`` and ``replace`` are of those
+        that no entry of the survey before named.  Empty where none were named.
     head : str
         SHA-256 of the ledger up to here, 64 hexadecimal digits.
     """
@@ -69,6 +79,7 @@ class Entry:
     blank: Decimal | None
     replace: Decimal | None
     salt: str = field(default="", compare=False)
+    rests_on: dict[str, Amounts] = field(default_factory=dict)
     head: str = ""
 
     @property
@@ -202,6 +213,8 @@ def append(file: int, line: Line, before: Contents, path: Path) -> Line:
     else:
         epsilons = {"blank": _number(line.blank), "replace": _number(line.replace)}
         said |= {"type": "spend", **epsilons, "kind": line.kind, "unit": line.unit, "what": line.what}
+        if line.rests_on:
+            said["rests_on"] = {id: [_number(amount) for amount in each] for id, each in line.rests_on.items()}
     body = json.dumps(said | {"salt": line.salt or new_salt()}, ensure_ascii=False).encode()
     head = _head(before.head, body)
     text = b'%s, "head": "%s"}\n' % (body[:-1], head.encode())
@@ -281,6 +294,9 @@ def _line(said: Any, number: int, head: str) -> Line | None:
         return None
     fields = dict(said)
     type = fields.pop("type", None)
+    rests_on = _rests_on(fields.pop("rests_on", {})) if type == "spend" else {}
+    if rests_on is None:
+        return None
     texts = ("time", "survey", "what", "salt", *(("kind", "unit") if type == "spend" else ()))
     amounts = ("blank", "replace") if type == "spend" else ("cap",)
     if type not in ("cap", "spend") or set(fields) != {"number", *texts, *amounts} or fields["number"] != number:
@@ -295,7 +311,18 @@ def _line(said: Any, number: int, head: str) -> Line | None:
         return Cap(**fields)
     if fields["kind"] not in get_args(Kind) or (not given) != (fields["kind"] == "none"):
         return None
-    return Entry(**fields)
+    return Entry(**fields, rests_on=rests_on)
+
+
+def _rests_on(said: Any) -> dict[str, Amounts] | None:
+    """What an entry names as that which its release rests on, or None where it cannot have been written here."""
+    if not isinstance(said, dict) or not all(isinstance(each, list) and len(each) == 2 for each in said.values()):
+        return None
+    if not all(_is_amount(amount) for each in said.values() for amount in each if amount is not None):
+        return None
+    return {
+        id: Amounts(*(None if amount is None else Decimal(amount) for amount in each)) for id, each in said.items()
+    }
 
 
 def _is_amount(value: object) -> bool:

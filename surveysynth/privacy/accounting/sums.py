@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from decimal import ROUND_CEILING, Context, Decimal, Inexact
+from decimal import ROUND_CEILING, Context, Decimal
 from functools import reduce
 from itertools import accumulate
 from typing import NamedTuple
 
 import pandas as pd
 
+from ...expenses import EXACT
 from ...validation import positive
 from .ledger_file import Cap, Entry, Line
 
-EXACT = Context(prec=1000, traps=[Inexact])  # any sum of floats has fewer digits
 SHOWN = Decimal("0.0001")
 NOT_COUNTED = Decimal("Infinity")  # epsilon of what has no guarantee
 COLUMNS = ("blank", "replace")

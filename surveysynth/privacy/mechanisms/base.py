@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import InputError
+from ...expenses import Expense
 from ...models.base import Synthesizer
 from ...models.draws import Draws
 from ...models.normal.fbs import FBS
@@ -78,6 +79,11 @@ class Mechanism(ABC):
     @abstractmethod
     def kind(self) -> Kind:
         """The guarantee with weights from the current file."""
+
+    @property
+    def rests_on(self) -> tuple[Expense, ...]:
+        """What was spent on confidential files for what the mechanism was given."""
+        return ()
 
     @property
     def weights_from_file(self) -> bool:

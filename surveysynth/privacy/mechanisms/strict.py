@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import InputError, ModelError, PrivacyError
+from ...expenses import Expense
 from ...models.base import Boundable, Relative, Synthesizer
 from ...models.draws import Draws
 from ...models.normal.fbs import FBS
@@ -165,6 +166,11 @@ class Strict(Mechanism):
     def constants_given(self) -> bool:
         """Every constant is public."""
         return True
+
+    @property
+    def rests_on(self) -> tuple[Expense, ...]:
+        """That of the reference."""
+        return self.reference.rests_on if isinstance(self.reference, Reference) else ()
 
     @property
     def refuses(self) -> list[str]:
