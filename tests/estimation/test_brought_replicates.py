@@ -77,6 +77,21 @@ def test_factors_and_full_weights_that_are_said_to_be_the_other_are_refused(fact
     np.testing.assert_allclose(*ours, rtol=1e-12)
 
 
+def test_replicates_on_another_scale_than_the_weights_are_refused(factors):
+    """Weights of mean 1 beside replicate weights of the population give a total and an error of two scales."""
+    frame, names, roles = factors
+    w = roles["weights"]
+    full = frame.assign(**{name: frame[name] * frame[w] for name in names})
+    for combined, changed in (
+        (True, full.assign(**{w: frame[w] / frame[w].mean()})),
+        (True, full.assign(**{w: 1.0})),
+        (True, full.assign(**{w: frame[w] * 1e6})),
+        (False, frame.assign(**{name: frame[name] * 1000 for name in names})),
+    ):
+        with pytest.raises(InputError, match="on another scale"):
+            SurveyDesign(changed, **roles, replicate_weights=names, combined=combined)
+
+
 @pytest.mark.parametrize("spread", [0.5, 0.3, 0.0])
 def test_weights_of_mean_1_tell_factors_by_record_or_not_at_all(spread):
     rng = np.random.default_rng(1)

@@ -21,6 +21,7 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
 CLOSER = 2  # times as close to the one scale as to the other: then it is no noise of a few replicates
+FAR = 3  # times what replicate weights should add up to: no sampling error of a total is that large
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +135,7 @@ def given(
     InputError
         Fewer than two columns, or one twice; a column that is not there, is no number, or is
         missing or infinite somewhere; scales that are not R numbers, finite and not negative; full weights where
-        ``combined`` says factors, or factors where it says full weights.
+        ``combined`` says factors, or factors where it says full weights, or neither of the two.
     """
     names = tuple(names)
     twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
@@ -158,22 +159,35 @@ def _check_combined(columns: Sequence[pd.Series], weights: Floats, combined: boo
 
     A record's replicate weights average about its weight, its factors about 1: balanced half samples and jackknives
     exactly, bootstraps up to their noise.  So the means of the columns, record by record, are compared with both; a
-    scale is refused where the other one is closer by ``CLOSER``.  Weights near 1 do not tell the two apart.
+    scale is refused where the other one is closer by ``CLOSER``.  Weights near 1 do not tell the two apart.  Columns
+    that on average add up to more than ``FAR`` times what they should, or less than its reciprocal, are refused, too:
+    weights that were scaled to their mean, say, beside replicate weights that were not, have a wrong standard error of
+    every total.
     """
     mean = np.zeros(weights.size)
     for column in columns:
         mean += column.to_numpy() / len(columns)
     from_weights, from_factors = np.abs(mean - weights).sum(), np.abs(mean - 1).sum()
-    if combined and CLOSER * from_factors < from_weights:
+    sums = {True: mean.sum() / weights.sum(), False: mean.mean()}
+    fit = {kind: 1 / FAR < ratio < FAR for kind, ratio in sums.items()}
+    if combined and fit[False] and CLOSER * from_factors < from_weights:
         raise InputError(
             "the columns of replicate weights do not look like full weights: they are on the scale of factors, as "
             "0 and 2 or n / (n - 1), around 1 whatever the weight. Say combined=False, and they are multiplied by the "
             "weights"
         )
-    if not combined and CLOSER * from_weights < from_factors:
+    if not combined and fit[True] and CLOSER * from_weights < from_factors:
         raise InputError(
             "the columns of replicate weights look like full weights, which are not to be multiplied by the weights: "
             "leave combined=False out"
+        )
+    if not fit[combined]:
+        kind, others = ("weights", "the weights") if combined else ("factors", "as many ones")
+        amount = f"more than {FAR} times" if sums[combined] > 1 else f"less than 1/{FAR} of"
+        raise InputError(
+            f"the replicate {kind} add up, on average, to {amount} what {others} add up to: they belong to other "
+            "weights, or are on another scale. Give the column of weights that they were made from, or bring both to "
+            "one scale"
         )
 
 
