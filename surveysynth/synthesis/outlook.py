@@ -242,8 +242,9 @@ def _warnings(
     said, p, design = list(known.left_out), settings.privacy, known.design
     if ratio is not None and ratio > DEAR:
         enough = _enough(settings, known, folder)
-        remedy = f"epsilon = {enough:.2g} would make it {FAIR}; " if enough else ""
-        said.append(f"intervals about {ratio:.2f} times as long as the file's own: {remedy}fewer predictors, too")
+        remedy = f"epsilon = {enough:.2g} would make it {FAIR}, and " if enough else ""
+        remedy += "fewer predictors make them shorter"
+        said.append(f"intervals about {ratio:.2f} times as long as the file's own: {remedy}")
     few = int((cells["records"] < FEW).sum())
     if few:
         said.append(
