@@ -103,9 +103,9 @@ def without_repeats(expenses: Iterable[Expense]) -> tuple[Expense, ...]:
 
 
 def of_this_file(
-    expenses: Iterable[Expense], *files: Sequence[pd.Series]
+    expenses: Iterable[Expense], columns: Sequence[pd.Series]
 ) -> tuple[tuple[Expense, ...], tuple[Expense, ...]]:
-    """Those that were spent on a file, given as columns of one or several states of it, and those of other files.
+    """Those that were spent on a file, of which some columns are given, and those that were spent on other files.
 
     What may be of this file, as its fingerprint is not at hand, counts as of this file.
 
@@ -117,7 +117,7 @@ def of_this_file(
     here, elsewhere = list[Expense](), list[Expense]()
     for expense in without_repeats(expenses):
         known = expense.file
-        same = known is not None and any(known.matches(columns) for columns in files)
+        same = known is not None and known.matches(columns)
         if same and not expense.guaranteed:
             raise InputError(
                 f"{expense.what} was computed from this very file, without any protection: a release that rests on it "

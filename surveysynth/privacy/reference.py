@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ..design.survey_design import SurveyDesign
 from ..engines import Diagnostics, get_engine
-from ..errors import InputError, ModelError, guarded
+from ..errors import InputError, ModelError, guarded, told_if_it_breaks_down
 from ..expenses import Expense, Fingerprint, with_files
 from ..models.as_json import as_json, from_json
 from ..models.base import Relative, Synthesizer
@@ -169,9 +169,10 @@ class Reference:
         if not isinstance(synthesizer, Relative):
             raise InputError(f"{synthesizer.name} cannot be measured against a reference: Strict() does not have it")
         mean = None if population_total is None else population_total / design.n
-        records = synthesizer.prepare(design, "ignore", mean)
         sampler = Sampler(lambda: get_engine("auto"), np.random.default_rng(), *PUBLIC_CHAINS)
-        drawn = synthesizer.unprotected(records, sampler)
+        with told_if_it_breaks_down():
+            records = synthesizer.prepare(design, "ignore", mean)
+            drawn = synthesizer.unprotected(records, sampler)
         if drawn.failures:
             raise ModelError(f"the sampler's diagnostics failed on the public file ({', '.join(drawn.failures)})")
         values = {name: value[0] for name, value in synthesizer.pooled(drawn).values.items()}

@@ -263,11 +263,11 @@ class Release:
             "missing": self._missing_outcomes, "larger": between == "larger",
         }  # fmt: skip
         parts = []
-        with told_if_it_breaks_down():
-            for of, statistics in asked:
-                own = fitting(statistics, **if_fit)
-                limits = Interval.checked(level, df, fitting(statistics, interval=interval).get("interval"))
-                make = partial(tabulate, self.datasets, of, names, statistics, **how, **own, interval=limits)
+        for of, statistics in asked:
+            own = fitting(statistics, **if_fit)
+            limits = Interval.checked(level, df, fitting(statistics, interval=interval).get("interval"))
+            make = partial(tabulate, self.datasets, of, names, statistics, **how, **own, interval=limits)
+            with told_if_it_breaks_down():
                 parts.append(self._with_model(make, between, names, [*about, *of]))
         known = self.m > 1 or all("modelled" in part.attrs for part in parts)  # how data sets differ
         table = stacked(parts)

@@ -196,7 +196,7 @@ def fit(
     check_seed(seed)
     reweight = check_steps(reweight, mechanism)
     check_public(design, synthesizer, public)
-    coded = number_codes(design, levels)
+    original, coded = design, number_codes(design, levels)
     design, of_file, notes = to_synthesize(declared(design, synthesizer, levels))
     for note in notes:
         warnings.warn(note, stacklevel=2)
@@ -211,8 +211,9 @@ def fit(
     rows = of_file[rows]
     if absent.any():
         check_total(population_total, design)  # by stratum: one may have nobody left
-    outcomes = [[each.column(outcome) for outcome in synthesizer.outcomes] for each in (file, design)]
-    earlier = of_this_file((*synthesizer.rests_on, *mechanism.rests_on), *outcomes)
+    states = {id(each): each for each in (original, file, design)}.values()  # some leave records out
+    outcomes = [each.column(outcome) for each in states for outcome in synthesizer.outcomes]
+    earlier = of_this_file((*synthesizer.rests_on, *mechanism.rests_on), outcomes)
     protected = unit_of(design, unit)
     mechanism.check_units(protected)
     notes += said_of_missing(file, absent)
@@ -240,7 +241,7 @@ def fit(
         protect = partial(protected_by, design, mechanism, policy, budget, tolerance, reweight)
         weighted = protect(pseudo, np.ones(protected.count(design.n)), say)
     budget = replace(budget, parts=weighted.parts or budget.parts)
-    basis = Basis.of(Fingerprint.of(outcomes[0]), earlier, synthesizer, weighted, budget)
+    basis = Basis.of(Fingerprint.of(outcomes), earlier, synthesizer, weighted, budget)
     return Fit(
         design, rows, synthesizer, mechanism, policy, records, protected, weighted, budget,
         population_total, notes, sampler, streams, protect, seed is not None, basis, coded=coded,
