@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import traceback
 import warnings
@@ -93,9 +94,14 @@ def main() -> None:
         sys.exit(1)
 
 
+ENTRY = re.compile(r"\[(?:survey|model|privacy|columns|tables)\b")  # a section of a plan
+
+
 def _say(heading: str, text: str) -> None:
     if sys.argv[1:2] and sys.argv[1] in OF_PLANS:
         text = in_words_of_plans(text)
+    if heading == "Error" and sys.argv[1:2] == ["plan"] and ENTRY.search(text):
+        text += " (while there is no plan file, an entry is given by --set section.entry=value)"
     errors.print(f"[bold red]{heading}:[/] {escape(text)}", highlight=False, soft_wrap=True)
 
 

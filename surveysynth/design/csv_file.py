@@ -272,8 +272,8 @@ def _records(lines: Iterable[str], separator: str, *, strict: bool = False) -> I
 def _beginning(path: Path, options: CsvOptions) -> tuple[str, int, str, list[str], bool]:
     """Separator, lines before the header, encoding, header, and whether the first record has more fields than it."""
     encoding = "utf-8" if options.encoding is None else codecs.lookup(options.encoding).name
-    with _opened(path) as file:
-        lines = _text(file, encoding).readlines(BEGINNING)
+    with _opened(path) as file, _text(file, encoding) as text:
+        lines = text.readlines(BEGINNING)
     excel = SEPARATOR_LINE.fullmatch(lines[0]) if lines else None
     lines = lines[1:] if excel else lines
     separator = options.separator or (excel[1] if excel else _separator(lines, options.decimal))
@@ -320,8 +320,8 @@ def _fields(lines: list[str], separator: str) -> int:
 
 def _overlong(path: Path, form: Form) -> InputError | None:
     """The refusal of records with more fields than the header, if there are any."""
-    with _opened(path) as file:
-        records = _records(islice(_text(file, form.encoding), form.before, None), form.separator)
+    with _opened(path) as file, _text(file, form.encoding) as text:
+        records = _records(islice(text, form.before, None), form.separator)
         columns = len(next(records))
         longer = np.array([len(record) > columns for record in records], dtype=bool)
     if not longer.any():

@@ -113,8 +113,8 @@ def factors_of(predictors: str) -> list[Factor]:
     refuse_commas(predictors)
     try:
         formula = formulaic.Formula(f"1 + {predictors}")
-    except Exception as error:
-        raise InputError(f"predictors {predictors!r} is not a formula ({type(error).__name__})") from None
+    except Exception:
+        raise InputError(f"predictors {predictors!r} is not a formula, as 'field + gender' is") from None
     if not isinstance(formula, formulaic.SimpleFormula) or not formula:
         raise InputError("predictors is the right-hand side of a formula, with each public column by name")
     return [factor for term in formula for factor in term.factors]

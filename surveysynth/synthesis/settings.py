@@ -22,6 +22,7 @@ from pydantic import (
     ConfigDict,
     Discriminator,
     Field,
+    Strict,
     Tag,
     ValidationError,
     model_validator,
@@ -34,6 +35,10 @@ from ..models.one_outcome import checked_bounds
 SCHEMA = "plan.schema.json"
 FILL_IN = "FILL IN"
 MechanismName = Literal["strict", "pseudo-posterior", "per-instance", "weighted-e", "censored", "censored-weighted"]
+KINDS = {  # what pydantic calls by the names of Python
+    "bool_type": "should be true or false", "dict_type": "should be a table, as {other = ['x', 'y']}",
+    "list_type": "should be a list, as ['x', 'y']", "string_type": "should be a text",
+}  # fmt: skip
 LONGEST = 255  # bytes of a name in a path, as file systems have it
 
 
@@ -61,6 +66,7 @@ PathText = Annotated[str, AfterValidator(_no_name_too_long)]
 Number = Annotated[float, BeforeValidator(_number), AllowInfNan(False)]
 Level = int | float | str  # as the file has it, or as text
 Whole = Annotated[int, BeforeValidator(_number)]
+Truth = Annotated[bool, Strict()]
 Positive = Annotated[Number, Field(gt=0)]
 Pair = Annotated[tuple[Number, Number], AfterValidator(_bounds)]
 
@@ -92,7 +98,7 @@ class Survey(Section):
     )
     weights: str | None = Field(None, description="column of survey weights")
     probs: str | None = Field(None, description="column of inclusion probabilities, instead of weights")
-    unweighted: bool | None = Field(None, description="every record has the same weight: a simple random sample")
+    unweighted: Truth | None = Field(None, description="every record has the same weight: a simple random sample")
     strata: str | None = Field(None, description="column of strata")
     psu: list[str] | None = Field(None, description="columns of sampling units, outermost first")
     fpc: list[str] | None = Field(None, description="columns of population sizes or fractions, one a stage")
@@ -100,14 +106,14 @@ class Survey(Section):
     replicate_weights: list[str] | None = Field(
         None, description="columns of replicate weights, or patterns of their names: the comparison's standard errors"
     )
-    combined: bool | None = Field(
+    combined: Truth | None = Field(
         None, description="replicate weights are full weights (default), or factors of the weights: false"
     )
     replicate_scale: float | None = Field(
         None, gt=0, description="scale= of the design, of their squares; default 1 / R, of BRR and bootstrap"
     )
     rscales: list[float] | None = Field(None, description="scales of their squares, one a replicate; default 1")
-    mse: bool | None = Field(None, description="squares around the estimate (default), or the replicates' mean: false")
+    mse: Truth | None = Field(None, description="squares around the estimate (default), or the replicates' mean: false")
     separator: str | None = Field(None, description="between the columns of a csv; found where it is not said")
     decimal: str | None = Field(None, description="decimal mark of a csv: . or ,; found from all of its numbers")
     thousands: str | None = Field(None, description="mark between thousands of a csv: . , blank or '; found likewise")
@@ -139,7 +145,7 @@ class LaterModel(Section):
 
     formula: str = Field(description="outcome ~ predictors, which may be outcomes before it")
     name: Literal["fbs", "nb", "poisson", "beta", "gamma", "multinomial"] = Field("fbs", description="model")
-    zeros: bool | None = Field(None, description="zeros are an outcome of their own")
+    zeros: Truth | None = Field(None, description="zeros are an outcome of their own")
     missing: Literal["fail", "drop", "impute", "category"] | None = Field(
         None, description="what a missing outcome does: category, of multinomial, makes it one"
     )
@@ -180,7 +186,7 @@ class Model(Section):
     scale: Positive | None = Field(None, description="public scale of identity and asinh")
     weight: choices.WeightModel | None = Field(None, description="how the weight goes with the outcome, or public")
     prior: str | None = Field(None, description="prior of the coefficients")
-    zeros: bool | None = Field(None, description="zeros are an outcome of their own")
+    zeros: Truth | None = Field(None, description="zeros are an outcome of their own")
     missing: choices.Missing | None = Field(None, description="what a missing outcome does")
     components: Whole | None = Field(None, description="components at most, of a mixture")
     clusters: choices.Clusters | None = Field(None, description="effects of PSUs, and of strata that are no predictors")
@@ -206,7 +212,9 @@ class Privacy(Section):
     unit: str | None = Field(None, description="column of what epsilon protects, as households; default a record")
     mechanism: MechanismName | None = Field(None, description="how records are protected")
     reference: PathText | None = Field(None, description="folder of an earlier strict release of this survey")
-    overlap: bool | None = Field(None, description="the reference's respondents are in this file, too: epsilons add up")
+    overlap: Truth | None = Field(
+        None, description="the reference's respondents are in this file, too: epsilons add up"
+    )
     between_psus: Number | None = Field(None, ge=0, lt=1, description="public share of the variance between PSUs")
     delta: Number | None = Field(
         None, gt=0, le=0.1, description="probability up to which a per-instance epsilon holds, of each data set"
@@ -218,7 +226,7 @@ class Privacy(Section):
     risk: choices.RiskName | None = Field(None, description="how the risk of a record is measured; default lipschitz")
     known: list[str] | None = Field(None, description="columns that an intruder knows and that are not synthesized")
     radius: Number | list[Number] | None = Field(None, description="how near is near, a share of the value; default .2")
-    absolute: bool | None = Field(None, description="radius is in the unit of the outcome")
+    absolute: Truth | None = Field(None, description="radius is in the unit of the outcome")
     floor: Number | list[Number] | None = Field(None, description="least radius, in the unit of the outcome")
     max_risk: Number | None = Field(
         None, ge=0, lt=1, description="no release where a record's risk of identification is above; never say it was"
@@ -287,7 +295,7 @@ class ReleaseSettings(Section):
     m: Whole | None = Field(None, ge=1, description="number of synthetic data sets")
     folder: str = Field("release", description="as seen from this file's folder")
     format: Literal["csv", "parquet"] = Field("csv", description="of the synthetic files; parquet of files in parts")
-    debias: bool | None = Field(None, description="correct the draws for what privacy weights do to the model")
+    debias: Truth | None = Field(None, description="correct the draws for what privacy weights do to the model")
     accept: list[str] | None = Field(
         None,
         description="what is accepted: failed diagnostics, 'information', and 'population_total' where it is more than "
@@ -446,7 +454,7 @@ def _what(place: tuple[int | str, ...], errors: Sequence[Any]) -> str:
         return f"Input should be {kind}, not {reprlib.repr(value)}"
     if len(of_its_kind) > 1 and (entry := fields.get(str(place[-1]))):  # a value that is of none of several kinds
         return f"{reprlib.repr(value)} is none of what it can be: {entry.description}"
-    what = str(error["msg"]).removeprefix("Value error, ")
+    what = KINDS.get(error["type"]) or str(error["msg"]).removeprefix("Value error, ")
     if isinstance(value, Mapping | Section):
         return what
     near = difflib.get_close_matches(str(value), re.findall("'([^']*)'", str(error.get("ctx", {}).get("expected"))), 1)
