@@ -4,7 +4,8 @@
 #' a cap that they cannot exceed; with `ledger = `, [synthesize()], [perturbed_histogram()] and [laplace_tables()] enter
 #' theirs last, when everything is computed and **before** they return, and stop where the cap is exceeded;
 #' [write_release()] when all files are on the disk beside their place. A run that is killed after that is finished by
-#' [resume_release()], and nothing is spent twice.
+#' [resume_release()], and nothing is spent twice; a release that was entered when it was made is kept beside the ledger
+#' until it is written.
 #'
 #' An entry has two epsilons: `blank`, for one record's (one unit's) confidential values taken out of the file or put
 #' into it, or the record added or removed; and `replace`, for these values being others. Each is summed by itself.

@@ -18,9 +18,9 @@ LOCAL = (
 CLAMPED = (
     "every {unit} changes the log likelihood by at most epsilon / (2 m) in either direction, whatever the parameters: "
     "contributions are clamped there. So m exact posterior draws, and what is computed from them and from public "
-    "information, are epsilon-differentially private at any sample size: epsilon holds for files that differ in "
-    "whether one {unit}'s values take part, 2 epsilon for files that differ in these values. This assumes what is "
-    "listed below, above all exact draws."
+    "information, are epsilon-differentially private at any sample size, given that there is a release: epsilon holds "
+    "for files that differ in whether one {unit}'s values take part, 2 epsilon for files that differ in these values. "
+    "This assumes what is listed below, above all exact draws."
 )
 NOTHING = (
     "None: what is published of a record was drawn given its confidential value, and no epsilon bounds what that "
@@ -37,21 +37,22 @@ GUARANTEES: dict[str, str] = {
     ),
     "per-instance": (
         "Per-instance: with the privacy weights held fixed, putting any one {unit} of this file into the fit, or "
-        "taking it out, changes the probability of the released parameters, and so of all that is published, by at "
-        "most a factor e^epsilon, up to probability delta = {delta:.3g}. This is local to this file, this model and "
-        "these weights; it is not differential privacy over all files. The papers' bound 2 m Delta, another measure "
-        "for this file, is at most {papers:g} (rounded up to one digit)."
+        "taking it out, changes the probability of the released parameters, and so of all that is published, given "
+        "that there is a release, by at most a factor e^epsilon, up to probability delta = {delta:.3g}. This is local "
+        "to this file, this model and these weights; it is not differential privacy over all files. The papers' "
+        "bound 2 m Delta, another measure for this file, is at most {papers:g} (rounded up to one digit)."
     ),
     "strict": (
-        "Strict differential privacy at this sample size: for the stated public predictors, counts, reference and "
-        "constants, blanking any one {unit}'s outcome and weight changes the probability of any release by at most a "
-        "factor e^epsilon, replacing it by at most e^(2 epsilon). This assumes what is listed below, above all exact "
-        "draws."
+        "Strict differential privacy at this sample size, given that there is a release: for the stated public "
+        "predictors, counts, reference and constants, blanking any one {unit}'s outcome and weight changes the "
+        "probability of any release by at most a factor e^epsilon, replacing it by at most e^(2 epsilon). Whether "
+        "there is a release is not covered. This assumes what is listed below, above all exact draws."
     ),
     "perturbed histogram": (
-        "Strict differential privacy: Laplace noise in the counts of bins that do not depend on the file; all data "
-        "sets come from one noisy histogram. The number of records is public: epsilon holds for files that differ in "
-        "whether one record is counted in the histogram, 2 epsilon for files that differ in one record's values."
+        "Strict differential privacy, given that there is a release: Laplace noise in the counts of bins that do not "
+        "depend on the file; all data sets come from one noisy histogram. The number of records is public: "
+        "epsilon holds for files that differ in whether one record is counted in the histogram, 2 epsilon for files "
+        "that differ in one record's values."
     ),
 }
 LEAST_INFORMATION = 0.3  # mean privacy weight below which the agency must accept a release by name

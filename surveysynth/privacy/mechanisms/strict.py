@@ -61,9 +61,12 @@ MEASURED = (
 PARTS = "epsilon is spent on several things, which add up: {}; the rest on the draws"
 GIVEN_SHARE = "the share of the variance that lies between PSUs, {:g}, was given by the agency as public"
 STOPS = (
-    "what can refuse the file: outcomes that are no numbers, or are missing and not imputed; predictors that (nearly) "
-    "determine the outcome or the weight; an outcome that is nearly proportional to the weight's inverse; weights that "
-    "are a function of public variables and were not declared public; chains that do not agree",
+    "what can refuse the file: outcomes that are no numbers, have no value on the scale, are constant, or are missing "
+    "and not imputed; levels of categories that were not declared, or with fewer than 5 records on average; "
+    "predictors, PSUs or other outcomes that (nearly) determine an outcome or the weight; an outcome that is nearly "
+    "proportional to the weight's inverse; weights that are a function of public variables and were not declared "
+    "public, or that are far from the population total; a question that applies to hardly anybody; edit rules that "
+    "are hardly ever obeyed; numbers so extreme that the computation breaks down; chains that do not agree",
 )
 CONFIDENTIAL = (
     "predictors of later models are confidential, and so is the expectation that is subtracted there: it is bounded "
