@@ -13,6 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from .errors import InputError
 
@@ -88,9 +89,22 @@ class Expense:
         return {f.name: getattr(self, f.name) for f in fields(self) if not f.metadata.get("internal")}
 
 
-def strict(what: str, epsilon: float, file: Fingerprint | None) -> Expense:
+def strict(what: str, epsilon: float, file: Fingerprint | None, id: str | None = None) -> Expense:
     """Of a mechanism whose epsilon for values that are replaced is twice that for values that are taken out."""
-    return Expense(what, epsilon, 2 * epsilon, file=file)
+    return Expense(what, epsilon, 2 * epsilon, id=new_id() if id is None else id, file=file)
+
+
+def new_id() -> str:
+    """Random, 32 hexadecimal digits."""
+    return secrets.token_hex(16)
+
+
+def id_of(what: str, *numbers: NDArray[np.float64]) -> str:
+    """An id by what is released, so that a run with a seed makes the same twice: never of what is confidential."""
+    digest = hashlib.sha256(what.encode())
+    for each in numbers:
+        digest.update(np.ascontiguousarray(each, dtype=np.float64).tobytes())
+    return digest.hexdigest()[:32]
 
 
 def without_repeats(expenses: Iterable[Expense]) -> tuple[Expense, ...]:

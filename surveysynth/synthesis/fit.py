@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError, ModelError, NotFitForRelease, PrivacyError, told_if_it_breaks_down
-from ..expenses import Expense, Fingerprint, least_float, rounded_down, rounded_up, strict, total
+from ..expenses import Expense, Fingerprint, id_of, least_float, new_id, rounded_down, rounded_up, strict, total
 from ..models.as_json import as_json
 from ..models.base import Boundable, Debiasable, Relative, Synthesizer
 from ..models.draws import Draws, Sampler, Streams, Synthetic
@@ -100,17 +100,19 @@ class Basis:
     @classmethod
     def of(
         cls, file: Fingerprint | None, earlier: tuple[tuple[Expense, ...], tuple[Expense, ...]],
-        synthesizer: Synthesizer, weighted: ProtectedFit, budget: Budget,
+        synthesizer: Synthesizer, weighted: ProtectedFit, budget: Budget, *, seeded: bool,
     ) -> Basis:  # fmt: skip
         """Of a fit under a budget whose parts are what was spent beside draws."""
+        posterior, leads, measures = weighted.posterior, "the first data set", "what is measured before the draws"
+        ids = {what: _id(what, posterior, [0], seeded=seeded) for what in (leads, measures)}
         scores = tuple(
             replace(expense, file=file or expense.file)
             for t in synthesizer.private_scores.values() for expense in t.rests_on
         )  # fmt: skip
         rest = budget.apart - math.fsum(t.epsilon for t in synthesizer.private_scores.values())
         beside = rounded_down(max(rest, 0.0))
-        leading = strict("the first data set", rounded_up(2 * budget.bound), file) if weighted.posterior.led else None
-        own = (strict("what is measured before the draws", beside, file),) if beside > 0 else ()
+        leading = strict(leads, rounded_up(2 * budget.bound), file, ids[leads]) if posterior.led else None
+        own = (strict(measures, beside, file, ids[measures]),) if beside > 0 else ()
         return cls(file, *earlier, (*scores, *own), leading)
 
 
@@ -634,8 +636,9 @@ class Fit:
         than is spent.
         """
         file, before = self.basis.file, self.basis.before
+        id = _id("draws", self.draws, positions, seeded=self.seeded)
         if of.epsilon is None:
-            return replace(of, own=(Expense("draws", None, None, file=file),))
+            return replace(of, own=(Expense("draws", None, None, id, file),))
         leading = () if self.basis.leading is None else (self.basis.leading,)
         leads = 0 in positions  # else it was released before, and comes on top
         own = (*self.basis.shared, *(leading if leads else ()))
@@ -643,7 +646,7 @@ class Fit:
         assert known is not None  # as shared parts are strict
         left = least_float(Decimal(repr(of.epsilon)) - known)
         replaced = None if self.kind == "per-instance" else 2 * left
-        draws = (Expense("draws", left, replaced, file=file),) if left > 0 else ()
+        draws = (Expense("draws", left, replaced, id, file),) if left > 0 else ()
         beyond = (*before, *(() if leads else leading))
         added, _ = total(beyond)
         published = None if added is None else least_float(Decimal(repr(of.epsilon)) + added)
@@ -698,6 +701,11 @@ class Fit:
         except ModelError:  # too tight a clamp: nothing is known of what it does
             return None
         return None if factor is None else float(f"{factor:.3g}")
+
+
+def _id(what: str, posterior: Draws, positions: Sequence[int], *, seeded: bool) -> str:
+    """Random; of a run with a seed the same each time, by draws, as such a run is not for publication."""
+    return id_of(what, *posterior.some(positions).values.values()) if seeded else new_id()
 
 
 def check_accepted(accepted: Sequence[str]) -> None:

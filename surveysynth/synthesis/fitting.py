@@ -241,7 +241,7 @@ def fit(
         protect = partial(protected_by, design, mechanism, policy, budget, tolerance, reweight)
         weighted = protect(pseudo, np.ones(protected.count(design.n)), say)
     budget = replace(budget, parts=weighted.parts or budget.parts)
-    basis = Basis.of(Fingerprint.of(outcomes), earlier, synthesizer, weighted, budget)
+    basis = Basis.of(Fingerprint.of(outcomes), earlier, synthesizer, weighted, budget, seeded=seed is not None)
     return Fit(
         design, rows, synthesizer, mechanism, policy, records, protected, weighted, budget,
         population_total, notes, sampler, streams, protect, seed is not None, basis, coded=coded,

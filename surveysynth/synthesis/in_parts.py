@@ -264,8 +264,8 @@ def synthesize_in_parts(
         budget = replace(budget, parts=weighted.parts or budget.parts)
         fitted = FitInParts(
             design, np.arange(present.size), model, mechanism, None, records, Unit(), weighted, budget, total, [],
-            sampler, streams, protect, seed is not None, Basis.of(None, ((), ()), model, weighted, budget),
-            file=scale.file,
+            sampler, streams, protect, seed is not None,
+            Basis.of(None, ((), ()), model, weighted, budget, seeded=seed is not None), file=scale.file,
         )  # fmt: skip
         if fitted.information is not None:
             tell(INFORMATION.format(math.floor(100 * fitted.information)))

@@ -334,7 +334,8 @@ def test_a_reference_that_is_fitted_on_the_file_is_found():
     def fitted(side):
         design = file.design if side == "in" else file.typical
         model = file.reference.synthesizer
-        return ss.Strict(reference=Reference.from_public(design, model, source="this file", population_total=TOTAL))
+        reference = Reference.from_public(design, model, source="this file", population_total=TOTAL)
+        return ss.Strict(reference=replace(reference, rests_on=()))  # as if it had not seen the file: else it is refused
 
     found, _ = audited(file, fitted, 1.0, 3000, relation="replaced")
     assert found.lower > 2

@@ -22,7 +22,7 @@ from scipy.special import ndtri
 
 from ...design.survey_design import SurveyDesign
 from ...errors import InputError, PrivacyError, guarded
-from ...expenses import Expense, Fingerprint, strict
+from ...expenses import Expense, Fingerprint, id_of, strict
 from ...noise import laplace
 from ...storage import as_path, whole_file
 from ...validation import positive, rows, whole
@@ -573,7 +573,8 @@ def scores_of_counts(
     if n is None:
         n = int(np.clip(noisy.sum(), 1, most))
     source = f"a histogram of this file's {outcome} with Laplace noise"
-    spent = strict(f"normal scores of {outcome}", epsilon, file)
+    what = f"normal scores of {outcome}"
+    spent = strict(what, epsilon, file, id_of(what, noisy))
     return replace(_smoothed(noisy, n, epsilon, each, zeros, bounds, source), rests_on=(spent,))
 
 
