@@ -96,7 +96,8 @@ def test_an_argument_goes_to_the_statistics_that_it_has_an_effect_on(release):
     """Numbers and categories are tables of their own."""
     two = ss.FBS(["income", "C(gender)"], "field", prior="flat")
     made = ss.synthesize(
-        make_design(), two, epsilon=30, m=2, seed=1, mechanism=PSEUDO, accept_diagnostics=["information"]
+        make_design(), two, epsilon=30, m=2, seed=1, mechanism=PSEUDO, accept_diagnostics=["information"],
+        levels={"gender": ["f", "m"]},
     )  # fmt: skip
     asked = {"statistic": ["quantile", "proportion", "ratio"], "denominator": "income", "quantiles": 0.25}
     table = made.tables("field", **asked, interval="beta", deff=True)

@@ -78,7 +78,7 @@ class CsvOptions:
         if self.decimal is not None:
             one_of(self.decimal, DECIMALS, "decimal")
         if self.thousands is not None:
-            if self.thousands not in THOUSANDS:
+            if not (isinstance(self.thousands, str) and self.thousands in THOUSANDS):
                 raise InputError("thousands must be the mark between thousands: '.', ',', ' ' or \"'\"")
             if self.thousands == self.decimal:
                 raise InputError(f"thousands={self.thousands!r} is the decimal mark, too: give one of them")

@@ -177,7 +177,8 @@ def kind_of(path: Path, options: CsvOptions) -> tuple[bool, str]:
             f"cannot tell what kind of file {path.name!r} is; surveysynth reads .csv, .parquet, " + ", ".join(READERS)
         )
     for option in ("separator", "decimal", "thousands", "text", "na"):
-        if getattr(options, option) not in (None, ()) and not is_csv:
+        given = getattr(options, option)
+        if not (given is None or isinstance(given, tuple) and not given) and not is_csv:
             raise InputError(f"{option}= is for csv files: leave it out for {path.name!r}")
     if options.encoding is not None and suffix in OF_ONE_ENCODING:
         raise InputError(f"encoding= is not for {suffix} files: leave it out for {path.name!r}")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import combinations
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
@@ -577,7 +577,7 @@ def partitions_of(
 
 
 def _levels(column: pd.Series, name: str, missing: str) -> tuple[NDArray[np.intp], list[object]]:
-    one_of(missing, ("fail", "drop"), "missing")
+    one_of(missing, get_args(Missing), "missing")
     if missing == "fail" and column.isna().any():
         numbers = np.zeros(int(column.index.max()) + 1, dtype=bool)
         numbers[column.index[column.isna()]] = True

@@ -248,11 +248,12 @@ class Plan:
         >>> list(plan.lacking)
         ['survey.weights', 'privacy.epsilon', 'privacy.population_total', 'privacy.bounds']
         """
-        settings = Settings.of({"survey": {"file": str(as_path(file, "file"))}, "model": {}, "privacy": {}})
+        settings = Settings.of({"survey": {}, "model": {}, "privacy": {}})
+        further = _placed(settings, entries, cls.draft)
         if not isinstance(set, Mapping | None):
             raise InputError("set must map entries to values: set={'privacy.epsilon': 3}")
         truth(guess, "guess")
-        settings = settings.set(_placed(settings, entries, cls.draft) | dict(set or {}))
+        settings = settings.set({"survey.file": str(as_path(file, "file"))} | further | dict(set or {}))
         survey, (columns, labels, design_of) = settings.survey, _opened(as_path(file, "file"), settings)
         check_formulas(settings, columns)
         guessed: dict[str, Any] = guess_roles(columns, labels) if guess else {}
