@@ -178,7 +178,7 @@ def kind_of(path: Path, options: CsvOptions) -> tuple[bool, str]:
         )
     for option in ("separator", "decimal", "thousands", "text", "na"):
         given = getattr(options, option)
-        if not (given is None or isinstance(given, tuple) and not given) and not is_csv:
+        if not (given is None or (isinstance(given, tuple) and not given)) and not is_csv:
             raise InputError(f"{option}= is for csv files: leave it out for {path.name!r}")
     if options.encoding is not None and suffix in OF_ONE_ENCODING:
         raise InputError(f"encoding= is not for {suffix} files: leave it out for {path.name!r}")

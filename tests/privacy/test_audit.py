@@ -335,7 +335,7 @@ def test_a_reference_that_is_fitted_on_the_file_is_found():
         design = file.design if side == "in" else file.typical
         model = file.reference.synthesizer
         reference = Reference.from_public(design, model, source="this file", population_total=TOTAL)
-        return ss.Strict(reference=replace(reference, rests_on=()))  # as if it had not seen the file: else it is refused
+        return ss.Strict(reference=replace(reference, rests_on=()))  # as if it had not seen the file
 
     found, _ = audited(file, fitted, 1.0, 3000, relation="replaced")
     assert found.lower > 2
