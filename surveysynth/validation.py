@@ -50,6 +50,11 @@ def several(given: Any) -> list[Any]:
     return list(given)
 
 
+def is_text(value: object) -> bool:
+    """Whether a value is a text that a file can hold: half of a pair of surrogates is none."""
+    return isinstance(value, str) and not any("\ud800" <= letter <= "\udfff" for letter in value)
+
+
 def is_finite(value: object) -> bool:
     """Whether a value is a number, True and False not among them, and finite as a float."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.integer | np.floating):

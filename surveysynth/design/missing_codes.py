@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..errors import InputError
-from ..validation import is_finite, several
+from ..validation import is_finite, is_text, several
 from .columns import listing, nearest
 
 Code = float | str
@@ -87,8 +87,7 @@ def _written(code: Code) -> str:
 def _listed(codes: object, what: str) -> list[Code]:
     listed: list[Any] = [codes] if isinstance(codes, Mapping) else several(codes)
     for code in listed:
-        number = is_finite(code)
-        if not (number or isinstance(code, str)):
+        if not (is_finite(code) or is_text(code)):
             raise InputError(f"{what} must be a list of numbers or texts: missing_codes=[98, 'refused']")
     return listed
 

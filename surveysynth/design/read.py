@@ -14,7 +14,7 @@ import pyreadstat
 
 from ..errors import InputError, guarded
 from ..storage import as_path
-from ..validation import as_list, rows
+from ..validation import as_list, is_text, rows
 from .columns import Columns
 from .csv_columns import read_csv
 from .csv_file import SUFFIXES, CsvOptions
@@ -158,6 +158,8 @@ def csv_options(
 ) -> CsvOptions:
     """The options of a csv file, where names and texts may be one or several (InputError where they are none)."""
     missing = None if na is None else tuple(as_list(na))
+    if not all(map(is_text, missing or ())):
+        raise InputError("na= lists texts that stand for missing values, and one of these is no Unicode")
     return CsvOptions(encoding, separator, decimal, thousands, tuple(as_list(text)), missing)
 
 

@@ -389,7 +389,7 @@ def test_a_plan_has_later_models_of_every_kind(tmp_path):
         ([{"formula": "children ~ region", "name": "mixture"}], "model.later"),
         ([{"formula": "children ~ region", "name": "nb", "zeros": True}], "zeros"),
         ([{"formula": "children + rent ~ region"}], "write a formula for each"),
-        ([{"formula": "rented ~ region", "name": "beta"}], "privacy.bounds = {rented"),
+        ([{"formula": "w ~ income", "name": "beta"}], "privacy.bounds = {w "),
     ],
 )
 def test_wrong_later_models_of_a_plan_are_refused(tmp_path, later, said):

@@ -206,6 +206,7 @@ class Ledger:
         (2, Decimal('5.0'))
         """
         one_of(kind, get_args(Kind), "kind")
+        rests_on = _expenses(rests_on)
         if not (salt is None or (isinstance(salt, str) and salt.isprintable() and salt)):
             raise InputError("salt must be a text without control characters, or left out")
         taken_out = None if blank is None else as_decimal(blank, "blank")
@@ -250,7 +251,7 @@ class Ledger:
             The cap would be exceeded, or the ledger is damaged.
         """
         own = self._own(self._read().lines)
-        adds = _added(own, Spent(as_decimal(blank, "epsilon"), None), rests_on)
+        adds = _added(own, Spent(as_decimal(blank, "epsilon"), None), _expenses(rests_on))
         self._check_cap(own, adds.blank, "strict")
 
     def find(self, salt: str) -> Entry | None:
@@ -590,6 +591,14 @@ def _read(path: Path) -> ledger_file.Contents:
 def _amounts(expense: Expense) -> Amounts:
     """Its epsilons as the ledger writes them."""
     return Amounts(*(None if x is None else Decimal(repr(float(x))) for x in (expense.blank, expense.replace)))
+
+
+def _expenses(given: object) -> list[Expense]:
+    """What an entry rests on, as a list (InputError: something else)."""
+    listed = several(given)
+    if not all(isinstance(each, Expense) for each in listed):
+        raise InputError("rests_on lists the parts of a release, as Release.rests_on has them")
+    return listed
 
 
 def _refuse_unnamed(whole: Spent, parts: Sequence[Expense]) -> None:
