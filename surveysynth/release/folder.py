@@ -143,13 +143,15 @@ def check_place(path: Path, *, overwrite: bool) -> None:
     ------
     InputError
     """
+    truth(overwrite, "overwrite")
+    if not path.name:
+        raise InputError("the path of a release names a folder to make, as 'release'")
     if path.parent.is_dir() and (charged := unfinished(path)) is not None:
         raise InputError(
             f"an earlier run for {str(path)!r} was charged to its ledger and ended before its files were published. "
             f"surveysynth resume {str(path)!r} publishes them, and nothing more is spent; to give them up, delete "
             f"{str(charged)!r}"
         )
-    truth(overwrite, "overwrite")
     if not is_free(path) and not (overwrite and (path / "public" / MANIFEST).is_file()):
         raise InputError(
             f"{str(path)!r} exists"
