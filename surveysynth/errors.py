@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import ClassVar, TypeVar
 
-import numpy as np
-
 T = TypeVar("T")
 
 
@@ -67,9 +65,11 @@ TOO_EXTREME = (
 @contextmanager
 def told_if_it_breaks_down() -> Iterator[None]:
     """A ModelError where numerical work breaks down: a matrix that is singular, a number that overflows."""
+    from numpy.linalg import LinAlgError  # not before it is needed, as commands import this module
+
     try:
         yield
-    except (np.linalg.LinAlgError, ArithmeticError) as error:
+    except (LinAlgError, ArithmeticError) as error:
         raise ModelError(TOO_EXTREME.format(type(error).__name__)) from None
 
 
