@@ -57,7 +57,7 @@ def test_a_release_that_fails_leaves_the_leading_draw_to_the_next(done, tmp_path
     with pytest.raises(ss.ModelError, match="break an edit rule"):
         done.release(edits=["income > 1e12"])
     assert done.spent == [] and 0 not in done.used
-    with pytest.raises(ss.InputError, match="disk full.* no ledger was charged"):
+    with pytest.raises(ss.InputError, match=r"disk full.* no ledger was charged"):
         done.release(ledger=Full(tmp_path / "ledger.json", "survey", create=True))
     assert done.spent == [] and 0 not in done.used
     before = list(done.used)
