@@ -119,6 +119,6 @@ def test_it_is_tuned_and_released_as_any_other():
     ],
 )
 def test_what_has_no_conjugate_form_is_refused_by_name(model, roles):
-    frame = file().frame.assign(k=np.arange(400) % 20)
+    frame = file().frame.assign(k=pd.Categorical(np.arange(400) % 20))
     with pytest.raises(ss.ModelError, match="weight='curved' goes with mechanism=Strict"):
         ss.fit(ss.SurveyDesign(frame, weights="w", **roles), model, epsilon=20, mechanism=ss.PseudoPosterior())
