@@ -196,14 +196,14 @@ def fit(
     check_seed(seed)
     reweight = check_steps(reweight, mechanism)
     check_public(design, synthesizer, public)
+    _check_names(synthesizer, unit)
+    mechanism.check_model(synthesizer, unit)
     original, coded = design, number_codes(design, levels)
     design, of_file, notes = to_synthesize(declared(design, synthesizer, levels))
     for note in notes:
         warnings.warn(note, stacklevel=2)
     population_total = check_total(population_total, design)
     one_of(clusters, get_args(Clusters), "clusters")
-    _check_names(synthesizer, unit)
-    mechanism.check_model(synthesizer, unit)
     synthesizer = mechanism.under(synthesizer)
 
     file = design
