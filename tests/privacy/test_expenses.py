@@ -229,3 +229,17 @@ def test_the_cap_is_on_what_is_new(earlier, tmp_path):
     capped.set_cap(28, what="for the next")
     strictly(make(), 8.0, reference=earlier, ledger=capped)
     assert capped.left == 0
+
+
+def test_zeros_with_a_public_weight_are_charged_written_and_a_reference(ledger, tmp_path):
+    """Beside a zero nothing is modelled then: the parameters that are published for it are none."""
+    frame = make().frame
+    frame["y"] = np.where(np.random.default_rng(2).random(len(frame)) < 0.2, 0.0, frame["y"])
+    design = ss.SurveyDesign(frame, weights="w")
+    zeros = ss.FBS("y ~ x", zeros=True, weight="public")
+    asked = {"epsilon": 8.0, "m": 1, "population_total": TOTAL, "seed": 1}
+    release = ss.synthesize(design, zeros, bounds=BOUNDS, ledger=ledger, **asked)
+    place = release.write(tmp_path / "r", by="x")
+    assert "modelled" in ss.read_release(place).tables("x", statistic="mean").attrs
+    assert len(ledger.entries()) == 1 and sorted(p.name for p in tmp_path.iterdir()) == ["budget.jsonl", "r"]
+    assert ss.Reference.from_release(place).values["L_zero"].shape == (0, 0)
