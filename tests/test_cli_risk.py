@@ -326,7 +326,7 @@ def test_the_rule_goes_with_a_risk_of_its_own_and_not_with_a_policy(run):
      ("synthesize", "max_risk=1", "privacy.max_risk: Input should be less than 1"),
      ("synthesize", "max_risk=0.5 known=income", "known column 'income' is synthesized"),
      ("synthesize", "max_risk=0.5 known=nobody", "'nobody'"),
-     ("synthesize", "max_risk=0.5 radius=many", "privacy.radius: Input should be a valid number"),
+     ("synthesize", "max_risk=0.5 radius=many", "privacy.radius: Input should be a number, not 'many'"),
      ("synthesize", "max_risk=0.5 absolute=true", "privacy.absolute needs privacy.radius"),
      ("synthesize", "mechanism=censored risk=marginal", "privacy.risk: not with privacy.mechanism = 'censored'"),
      ("privacy-cost", "risk=identification", "'lipschitz', 'count', 'marginal' or 'pairwise'")],
