@@ -53,7 +53,7 @@ KINDS: dict[str, Make] = {
         _with_missing(design), ss.FBS("y", "g + s", prior="flat", missing="drop"), **TUNED, **more
     ),
     "categories": lambda design, more: ss.synthesize(
-        design, ss.FBS(["y", "C(k)"], "g + s", prior="flat"), **TUNED, **more
+        design, ss.FBS(["y", "C(k)"], "g + s", prior="flat"), levels={"k": ["no", "yes"]}, **TUNED, **more
     ),
     "PSUs": lambda design, more: ss.synthesize(
         ss.SurveyDesign(design.frame, weights="w", psu="psu"), MODEL, **TUNED, **more,

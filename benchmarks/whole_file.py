@@ -48,6 +48,11 @@ MORE = {  # that amounts are given, in the order in which they are drawn
 }  # fmt: skip
 
 
+LEVELS = {
+    "activity": ["works", "retired", "other"], "earners": [*range(MOST + 1)], "children": [*range(MOST + 1)],
+}  # fmt: skip
+
+
 def population() -> pd.DataFrame:
     """The households."""
     numbers = ["db030", "hsize", "age", "pl030", "hy040n", "hy050n", "hy070n", "hy090n"]
@@ -159,13 +164,13 @@ def one(people: pd.DataFrame, mechanism: str, seed: int, n: int, epsilon: float,
     try:
         if mechanism == "strict":
             settings |= {"bounds": BOUNDS, "draws": draws}
-            release = ss.synthesize(sample, strict(), **settings)
+            release = ss.synthesize(sample, strict(), levels=LEVELS, **settings)
         else:
             has = {f"has_{c}": np.where(sample.frame[c] > 0, "yes", "no") for c in COMPONENTS}
             file = ss.SurveyDesign(sample.frame.assign(**has), **sample.roles())
             release = ss.synthesize(
                 file, pseudo(), mechanism=ss.PseudoPosterior(), accept_diagnostics=["information"], warmup=600,
-                draws=800, **settings
+                draws=800, levels=LEVELS | {name: ["no", "yes"] for name in has}, **settings
             )
     except ss.SurveySynthError as error:
         said = f"refused: {error}"[:120]

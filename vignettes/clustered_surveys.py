@@ -141,13 +141,15 @@ legend = figure.legend(loc="outside upper center", ncols=3, frameon=False, fonts
 # ## 3. A category as an outcome
 #
 # Blood pressure is a diagnosis. Now it is confidential, too, and only race is public. `C(highbp)` says that it is a
-# category, whatever its type. Each race has a share of it, which PSUs and strata move up and down on the log odds. Zinc
-# and the weight depend on the category. Shares with effects need Markov chains, so this takes longest here. The table
-# is in percent, of persons whose zinc is known.
+# category, whatever its type, and `levels=` declares its levels, as they are published. Each race has a share of it,
+# which PSUs and strata move up and down on the log odds. Zinc and the weight depend on the category. Shares with
+# effects need Markov chains, so this takes longest here. The table is in percent, of persons whose zinc is known.
 
 # %%
 both = ss.FBS(["C(highbp)", "zinc"], "C(race)", prior="flat", missing="drop")
-second = ss.synthesize(nhanes, both, epsilon=EPSILON, m=3, seed=SEED, mechanism=ss.PseudoPosterior())
+second = ss.synthesize(
+    nhanes, both, levels={"highbp": [0, 1]}, epsilon=EPSILON, m=3, seed=SEED, mechanism=ss.PseudoPosterior()
+)
 print(second)
 report(second, "highbp:", "Maximum over")
 
@@ -191,8 +193,9 @@ show(
 private = ss.FBS(["C(race)", "zinc"], "C(race) + C(highbp)", prior="flat", missing="drop")
 public = ["highbp", "stratid", "psuid"]
 third = ss.synthesize(
-    nhanes, private, epsilon=EPSILON, m=3, clusters="ignore", public=public, seed=SEED, mechanism=ss.PseudoPosterior()
-)
+    nhanes, private, levels={"race": [1, 2, 3]}, epsilon=EPSILON, m=3, clusters="ignore", public=public, seed=SEED,
+    mechanism=ss.PseudoPosterior(),
+)  # fmt: skip
 print(third)
 people = of_known(ss.estimate(known, by=["known", "race"], statistic="count"))
 table = people[["race", "n"]].copy()
