@@ -239,6 +239,8 @@ def check_formulas(settings: Settings, columns: Sequence[str]) -> None:
 
     Where names of columns have blanks or signs, the message shows the formula with these in backticks.
     """
+    if settings.privacy.policy is not None:  # which sets the model
+        return
     formulas = {"model.formula": settings.model.formula}
     formulas |= {f"model.later, number {i}": each.formula for i, each in enumerate(later_of(settings), 1)}
     for entry, formula in formulas.items():
