@@ -1,0 +1,185 @@
+"""Cells of an outcome or a weight: fine public bins, and special values of their own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ..errors import InputError
+from ..models.loglinear.response import Tail
+from ..validation import rows
+from .outcome import Outcome
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
+
+FINE = 128  # bins of a number
+RANGE = 2_000.0  # of the larger bound over the amount from which bins have equal ratios
+WEIGHT_BINS, WEIGHT_KNEE = 96, 0.2  # bins of a weight; share of the mean weight from which they have equal ratios
+# Indices of the Pareto tails by which amounts and weights are expected to fall off
+PARETO, WEIGHT_INDEX = 2.5, 4.0
+INSIDE = 40  # points at which a bin's mean is computed
+
+
+@dataclass(frozen=True, eq=False)
+class Bins:
+    """Bins of equal width on the scale asinh(y / knee), or of equal width where there is no knee.
+
+    Attributes
+    ----------
+    edges : float array (G + 1,)
+        In the unit of the outcome.
+    knee : float
+        Amount from which bins have about equal ratios; infinite: all have the same width.
+    """
+
+    edges: Floats
+    knee: float
+
+    @classmethod
+    def between(cls, low: float, high: float, knee: float, count: int) -> Bins:
+        """So many bins."""
+        bins = cls(np.array([low, high]), knee)
+        first, last = bins.scaled(bins.edges)
+        edges = bins.back(np.linspace(float(first), float(last), count + 1))
+        edges[0], edges[-1] = low, high
+        return cls(edges, knee)
+
+    @classmethod
+    def of_whole_numbers(cls, low: float, high: float) -> Bins:
+        """A bin for each whole number, or, where these are many, for several of them."""
+        low, high = np.ceil(low), np.floor(high)
+        if high - low < FINE:
+            return cls(np.arange(low, high + 2) - 0.5, np.inf)
+        edges = cls.between(low - 0.5, high + 0.5, max(abs(low), abs(high)) / RANGE, FINE).edges
+        return cls(np.unique(np.floor(edges) + 0.5), max(abs(low), abs(high)) / RANGE)
+
+    def scaled(self, values: Floats) -> Floats:
+        """Values on the scale on which bins have about equal width."""
+        return values if np.isinf(self.knee) else np.arcsinh(values / self.knee)
+
+    def back(self, values: Floats) -> Floats:
+        """The inverse of :meth:`scaled`."""
+        return values if np.isinf(self.knee) else np.sinh(values) * self.knee
+
+    def __len__(self) -> int:
+        return len(self.edges) - 1
+
+    def codes(self, values: Floats) -> Codes:
+        """Bin of each value (n,); those beyond the edges are in the first and the last."""
+        inside = np.searchsorted(self.edges, values, side="right") - 1
+        return np.clip(inside, 0, len(self) - 1)
+
+    @cached_property
+    def means(self) -> Floats:
+        """Mean of what is drawn within each bin (G,)."""
+        low, high = self.scaled(self.edges[:-1]), self.scaled(self.edges[1:])
+        at = (np.arange(INSIDE) + 0.5) / INSIDE
+        return self.back(low[:, None] + at * (high - low)[:, None]).mean(axis=1)
+
+    def draw(self, codes: Codes, rng: np.random.Generator) -> Floats:
+        """A value within each bin: uniform on the scale."""
+        low, high = self.scaled(self.edges[:-1]), self.scaled(self.edges[1:])
+        return self.back(low[codes] + rng.random(len(codes)) * (high - low)[codes])
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Every value of an outcome has one cell: bins of numbers first, then special values.
+
+    Attributes
+    ----------
+    outcome : Outcome
+    bins : Bins or None
+        Of a number.
+    index : float
+        Of the Pareto tail by which a number is expected to fall off.
+    """
+
+    outcome: Outcome
+    bins: Bins | None
+    index: float = PARETO
+
+    @property
+    def tail(self) -> Tail | None:
+        """What is about known of the upper tail, of numbers on a log scale."""
+        if self.bins is None or np.isinf(self.bins.knee) or self.bins.edges[-1] <= 0:
+            return None
+        ends = self.bins.scaled(self.bins.edges[[0, -1]])
+        return Tail(float(ends[1] - ends[0]) / len(self.bins), self.index)
+
+    @classmethod
+    def of(cls, outcome: Outcome) -> Cells:
+        """The cells of a schema."""
+        if outcome.bounds is None:
+            return cls(outcome, None)
+        low, high = outcome.bounds
+        if outcome.whole:
+            return cls(outcome, Bins.of_whole_numbers(low, high))
+        knee = np.inf if 0 <= low and high <= 1 else max(abs(low), abs(high)) / RANGE  # shares are not skewed by size
+        return cls(outcome, Bins.between(low, high, knee, FINE))
+
+    @classmethod
+    def of_weights(cls, bounds: tuple[float, float], unit: float) -> Cells:
+        """Those of weights, whose bounds are in units of the mean weight."""
+        low, high = bounds[0] * unit, bounds[1] * unit
+        bins = Bins.between(low, high, WEIGHT_KNEE * unit, WEIGHT_BINS)
+        return cls(Outcome(bounds=(low, high)), bins, WEIGHT_INDEX)
+
+    def of_numbers(self, values: Floats) -> Codes:
+        """Cells of numbers none of which is special (n,)."""
+        assert self.bins is not None
+        return self.bins.codes(values)
+
+    @property
+    def numbers(self) -> int:
+        """Number of bins."""
+        return 0 if self.bins is None else len(self.bins)
+
+    def __len__(self) -> int:
+        return self.numbers + len(self.outcome.special)
+
+    def codes(self, column: pd.Series, name: str) -> Codes:
+        """Cell of each record (n,).
+
+        Raises
+        ------
+        InputError
+            The column contradicts the schema: text among numbers, levels or missing values that are not declared.
+        """
+        missing = column.isna().to_numpy()
+        if missing.any() and self.outcome.missing is None:
+            raise InputError(
+                f"{name!r} is missing in {rows(missing)}, and its schema has no missing values: declare "
+                f'outcomes={{"{name}": Outcome(..., missing="category")}}'
+            )
+        codes = self._of_levels(column, missing, name) if self.bins is None else self._of_numbers(column, missing, name)
+        codes[missing] = len(self) - 1
+        return codes
+
+    def _of_levels(self, column: pd.Series, missing: NDArray[np.bool_], name: str) -> Codes:
+        labels = {str(level): code for code, level in enumerate(self.outcome.levels or ())}
+        found = column.astype(object).map(lambda value: labels.get(str(value), -1)).to_numpy()
+        unknown = (found < 0) & ~missing
+        if unknown.any():
+            raise InputError(f"{name!r} has levels that were not declared, in {rows(unknown)}: declare every level")
+        return np.array(found, dtype=np.intp)
+
+    def _of_numbers(self, column: pd.Series, missing: NDArray[np.bool_], name: str) -> Codes:
+        numbers = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+        text = np.isnan(numbers) & ~missing
+        if text.any():
+            raise InputError(f"{name!r} is no number in {rows(text)}: an outcome with bounds is one")
+        assert self.bins is not None
+        codes = self.bins.codes(np.nan_to_num(numbers, nan=0.0, posinf=np.inf, neginf=-np.inf))
+        special = list(self.outcome.special)
+        for heap in self.outcome.heaps:
+            name_of = "zero" if self.outcome.zeros and heap == 0 else f"{heap:g}"
+            codes[numbers == heap] = self.numbers + special.index(name_of)
+        if self.outcome.zeros:
+            codes[numbers == 0] = self.numbers + special.index("zero")
+        return codes

@@ -1,0 +1,161 @@
+"""The one step that reads confidential values: count, add noise.
+
+    histograms of the outcome and of the weight  ->  smooth fits  ->  groups
+    outcome by terms,  weight by outcome,  weight by terms,  in groups
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from ..design.formula import sides_of
+from ..design.survey_design import SurveyDesign
+from ..models.loglinear.response import smooth_histogram
+from .bins import Cells, Codes, Floats
+from .groups import groups_of
+from .measurements import Counts, Measurements, NoisyTable, Variable
+from .noise import ROUNDING, discrete_laplace_variance, noisy
+from .outcome import Outcome
+from .terms import terms_of
+
+# Of epsilon: near the split under which the information of all tables about means and counts by the terms is largest,
+# at 2,000 and 10,000 records and epsilons of 1 and 5.
+SHARES = {"outcome": 0.15, "weight": 0.03, "outcome by terms": 0.42, "weight by outcome": 0.13, "weight by terms": 0.27}
+PER_BIN, LEAST_BINS = 8.0, 24  # records times epsilon that a bin of a histogram should have; bins at least
+MOST_OF_WEIGHTS = 12  # groups of the body of the weights, at most
+PARENT_LEVELS = 4  # for groups of the outcome in its table by weights, which are about so many
+
+
+def measure_design(
+    design: SurveyDesign,
+    formula: str,
+    outcome: Outcome,
+    *,
+    epsilon: float,
+    population_total: float,
+    weight_bounds: tuple[float, float] = (0.02, 20.0),
+    population_totals: Mapping[str, Floats] | None = None,
+    public_weight: bool = False,
+    rng: np.random.Generator | None = None,
+) -> Measurements:
+    """Noisy tables of an outcome and of the weight.
+
+    Parameters
+    ----------
+    design : SurveyDesign
+        The confidential file.
+    formula : str
+        ``"income ~ region + sex"``: the outcome, and public predictors.
+    outcome : Outcome
+        Its schema.
+    epsilon : float
+        For a record whose outcome and weight are blanked; twice that for one with others.
+    population_total : float
+        Public: what the weights add up to.
+    weight_bounds : (float, float)
+        Public bounds of a weight over the mean weight.
+    population_totals : mapping of term to float array, optional
+        Public totals of the levels of a term.
+    public_weight : bool
+        Weights are public, and not measured.
+    rng : numpy.random.Generator, optional
+        For tests only, and not safe.
+
+    Raises
+    ------
+    InputError
+        The file contradicts the schema; predictors that cannot be counted by.
+    """
+    name, predictors = sides_of(formula, "")
+    name, n = str(name), design.n
+    terms = {term.name: term for term in terms_of(design, predictors)}
+    split = shares(epsilon, len(terms), public_weight=public_weight)
+    cells = Cells.of(outcome)
+    code = cells.codes(design.column(name), name)
+    y = _Measured(cells, code, n, rng)
+    y.histogram(split["outcome"])
+    for term in terms.values():
+        y.by(term.name, term.level, term.levels, split["outcome by terms"])
+    weight = None
+    if not public_weight:
+        w_cells = Cells.of_weights(weight_bounds, population_total / n)
+        w = _Measured(w_cells, w_cells.of_numbers(np.asarray(design.weights, dtype=np.float64)), n, rng)
+        w.histogram(split["weight"])
+        sd = np.sqrt(discrete_laplace_variance(split["weight by outcome"]))
+        parents = groups_of(y.p, cells.numbers, n, PARENT_LEVELS, sd)
+        w.by(name, parents[code], int(parents.max()) + 1, split["weight by outcome"], parents)
+        for term in terms.values():
+            w.by(term.name, term.level, term.levels, split["weight by terms"], most=MOST_OF_WEIGHTS)
+        weight = w.variable("weight", tuple(terms), (name,))
+    public = pd.DataFrame({column: design.column(column).array for term in terms.values() for column in term.columns})
+    return Measurements(
+        y.variable(name, tuple(terms), ()), weight, terms, n, population_total, population_totals or {}, public
+    )
+
+
+def shares(epsilon: float, terms: int, *, public_weight: bool) -> dict[str, float]:
+    """Epsilon of each table by its kind; all tables add up to epsilon, less what rounding may take."""
+    asked = {
+        kind: share for kind, share in SHARES.items()
+        if not (public_weight and kind.startswith("weight")) and (terms or not kind.endswith("terms"))
+    }  # fmt: skip
+    each = {kind: share / sum(asked.values()) * epsilon * (1 - ROUNDING) for kind, share in asked.items()}
+    return {kind: part / terms if kind.endswith("terms") else part for kind, part in each.items()}
+
+
+def counted(level: Codes, levels: int, code: Codes, groups: Codes) -> Counts:
+    """Records by level and group of their cell (L, J): a record adds 1 to one of them."""
+    J = int(groups.max()) + 1
+    return np.bincount(level * J + groups[code], minlength=levels * J).reshape(levels, J).astype(np.int64)
+
+
+def histogram_groups(cells: Cells, n: int, epsilon: float) -> Codes:
+    """Cells of a histogram (G,): all bins, or fewer where noise would drown each; special values by themselves."""
+    numbers = cells.numbers
+    many = int(np.clip(n * epsilon / PER_BIN, min(LEAST_BINS, numbers), numbers))
+    bins = np.arange(numbers) * many // max(numbers, 1)
+    return np.concatenate([bins, many + np.arange(len(cells) - numbers)]).astype(np.intp)
+
+
+def smoothed(table: NoisyTable, cells: Cells, n: int) -> Floats:
+    """Probabilities of the cells (G,) by a smooth fit of their histogram."""
+    counts = table.counts[0].astype(np.float64)
+    return smooth_histogram(counts, table.variance, table.groups, cells.numbers, n, cells.tail)
+
+
+@dataclass
+class _Measured:
+    """A variable while it is measured: its tables so far, and what its histogram says of the cells."""
+
+    cells: Cells
+    code: Codes
+    n: int
+    rng: np.random.Generator | None
+
+    def __post_init__(self) -> None:
+        self.tables: list[NoisyTable] = []
+        self.p: Floats = np.empty(0)
+
+    def histogram(self, epsilon: float) -> None:
+        """Measure the histogram, and smooth it."""
+        groups, everybody = histogram_groups(self.cells, self.n, epsilon), np.zeros(len(self.code), dtype=np.intp)
+        counts = noisy(counted(everybody, 1, self.code, groups), epsilon, self.rng)
+        self.tables.append(NoisyTable(None, groups, None, counts, epsilon))
+        self.p = smoothed(self.tables[0], self.cells, self.n)
+
+    def by(
+        self, name: str, level: Codes, levels: int, epsilon: float, parents: Codes | None = None, most: int = 24
+    ) -> None:  # fmt: skip
+        """Measure groups of the cells by the levels of a factor."""
+        sd = np.sqrt(discrete_laplace_variance(epsilon))
+        groups = groups_of(self.p, self.cells.numbers, self.n, levels, sd, most)
+        counts = noisy(counted(level, levels, self.code, groups), epsilon, self.rng)
+        self.tables.append(NoisyTable(name, groups, parents, counts, epsilon))
+
+    def variable(self, name: str, terms: tuple[str, ...], parents: tuple[str, ...]) -> Variable:
+        """What was measured."""
+        return Variable(name, self.cells, terms, parents, tuple(self.tables))

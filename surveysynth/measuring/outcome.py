@@ -1,0 +1,106 @@
+"""The schema of an outcome: what is public of it before the file is read."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from ..errors import InputError
+
+MOST_LEVELS = 100
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What is public of an outcome: its type, its bounds or levels, its special values.
+
+    A number has ``bounds``, a category has ``levels``.  Everything here is declared: nothing is taken from the file.
+
+    Parameters
+    ----------
+    bounds : (float, float), optional
+        Lowest and highest value.  Values beyond count as values at the bound.
+    levels : sequence, optional
+        Every level of a category.
+    zeros : bool
+        Zero is a value of its own: the numbers next to it say nothing about how many zeros there are.
+    missing : {"category"}, optional
+        Missing values are an answer of their own; without it a missing value is refused.
+    whole : bool
+        Values are whole numbers.
+    heaps : sequence of float
+        Values of their own that many records share, such as a top code.
+    round : float, optional
+        Unit to which synthetic values are rounded.
+
+    Raises
+    ------
+    InputError
+        Neither bounds nor levels, or both; bounds that are not in order; levels that are not distinct; heaps or zero
+        beyond the bounds.
+
+    Examples
+    --------
+    >>> Outcome(bounds=(0, 1_000_000), zeros=True).special
+    ('zero',)
+    >>> Outcome(levels=["none", "part time", "full time"], missing="category").special
+    ('none', 'part time', 'full time', 'missing')
+    """
+
+    bounds: tuple[float, float] | None = None
+    levels: Sequence[Hashable] | None = None
+    zeros: bool = False
+    missing: Literal["category"] | None = None
+    whole: bool = False
+    heaps: Sequence[float] = ()
+    round: float | None = None
+
+    def __post_init__(self) -> None:
+        if (self.bounds is None) == (self.levels is None):
+            raise InputError("an Outcome has bounds=(lowest, highest), a number, or levels=[...], a category")
+        if self.missing not in (None, "category"):
+            raise InputError("missing must be 'category' or left out")
+        if self.levels is not None:
+            self._check_levels()
+        else:
+            self._check_bounds()
+
+    def _check_levels(self) -> None:
+        assert self.levels is not None
+        if isinstance(self.levels, str) or not 2 <= len(set(map(str, self.levels))) == len(self.levels) <= MOST_LEVELS:
+            raise InputError(f"levels must be a list of 2 to {MOST_LEVELS} different labels")
+        if self.zeros or self.whole or self.heaps or self.round is not None:
+            raise InputError("zeros, whole, heaps and round are for numbers: a category has levels and missing")
+        object.__setattr__(self, "levels", tuple(self.levels))
+
+    def _check_bounds(self) -> None:
+        low, high = _pair(self.bounds)
+        object.__setattr__(self, "bounds", (low, high))
+        object.__setattr__(self, "heaps", tuple(float(heap) for heap in self.heaps))
+        if len(set(self.heaps)) < len(self.heaps) or not all(low <= heap <= high for heap in self.heaps):
+            raise InputError("heaps must be different numbers within the bounds")
+        if self.zeros and not low <= 0 <= high:
+            raise InputError("zeros=True, but 0 is not within the bounds")
+        if self.round is not None and not (np.isfinite(self.round) and self.round > 0):
+            raise InputError("round must be a positive unit, such as 10")
+
+    @property
+    def special(self) -> tuple[str, ...]:
+        """Names of the values that have a cell of their own: levels, zero, heaps, missing."""
+        names = [str(level) for level in self.levels or ()]
+        names += ["zero"] if self.zeros else []
+        names += [f"{heap:g}" for heap in self.heaps if not (self.zeros and heap == 0)]
+        return (*names, *(["missing"] if self.missing else []))
+
+
+def _pair(bounds: object) -> tuple[float, float]:
+    try:
+        low, high = (float(bound) for bound in bounds)  # type: ignore[attr-defined]
+    except (TypeError, ValueError):
+        raise InputError("bounds must be a pair of numbers, (lowest, highest)") from None
+    if not (np.isfinite(low) and np.isfinite(high) and low < high):
+        raise InputError("bounds must be finite, the lowest below the highest")
+    return low, high

@@ -1,0 +1,146 @@
+"""Terms of a formula as public levels: what tables are made by, and what effects of a model depend on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import formulaic
+import numpy as np
+import pandas as pd
+from formulaic.parser.types import Factor
+from numpy.typing import NDArray
+from scipy.stats import norm
+
+from ..design.columns import check_cells
+from ..design.discrete import is_discrete
+from ..design.formula import columns_of, factors_of
+from ..design.survey_design import SurveyDesign
+from ..errors import InputError
+from ..validation import rows
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
+
+FEW = 10  # a number of so many different values makes a level of each
+GROUPS, STEPS = 6, 24  # of a number with more: groups of its tables, steps of its effect
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Term:
+    """A term of a formula: columns, crossed, as levels.
+
+    Attributes
+    ----------
+    name : str
+        As ``region`` or ``region:sex``.
+    columns : tuple of str
+    labels : tuple of tuple of str
+        Of each level, one a column; a group of numbers is an interval.
+    level : int array (n,)
+        Level of each record.
+    step : int array (n,)
+        Finer than the level where the term is a number; else the level.
+    score : float array (steps,) or None
+        Normal score of each step of a number.
+    """
+
+    name: str
+    columns: tuple[str, ...]
+    labels: tuple[tuple[str, ...], ...]
+    level: Codes
+    step: Codes
+    score: Floats | None
+
+    @property
+    def levels(self) -> int:
+        """Number of levels."""
+        return len(self.labels)
+
+
+def terms_of(design: SurveyDesign, predictors: str) -> list[Term]:
+    """The terms of the right-hand side of a formula, main effects of an interaction among them.
+
+    Raises
+    ------
+    InputError
+        A term that is no column, ``C(column)`` or product of such; a missing value in a predictor; an interaction with
+        a number.
+    """
+    if predictors.strip() in ("", "1"):
+        return []
+    named = [_columns(term) for term in _products(predictors)]
+    single = {column for columns in named for column in columns}
+    wanted = [*dict.fromkeys([*((c,) for columns in named for c in columns), *named])]
+    made = {column: _single(design, column, f"C({column})" in predictors) for column in sorted(single)}
+    return [made[columns[0]] if len(columns) == 1 else _crossed([made[c] for c in columns]) for columns in wanted]
+
+
+def _products(predictors: str) -> Sequence[Sequence[Factor]]:
+    factors_of(predictors)  # refuses what is no formula
+    return [term.factors for term in formulaic.Formula(f"1 + {predictors}") if str(term) != "1"]
+
+
+def _columns(factors: Sequence[Factor]) -> tuple[str, ...]:
+    columns = []
+    for factor in factors:
+        found = columns_of(factor)
+        name = next(iter(found), "")
+        if len(found) != 1 or str(factor).replace("`", "") not in (name, f"C({name})"):
+            raise InputError(
+                f"{factor} is no column: a strict release counts records by columns, so make a column of it in the file"
+            )
+        columns.append(name)
+    return tuple(columns)
+
+
+def _single(design: SurveyDesign, column: str, categorical: bool) -> Term:
+    values = design.column(column)
+    check_cells(values, column)
+    missing = values.isna()
+    if missing.any():
+        raise InputError(f"predictor {column!r} is missing in {rows(missing)}; give them a category of their own")
+    if categorical or is_discrete(design, column, FEW) or pd.api.types.is_bool_dtype(values.dtype):
+        ordered = values.astype("category").cat.remove_unused_categories()
+        code, levels = np.asarray(ordered.cat.codes, dtype=np.intp), ordered.cat.categories
+        return Term(column, (column,), tuple((str(level),) for level in levels), code, code, None)
+    return _number(column, values.to_numpy(dtype=np.float64))
+
+
+def _number(column: str, values: Floats) -> Term:
+    edges = _cuts(values, GROUPS)
+    step = np.searchsorted(_cuts(values, STEPS), values, side="right")
+    step = np.unique(step * (GROUPS + 1) + np.searchsorted(edges, values, side="right"), return_inverse=True)[1]
+    share = np.bincount(step) / len(values)
+    score = norm.ppf(np.cumsum(share) - share / 2)
+    ends = [-np.inf, *edges, np.inf]
+    labels = tuple((f"[{low:g}, {high:g})",) for low, high in pairwise(ends))
+    level = np.asarray(np.searchsorted(edges, values, side="right"), dtype=np.intp)
+    return Term(column, (column,), labels, level, np.asarray(step, dtype=np.intp), score)
+
+
+def _cuts(values: Floats, groups: int) -> Floats:
+    """Inner quantiles of a public column, each value in one group."""
+    cuts = np.unique(np.quantile(values, np.arange(1, groups) / groups))
+    return cuts[cuts > values.min()]
+
+
+def _crossed(terms: Sequence[Term]) -> Term:
+    if any(term.score is not None for term in terms):
+        numbers = ", ".join(term.name for term in terms if term.score is not None)
+        raise InputError(f"{numbers}: a product with a number is not measured; make groups of it, as a column")
+    code = np.zeros(len(terms[0].level), dtype=np.intp)
+    for term in terms:
+        code = code * term.levels + term.level
+    found, level = np.unique(code, return_inverse=True)
+    labels = []
+    for one in found:
+        parts = []
+        for term in reversed(terms):
+            one, at = divmod(one, term.levels)
+            parts.append(term.labels[at][0])
+        labels.append(tuple(reversed(parts)))
+    level = np.asarray(level, dtype=np.intp)
+    columns = tuple(term.name for term in terms)
+    return Term(":".join(columns), columns, tuple(labels), level, level, None)

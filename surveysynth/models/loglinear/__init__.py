@@ -1,0 +1,1 @@
+"""Log-linear models of noisy tables: what ``Strict`` fits in place of records."""

@@ -1,0 +1,149 @@
+"""Functions of a response's cells from which effects are made: lines, splines, heaps, tilts; and their variances."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.stats import norm
+
+from .fitting import Components
+from .table_model import Codes, Effect, Floats
+
+SCORE_LIMIT = 2.6  # beyond it an effect is constant
+LENGTH = 0.8  # of the kernel of effects, on the axis of scores
+FIXED = np.inf  # worth of a variance that is not estimated
+Guess = tuple[float, float]
+Block = tuple[Floats, Floats, Guess]  # functions of the bins, their relative variances, a guess of their variance
+# Variances of log densities, and how many coefficients a guess of them is worth.  A line of the log density per
+# standard deviation, its spline, heaps of single bins, cells of special values.
+SLOPE, SPLINE, HEAP, SPECIAL = (25.0, FIXED), (1.0, 2.0), (0.05**2, 20.0), (25.0, FIXED)
+# of effects: a tilt of the density by the score, a smooth bend, log odds of special values
+TILT, BEND, ODDS = (0.1, 1.0), (0.03, 1.0), (0.3, 1.0)
+
+
+@dataclass
+class Variances:
+    """The variance components of a model, as its effects are made."""
+
+    guesses: list[Guess] = field(default_factory=list)
+
+    def add(self, guess: Guess) -> int:
+        """A further component."""
+        self.guesses.append(guess)
+        return len(self.guesses) - 1
+
+    @property
+    def components(self) -> Components:
+        """All of them."""
+        variance, worth = np.array(self.guesses).T
+        return Components(variance, worth)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Response:
+    """The cells of a response: bins of a number, in order, then special values.
+
+    Attributes
+    ----------
+    p : float array (G,)
+        About how probable each cell is: from a smooth fit, or a guess.
+    numbers : int
+        How many cells are bins of a number.
+    """
+
+    p: Floats
+    numbers: int
+
+    @property
+    def bins(self) -> Floats:
+        """Probabilities of the bins, given a number."""
+        p = self.p[: self.numbers]
+        return p / p.sum()
+
+    @property
+    def scores(self) -> Floats:
+        """Normal scores of the bins, within +-2.6."""
+        middle = np.cumsum(self.bins) - self.bins / 2
+        return np.clip(norm.ppf(np.clip(middle, 1e-5, 1 - 1e-5)), -SCORE_LIMIT, SCORE_LIMIT)
+
+    def baseline(self, rows: int, variances: Variances) -> Effect:
+        """The log density of all records: a line, a spline from the median, heaps, and special values."""
+        blocks = []
+        if self.numbers:
+            x = _axis(self.bins)
+            spline, sizes = leading(spline_kernel(x), 1e-7, 24)
+            blocks = [
+                (x[:, None], np.ones(1), SLOPE), (spline, sizes, SPLINE),
+                (np.eye(self.numbers), np.ones(self.numbers), HEAP),
+            ]  # fmt: skip
+        return self._effect(np.ones((rows, 1)), blocks, SPECIAL, variances)
+
+    def effect(self, features: Floats, variances: Variances, most: int = 10) -> Effect:
+        """An effect of public features: it tilts the density by the score, bends it, and moves special values."""
+        blocks = []
+        if self.numbers:
+            u, p = self.scores, self.bins
+            bends, sizes = leading(_smooth(u), 1e-3, most)
+            blocks = [(u[:, None] - p @ u, np.ones(1), TILT), (bends - p @ bends, sizes, BEND)]
+        return self._effect(features, blocks, ODDS, variances)
+
+    def _effect(self, features: Floats, blocks: list[Block], special: Guess, variances: Variances) -> Effect:
+        """An effect of functions of the bins and of indicators of special values."""
+        many = len(self.p) - self.numbers
+        padded = [(np.pad(basis, ((0, many), (0, 0))), sizes, guess) for basis, sizes, guess in blocks]
+        if many:
+            padded.append((np.pad(np.eye(many), ((self.numbers, 0), (0, 0))), np.ones(many), special))
+        component = [np.full(len(sizes), variances.add(guess), dtype=np.intp) for _, sizes, guess in padded]
+        return Effect(
+            features, np.concatenate([basis for basis, _, _ in padded], axis=1),
+            np.concatenate([sizes for _, sizes, _ in padded]), np.concatenate(component),
+        )  # fmt: skip
+
+
+def start_of(effects: list[Effect], p: Floats) -> Floats:
+    """Coefficients under which every row has about the probabilities p; all but those of the first effect are 0."""
+    basis, log_p = effects[0].basis, np.log(p + 1e-12)
+    ridge = np.diag(1e-3 / effects[0].relative)
+    first = np.linalg.solve(basis.T @ basis + ridge, basis.T @ (log_p - log_p.mean()))
+    return np.concatenate([first, np.zeros(sum(effect.size for effect in effects[1:]))])
+
+
+def spline_kernel(x: Floats) -> Floats:
+    """Covariance of an integrated Wiener process that starts at 0 with slope 0 and goes both ways (G, G).
+
+    Its conditional mean is a natural cubic spline (Wahba 1978).
+    """
+    size, same = np.abs(x), np.sign(x)[:, None] == np.sign(x)
+    least, most = np.minimum.outer(size, size), np.maximum.outer(size, size)
+    return same * least**2 * (most / 2 - least / 6)
+
+
+def leading(kernel: Floats, tolerance: float, most: int) -> tuple[Floats, Floats]:
+    """Leading eigenfunctions of a kernel (G, K), of length 1, and their variances (K,)."""
+    values, vectors = np.linalg.eigh(kernel)
+    order = np.argsort(values)[::-1][:most]
+    order = order[values[order] > tolerance * values[order[0]]]
+    return vectors[:, order], values[order]
+
+
+def smooth_features(scores: Floats) -> Floats:
+    """Features of steps of a number by which an effect is a smooth function of it (S, A): a line and bends."""
+    bends, sizes = leading(_smooth(scores), 1e-3, 6)
+    return np.concatenate([scores[:, None], bends * np.sqrt(sizes)], axis=1)
+
+
+def one_hot(codes: Codes, levels: int) -> Floats:
+    """Indicators (R, levels)."""
+    return np.eye(levels)[codes]
+
+
+def _smooth(u: Floats) -> Floats:
+    return np.exp(-0.5 * ((u[:, None] - u) / LENGTH) ** 2)
+
+
+def _axis(p: Floats) -> Floats:
+    """Bins from the median, in standard deviations of p (G,)."""
+    index = np.arange(len(p)) + 0.5
+    sd = max(np.sqrt(p @ (index - p @ index) ** 2), 1.0)
+    return (index - np.interp(0.5, np.cumsum(p), index)) / sd

@@ -1,0 +1,176 @@
+"""Fit of a log-linear model to noisy tables: least squares that knows sampling and noise, and draws around it.
+
+Minimised is  (y - mu)' V^-1 (y - mu) + (L theta - k)' K^-1 (L theta - k) + sum_i theta_i^2 / q_i,  with V = S + R, the
+sampling covariance of the true tables plus the variances of the noise, and q_i the relative variance of a coefficient
+times its variance component.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve, solve_triangular
+
+from .table_model import Codes, Floats, TableModel
+
+RENEWALS = 20  # of V and of the variance components, at most
+STEPS = 40  # of Levenberg-Marquardt, at most
+STILL = 5e-2
+LEAST = 1e-6  # of a variance component
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Known:
+    """Linear functions of theta about which something is known beforehand: rows @ theta ~ N(value, variance)."""
+
+    rows: Floats
+    value: Floats
+    variance: Floats
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Components:
+    """Variance components of the effects.
+
+    Attributes
+    ----------
+    variance : float array (B,)
+        The fixed ones, and guesses of the others.
+    worth : float array (B,)
+        How many observations a guess counts for; infinite for what is fixed.
+    """
+
+    variance: Floats
+    worth: Floats
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TableFit:
+    """A model fitted to noisy tables."""
+
+    model: TableModel
+    y: Floats
+    noise: Floats
+    known: Known
+    variance: Floats  # (B,)
+    theta: Floats
+    root: Floats  # lower Cholesky root of V
+    steps: int
+    q: Floats = field(repr=False)
+
+
+def coefficients(model: TableModel) -> tuple[Floats, Codes]:
+    """Relative variance and component of each coefficient (d,), (d,)."""
+    relative = [np.tile(effect.relative, effect.shape[0]) for effect in model.effects]
+    component = [np.tile(effect.component, effect.shape[0]) for effect in model.effects]
+    return np.concatenate(relative), np.concatenate(component)
+
+
+def fit_tables(
+    model: TableModel, y: Floats, noise: Floats, components: Components, known: Known, start: Floats | None = None
+) -> TableFit:
+    """The most probable coefficients, given variance components that are found by their evidence."""
+    relative, component = coefficients(model)
+    variance: Floats = components.variance.copy()
+    theta = np.zeros(len(relative)) if start is None else start
+    total = 0
+    for _ in range(RENEWALS):
+        q = np.asarray(relative * variance[component], dtype=np.float64)
+        V = model.covariance(model.probabilities(theta)) + np.diag(noise)
+        root = np.asarray(np.linalg.cholesky(V), dtype=np.float64)
+        before = theta
+        theta, H, steps = descend(model, y, root, known, theta, np.zeros_like(theta), q)
+        total += steps
+        inverse = np.linalg.inv(H)
+        found = renewed(theta, np.diag(inverse), relative, component, variance, components)
+        moved = np.sqrt(np.max((theta - before) ** 2 / np.diag(inverse)))
+        still = moved < 10 * STILL and np.max(np.abs(np.log(found / variance))) < 0.05
+        variance = found
+        if still:
+            break
+    return TableFit(model, y, noise, known, variance, theta, root, total, q)
+
+
+def renewed(
+    theta: Floats, posterior: Floats, relative: Floats, component: Codes, variance: Floats, components: Components
+) -> Floats:
+    """Variance components by MacKay's (1992) fixed point: squares over the effective number of coefficients."""
+    B = len(variance)
+    squares = np.bincount(component, theta**2 / relative, B)
+    effective = np.bincount(component, 1 - posterior / (relative * variance[component]), B)
+    worth = np.where(np.isinf(components.worth), 0.0, components.worth)
+    found = (squares + worth * components.variance) / np.maximum(effective + worth, 1e-9)
+    renewed = np.where(np.isinf(components.worth), components.variance, np.maximum(found, LEAST))
+    return np.asarray(renewed, dtype=np.float64)
+
+
+def descend(
+    model: TableModel, y: Floats, root: Floats, known: Known, theta: Floats, mean: Floats, q: Floats
+) -> tuple[Floats, Floats, int]:
+    """Minimise with V held, by Levenberg-Marquardt: a step is taken only if the objective falls."""
+    damping = 0.0
+    p = model.probabilities(theta)
+    r, value = _residual(model, y, root, known, theta, mean, q, p)
+    for steps in range(1, STEPS + 1):  # noqa: B007
+        a = solve_triangular(root, model.jacobian(p), lower=True)
+        H = a.T @ a + np.diag(1 / q) + (known.rows.T / known.variance) @ known.rows
+        gradient = a.T @ r - (theta - mean) / q + known.rows.T @ ((known.value - known.rows @ theta) / known.variance)
+        while True:
+            factor = cho_factor(H + damping * np.diag(np.diag(H)))
+            move = cho_solve(factor, gradient)
+            there = theta + move
+            p_there = model.probabilities(there)
+            r_there, value_there = _residual(model, y, root, known, there, mean, q, p_there)
+            if value_there <= value + 1e-9 * abs(value) or damping > 1e8:
+                break
+            damping = max(4 * damping, 1e-3)
+        size = np.sqrt(move @ gradient)  # about the length of the step in posterior standard deviations
+        theta, p, r, value = there, p_there, r_there, value_there
+        damping = damping / 10 if damping > 1e-4 else 0.0
+        if size < STILL:
+            break
+    return theta, H, steps
+
+
+def _residual(
+    model: TableModel, y: Floats, root: Floats, known: Known, theta: Floats, mean: Floats, q: Floats, p: Floats
+) -> tuple[Floats, float]:
+    r = solve_triangular(root, y - model.expected(p), lower=True)
+    k = known.value - known.rows @ theta
+    return r, float(r @ r + np.sum((theta - mean) ** 2 / q) + np.sum(k**2 / known.variance))
+
+
+def draw(fit: TableFit, noise: Floats, rng: np.random.Generator) -> Floats:
+    """Coefficients that vary as noise and prior leave them open: the fit to its own expectation with fresh noise.
+
+    Reiter & Kinney (2012): no parameter uncertainty from sampling.
+    """
+    q, known = fit.q, fit.known
+    y = fit.model.expected(fit.model.probabilities(fit.theta)) + noise
+    mean = fit.theta + rng.standard_normal(len(q)) * np.sqrt(q)
+    again = Known(
+        known.rows, known.rows @ fit.theta + rng.standard_normal(len(known.value)) * np.sqrt(known.variance),
+        known.variance,
+    )  # fmt: skip
+    return descend(fit.model, y, fit.root, again, fit.theta, mean, q)[0]
+
+
+def discrete_laplace_variance(epsilon: float) -> float:
+    """2 q / (1 - q)^2 with q = exp(-epsilon)."""
+    q = np.exp(-epsilon)
+    return float(2 * q / (1 - q) ** 2)
+
+
+def spread(fit: TableFit) -> Floats:
+    """Covariance of theta from noise and prior, A R A' + H^-1 Q H^-1, A = H^-1 J' V^-1 (d, d)."""
+    J = fit.model.jacobian(fit.model.probabilities(fit.theta))
+    a = solve_triangular(fit.root, J, lower=True)
+    L, known = fit.known.rows, fit.known
+    H = a.T @ a + np.diag(1 / fit.q) + (L.T / known.variance) @ L
+    A = np.linalg.solve(H, solve_triangular(fit.root, a, lower=True, trans="T").T)
+    inverse = np.linalg.inv(H)
+    return (A * fit.noise) @ A.T + inverse @ (np.diag(1 / fit.q) + (L.T / known.variance) @ L) @ inverse
+
+
+

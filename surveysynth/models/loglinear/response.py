@@ -1,0 +1,136 @@
+"""A response fitted to its noisy tables: histograms alone, and with effects of public features."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .bases import Response, Variances, one_hot, start_of
+from .fitting import Known, TableFit, fit_tables
+from .table_model import Codes, Floats, Table, TableModel
+
+LEAST_NOISE = 0.05  # variance of a count; without noise the covariance of tables would be singular
+TAIL = 0.99  # share of records below the upper tail
+PARETO_VARIANCE = 1.0  # of minus the index of a tail
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Observed:
+    """Noisy counts of groups of cells in the levels of a factor.
+
+    Attributes
+    ----------
+    level : int array (R,)
+        Of each row.
+    groups : int array (G,)
+        Of each cell.
+    counts : array (L, J)
+    variance : float
+        Of the noise of each.
+    """
+
+    level: Codes
+    groups: Codes
+    counts: Floats
+    variance: float
+
+    @property
+    def table(self) -> Table:
+        """The table that was observed."""
+        return Table(self.level, one_hot(self.groups, self.counts.shape[1]), len(self.counts))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Total:
+    """Sums of the cells' values that are known for the levels of a factor, with a standard error."""
+
+    level: Codes
+    values: Floats
+    totals: Floats
+    se: float
+
+    @property
+    def table(self) -> Table:
+        """The table of sums."""
+        return Table(self.level, self.values[:, None], len(self.totals), sampled=False)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Rows:
+    """Rows of a model: their public cell, their probability in it, and the records of each cell."""
+
+    unit: Codes
+    share: Floats
+    n: Floats
+
+    @classmethod
+    def one(cls, n: int) -> Rows:
+        """All records alike."""
+        return cls(np.zeros(1, dtype=np.intp), np.ones(1), np.array([float(n)]))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Tail:
+    """The upper tail of a number whose bins are ``step`` wide on a log scale: a Pareto index that is about known."""
+
+    step: float
+    index: float
+
+
+def fit_response(
+    rows: Rows, features: Sequence[Floats], observed: Sequence[Observed], totals: Sequence[Total],
+    p: Floats, numbers: int, tail: Tail | None,
+) -> TableFit:  # fmt: skip
+    """Fit the log-linear model of a response to all that was measured of it.
+
+    Parameters
+    ----------
+    rows : Rows
+    features : sequence of float arrays (R, A)
+        Of each effect.
+    observed, totals : sequences
+        Noisy counts, and sums that are known.
+    p : float array (G,)
+        About how probable cells are.
+    numbers : int
+        How many cells are bins of a number; the others are special values.
+    tail : Tail, optional
+    """
+    variances, response = Variances(), Response(p, numbers)
+    effects = [response.baseline(len(rows.unit), variances)]
+    effects += [response.effect(z, variances) for z in features]
+    tables = [*(o.table for o in observed), *(t.table for t in totals)]
+    model = TableModel(rows.unit, rows.share, rows.n, tables, effects)
+    y = np.concatenate([*(o.counts.ravel() for o in observed), *(t.totals for t in totals)])
+    noise = [np.full(o.counts.size, max(o.variance, LEAST_NOISE)) for o in observed]
+    noise += [np.full(len(t.totals), t.se**2) for t in totals]
+    start = start_of(effects, p)
+    known = _known(response, effects[0].basis, len(start), tail)
+    return fit_tables(model, y.astype(np.float64), np.concatenate(noise), variances.components, known, start)
+
+
+def smooth_histogram(
+    counts: Floats, variance: float, groups: Codes, numbers: int, n: int, tail: Tail | None
+) -> Floats:
+    """Probabilities of the cells of one noisy histogram (G,), by a spline of their log."""
+    G = len(groups)
+    p = np.exp(-0.5 * ((np.arange(G) + 0.5 - numbers / 2) / max(numbers / 8, 1)) ** 2) + 1e-3
+    p[numbers:] = p[:numbers].mean() if numbers else 1.0
+    p /= p.sum()
+    alone = Observed(np.zeros(1, dtype=np.intp), groups, counts[None], variance)
+    for _ in range(2):  # the axis of the spline is in standard deviations of the fit before
+        fit = fit_response(Rows.one(n), [], [alone], [], p, numbers, tail)
+        p = fit.model.probabilities(fit.theta)[0]
+    return p
+
+
+def _known(response: Response, basis: Floats, d: int, tail: Tail | None) -> Known:
+    if tail is None:
+        return Known(np.zeros((0, d)), np.zeros(0), np.zeros(0))
+    last = response.numbers - 2
+    first = min(int(np.searchsorted(np.cumsum(response.bins), TAIL)), last - 4)
+    row = np.zeros((1, d))
+    row[0, : basis.shape[1]] = (basis[last] - basis[first]) / ((last - first) * tail.step)
+    return Known(row, np.array([-tail.index]), np.array([PARETO_VARIANCE]))

@@ -1,0 +1,210 @@
+"""A response in bins given public cells, and what noisy tables of it are expected to be.
+
+A row r has the probability p(g | r) proportional to exp(eta_rg) of bin g,
+
+    eta_rg = sum over effects e of  z_e(r)' Theta_e b_e(g),
+
+with public features z_e(r) and a public basis b_e(g).  A table t adds up, for each level l of a factor, the expected
+counts of its groups of bins:  mu_t[l, j] = sum over rows r of level l of  n_r sum over g of p(g | r) E_t[g, j].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Table:
+    """A table of the response by the levels of a factor.
+
+    Attributes
+    ----------
+    level : int array (R,)
+        Level of each row, from 0.
+    bins : float array (G, J)
+        What a record in bin g adds to column j: 1 in its group and 0 elsewhere; or its value, for a table of sums.
+    levels : int
+        L.
+    sampled : bool
+        Whether records fall into its cells at random; a total that is known has no sampling variance.
+    """
+
+    level: Codes
+    bins: Floats
+    levels: int
+    sampled: bool = True
+
+    @property
+    def size(self) -> int:
+        """Number of cells, L J."""
+        return self.levels * self.bins.shape[1]
+
+    @cached_property
+    def rows(self) -> list[Codes]:
+        """Rows of each level."""
+        order = np.argsort(self.level, kind="stable")
+        return np.split(order, np.searchsorted(self.level[order], np.arange(1, self.levels)))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Effect:
+    """A part of the linear predictor, z(r)' Theta b(g), whose coefficients are normal around ``mean``.
+
+    Attributes
+    ----------
+    features : float array (R, A)
+        z of each row.
+    basis : float array (G, K)
+        b of each bin.
+    relative : float array (K,)
+        Variances of the coefficients of each basis function, relative to that of its component.
+    component : int array (K,)
+        Which variance component scales it.
+    """
+
+    features: Floats
+    basis: Floats
+    relative: Floats
+    component: Codes
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """A, K."""
+        return self.features.shape[1], self.basis.shape[1]
+
+    @property
+    def size(self) -> int:
+        """Number of coefficients, A K."""
+        return self.features.shape[1] * self.basis.shape[1]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TableModel:
+    """Expected tables of a response, their derivatives and their sampling covariance.
+
+    Attributes
+    ----------
+    unit : int array (R,)
+        Public cell of each row, from 0 to X - 1.
+    share : float array (R,)
+        Probability of the row in its public cell: 1 where there is one row a cell.
+    n : float array (X,)
+        Records of each public cell.
+    tables : sequence of Table
+    effects : sequence of Effect
+    """
+
+    unit: Codes
+    share: Floats
+    n: Floats
+    tables: Sequence[Table]
+    effects: Sequence[Effect]
+
+    @cached_property
+    def records(self) -> Floats:
+        """Expected records of each row (R,)."""
+        return self.n[self.unit] * self.share
+
+    @cached_property
+    def places(self) -> list[slice]:
+        """Where each effect's coefficients are in theta."""
+        ends = np.cumsum([0, *(effect.size for effect in self.effects)])
+        return [slice(a, b) for a, b in pairwise(ends)]
+
+    def probabilities(self, theta: Floats, features: Sequence[Floats] | None = None) -> Floats:
+        """P(g | r) of each row, or of rows that have other features: (R, G)."""
+        eta = np.zeros(())
+        for effect, at, z in zip(self.effects, self.places, features or self._features, strict=True):
+            eta = eta + (z @ theta[at].reshape(effect.shape)) @ effect.basis.T
+        eta = np.exp(eta - eta.max(axis=1, keepdims=True))
+        return eta / eta.sum(axis=1, keepdims=True)
+
+    @property
+    def _features(self) -> list[Floats]:
+        return [effect.features for effect in self.effects]
+
+    def expected(self, p: Floats) -> Floats:
+        """The expected tables mu, one after another (M,)."""
+        return self.totals(self.records[:, None] * p)
+
+    def totals(self, w: Floats) -> Floats:
+        """Tables of rows that have w[r, g] records in each bin (M,)."""
+        return np.concatenate([self._by_level(table, w @ table.bins).ravel() for table in self.tables])
+
+    @staticmethod
+    def _by_level(table: Table, values: Floats) -> Floats:
+        if table.levels == 1:
+            return values.sum(axis=0, keepdims=True)
+        return np.stack([values[rows].sum(axis=0) for rows in table.rows])
+
+    def jacobian(self, p: Floats) -> Floats:
+        """Derivatives of the expected tables by the coefficients (M, d).
+
+        d mu[l, j] / d Theta[a, k] = sum over rows of level l of  n_r z_a { sum_g p_g E_gj b_gk - (p'E)_j (p'b)_k }.
+        """
+        w = self.records[:, None] * p
+        means = [p @ effect.basis for effect in self.effects]
+        return np.concatenate([self._jacobian_of(table, w, means) for table in self.tables])
+
+    def _jacobian_of(self, table: Table, w: Floats, means: Sequence[Floats]) -> Floats:
+        counts, blocks = w @ table.bins, []
+        for effect, mean in zip(self.effects, means, strict=True):
+            (A, K), J = effect.shape, table.bins.shape[1]
+            block = np.empty((table.levels, J, A, K))
+            for level, rows in enumerate(table.rows):
+                z = effect.features[rows]
+                inside = (z.T @ w[rows])[:, None, :] * effect.basis.T @ table.bins  # A, K, J
+                weighted = (counts[rows][:, :, None] * z[:, None, :]).reshape(len(rows), J * A)
+                block[level] = inside.transpose(2, 0, 1) - (weighted.T @ mean[rows]).reshape(J, A, K)
+            blocks.append(block.reshape(table.size, effect.size))
+        return np.concatenate(blocks, axis=1)
+
+    def covariance(self, p: Floats) -> Floats:
+        """The covariance S of the true tables given theta: records of a public cell are multinomial (M, M)."""
+        w = self.records[:, None] * p
+        out = -self._squared_means(p)
+        for one, a in self._sampled():
+            for other, b in self._sampled():
+                if b.start >= a.start:
+                    block = _common(one, other, w)
+                    out[a, b] += block
+                    if b.start > a.start:
+                        out[b, a] += block.T
+        return out
+
+    def _sampled(self) -> Iterator[tuple[Table, slice]]:
+        start = 0
+        for table in self.tables:
+            if table.sampled:
+                yield table, slice(start, start + table.size)
+            start += table.size
+
+    def _squared_means(self, p: Floats) -> Floats:
+        """Sum over public cells of n_x m m', m the expected tables of one record of the cell (M, M)."""
+        means = np.zeros((len(self.n), sum(table.size for table in self.tables)))
+        for table, at in self._sampled():
+            of = np.zeros((len(self.n), table.levels, table.bins.shape[1]))
+            np.add.at(of, (self.unit, table.level), self.share[:, None] * (p @ table.bins))
+            means[:, at] = of.reshape(len(self.n), table.size)
+        means *= np.sqrt(self.n)[:, None]
+        return means.T @ means
+
+
+def _common(one: Table, other: Table, w: Floats) -> Floats:
+    """Expected sums over records of what they add to a cell of one table times what they add to one of the other."""
+    out = np.zeros((one.levels, one.bins.shape[1], other.levels, other.bins.shape[1]))
+    pair = one.level * other.levels + other.level
+    order = np.argsort(pair, kind="stable")
+    found, first = np.unique(pair[order], return_index=True)
+    for code, total in zip(found, np.add.reduceat(w[order], first, axis=0), strict=True):
+        out[code // other.levels, :, code % other.levels] = (one.bins * total[:, None]).T @ other.bins
+    return out.reshape(one.size, other.size)

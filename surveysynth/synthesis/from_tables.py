@@ -1,0 +1,156 @@
+"""From measurements to synthetic data sets: fit outcome and weight, draw coefficients as noise leaves them open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..measuring.measure import smoothed
+from ..measuring.measurements import Measurements, NoisyTable, Variable
+from ..measuring.noise import discrete_laplace
+from ..models.loglinear.bases import one_hot, smooth_features
+from ..models.loglinear.fitting import TableFit, draw
+from ..models.loglinear.response import Observed, Rows, Total, fit_response
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
+
+KNOWN = 0.003  # standard error of a known total, as a share of it: rounding
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class JointFit:
+    """Outcome given public columns, weight given outcome and public columns.
+
+    Attributes
+    ----------
+    measured : Measurements
+    outcome, weight : TableFit
+    unit : int array (n,)
+        Public cell of each record.
+    groups : int array (G,)
+        Group of each cell of the outcome, given which the weight is modelled.
+    """
+
+    measured: Measurements
+    outcome: TableFit
+    weight: TableFit | None
+    unit: Codes
+    groups: Codes
+
+    def draws(self, count: int, rng: np.random.Generator) -> Iterator[tuple[Floats, Floats | None]]:
+        """Probabilities of the cells of the outcome (X, G), and of the weight (X, J, H): so many draws."""
+        for _ in range(count):
+            y = draw(self.outcome, self._noise(self.measured.outcome, self.outcome, rng), rng)
+            p = self.outcome.model.probabilities(y)
+            if self.weight is None or self.measured.weight is None:
+                yield p, None
+                continue
+            w = draw(self.weight, self._noise(self.measured.weight, self.weight, rng), rng)
+            yield p, self.weight.model.probabilities(w).reshape(len(p), -1, len(self.measured.weight.cells))
+
+    @staticmethod
+    def _noise(variable: Variable, fit: TableFit, rng: np.random.Generator) -> Floats:
+        """Fresh noise of each table's own law, and normal errors of known totals."""
+        counted = [discrete_laplace(rng, table.epsilon, table.counts.size) for table in variable.tables]
+        known = fit.noise[sum(len(noise) for noise in counted) :]
+        return np.concatenate([*counted, rng.standard_normal(len(known)) * np.sqrt(known)])
+
+
+def fit_measurements(measured: Measurements) -> JointFit:
+    """Fit outcome and weight to what was measured."""
+    steps = [term.step for term in measured.terms.values()]
+    if steps:
+        found, unit, n = np.unique(np.stack(steps, axis=1), axis=0, return_inverse=True, return_counts=True)
+        unit = unit.ravel()
+    else:
+        found, unit, n = np.zeros((1, 0), dtype=np.intp), np.zeros(measured.n, dtype=np.intp), np.array([measured.n])
+    first = np.unique(unit, return_index=True)[1]
+    levels = {name: term.level[first] for name, term in measured.terms.items()}
+    features = [
+        one_hot(at, term.levels) if term.score is None else smooth_features(term.score)[at]
+        for at, term in zip(found.T, measured.terms.values(), strict=True)
+    ]
+    X = len(n)
+    cells = Rows(np.arange(X), np.ones(X), n.astype(np.float64))
+    y = _fit(measured.outcome, cells, features, levels, None, [])
+    if measured.weight is None:
+        return JointFit(measured, y, None, unit, np.zeros(0, dtype=np.intp))
+    groups, parent = _parent(measured, y)
+    J = len(parent)
+    share = y.model.probabilities(y.theta) @ one_hot(groups, J)
+    rows = Rows(np.repeat(np.arange(X), J), share.ravel(), cells.n)
+    of, within = rows.unit, np.tile(np.arange(J), X)
+    assert measured.weight.cells.bins is not None
+    values = measured.weight.cells.bins.means
+    N = measured.population_total
+    totals = [Total(np.zeros(X * J, dtype=np.intp), values, np.array([N]), KNOWN * N)]
+    totals += [
+        Total(levels[name][of], values, np.asarray(known), KNOWN * float(np.mean(known)))
+        for name, known in measured.population_totals.items()
+    ]
+    w = _fit(
+        measured.weight, rows, [parent[within], *(z[of] for z in features)],
+        {name: level[of] for name, level in levels.items()}, within, totals,
+    )  # fmt: skip
+    return JointFit(measured, y, w, unit, groups)
+
+
+def _parent(measured: Measurements, y: TableFit) -> tuple[Codes, Floats]:
+    """Groups of the outcome's cells on which the weight depends, and features of each group (J, A)."""
+    assert measured.weight is not None
+    groups = next(table.by_groups for table in measured.weight.tables if table.by_groups is not None)
+    J, numbers = int(groups.max()) + 1, measured.outcome.cells.numbers
+    p = y.model.records @ y.model.probabilities(y.theta)
+    many = int(groups[numbers - 1]) + 1 if numbers else 0
+    features = np.zeros((J, 0))
+    if many:
+        bins = p[:numbers] / p[:numbers].sum()
+        middle = np.cumsum(bins) - bins / 2
+        from scipy.stats import norm
+
+        u = np.clip(norm.ppf(np.clip(middle, 1e-5, 1 - 1e-5)), -2.6, 2.6)
+        inside = one_hot(groups[:numbers], J)[:, :many]
+        mean = (inside.T @ (bins * u)) / np.maximum(inside.T @ bins, 1e-12)
+        features = np.pad(smooth_features(mean), ((0, J - many), (0, 0)))
+    special = np.eye(J)[:, many:]
+    return groups, np.concatenate([features, special], axis=1)
+
+
+def _fit(
+    variable: Variable, rows: Rows, features: list[Floats], levels: dict[str, Codes], parent: Codes | None,
+    totals: list[Total],
+) -> TableFit:  # fmt: skip
+    p = smoothed(variable.tables[0], variable.cells, int(rows.n.sum()))
+    observed = [_observed(table, len(rows.unit), levels, parent) for table in variable.tables]
+    return fit_response(rows, features, observed, totals, p, variable.cells.numbers, variable.cells.tail)
+
+
+def _observed(table: NoisyTable, rows: int, levels: dict[str, Codes], parent: Codes | None) -> Observed:
+    if table.by is None:
+        level = np.zeros(rows, dtype=np.intp)
+    elif table.by_groups is not None:
+        assert parent is not None
+        level = parent
+    else:
+        level = levels[table.by]
+    return Observed(level, table.groups, table.counts.astype(np.float64), table.variance)
+
+
+def records(
+    fit: JointFit, p: Floats, q: Floats | None, rng: np.random.Generator
+) -> tuple[Codes, Codes | None]:
+    """Cells of the outcome and of the weight of every record, from their probabilities."""
+    y = _drawn(np.cumsum(p, axis=1)[fit.unit], rng)
+    if q is None:
+        return y, None
+    return y, _drawn(np.cumsum(q, axis=2)[fit.unit, fit.groups[y]], rng)
+
+
+def _drawn(below: Floats, rng: np.random.Generator) -> Codes:
+    """An index of each row of cumulated probabilities."""
+    found = (rng.random(len(below))[:, None] > below).sum(axis=1)
+    return np.minimum(found, below.shape[1] - 1)

@@ -1,0 +1,232 @@
+"""Noisy tables of a file: every value has a cell, a record changes a table by what its noise is made for."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import surveysynth as ss
+from surveysynth import InputError
+from surveysynth.measuring.bins import Bins, Cells
+from surveysynth.measuring.groups import groups_of
+from surveysynth.measuring.measure import counted, histogram_groups, measure_design, shares
+from surveysynth.measuring.noise import composed, discrete_laplace, discrete_laplace_variance, noisy
+from surveysynth.measuring.outcome import Outcome
+from surveysynth.measuring.terms import terms_of
+from surveysynth.synthesis.from_tables import fit_measurements, records
+
+ANY = st.floats(allow_nan=False, width=64)
+
+
+# cells
+
+
+@given(st.lists(ANY, min_size=1, max_size=30))
+def test_every_number_has_one_cell(values):
+    cells = Cells.of(Outcome(bounds=(-500, 1e6), zeros=True, heaps=[10, 99_999]))
+    codes = cells.codes(pd.Series(values, dtype="float64"), "y")
+    for value, code in zip(values, codes, strict=True):
+        if value in (0, 10, 99_999):
+            assert code == cells.numbers + ["zero", "10", "99999"].index("zero" if value == 0 else f"{value:g}")
+        else:
+            low, high = cells.bins.edges[code], cells.bins.edges[code + 1]
+            assert low <= np.clip(value, -500, 1e6) <= high
+
+
+def test_missing_values_and_levels_have_cells_where_they_are_declared():
+    amount = Cells.of(Outcome(bounds=(0, 100), missing="category"))
+    assert amount.codes(pd.Series([np.nan, 5.0]), "y")[0] == len(amount) - 1
+    job = Cells.of(Outcome(levels=["none", "full"], missing="category"))
+    assert job.codes(pd.Series(["full", None, "none"]), "job").tolist() == [1, 2, 0]
+    whole = Cells.of(Outcome(bounds=(0, 20), whole=True))
+    assert whole.codes(pd.Series([0, 7, 20, 25, -3]), "visits").tolist() == [0, 7, 20, 20, 0]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "column", "message"),
+    [
+        (Outcome(bounds=(0, 9)), [1.0, np.nan], r"missing in 1 row .*numbers 2;.*missing=\"category\""),
+        (Outcome(bounds=(0, 9)), [1.0, "many"], "no number in 1 row .*numbers 2;"),
+        (Outcome(levels=["a", "b"]), ["a", "c", "c"], "levels that were not declared, in 2 rows .*numbers 2, 3;"),
+    ],
+)
+def test_a_file_that_contradicts_its_schema_is_refused(outcome, column, message):
+    with pytest.raises(InputError, match=message) as error:
+        Cells.of(outcome).codes(pd.Series(column, dtype=object), "y")
+    assert "many" not in str(error.value) and "'c'" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        ({}, "bounds=.* or levels="), ({"bounds": (0, 1), "levels": ["a", "b"]}, "bounds=.* or levels="),
+        ({"bounds": (5, 2)}, "lowest below the highest"), ({"bounds": 3}, "a pair of numbers"),
+        ({"bounds": (1, 9), "zeros": True}, "0 is not within"),
+        ({"bounds": (0, 9), "heaps": [12]}, "within the bounds"),
+        ({"levels": ["a", "a"]}, "different labels"), ({"levels": ["a", "b"], "whole": True}, "are for numbers"),
+        ({"bounds": (0, 9), "missing": "drop"}, "'category' or left out"), ({"bounds": (0, 9), "round": 0}, "unit"),
+    ],
+)
+def test_wrong_schemas_are_refused(schema, message):
+    with pytest.raises(InputError, match=message):
+        Outcome(**schema)
+
+
+def test_bins_have_equal_ratios_and_values_are_drawn_within_them():
+    bins = Bins.between(0, 20_000, 10, 128)
+    ratios = bins.edges[60:] / bins.edges[59:-1]
+    assert ratios.max() / ratios.min() < 1.01
+    codes = np.repeat(np.arange(128), 500)
+    drawn = bins.draw(codes, np.random.default_rng(1))
+    assert (bins.codes(drawn) == codes).all()
+    assert np.allclose(drawn.reshape(128, 500).mean(axis=1), bins.means, rtol=0.01, atol=0.05)
+
+
+# groups
+
+
+@settings(max_examples=200)
+@given(
+    st.integers(0, 2**32 - 1), st.integers(2, 128), st.integers(0, 4), st.integers(10, 100_000), st.integers(1, 100),
+    st.floats(0.01, 1e4),
+)  # fmt: skip
+def test_groups_are_runs_of_bins_and_single_special_values(seed, numbers, special, n, levels, sd):
+    p = np.random.default_rng(seed).dirichlet(np.full(numbers + special, 0.3))
+    groups = groups_of(p, numbers, n, levels, sd)
+    assert groups[0] == 0 and set(np.diff(groups[:numbers])) <= {0, 1}
+    assert groups[numbers:].tolist() == [groups[numbers - 1] + 1 + k for k in range(special)]
+
+
+def test_more_records_and_less_noise_make_more_groups():
+    p = np.full(128, 1 / 128)
+    few, many = (groups_of(p, 128, n, 9, 7.0).max() + 1 for n in (2_000, 50_000))
+    assert few < many and groups_of(p, 128, 2_000, 9, 0.5).max() + 1 > few
+
+
+# noise
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 1.0, 2.2])
+def test_the_noise_has_the_law_that_the_variance_is_of(epsilon):
+    """OpenDP's noise, and numpy's for refits: a variance 20% off would fail."""
+    n = 40_000
+    made = noisy(np.zeros(n, dtype=np.int64), epsilon)
+    variance = discrete_laplace_variance(epsilon)
+    for drawn in (made, discrete_laplace(np.random.default_rng(1), epsilon, n)):
+        error = math.sqrt(np.var((drawn - drawn.mean()) ** 2) / n)
+        assert abs(drawn.var() - variance) < 4 * error < 0.1 * variance
+        assert abs((drawn == 0).mean() - (1 - math.exp(-epsilon)) / (1 + math.exp(-epsilon))) < 4 * 0.5 / math.sqrt(n)
+
+
+@pytest.mark.parametrize(("terms", "public"), [(0, False), (1, True), (2, False), (7, False)])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0, 10.8])
+def test_tables_together_spend_no_more_than_was_asked_for(epsilon, terms, public):
+    """OpenDP's own total, blank and replace, against the sum of the parts."""
+    split = shares(epsilon, terms, public_weight=public)
+    each = [e for kind, e in split.items() for _ in range(terms if kind.endswith("terms") else 1)]
+    blank, replace = composed(each)
+    assert blank <= epsilon and blank == pytest.approx(math.fsum(each), rel=1e-12)
+    assert replace <= 2 * epsilon and replace == pytest.approx(2 * math.fsum(each), rel=1e-12)
+
+
+# sensitivity, by brute force
+
+
+def changes(one, other):
+    return int(np.abs(one - other).sum())
+
+
+@pytest.mark.parametrize(
+    ("outcome", "values"),
+    [
+        (Outcome(bounds=(0, 9_000), zeros=True, missing="category"), [0.0, np.nan, -5.0, 1e300, 12.0, 9_000.0]),
+        (Outcome(levels=["a", "b", "c"], missing="category"), ["a", "b", "c", None]),
+        (Outcome(bounds=(0, 30), whole=True), [0.0, 3.0, 30.0, 1e9]),
+        (Outcome(bounds=(0, 1)), [0.0, 0.5, 1.0]),
+    ],
+)
+def test_a_record_changes_every_table_by_one_cell_or_two(outcome, values):
+    cells, rng = Cells.of(outcome), np.random.default_rng(2)
+    column = pd.Series(rng.choice(np.array(values, dtype=object), 40), dtype=object)
+    level, groups = rng.integers(0, 3, 40), histogram_groups(cells, 40, 1.0)
+    fine, coarse = cells.codes(column, "y"), np.minimum(groups, 4)
+    for kept in (groups, coarse):
+        J = counted(level, 3, fine, kept)
+        for i in range(0, 40, 7):
+            others = np.arange(40) != i
+            blanked = np.bincount(level[others] * (kept.max() + 1) + kept[fine[others]], minlength=J.size)
+            assert changes(J.ravel(), blanked) == 1
+            for value in values:
+                replaced = column.copy()
+                replaced[i] = value
+                assert changes(J, counted(level, 3, cells.codes(replaced, "y"), kept)) in (0, 2)
+
+
+# terms
+
+
+def test_terms_are_levels_of_public_columns():
+    frame = pd.DataFrame({
+        "region": list("aabbccab"), "sex": pd.Categorical(list("mfmfmfmf"), ["m", "f", "x"]),
+        "age": [20.5, 31, 44, 58, 63, 70, 35, 26], "y": range(8), "w": 1.0,
+    })  # fmt: skip
+    design = ss.SurveyDesign(frame, weights="w")
+    region, sex, crossed = terms_of(design, "region * sex")
+    assert region.labels == (("a",), ("b",), ("c",)) and sex.labels == (("m",), ("f",))
+    assert crossed.name == "region:sex" and crossed.labels[0] == ("a", "m") and crossed.levels == 6
+    assert [crossed.labels[k] for k in crossed.level] == list(zip(frame["region"], frame["sex"], strict=True))
+    with pytest.raises(InputError, match=r"log\(age\) is no column"):
+        terms_of(design, "region + log(age)")
+
+
+# the whole way
+
+
+@pytest.fixture(scope="module")
+def sample():
+    return ss.datasets.census_sample(4_000, seed=3)
+
+
+def measured(sample, epsilon, **more):
+    return measure_design(
+        sample, "income ~ division + education", Outcome(bounds=(0, 20_000)), epsilon=epsilon, population_total=29_501,
+        rng=np.random.default_rng(1), **more,
+    )  # fmt: skip
+
+
+@pytest.mark.slow
+def test_with_hardly_any_noise_files_have_the_means_and_counts_of_the_file(sample):
+    found = measured(sample, 1e4)
+    assert found.epsilon <= 1e4
+    fit, rng = fit_measurements(found), np.random.default_rng(2)
+    education, means, counts = sample.frame["education"].astype(str), [], []
+    for p, q in fit.draws(8, rng):
+        y, w = records(fit, p, q, rng)
+        income, weight = found.outcome.cells.bins.draw(y, rng), found.weight.cells.bins.draw(w, rng)
+        weight *= 29_501 / weight.sum()
+        total = pd.Series(weight).groupby(education.to_numpy()).sum()
+        means.append(pd.Series(weight * income).groupby(education.to_numpy()).sum() / total)
+        counts.append(total)
+    own = pd.Series(sample.weights * 29_501 / sample.weights.sum())
+    own_total = own.groupby(education.to_numpy()).sum()
+    own_mean = (own * sample.frame["income"].to_numpy()).groupby(education.to_numpy()).sum() / own_total
+    # a file's own simulation error is some 5%, that of the mean of eight 2%; smooth effects leave up to 9%
+    assert np.allclose(pd.concat(means, axis=1).mean(axis=1), own_mean, rtol=0.12)
+    assert np.allclose(pd.concat(counts, axis=1).mean(axis=1), own_total, rtol=0.04)
+
+
+@pytest.mark.slow
+def test_public_totals_of_levels_are_met(sample):
+    (education,) = terms_of(sample, "education")
+    totals = np.bincount(education.level, sample.weights) * [1.05, 0.95, 1.03, 0.9]
+    totals *= 29_501 / totals.sum()
+    fit = fit_measurements(measured(sample, 5, population_totals={"education": totals}))
+    assert fit.weight is not None
+    model, term = fit.weight.model, fit.measured.terms["education"]
+    mean = model.probabilities(fit.weight.theta) @ fit.measured.weight.cells.bins.means
+    first = np.unique(fit.unit, return_index=True)[1]
+    found = np.bincount(term.level[first][model.unit], model.records * mean)
+    assert np.allclose(found, totals, rtol=0.01)
