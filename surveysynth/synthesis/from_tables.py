@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ..measuring.measure import smoothed
 from ..measuring.measurements import Measurements, NoisyTable, Variable
 from ..measuring.noise import discrete_laplace
-from ..models.loglinear.bases import one_hot, smooth_features
+from ..models.loglinear.bases import Response, one_hot, smooth_features
 from ..models.loglinear.fitting import TableFit, draw
 from ..models.loglinear.response import Observed, Rows, Total, fit_response
 
@@ -108,13 +108,9 @@ def _parent(measured: Measurements, y: TableFit) -> tuple[Codes, Floats]:
     many = int(groups[numbers - 1]) + 1 if numbers else 0
     features = np.zeros((J, 0))
     if many:
-        bins = p[:numbers] / p[:numbers].sum()
-        middle = np.cumsum(bins) - bins / 2
-        from scipy.stats import norm
-
-        u = np.clip(norm.ppf(np.clip(middle, 1e-5, 1 - 1e-5)), -2.6, 2.6)
+        response = Response(p, numbers)
         inside = one_hot(groups[:numbers], J)[:, :many]
-        mean = (inside.T @ (bins * u)) / np.maximum(inside.T @ bins, 1e-12)
+        mean = (inside.T @ (response.bins * response.scores)) / np.maximum(inside.T @ response.bins, 1e-12)
         features = np.pad(smooth_features(mean), ((0, J - many), (0, 0)))
     special = np.eye(J)[:, many:]
     return groups, np.concatenate([features, special], axis=1)

@@ -156,12 +156,6 @@ def draw(fit: TableFit, noise: Floats, rng: np.random.Generator) -> Floats:
     return descend(fit.model, y, fit.root, again, fit.theta, mean, q)[0]
 
 
-def discrete_laplace_variance(epsilon: float) -> float:
-    """2 q / (1 - q)^2 with q = exp(-epsilon)."""
-    q = np.exp(-epsilon)
-    return float(2 * q / (1 - q) ** 2)
-
-
 def spread(fit: TableFit) -> Floats:
     """Covariance of theta from noise and prior, A R A' + H^-1 Q H^-1, A = H^-1 J' V^-1 (d, d)."""
     J = fit.model.jacobian(fit.model.probabilities(fit.theta))
@@ -171,6 +165,3 @@ def spread(fit: TableFit) -> Floats:
     A = np.linalg.solve(H, solve_triangular(fit.root, a, lower=True, trans="T").T)
     inverse = np.linalg.inv(H)
     return (A * fit.noise) @ A.T + inverse @ (np.diag(1 / fit.q) + (L.T / known.variance) @ L) @ inverse
-
-
-
