@@ -114,6 +114,6 @@ def test_rare_levels_of_a_category_are_released():
         design, "pay + C(job) ~ region", epsilon=8, bounds=(0, 200_000), population_total=w.sum(), seed=1
     )
     assert "shares of categories 0.3" in str(release.privacy)
-    own = ss.estimate(design, "pay", "job", statistic="count").set_index("job")
+    own = ss.estimate(design, by="job", statistic="count").set_index("job")
     table = release.tables("job", statistic="count").set_index("job")
     assert (np.abs(table["estimate"] - own["estimate"]) < 4 * table["se"]).all()
