@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 
 from ..design.formula import sides_of
 from ..design.survey_design import SurveyDesign
@@ -91,10 +90,8 @@ def measure_design(
         for term in terms.values():
             w.by(term.name, term.level, term.levels, split["weight by terms"], most=MOST_OF_WEIGHTS)
         weight = w.variable("weight", tuple(terms), (name,))
-    public = pd.DataFrame({column: design.column(column).array for term in terms.values() for column in term.columns})
-    return Measurements(
-        y.variable(name, tuple(terms), ()), weight, terms, n, population_total, population_totals or {}, public
-    )
+    outcomes = y.variable(name, tuple(terms), ())
+    return Measurements(outcomes, weight, terms, n, population_total, population_totals or {})
 
 
 def shares(epsilon: float, terms: int, *, public_weight: bool) -> dict[str, float]:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from .bins import Cells
@@ -87,8 +86,6 @@ class Measurements:
         What the weights add up to.
     population_totals : dict of str to float array
         Public totals of the levels of some terms.
-    public : pandas.DataFrame
-        Public columns, record by record.
     """
 
     outcome: Variable
@@ -97,7 +94,6 @@ class Measurements:
     n: int
     population_total: float
     population_totals: Mapping[str, Floats]
-    public: pd.DataFrame
 
     @property
     def variables(self) -> tuple[Variable, ...]:

@@ -1,19 +1,17 @@
 """Missing outcomes left out record by record, as R's na.rm = TRUE does, or by outcome; missing categories of ``by``."""
 
 import warnings
+from functools import partial
 
 import numpy as np
 import pandas as pd
 import pytest
-from test_taylor import CLUS1, CLUS2, STRAT, svydesign
+from test_zero_weights import ROLES, also_in_r
+from test_zero_weights import same as equal_to_r
 
 from surveysynth import InputError, SurveyDesign, correlations, difference, estimate, joint_estimates
 
-ROLES = {
-    "apistrat": STRAT | {"fpc": "fpc"},
-    "apiclus1": CLUS1 | {"fpc": "fpc"},
-    "apiclus2": CLUS2 | {"fpc": ["fpc1", "fpc2"]},
-}
+same = partial(equal_to_r, rtol=1e-10)
 
 
 @pytest.fixture(scope="module", params=[*ROLES, "replicates"])
@@ -23,18 +21,7 @@ def holes(request, r, r_frame, to_r):
     frame, rng = r_frame(name), np.random.default_rng(5)
     for column, share in {"api00": 0.2, "api99": 0.25, "meals": 0.1, "awards": 0.15}.items():
         frame[column] = frame[column].where(rng.random(len(frame)) > share)
-    to_r("d", frame)
-    r.r(f"design <- {svydesign(ROLES[name])}")
-    design = SurveyDesign(frame, **ROLES[name])
-    if request.param == "replicates":
-        r.r("design <- as.svrepdesign(design, type = 'JKn', mse = TRUE)")
-        return design.replicates("JKn")
-    return design
-
-
-def same(table, r, call, rtol=1e-10):
-    theirs = [r.r(f"as.numeric(coef({call}))"), r.r(f"as.numeric(unlist(SE({call})))")]
-    np.testing.assert_allclose(table[["estimate", "se"]].to_numpy(float).T, np.array(theirs), rtol=rtol)
+    return also_in_r(name, frame, r, to_r, replicates=request.param == "replicates")
 
 
 BOTH = ["api00", "api99"]

@@ -34,8 +34,19 @@ ROLES = {
 
 
 def same(table, r, call, rtol=1e-9):
-    theirs = [r.r(f"as.numeric(coef({call}))"), r.r(f"as.numeric(SE({call}))")]
+    theirs = [r.r(f"as.numeric(coef({call}))"), r.r(f"as.numeric(unlist(SE({call})))")]
     np.testing.assert_allclose(table[["estimate", "se"]].to_numpy(float).T, np.array(theirs), rtol=rtol)
+
+
+def also_in_r(name, frame, r, to_r, *, replicates):
+    """The design of a file, which R has as ``design``."""
+    to_r("d", frame)
+    r.r(f"design <- {svydesign(ROLES[name])}")
+    design = SurveyDesign(frame, **ROLES[name])
+    if replicates:
+        r.r("design <- as.svrepdesign(design, type = 'JKn', mse = TRUE)")
+        return design.replicates("JKn")
+    return design
 
 
 @pytest.fixture(params=[*ROLES, "replicates"])
@@ -45,13 +56,7 @@ def with_zeros(request, r, r_frame, to_r):
     frame = r_frame(name)
     gone = (frame["dnum"] % 5 == 0) | (frame["snum"] % 4 == 0)
     frame["pw"] = frame["pw"].where(~gone, 0.0)
-    to_r("d", frame)
-    r.r(f"design <- {svydesign(ROLES[name])}")
-    design = SurveyDesign(frame, **ROLES[name])
-    if request.param == "replicates":
-        r.r("design <- as.svrepdesign(design, type = 'JKn', mse = TRUE)")
-        return design.replicates("JKn")
-    return design
+    return also_in_r(name, frame, r, to_r, replicates=request.param == "replicates")
 
 
 def test_zero_weights_as_in_r(with_zeros, r):
