@@ -36,12 +36,14 @@ def main() -> None:
             settle()
         when_work_begins(settle)  # until then commands import what they need
         run()
-    except KeyboardInterrupt:
-        print(STOPPED, file=sys.stderr)
-        sys.exit(130)
-    except MemoryError:
-        print("Error: there is not enough memory; nothing is left half-written.", file=sys.stderr)
-        sys.exit(2)
+    except BaseException as error:
+        if came or isinstance(error, KeyboardInterrupt):  # a library may turn a stopped import into another error
+            print(STOPPED, file=sys.stderr)
+            sys.exit(130)
+        if isinstance(error, MemoryError):
+            print("Error: there is not enough memory; nothing is left half-written.", file=sys.stderr)
+            sys.exit(2)
+        raise
 
 
 def _check_address_space() -> None:

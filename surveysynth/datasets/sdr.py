@@ -195,7 +195,8 @@ def sdr_sample(
     >>> ss.datasets.sdr_sample(800, seed=1, population=universities)
     SurveyDesign: 800 records, weights 'weight', 8 strata 'field', 80 PSUs 'psu'
     """
-    check_seed(seed)
+    if not isinstance(seed, np.random.Generator):
+        check_seed(seed)
     rng = np.random.default_rng(seed)
     population = sdr_population(rng) if population is None else population
     if not isinstance(population, pd.DataFrame):
