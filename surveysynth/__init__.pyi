@@ -19,6 +19,7 @@ from .estimation import (
     wide,
     with_replicates,
 )
+from .measuring.outcome import Outcome
 from .models.base import Synthesizer
 from .models.beta.model import BetaRegression
 from .models.check import check_model
@@ -52,12 +53,14 @@ from .release.dossier import dossier, public_dossier
 from .release.identification import attribute_risk, identification_risk, match_risk, pairwise_weights
 from .release.in_files import ReleaseInFiles, scan_release
 from .release.laplace import LaplaceTables, laplace_tables
+from .release.measurements import Measurements, read_measurements
 from .release.release import Release, read_release
 from .synthesis.changes import diff
 from .synthesis.fit import Fit
 from .synthesis.fitting import fit, synthesize
 from .synthesis.histogram import perturbed_histogram
 from .synthesis.in_parts import resume_in_parts, synthesize_in_parts
+from .synthesis.measured import measure
 from .synthesis.plan import Plan
 from .synthesis.policy import Policy
 from .synthesis.privacy_cost import PrivacyCost, privacy_cost
@@ -83,6 +86,7 @@ __all__ = [
     "LipschitzRisk",
     "LogTransform",
     "MarginalRisk",
+    "Measurements",
     "MembershipAttack",
     "Mixture",
     "ModelError",
@@ -90,6 +94,7 @@ __all__ = [
     "NegativeBinomialRegression",
     "NormalScores",
     "NotFitForRelease",
+    "Outcome",
     "PairwiseRisk",
     "PerInstance",
     "Plan",
@@ -128,6 +133,7 @@ __all__ = [
     "laplace_tables",
     "likelihood_ratio_test",
     "match_risk",
+    "measure",
     "membership_attack",
     "pairwise_weights",
     "perturbed_histogram",
@@ -136,6 +142,7 @@ __all__ = [
     "privacy_cost",
     "public_dossier",
     "r",
+    "read_measurements",
     "read_release",
     "regression",
     "resume",

@@ -214,7 +214,6 @@ def tabulate(
     partitions = shared_partitions(
         designs, names, synthesized=synthesized, inside=inside, redrawn=redrawn, of_model=of_model, missing=missing,
     )  # fmt: skip
-    moving = where is not None or bool(set(names) & set(synthesized))
     seconds = len(every[0]) * sum(
         samplics_seconds(design, len(partition.labels))
         for same in partitions
@@ -229,8 +228,7 @@ def tabulate(
         which = [choose(estimator, design, each, seconds) for design, each in zip(surveys, same_quantity, strict=True)]
         used.update(which)
         files = _estimands(which, surveys, same_quantity, partitions[0][:m])
-        moved = redrawn if moving or quantity.statistic != "count" else ()
-        noise = _estimands(which[-1:] * len(moved), moved, under_noise, partitions[0][m:apart])
+        noise = _estimands(which[-1:] * len(redrawn), redrawn, under_noise, partitions[0][m:apart])
         model = _estimands(which[-1:] * len(of_model), of_model, under_model, partitions[0][apart:])
         for same in partitions:
             domains = len(same[0].labels)

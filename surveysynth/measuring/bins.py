@@ -143,6 +143,49 @@ class Cells:
     def __len__(self) -> int:
         return self.numbers + len(self.outcome.special)
 
+    def names(self, groups: Codes) -> list[str]:
+        """Names of groups of cells, intervals of numbers first."""
+        found = []
+        for group in range(int(groups.max()) + 1):
+            inside = np.flatnonzero(groups == group)
+            if inside[0] < self.numbers:
+                assert self.bins is not None
+                found.append(f"[{self.bins.edges[inside[0]]:.6g}, {self.bins.edges[inside[-1] + 1]:.6g})")
+            else:
+                found.append(self.outcome.special[inside[0] - self.numbers])
+        return found
+
+    def values(self, codes: Codes, rng: np.random.Generator) -> pd.Series:
+        """A value within each cell (n,): numbers at random within bins, labels of a category, missing ones as such."""
+        outcome, missing = self.outcome, codes == len(self) - 1 if self.outcome.missing else np.zeros(len(codes), bool)
+        if self.bins is None:
+            labels = [*(outcome.levels or ()), *(["missing"] if outcome.missing else [])]
+            return pd.Series(pd.Categorical.from_codes(codes, pd.Index(labels)))
+        drawn = self.bins.draw(np.minimum(codes, self.numbers - 1), rng)
+        if outcome.whole:
+            drawn = np.rint(drawn)
+        if outcome.round is not None:
+            drawn = np.rint(drawn / outcome.round) * outcome.round
+        drawn = np.clip(drawn, *self.bins_ends)
+        for place, value in enumerate(self.special_numbers, self.numbers):
+            drawn[codes == place] = value
+        drawn[missing] = np.nan
+        whole = outcome.whole and not outcome.missing and np.all(np.mod(self.special_numbers, 1) == 0)
+        return pd.Series(drawn.astype(np.int64) if whole else drawn)
+
+    @property
+    def bins_ends(self) -> tuple[float, float]:
+        """The bounds of a number."""
+        assert self.outcome.bounds is not None
+        low, high = self.outcome.bounds
+        return (float(np.ceil(low)), float(np.floor(high))) if self.outcome.whole else (low, high)
+
+    @property
+    def special_numbers(self) -> list[float]:
+        """Values of the special cells of a number that have one: zero and heaps."""
+        heaps = [heap for heap in self.outcome.heaps if not (self.outcome.zeros and heap == 0)]
+        return [*([0.0] if self.outcome.zeros else []), *heaps]
+
     def codes(self, column: pd.Series, name: str) -> Codes:
         """Cell of each record (n,).
 

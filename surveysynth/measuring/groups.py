@@ -7,13 +7,12 @@ import numpy as np
 from .bins import Codes, Floats
 
 MOST, LEAST = 24, 3  # groups of the body of a distribution
-# Expected records of a cell of a table, and of a tail in all levels, in standard deviations of the noise.  By the
-# information that tables have of means and counts, at 2,000 and 10,000 records and epsilons of 1 and 5.
-FULL, TAIL = 32.0, 2.0
+# Expected records of a cell of a table, and of a tail in all levels, in standard deviations of the noise
+FULL, TAIL = 12.0, 2.0
 TAILS = 2  # groups of each tail, at most, each twice as large as the one beyond it
 
 
-def groups_of(p: Floats, numbers: int, n: int, levels: int, sd: float, most: int = MOST) -> Codes:
+def groups_of(p: Floats, numbers: int, n: int, levels: int, sd: float, most: int = MOST, tails: int = TAILS) -> Codes:
     """Groups of cells with probabilities p: equal shares of records in the body, finer ones in both tails.
 
     A group of the body has enough records in each of so many levels not to be drowned by noise of standard deviation
@@ -32,6 +31,8 @@ def groups_of(p: Floats, numbers: int, n: int, levels: int, sd: float, most: int
         Of the noise of a count.
     most : int
         Groups of the body, at most.
+    tails : int
+        Finer groups of each tail, at most.
 
     Returns
     -------
@@ -44,7 +45,7 @@ def groups_of(p: Floats, numbers: int, n: int, levels: int, sd: float, most: int
     n_numbers = max(n * share, 1.0)
     body = int(np.clip(n_numbers / (levels * max(FULL * sd, 1.0)), LEAST, most))
     least = max(TAIL * np.sqrt(levels) * sd / n_numbers, 1 / most / 8)
-    tail = least * 2.0 ** np.arange(TAILS)
+    tail = least * 2.0 ** np.arange(tails)
     tail = np.cumsum(tail[tail < 1 / body])
     inner = tail[-1] if len(tail) else 0.0
     inner = min(inner, 0.4)

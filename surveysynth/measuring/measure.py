@@ -8,47 +8,50 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from ..design.formula import sides_of
 from ..design.survey_design import SurveyDesign
 from ..models.loglinear.response import smooth_histogram
 from .bins import Cells, Codes, Floats
 from .groups import groups_of
-from .measurements import Counts, Measurements, NoisyTable, Variable
 from .noise import ROUNDING, discrete_laplace_variance, noisy
+from .noisy_tables import WEIGHT, Counts, NoisyTable, NoisyTables, Variable
 from .outcome import Outcome
 from .terms import terms_of
 
-# Of epsilon: near the split under which the information of all tables about means and counts by the terms is largest,
-# at 2,000 and 10,000 records and epsilons of 1 and 5.
-SHARES = {"outcome": 0.15, "weight": 0.03, "outcome by terms": 0.42, "weight by outcome": 0.13, "weight by terms": 0.27}
+# Of epsilon
+SHARES = {"outcome": 0.14, "weight": 0.06, "outcome by terms": 0.4, "weight by outcome": 0.2, "weight by terms": 0.2}
 PER_BIN, LEAST_BINS = 8.0, 24  # records times epsilon that a bin of a histogram should have; bins at least
-MOST_OF_WEIGHTS = 12  # groups of the body of the weights, at most
-PARENT_LEVELS = 4  # for groups of the outcome in its table by weights, which are about so many
+MOST_OF_WEIGHTS = 12  # groups of the weights, at most
+WEIGHT_BOUNDS = (0.02, 20.0)  # in mean weights, where nothing is said
+PARENT_LEVELS, MOST_PARENTS = 4, 5  # groups of the outcome in its table by weights are about, and at most so many
 
 
 def measure_design(
     design: SurveyDesign,
-    formula: str,
+    name: str,
+    predictors: str,
     outcome: Outcome,
     *,
     epsilon: float,
     population_total: float,
-    weight_bounds: tuple[float, float] = (0.02, 20.0),
+    weight_bounds: tuple[float, float] = WEIGHT_BOUNDS,
     population_totals: Mapping[str, Floats] | None = None,
     public_weight: bool = False,
     rng: np.random.Generator | None = None,
-) -> Measurements:
+) -> NoisyTables:
     """Noisy tables of an outcome and of the weight.
 
     Parameters
     ----------
     design : SurveyDesign
         The confidential file.
-    formula : str
-        ``"income ~ region + sex"``: the outcome, and public predictors.
+    name : str
+        The outcome.
+    predictors : str
+        ``"region + sex"``, public.
     outcome : Outcome
         Its schema.
     epsilon : float
@@ -69,8 +72,7 @@ def measure_design(
     InputError
         The file contradicts the schema; predictors that cannot be counted by.
     """
-    name, predictors = sides_of(formula, "")
-    name, n = str(name), design.n
+    n = design.n
     terms = {term.name: term for term in terms_of(design, predictors)}
     split = shares(epsilon, len(terms), public_weight=public_weight)
     cells = Cells.of(outcome)
@@ -85,13 +87,15 @@ def measure_design(
         w = _Measured(w_cells, w_cells.of_numbers(np.asarray(design.weights, dtype=np.float64)), n, rng)
         w.histogram(split["weight"])
         sd = np.sqrt(discrete_laplace_variance(split["weight by outcome"]))
-        parents = groups_of(y.p, cells.numbers, n, PARENT_LEVELS, sd)
-        w.by(name, parents[code], int(parents.max()) + 1, split["weight by outcome"], parents)
+        parents = groups_of(y.p, cells.numbers, n, PARENT_LEVELS, sd, MOST_PARENTS, tails=0)
+        J = int(parents.max()) + 1
+        of_weights: dict[str, Any] = {"most": MOST_OF_WEIGHTS, "tails": 0}
+        w.by(name, parents[code], J, split["weight by outcome"], parents, **of_weights)
         for term in terms.values():
-            w.by(term.name, term.level, term.levels, split["weight by terms"], most=MOST_OF_WEIGHTS)
-        weight = w.variable("weight", tuple(terms), (name,))
+            w.by(term.name, term.level, term.levels, split["weight by terms"], **of_weights)
+        weight = w.variable(WEIGHT, tuple(terms), (name,))
     outcomes = y.variable(name, tuple(terms), ())
-    return Measurements(outcomes, weight, terms, n, population_total, population_totals or {})
+    return NoisyTables(predictors, outcomes, weight, terms, n, population_total, population_totals or {})
 
 
 def shares(epsilon: float, terms: int, *, public_weight: bool) -> dict[str, float]:
@@ -145,13 +149,13 @@ class _Measured:
         self.p = smoothed(self.tables[0], self.cells, self.n)
 
     def by(
-        self, name: str, level: Codes, levels: int, epsilon: float, parents: Codes | None = None, most: int = 24
+        self, name: str, level: Codes, levels: int, epsilon: float, parents: Codes | None = None, **groups: Any
     ) -> None:  # fmt: skip
         """Measure groups of the cells by the levels of a factor."""
         sd = np.sqrt(discrete_laplace_variance(epsilon))
-        groups = groups_of(self.p, self.cells.numbers, self.n, levels, sd, most)
-        counts = noisy(counted(level, levels, self.code, groups), epsilon, self.rng)
-        self.tables.append(NoisyTable(name, groups, parents, counts, epsilon))
+        group = groups_of(self.p, self.cells.numbers, self.n, levels, sd, **groups)
+        counts = noisy(counted(level, levels, self.code, group), epsilon, self.rng)
+        self.tables.append(NoisyTable(name, group, parents, counts, epsilon))
 
     def variable(self, name: str, terms: tuple[str, ...], parents: tuple[str, ...]) -> Variable:
         """What was measured."""

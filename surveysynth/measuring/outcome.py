@@ -88,6 +88,19 @@ class Outcome:
             raise InputError("round must be a positive unit, such as 10")
 
     @property
+    def said(self) -> str:
+        """What is declared, in words."""
+        if self.bounds is None:
+            words = [f"levels {', '.join(map(str, self.levels or ()))}"]
+        else:
+            kind = "whole numbers" if self.whole else "a number"
+            words = [f"{kind} between {self.bounds[0]:g} and {self.bounds[1]:g}"]
+        words += ["zeros a value of their own"] if self.zeros else []
+        words += [f"heaps at {', '.join(f'{heap:g}' for heap in self.heaps)}"] if self.heaps else []
+        words += ["missing values an answer of their own"] if self.missing else []
+        return "; ".join(words)
+
+    @property
     def special(self) -> tuple[str, ...]:
         """Names of the values that have a cell of their own: levels, zero, heaps, missing."""
         names = [str(level) for level in self.levels or ()]

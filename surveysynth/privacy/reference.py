@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, Self, runtime_checkable
 
@@ -265,6 +265,13 @@ def expenses_of(manifest: Mapping[str, Any]) -> tuple[tuple[Expense, ...], tuple
 
     wrong = (TypeError, KeyError, ValueError, IndexError)
     return guarded(read, wrong, lambda kind: InputError(f"what the release rests on is damaged ({kind})"))
+
+
+def write_fingerprints(expenses: Iterable[Expense], folder: Path) -> None:
+    """Write the fingerprints of the files that something was spent on, to an ``internal`` folder."""
+    said = {each.id: asdict(each.file) for each in expenses if each.file is not None}
+    if said:
+        (folder / FINGERPRINTS).write_text(json.dumps(said, indent=2) + "\n", encoding="utf-8")
 
 
 def fingerprints_in(folder: Path) -> dict[str, Fingerprint]:

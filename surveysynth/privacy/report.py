@@ -48,6 +48,14 @@ GUARANTEES: dict[str, str] = {
         "probability of any release by at most a factor e^epsilon, replacing it by at most e^(2 epsilon). Whether "
         "there is a release is not covered. This assumes what is listed below, above all exact draws."
     ),
+    "noisy tables": (
+        "Strict differential privacy at any number of records. Records were counted by cells of their outcome and "
+        "weight and by public columns, and every count has integer Laplace noise (OpenDP): the noisy counts are in "
+        "measurements.json, and all else is computed from them and from public columns. Blanking any one {unit}'s "
+        "outcome and weight changes the probability of whatever comes out by at most a factor e^epsilon, replacing "
+        "them by at most e^(2 epsilon). This holds for all that was ever computed from these counts, further data sets "
+        "and no release among it. It assumes that the file conforms to the declared schema, and what is listed below."
+    ),
     "perturbed histogram": (
         "Strict differential privacy, given that there is a release: Laplace noise in the counts of bins that do not "
         "depend on the file; all data sets come from one noisy histogram. The number of records is public: "

@@ -53,8 +53,10 @@ def spends(release: Release) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def charge(staging: Path, release: Release, ledger: Ledger, entered: list[Entry], *, overwrite: bool) -> None:
-    """Charge a release whose files are staged, and name the entry in its manifest.
+def charge(
+    staging: Path, spent: dict[str, Any], ledger: Ledger, entered: list[Entry], *, overwrite: bool = False
+) -> None:
+    """Charge what is staged, by arguments of :meth:`surveysynth.Ledger.spend`, and name the entry in its manifest.
 
     ``entered`` gets the entry as soon as there is one, whatever fails after that.
 
@@ -72,7 +74,7 @@ def charge(staging: Path, release: Release, ledger: Ledger, entered: list[Entry]
     os.replace(whole, staging / UNFINISHED)
     sync(staging)  # before the entry, or a loss of power could leave that alone
     try:
-        entered.append(ledger.spend(**spends(release), salt=salt))
+        entered.append(ledger.spend(**spent, salt=salt))
     except BaseException:
         if (found := ledger.find(salt)) is None:
             (staging / UNFINISHED).unlink()

@@ -13,7 +13,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,16 +26,17 @@ import pyarrow.csv as pc
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError, PrivacyError, SurveySynthError
 from ..expenses import with_files
-from ..privacy.reference import FINGERPRINTS, fingerprints_in
+from ..privacy.reference import fingerprints_in, write_fingerprints
 from ..publication import forms
 from ..publication.datapackage import About, Resource, write_metadata
 from ..storage import is_free, kept_folder, restrict, sealed, whole_folder
 from ..validation import one_of, truth
-from .charging import NO_ENTRY, PUBLIC, charge, how_to_publish, unfinished
+from .charging import NO_ENTRY, PUBLIC, charge, how_to_publish, spends, unfinished
 from .checksums import described, verify
 from .manifest import FORMATS, fields_of, public_folder, read_manifest, synthetic_files
 from .printed import kept_columns
 from .quality_rule import QUALITY_RULE
+from .source import Source
 
 if TYPE_CHECKING:
     from ..privacy.accounting.ledger import Ledger
@@ -43,8 +44,18 @@ if TYPE_CHECKING:
     from ..publication.document import Document
     from .release import Release
 
-MANIFEST = "manifest.json"
+MANIFEST, MEASUREMENTS = "manifest.json", "measurements.json"
 ROWS = 1 << 20  # of a group in a parquet file
+T_OF_FILES = (
+    "T = mean(u) + b / m, with u the variance within a file and b the variance between the files' estimates (partial "
+    "synthesis; Rubin's rule for missing data does not apply)."
+)
+T_OF_PAIRS = (
+    "T = mean(u) + N + B / M, with u the variance within a file, M = m / 2 pairs of files (1 and 2, 3 and 4, ...), B "
+    "the variance of the pairs' means, w half the mean squared difference within pairs, and N = max(0, B - w / 2), "
+    "what the noise adds to all files alike (manifest.json has it in Python and R; Rubin's rule for missing data does "
+    "not apply). measurements.json holds the noisy tables that all files were drawn from."
+)
 PRINTED = 10_000  # cells at most that are printed, too: longer tables are for programs
 
 
@@ -71,7 +82,7 @@ def write_folder(
     entered: list[Entry] = []
     last = None
     if ledger is not None:
-        last = partial(charge, release=release, ledger=ledger, entered=entered, overwrite=overwrite)
+        last = partial(charge, spent=spends(release), ledger=ledger, entered=entered, overwrite=overwrite)
         release = replace(release, method=release.method | {"ledger": NO_ENTRY})
     staging = None
     try:
@@ -95,7 +106,7 @@ def enter(release: Release, table: pd.DataFrame, document: Document, ledger: Led
         The cap would be exceeded, or the ledger cannot be written; nothing was charged.
     """
     entered: list[Entry] = []
-    last = partial(charge, release=release, ledger=ledger, entered=entered, overwrite=False)
+    last = partial(charge, spent=spends(release), ledger=ledger, entered=entered)
     staged = replace(release, method=release.method | {"ledger": NO_ENTRY})
     staging = None
     try:
@@ -167,7 +178,11 @@ def read_folder(path: Path) -> dict[str, Any]:
     folder, manifest = verified(path)
     fields, known = fields_of(manifest), fingerprints_in(path)
     fields |= {name: with_files(fields[name], known) for name in ("rests_on", "rests_on_others")}
-    return {"datasets": _read_datasets(folder, manifest), **fields}
+    datasets = _read_datasets(folder, manifest)
+    if MEASUREMENTS in manifest["files"]:
+        said = json.loads((folder / MEASUREMENTS).read_text(encoding="utf-8"))
+        fields["measured"] = Source.read(said, datasets[0], fields["predictors"], fields["rests_on"][0])
+    return {"datasets": datasets, **fields}
 
 
 def verified(path: Path) -> tuple[Path, dict[str, Any]]:
@@ -193,6 +208,9 @@ def _write_public(
             design.frame.to_csv(file, index=False)
         else:
             _write_parquet(design.frame, file)
+    if release.measured is not None:
+        said = json.dumps(release.measured.published(), indent=1)
+        (folder / MEASUREMENTS).write_text(f"{said}\n", encoding="utf-8")
     printed = (".xlsx", ".html") if len(table) <= PRINTED else ()
     for suffix in (".csv", *printed):
         forms.write(table, document, folder / f"tables{suffix}")
@@ -289,8 +307,8 @@ def _heading(
         + f". As in the survey: {', '.join(kept_columns(release)) or 'nothing'}."
         + (f" Derived from these columns: {', '.join(release.derived)}.\n" if release.derived else "\n")
         + "Estimate every file as a survey of its own. The estimate is the mean of the m estimates; its variance is "
-        "T = mean(u) + b / m, with u the variance within a file and b the variance between the files' estimates "
-        "(partial synthesis; Rubin's rule for missing data does not apply). tables.csv holds such estimates"
+        + (T_OF_FILES if release.measured is None else T_OF_PAIRS)
+        + " tables.csv holds such estimates"
         + (", or, where it is larger, with the variance between files that the model has at its released parameters"
            if modelled else "")
         + (", tables.xlsx and tables.html hold them as they are printed." if printed else ".")
@@ -322,10 +340,7 @@ def _write_internal(release: Release, folder: Path, rows: Sequence[Path]) -> Non
     if rows:
         _write_rows(rows, folder / "rows.csv")
     (folder / "privacy.json").write_text(json.dumps(release.privacy.internal, indent=2) + "\n")
-    files = {each.id: each.file for each in (*release.rests_on, *release.rests_on_others) if each.file is not None}
-    said = {id: asdict(file) for id, file in files.items()}
-    if said:
-        (folder / FINGERPRINTS).write_text(json.dumps(said, indent=2) + "\n", encoding="utf-8")
+    write_fingerprints((*release.rests_on, *release.rests_on_others), folder)
     if "records" in release.internal:
         _write_numbers(release.internal["records"].reset_index(), folder / "records.csv")
     if "rows" in release.internal:
@@ -340,7 +355,7 @@ def _read_datasets(folder: Path, manifest: dict[str, Any]) -> tuple[SurveyDesign
     datasets = []
     for name in synthetic_files(manifest["m"], format):
         try:
-            frame = _read_synthetic(folder / name, manifest["dtypes"], manifest["levels"])
+            frame = read_columns(folder / name, manifest["dtypes"], manifest["levels"])
             datasets.append(SurveyDesign(frame, **manifest["design"], labels=manifest.get("labels")))
         except (InputError, ValueError, KeyError, TypeError, OSError, pa.ArrowException) as error:
             said = f": {error}" if isinstance(error, InputError) else f" ({type(error).__name__})"
@@ -350,8 +365,8 @@ def _read_datasets(folder: Path, manifest: dict[str, Any]) -> tuple[SurveyDesign
     return tuple(datasets)
 
 
-def _read_synthetic(file: Path, dtypes: dict[str, str], levels: dict[str, Any]) -> pd.DataFrame:
-    """A synthetic file with its columns' types: text stays text, even where it looks like a number."""
+def read_columns(file: Path, dtypes: dict[str, str], levels: dict[str, Any]) -> pd.DataFrame:
+    """A public file with its columns' types: text stays text, even where it looks like a number."""
     text = {c: "str" for c, t in dtypes.items() if t in ("str", "string", "object", "category")}
     empty = {c: [""] for c in dtypes if c not in text}
     if file.suffix == ".parquet":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
@@ -177,12 +178,19 @@ def manifest_of(release: Release) -> dict[str, Any]:
         **({"labels": design.labels} if design.labels else {}),
         **({"rests_on": [each.public() for each in release.rests_on]} if release.rests_on else {}),
         **({"rests_on_others": [each.public() for each in release.rests_on_others]} if release.rests_on_others else {}),
-        "dtypes": {str(c): str(t) for c, t in design.frame.dtypes.items()},
-        "levels": {
-            c: _levels(design.frame[c], all_of_them=c not in release.predictors)
-            for c in (*release.predictors, *release.categorical, *release.derived)
-            if isinstance(design.frame[c].dtype, pd.CategoricalDtype)
-        },
+        **types_of(design.frame, (*release.predictors, *release.categorical, *release.derived), release.predictors),
+    }
+
+
+def types_of(frame: pd.DataFrame, columns: Iterable[str] | None = None, public: Collection[str] = ()) -> dict[str, Any]:
+    """Types of the columns of a file, and the levels of those that are categories.
+
+    Of ``public`` columns a level that no record has stays unknown.
+    """
+    found = [c for c in columns or frame if isinstance(frame[c].dtype, pd.CategoricalDtype)]
+    return {
+        "dtypes": {str(c): str(t) for c, t in frame.dtypes.items()},
+        "levels": {c: _levels(frame[c], all_of_them=c not in public) for c in found},
     }
 
 

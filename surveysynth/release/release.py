@@ -38,17 +38,19 @@ from ..privacy.accounting.ledger import Ledger, check_ledger
 from ..privacy.report import PUBLIC_SUM, SUM_OF_WEIGHTS, PrivacyReport
 from ..publication.forms import check_suffix, write
 from ..storage import as_path, discard
-from ..validation import as_list, check_keywords, one_of, positive
+from ..validation import as_list, check_keywords, check_seed, one_of, positive, whole
 from .folder import check_format, check_place, enter, read_folder, write_folder
 from .manifest import manifest_of
 from .model_variance import drawn_again, in_small, refusal
 from .printed import printed
+from .source import PAIR, Source
 from .suppression import flag
 
 # Times that noise is drawn again, for its variance. Over that of a mean it falls as 1 / n, and with so many records and
 # an epsilon of 1 it is .4% of it: then few times do.
 REDRAWN, OF_MANY, MANY = 24, 4, 100_000
 ENTERED = "this release was entered in a ledger when it was made, or written: leave ledger= out"
+MOST_DATASETS = 1_000
 MOST_LEVELS = 50  # a predictor with more is no variable for a table, unless it is asked for
 
 
@@ -80,6 +82,8 @@ class Release:
         releases, and a ledger counts it once.
     rests_on_others : tuple of Expense
         What was spent on other files for what they are measured against.
+    measured : Source, optional
+        The noisy tables that the data sets were drawn from, where they were: they are published, too.
     derived : dict of str to function
         Columns of :meth:`assign`; None for the function of one that came with a release that was written, pickled or
         copied.
@@ -107,6 +111,7 @@ class Release:
     derived: dict[str, RowWise | None] = field(default_factory=dict, repr=False)
     rests_on: tuple[Expense, ...] = field(default=(), repr=False)
     rests_on_others: tuple[Expense, ...] = field(default=(), repr=False)
+    measured: Source | None = field(default=None, repr=False)
     _entered: ClassVar[bool] = False  # of one that write() entered in a ledger: True
 
     def __getstate__(self) -> dict[str, Any]:
@@ -116,6 +121,57 @@ class Release:
         internal: dict[str, Any] = {"internal": {}, "privacy": replace(self.privacy, internal={})}
         internal |= {name: without_files(getattr(self, name)) for name in ("rests_on", "rests_on_others")}
         return kept | internal | {"derived": dict.fromkeys(self.derived)}  # functions that no pickle can hold
+
+    @classmethod
+    def drawn_from(cls, measured: Source, m: int, seed: int | None = None) -> Release:
+        """A release of m data sets from noisy tables, as :meth:`Measurements.release` says."""
+        whole(m, "m", MOST_DATASETS)
+        if m % PAIR:
+            raise InputError(f"m = {m} is odd: data sets come in pairs, so say an even number; it costs no epsilon")
+        check_seed(seed)
+        tables, (datasets, rows) = measured.tables, measured.data_sets(m, np.random.default_rng(seed))
+        return cls(
+            datasets=datasets,
+            privacy=measured.report(m),
+            predictors=measured.predictors,
+            outcomes=measured.outcomes,
+            categorical=() if tables.outcome.cells.bins is not None else measured.outcomes,
+            method=measured.method(),
+            internal={"rows": rows} | ({} if measured.kept is None else {"kept": measured.kept}),
+            rests_on=(measured.expense,),
+            measured=measured,
+        )
+
+    def more(self, m: int, *, seed: int | None = None) -> Release:
+        """The release with m further data sets from the same measurements, at no more epsilon.
+
+        Parameters
+        ----------
+        m : int
+            An even number.
+        seed : int, optional
+            Of their draws.
+
+        Returns
+        -------
+        Release
+            The data sets that there are, and m more.
+
+        Raises
+        ------
+        InputError
+            The release was not drawn from measurements; m is odd; columns were added to it, or weights calibrated.
+        """
+        if self.measured is None:
+            raise InputError("more() is for strict releases that were drawn from measurements")
+        if self.derived or self.datasets[0].calibrated:
+            raise InputError("ask for more() before columns are assigned or weights are calibrated")
+        others = Release.drawn_from(self.measured, m, seed)
+        rows = [self.internal["rows"], others.internal["rows"]] if "rows" in self.internal else []
+        return replace(
+            self, datasets=(*self.datasets, *others.datasets), privacy=replace(self.privacy, m=self.m + m),
+            internal=self.internal | ({"rows": np.concatenate(rows)} if rows else {}),
+        )  # fmt: skip
 
     @property
     def m(self) -> int:
@@ -452,8 +508,7 @@ class Release:
         outcomes = [] if asked == ["count"] else synthesized(self, outcome)
         self._check_functions([*names, *outcomes])
         moving = {*self.categorical, *self.derived}
-        noise = self.redrawn if asked != ["count"] or moving & set(names) else ()
-        return jointly(designs, outcomes, names, asked, synthesized=tuple(moving), redrawn=noise)
+        return jointly(designs, outcomes, names, asked, synthesized=tuple(moving), redrawn=self.redrawn)
 
     def independence_test(self, row: str, column: str) -> Test:
         """Test that two categorical columns are independent in the population, combined over the m data sets.
@@ -484,8 +539,7 @@ class Release:
         """
         names = preserved(self, [row, column])
         self._check_functions(names)
-        noise = self.redrawn if {*self.categorical, *self.derived} & set(names) else ()
-        return independence_tests(self.count_designs(), row, column, missing=self._missing, redrawn=noise)
+        return independence_tests(self.count_designs(), row, column, missing=self._missing, redrawn=self.redrawn)
 
     def predictive_margins(
         self, formula: str, group: str, family: Family = "gaussian", *, offset: str | None = None
@@ -638,13 +692,15 @@ class Release:
 
     @cached_property
     def redrawn(self) -> tuple[SurveyDesign, ...]:
-        """The first data set as other noise in the histograms behind private normal scores would have made it.
+        """The first data set as other noise would have made it: in noisy tables, or behind private normal scores.
 
         That noise moves all data sets together, so the variance between them does not hold it: add the variance of an
         estimate over these to it, as :meth:`tables`, :meth:`differences` and :meth:`regression` do.  None, where there
         are no such scores.  Other scores are fitted to the values that other noise turns them into: what of a map is a
         shift or a scale, the model undoes.
         """
+        if self.measured is not None:
+            return tuple(self._derived_again(design) for design in self.measured.redrawn(self.datasets[0]))
         if "private_scores" not in self.method:
             return ()
         scores = {outcome: from_json(said) for outcome, said in self.method["private_scores"].items()}
@@ -696,7 +752,7 @@ class Release:
 
     def _check_functions(self, columns: Sequence[str], between: Between = "files") -> None:
         """Refuse derived columns that cannot be computed again where standard errors need that (InputError)."""
-        again = between == "model" or "private_scores" in self.method
+        again = between == "model" or "private_scores" in self.method or self.measured is not None
         for name in columns:
             if again and name in self.derived and self.derived[name] is None:
                 raise InputError(

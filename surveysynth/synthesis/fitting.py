@@ -217,7 +217,7 @@ def fit(
     protected = unit_of(design, unit)
     mechanism.check_units(protected)
     notes += said_of_missing(file, absent)
-    notes += _said_of_ignored(design, synthesizer) if clusters == "ignore" else []
+    notes += said_of_ignored(design, synthesizer) if clusters == "ignore" else []
     notes += _said_of_units(design, protected)
 
     mean_weight = public_mean_weight(design, population_total) if mechanism.clamps else None
@@ -469,7 +469,7 @@ def _said_of_units(design: SurveyDesign, unit: Unit) -> list[str]:
     return [UNITS_PUBLIC, *uneven, *([] if design.clustered else [INDEPENDENT])]
 
 
-def _said_of_ignored(design: SurveyDesign, synthesizer: Synthesizer) -> list[str]:
+def said_of_ignored(design: SurveyDesign, synthesizer: Synthesizer) -> list[str]:
     """What independent records given the predictors leave out, for the report."""
     groups = groups_of(design, synthesizer.predictor_columns)
     if groups is None:

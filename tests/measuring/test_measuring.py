@@ -12,11 +12,11 @@ import surveysynth as ss
 from surveysynth import InputError
 from surveysynth.measuring.bins import Bins, Cells
 from surveysynth.measuring.groups import groups_of
-from surveysynth.measuring.measure import counted, histogram_groups, measure_design, shares
+from surveysynth.measuring.joint_fit import fit_measurements
+from surveysynth.measuring.measure import counted, histogram_groups, shares
 from surveysynth.measuring.noise import composed, discrete_laplace, discrete_laplace_variance, noisy
 from surveysynth.measuring.outcome import Outcome
 from surveysynth.measuring.terms import terms_of
-from surveysynth.synthesis.from_tables import fit_measurements, records
 
 ANY = st.floats(allow_nan=False, width=64)
 
@@ -190,43 +190,38 @@ def sample():
     return ss.datasets.census_sample(4_000, seed=3)
 
 
-def measured(sample, epsilon, **more):
-    return measure_design(
-        sample, "income ~ division + education", Outcome(bounds=(0, 20_000)), epsilon=epsilon, population_total=29_501,
-        rng=np.random.default_rng(1), **more,
-    )  # fmt: skip
+def weighted(sample, column):
+    weight = pd.Series(sample.weights * 29_501 / sample.weights.sum())
+    return (weight * column).groupby(sample.frame["education"].astype(str).to_numpy()).sum()
 
 
 @pytest.mark.slow
 def test_with_hardly_any_noise_files_have_the_means_and_counts_of_the_file(sample):
-    found = measured(sample, 1e4)
-    assert found.epsilon <= 1e4
-    fit, rng = fit_measurements(found), np.random.default_rng(2)
-    education, means, counts = sample.frame["education"].astype(str), [], []
-    for p, q in fit.draws(8, rng):
-        y, w = records(fit, p, q, rng)
-        income, weight = found.outcome.cells.bins.draw(y, rng), found.weight.cells.bins.draw(w, rng)
-        weight *= 29_501 / weight.sum()
-        total = pd.Series(weight).groupby(education.to_numpy()).sum()
-        means.append(pd.Series(weight * income).groupby(education.to_numpy()).sum() / total)
-        counts.append(total)
-    own = pd.Series(sample.weights * 29_501 / sample.weights.sum())
-    own_total = own.groupby(education.to_numpy()).sum()
-    own_mean = (own * sample.frame["income"].to_numpy()).groupby(education.to_numpy()).sum() / own_total
-    # a file's own simulation error is some 5%, that of the mean of eight 2%; smooth effects leave up to 9%
-    assert np.allclose(pd.concat(means, axis=1).mean(axis=1), own_mean, rtol=0.12)
-    assert np.allclose(pd.concat(counts, axis=1).mean(axis=1), own_total, rtol=0.04)
+    public = {"bounds": (0, 20_000), "population_total": 29_501}
+    release = ss.measure(sample, "income ~ division + education", epsilon=1e4, **public).release(m=40, seed=1)
+    table = release.tables("education").set_index("education").drop(index="all")
+    own_total, own_income = weighted(sample, 1.0), weighted(sample, sample.frame["income"])
+    means, counts = (table.loc[table["statistic"] == name, "estimate"] for name in ("mean", "count"))
+    # the simulation error of forty files is 1%; smooth effects without an interaction leave up to 9%
+    assert np.allclose(means, (own_income / own_total)[means.index], rtol=0.12)
+    assert np.allclose(counts, own_total[counts.index], rtol=0.04)
 
 
-@pytest.mark.slow
 def test_public_totals_of_levels_are_met(sample):
+    """Exactly by the files, and within 1% by the model before weights are adjusted."""
     (education,) = terms_of(sample, "education")
     totals = np.bincount(education.level, sample.weights) * [1.05, 0.95, 1.03, 0.9]
     totals *= 29_501 / totals.sum()
-    fit = fit_measurements(measured(sample, 5, population_totals={"education": totals}))
+    given = dict(zip([label for (label,) in education.labels], totals, strict=True))
+    found = ss.measure(
+        sample, "income ~ division + education", epsilon=5, bounds=(0, 20_000), population_total=29_501,
+        population_totals={"education": given},
+    )  # fmt: skip
+    fit = fit_measurements(found.tables)
     assert fit.weight is not None
-    model, term = fit.weight.model, fit.measured.terms["education"]
-    mean = model.probabilities(fit.weight.theta) @ fit.measured.weight.cells.bins.means
-    first = np.unique(fit.unit, return_index=True)[1]
-    found = np.bincount(term.level[first][model.unit], model.records * mean)
-    assert np.allclose(found, totals, rtol=0.01)
+    model = fit.weight.model
+    mean = model.probabilities(fit.weight.theta) @ found.tables.weight.cells.bins.means
+    level = fit.cells[:, [*found.tables.terms].index("education")]
+    assert np.allclose(np.bincount(level[model.unit], model.records * mean), totals, rtol=0.01)
+    table = found.release(m=2).tables("education", statistic="count").set_index("education")
+    assert np.allclose(table.loc[[*given], "estimate"], totals, rtol=1e-9) and np.allclose(table["se"], 0)

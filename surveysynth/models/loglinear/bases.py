@@ -127,10 +127,13 @@ def leading(kernel: Floats, tolerance: float, most: int) -> tuple[Floats, Floats
     return vectors[:, order], values[order]
 
 
-def smooth_features(scores: Floats) -> Floats:
-    """Features of steps of a number by which an effect is a smooth function of it (S, A): a line and bends."""
+def smooth_features(scores: Floats) -> tuple[Floats, Floats]:
+    """Features of steps of a number by which effects are smooth functions of it: a line (S, 1), and bends (S, A).
+
+    They are effects of their own: evidence that there are no bends is none that there is no line.
+    """
     bends, sizes = leading(_smooth(scores), 1e-3, 6)
-    return np.concatenate([scores[:, None], bends * np.sqrt(sizes)], axis=1)
+    return scores[:, None], bends * np.sqrt(sizes)
 
 
 def one_hot(codes: Codes, levels: int) -> Floats:

@@ -1,19 +1,22 @@
-"""From measurements to synthetic data sets: fit outcome and weight, draw coefficients as noise leaves them open."""
+"""Outcome and weight as noisy tables say they go together: fits, draws, and the cells of synthetic records."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..measuring.measure import smoothed
-from ..measuring.measurements import Measurements, NoisyTable, Variable
-from ..measuring.noise import discrete_laplace
+from ..errors import InputError
 from ..models.loglinear.bases import Response, one_hot, smooth_features
 from ..models.loglinear.fitting import TableFit, draw
 from ..models.loglinear.response import Observed, Rows, Total, fit_response
+from ..validation import rows
+from .measure import smoothed
+from .noise import discrete_laplace
+from .noisy_tables import NoisyTable, NoisyTables, Variable
+from .terms import Term
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -27,19 +30,38 @@ class JointFit:
 
     Attributes
     ----------
-    measured : Measurements
+    measured : NoisyTables
     outcome, weight : TableFit
-    unit : int array (n,)
-        Public cell of each record.
+    cells : int array (X, T)
+        Step of each term in each public cell.
     groups : int array (G,)
         Group of each cell of the outcome, given which the weight is modelled.
     """
 
-    measured: Measurements
+    measured: NoisyTables
     outcome: TableFit
     weight: TableFit | None
-    unit: Codes
+    cells: Codes
     groups: Codes
+
+    def units_of(self, terms: Iterable[Term], n: int) -> Codes:
+        """Public cell of each of n records, from their terms (n,).
+
+        Raises
+        ------
+        InputError
+            Some are in none of the cells that were measured.
+        """
+        width = len(self.cells.T)
+        steps = np.stack([term.step for term in terms], axis=1) if width else np.zeros((n, 0), dtype=np.intp)
+        both = np.concatenate([self.cells, steps])
+        code = np.unique(both, axis=0, return_inverse=True)[1].ravel() if width else np.zeros(len(both), dtype=np.intp)
+        place = np.full(code.max() + 1, -1, dtype=np.intp)
+        place[code[: len(self.cells)]] = np.arange(len(self.cells))
+        unit = place[code[len(self.cells) :]]
+        if (unit < 0).any():
+            raise InputError(f"{rows(unit < 0)} have public values that were not measured")
+        return unit
 
     def draws(self, count: int, rng: np.random.Generator) -> Iterator[tuple[Floats, Floats | None]]:
         """Probabilities of the cells of the outcome (X, G), and of the weight (X, J, H): so many draws."""
@@ -60,7 +82,7 @@ class JointFit:
         return np.concatenate([*counted, rng.standard_normal(len(known)) * np.sqrt(known)])
 
 
-def fit_measurements(measured: Measurements) -> JointFit:
+def fit_measurements(measured: NoisyTables) -> JointFit:
     """Fit outcome and weight to what was measured."""
     steps = [term.step for term in measured.terms.values()]
     if steps:
@@ -71,19 +93,19 @@ def fit_measurements(measured: Measurements) -> JointFit:
     first = np.unique(unit, return_index=True)[1]
     levels = {name: term.level[first] for name, term in measured.terms.items()}
     features = [
-        one_hot(at, term.levels) if term.score is None else smooth_features(term.score)[at]
-        for at, term in zip(found.T, measured.terms.values(), strict=True)
-    ]
+        z for at, term in zip(found.T, measured.terms.values(), strict=True)
+        for z in ([one_hot(at, term.levels)] if term.score is None else [f[at] for f in smooth_features(term.score)])
+    ]  # fmt: skip
     X = len(n)
     cells = Rows(np.arange(X), np.ones(X), n.astype(np.float64))
     y = _fit(measured.outcome, cells, features, levels, None, [])
     if measured.weight is None:
-        return JointFit(measured, y, None, unit, np.zeros(0, dtype=np.intp))
+        return JointFit(measured, y, None, found, np.zeros(0, dtype=np.intp))
     groups, parent = _parent(measured, y)
-    J = len(parent)
+    J = int(groups.max()) + 1
     share = y.model.probabilities(y.theta) @ one_hot(groups, J)
-    rows = Rows(np.repeat(np.arange(X), J), share.ravel(), cells.n)
-    of, within = rows.unit, np.tile(np.arange(J), X)
+    by_parent = Rows(np.repeat(np.arange(X), J), share.ravel(), cells.n)
+    of, within = by_parent.unit, np.tile(np.arange(J), X)
     assert measured.weight.cells.bins is not None
     values = measured.weight.cells.bins.means
     N = measured.population_total
@@ -93,27 +115,26 @@ def fit_measurements(measured: Measurements) -> JointFit:
         for name, known in measured.population_totals.items()
     ]
     w = _fit(
-        measured.weight, rows, [parent[within], *(z[of] for z in features)],
+        measured.weight, by_parent, [*(z[within] for z in parent), *(z[of] for z in features)],
         {name: level[of] for name, level in levels.items()}, within, totals,
     )  # fmt: skip
-    return JointFit(measured, y, w, unit, groups)
+    return JointFit(measured, y, w, found, groups)
 
 
-def _parent(measured: Measurements, y: TableFit) -> tuple[Codes, Floats]:
-    """Groups of the outcome's cells on which the weight depends, and features of each group (J, A)."""
+def _parent(measured: NoisyTables, y: TableFit) -> tuple[Codes, list[Floats]]:
+    """Groups of the outcome's cells on which the weight depends, and features of each group (J, A), by effect."""
     assert measured.weight is not None
     groups = next(table.by_groups for table in measured.weight.tables if table.by_groups is not None)
     J, numbers = int(groups.max()) + 1, measured.outcome.cells.numbers
     p = y.model.records @ y.model.probabilities(y.theta)
     many = int(groups[numbers - 1]) + 1 if numbers else 0
-    features = np.zeros((J, 0))
+    features = []
     if many:
         response = Response(p, numbers)
         inside = one_hot(groups[:numbers], J)[:, :many]
         mean = (inside.T @ (response.bins * response.scores)) / np.maximum(inside.T @ response.bins, 1e-12)
-        features = np.pad(smooth_features(mean), ((0, J - many), (0, 0)))
-    special = np.eye(J)[:, many:]
-    return groups, np.concatenate([features, special], axis=1)
+        features = [np.pad(z, ((0, J - many), (0, 0))) for z in smooth_features(mean)]
+    return groups, [*features, *([np.eye(J)[:, many:]] if many < J else [])]
 
 
 def _fit(
@@ -136,17 +157,7 @@ def _observed(table: NoisyTable, rows: int, levels: dict[str, Codes], parent: Co
     return Observed(level, table.groups, table.counts.astype(np.float64), table.variance)
 
 
-def records(
-    fit: JointFit, p: Floats, q: Floats | None, rng: np.random.Generator
-) -> tuple[Codes, Codes | None]:
-    """Cells of the outcome and of the weight of every record, from their probabilities."""
-    y = _drawn(np.cumsum(p, axis=1)[fit.unit], rng)
-    if q is None:
-        return y, None
-    return y, _drawn(np.cumsum(q, axis=2)[fit.unit, fit.groups[y]], rng)
-
-
-def _drawn(below: Floats, rng: np.random.Generator) -> Codes:
-    """An index of each row of cumulated probabilities."""
-    found = (rng.random(len(below))[:, None] > below).sum(axis=1)
-    return np.minimum(found, below.shape[1] - 1)
+def drawn(probabilities: Floats, rng: np.random.Generator) -> Codes:
+    """An index for each row of probabilities (n, G), by inversion: random numbers in common make similar draws."""
+    found = (rng.random(len(probabilities))[:, None] > np.cumsum(probabilities, axis=1)).sum(axis=1)
+    return np.minimum(found, probabilities.shape[1] - 1)

@@ -1,0 +1,230 @@
+"""Noisy tables of a confidential file, and all that is public about them; written as JSON, and read back.
+
+What is published holds everything that the tables mean: cells by their edges and names, the law of the noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..design.survey_design import SurveyDesign
+from ..errors import InputError, guarded
+from .bins import Bins, Cells
+from .noise import composed, discrete_laplace_variance
+from .outcome import Outcome
+from .terms import Term, terms_of
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
+Counts = NDArray[np.int64]
+
+FORMAT = "surveysynth measurements 1"
+WEIGHT = "survey weight"  # the variable, whatever the column is called
+NOISE = "integer Laplace: a count has the noise k with probability proportional to exp(-epsilon |k|)"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class NoisyTable:
+    """Counts with integer Laplace noise: levels of a term, or groups of an earlier variable, by groups of cells.
+
+    Attributes
+    ----------
+    by : str or None
+        The term, or the earlier variable; None for a histogram.
+    groups : int array (G,)
+        Group of each cell of the variable.
+    by_groups : int array or None
+        Group of each cell of the earlier variable, where the table is by one.
+    counts : int array (L, J)
+        They can be negative.
+    epsilon : float
+        Spent on a record whose values are blanked; the noise has scale 1 / epsilon.
+    """
+
+    by: str | None
+    groups: Codes
+    by_groups: Codes | None
+    counts: Counts
+    epsilon: float
+
+    @property
+    def variance(self) -> float:
+        """Of the noise of a cell."""
+        return discrete_laplace_variance(self.epsilon)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Variable:
+    """A variable that was measured: its cells, the terms that it depends on, its tables.
+
+    Attributes
+    ----------
+    name : str
+    cells : Cells
+    terms : tuple of str
+        Public terms of its formula.
+    parents : tuple of str
+        Earlier variables.
+    tables : tuple of NoisyTable
+        The first is the histogram of all cells.
+    """
+
+    name: str
+    cells: Cells
+    terms: tuple[str, ...]
+    parents: tuple[str, ...]
+    tables: tuple[NoisyTable, ...]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class NoisyTables:
+    """All that was measured of a file.  Whatever is computed from it and from public columns costs no epsilon.
+
+    Attributes
+    ----------
+    predictors : str
+        Right-hand side of the formula.
+    outcome, weight : Variable
+        ``weight`` is None where weights are public.
+    terms : dict of str to Term
+        Levels of the public terms, record by record.
+    n : int
+        Records.
+    population_total : float
+        What the weights add up to.
+    population_totals : dict of str to float array
+        Public totals of the levels of some terms.
+    """
+
+    predictors: str
+    outcome: Variable
+    weight: Variable | None
+    terms: Mapping[str, Term]
+    n: int
+    population_total: float
+    population_totals: Mapping[str, Floats]
+
+    @property
+    def variables(self) -> tuple[Variable, ...]:
+        """All that were measured, in order."""
+        return (self.outcome,) if self.weight is None else (self.outcome, self.weight)
+
+    @property
+    def tables(self) -> tuple[NoisyTable, ...]:
+        """All tables."""
+        return tuple(table for variable in self.variables for table in variable.tables)
+
+    @property
+    def epsilon(self) -> float:
+        """Of a record whose values are blanked, by OpenDP's own map."""
+        return composed([table.epsilon for table in self.tables])[0]
+
+    def as_json(self) -> dict[str, Any]:
+        """All of it but the records' public levels, which are in the public columns."""
+        return {
+            "format": FORMAT,
+            "noise": NOISE,
+            "predictors": self.predictors,
+            "records": self.n,
+            "population_total": self.population_total,
+            "population_totals": {
+                name: dict(zip(_labels(self.terms[name]), map(float, totals), strict=True))
+                for name, totals in self.population_totals.items()
+            },
+            "variables": [self._variable(variable) for variable in self.variables],
+        }
+
+    def _variable(self, variable: Variable) -> dict[str, Any]:
+        cells, bins = variable.cells, variable.cells.bins
+        number = {} if bins is None else {
+            "edges": bins.edges.tolist(), "knee": None if np.isinf(bins.knee) else bins.knee, "tail_index": cells.index,
+        }  # fmt: skip
+        return {
+            "name": variable.name,
+            "schema": {name: value for name, value in asdict(cells.outcome).items() if value not in (None, False, ())},
+            **number,
+            "special": list(cells.outcome.special),
+            "terms": list(variable.terms),
+            "parents": list(variable.parents),
+            "tables": [self._table(table, cells) for table in variable.tables],
+        }
+
+    def _table(self, table: NoisyTable, cells: Cells) -> dict[str, Any]:
+        if table.by is None:
+            rows = ["all"]
+        elif table.by_groups is not None:
+            rows = self.outcome.cells.names(table.by_groups)
+        else:
+            rows = _labels(self.terms[table.by])
+        parents = {} if table.by_groups is None else {"group_of_each_parent_cell": table.by_groups.tolist()}
+        return {
+            "by": table.by, "epsilon": table.epsilon, "rows": rows, "columns": cells.names(table.groups),
+            "counts": table.counts.tolist(), "group_of_each_cell": table.groups.tolist(), **parents,
+        }  # fmt: skip
+
+
+def read_json(said: Mapping[str, Any], public: SurveyDesign) -> NoisyTables:
+    """What :meth:`NoisyTables.as_json` wrote, with the public columns that it goes with.
+
+    Raises
+    ------
+    InputError
+        It is of another version, is damaged, or goes with other columns.
+    """
+    if said.get("format") != FORMAT:
+        raise InputError(f"these are no measurements that this version reads: their format is not {FORMAT!r}")
+    return guarded(
+        lambda: _read(said, public),
+        (KeyError, TypeError, ValueError, IndexError),
+        lambda kind: InputError(f"the measurements are damaged ({kind}), or go with other public columns"),
+    )
+
+
+def _read(said: Mapping[str, Any], public: SurveyDesign) -> NoisyTables:
+    terms = {term.name: term for term in terms_of(public, said["predictors"])}
+    if said["records"] != public.n:
+        raise InputError("the measurements are of another number of records than these public columns have")
+    for variable in said["variables"]:
+        for table in variable["tables"]:
+            if table["by"] in terms and table["rows"] != _labels(terms[table["by"]]):
+                raise InputError(f"the measurements have other levels of {table['by']!r} than the public columns")
+    outcome, *rest = (_variable_of(variable) for variable in said["variables"])
+    totals = {
+        name: np.array([given[label] for label in _labels(terms[name])], dtype=np.float64)
+        for name, given in said["population_totals"].items()
+    }
+    return NoisyTables(
+        said["predictors"], outcome, rest[0] if rest else None, terms, public.n, float(said["population_total"]), totals
+    )
+
+
+def _variable_of(said: Mapping[str, Any]) -> Variable:
+    known = {field.name for field in fields(Outcome)}
+    outcome = Outcome(**{name: value for name, value in said["schema"].items() if name in known})
+    bins = None
+    if "edges" in said:
+        bins = Bins(np.array(said["edges"], dtype=np.float64), np.inf if said["knee"] is None else float(said["knee"]))
+    cells = Cells(outcome, bins, *([float(said["tail_index"])] if bins else []))
+    tables = tuple(_table_of(table, len(cells)) for table in said["tables"])
+    return Variable(said["name"], cells, tuple(said["terms"]), tuple(said["parents"]), tables)
+
+
+def _table_of(said: Mapping[str, Any], cells: int) -> NoisyTable:
+    groups, parents = np.array(said["group_of_each_cell"], dtype=np.intp), said.get("group_of_each_parent_cell")
+    counts = np.array(said["counts"], dtype=np.int64)
+    if len(groups) != cells or counts.shape != (len(said["rows"]), groups.max() + 1):
+        raise ValueError
+    return NoisyTable(
+        said["by"], groups, None if parents is None else np.array(parents, dtype=np.intp), counts,
+        float(said["epsilon"]),
+    )  # fmt: skip
+
+
+def _labels(term: Term) -> list[str]:
+    """Of the levels of a term, as one text each."""
+    return [" x ".join(labels) for labels in term.labels]

@@ -1,0 +1,229 @@
+"""Measurements of a confidential file: what releases are drawn from, as often as one likes.
+
+measurements/
+  public/    measurements.json, columns.csv, manifest.json: noisy tables and public columns, from which files are drawn
+  internal/  (mode 0700) the fingerprint of the confidential file
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from ..design.survey_design import SurveyDesign
+from ..errors import InputError, PrivacyError
+from ..expenses import Expense
+from ..privacy.accounting.ledger import Ledger
+from ..privacy.accounting.ledger_file import Entry
+from ..privacy.reference import fingerprints_in, write_fingerprints
+from ..storage import as_path, kept_folder, restrict, sealed, unsealed, whole_folder
+from .charging import NO_ENTRY, PUBLIC, charge, how_to_publish
+from .checksums import described, verify
+from .folder import MANIFEST, MEASUREMENTS, read_columns
+from .manifest import public_folder, types_of
+from .release import Release
+from .source import Source
+
+COLUMNS, FORMAT = "columns.csv", "surveysynth measurements 1"
+
+
+class Measurements(Source):
+    """Noisy tables of a confidential file.  Releases are drawn from them as often as one likes, at no more epsilon.
+
+    :func:`surveysynth.measure` makes them; a release that was read back has them, too (``release.measured``).
+
+    The attributes are those of its class ``Source``.
+
+    Examples
+    --------
+    >>> design = ss.datasets.sdr_sample(seed=1)
+    >>> measured = ss.measure(design, "salary ~ gender", epsilon=5, population_total=100_000, bounds=(0, 1_000_000))
+    >>> measured
+    Measurements: 5 noisy tables of salary and survey weight by gender, 1,000 records, epsilon = 5
+    >>> release = measured.release(m=4)
+    >>> release.more(2).m
+    6
+    """
+
+    def __repr__(self) -> str:
+        tables = self.tables
+        what = " and ".join(variable.name for variable in tables.variables)
+        by = f" by {', '.join(tables.terms)}" if tables.terms else ""
+        return (
+            f"Measurements: {len(tables.tables)} noisy tables of {what}{by}, {tables.n:,} records, "
+            f"epsilon = {self.epsilon:g}"
+        )
+
+    def table(self) -> pd.DataFrame:
+        """All noisy counts, one a row.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``variable, by, level, cell, count, noise_sd``: counts can be negative; ``noise_sd`` is the standard
+            deviation of their noise.
+        """
+        parts = []
+        for variable, said in zip(self.tables.variables, self.tables.as_json()["variables"], strict=True):
+            for table, as_said in zip(variable.tables, said["tables"], strict=True):
+                L, J = table.counts.shape
+                parts.append(pd.DataFrame({
+                    "variable": variable.name, "by": table.by or "", "level": np.repeat(as_said["rows"], J),
+                    "cell": as_said["columns"] * L, "count": table.counts.ravel(), "noise_sd": table.variance**0.5,
+                }))  # fmt: skip
+        return pd.concat(parts, ignore_index=True)
+
+    def release(self, m: int = 20, *, seed: int | None = None) -> Release:
+        """A release of m data sets, drawn from the noisy tables and the public columns alone.
+
+        Source: Räisä, Jälkö, Kaski & Honkela (2023) for synthesis that knows the noise; Reiter & Kinney (2012) for
+        draws without uncertainty from sampling.
+
+        Parameters
+        ----------
+        m : int
+            Number of data sets, even: they come in pairs, two of each draw of the model's parameters.
+        seed : int, optional
+            Of the draws, for data sets that can be made again.  It tells nothing of the file.
+
+        Returns
+        -------
+        Release
+            It spends what was measured, whatever m is, and once for all releases from these measurements.
+
+        Raises
+        ------
+        InputError
+            m is odd, not positive or too large.
+        """
+        return Release.drawn_from(self, m, seed)
+
+    def write(self, path: str | Path, *, overwrite: bool = False) -> Path:
+        """Write the measurements as a folder, from which :func:`surveysynth.read_measurements` reads them back.
+
+        Parameters
+        ----------
+        path : str or Path
+            The folder to make.
+        overwrite : bool
+            Replace such a folder.
+
+        Returns
+        -------
+        Path
+            The folder.
+
+        Raises
+        ------
+        InputError
+            Something is in the place already, or it cannot be written.
+        """
+        place = as_path(path)
+        there = place / "public" / MANIFEST
+        if place.exists() and not (overwrite and there.is_file() and _is_measured(there)):
+            raise InputError(f"{str(place)!r} exists; choose another place, or overwrite=True for other measurements")
+        try:
+            with whole_folder(place, mode=PUBLIC, replace=overwrite) as staging:
+                self._write(staging)
+        except OSError as error:
+            raise InputError(f"the measurements were not written ({error.strerror or error})") from None
+        return place
+
+    def entered(self, ledger: Ledger) -> Measurements:
+        """The measurements once a ledger is charged for them.
+
+        They are on the disk beside the ledger before it is charged, and stay there until a release of them is written:
+        where a run ends in between, :func:`surveysynth.resume` puts them in a folder, and nothing more is spent.
+
+        Raises
+        ------
+        PrivacyError
+            The cap would be exceeded, or the ledger cannot be written: nothing was charged, and the measurements must
+            not be used.
+        """
+        entered: list[Entry] = []
+        what = f"measurements: {', '.join(variable.name for variable in self.tables.variables)}"
+        spent = {
+            "blank": self.epsilon, "replace": 2 * self.epsilon, "kind": "strict", "what": what,
+            "rests_on": (self.expense,),
+        }  # fmt: skip
+        last = partial(charge, spent=spent, ledger=ledger, entered=entered)
+        staging = None
+        try:
+            with kept_folder(ledger.path.absolute(), last) as staging:
+                replace(self, ledger=NO_ENTRY)._write(staging)
+        except OSError as error:
+            why = f"{str(error.filename or ledger.path)!r}: {error.strerror or error}"
+            if not entered:
+                raise InputError(f"the measurements cannot be kept ({why}); no ledger was charged") from None
+            raise PrivacyError(
+                f"the measurements were charged as entry {entered[0].number}, and are kept in {str(staging)!r} "
+                f"({why}): {how_to_publish(ledger, entered[0])} publishes them, and nothing more is spent"
+            ) from None
+        return replace(self, ledger=entered[0].reference, kept=staging)
+
+    def _write(self, folder: Path) -> None:
+        public, internal = folder / "public", folder / "internal"
+        public.mkdir()
+        internal.mkdir()
+        (public / MEASUREMENTS).write_text(json.dumps(self.published(), indent=1) + "\n", encoding="utf-8")
+        self.public.frame.to_csv(public / COLUMNS, index=False)
+        said = {
+            "format": FORMAT,
+            "predictors": list(self.predictors),
+            "design": {role: name for role, name in self.public.roles().items() if name is not None},
+            "labels": dict(self.labels),
+            **types_of(self.public.frame),
+            **({} if self.ledger is None else {"ledger": dict(self.ledger)}),
+            "files": {name: described(public / name) for name in (COLUMNS, MEASUREMENTS)},
+        }
+        (public / MANIFEST).write_text(sealed(said), encoding="utf-8")
+        write_fingerprints([self.expense], internal)
+        restrict(internal)
+
+
+def read_measurements(path: str | Path) -> Measurements:
+    """Read measurements back from the folder that :meth:`Measurements.write` wrote.
+
+    Parameters
+    ----------
+    path : str or Path
+        The folder, or its ``public`` part.
+
+    Returns
+    -------
+    Measurements
+
+    Raises
+    ------
+    InputError
+        These are no measurements; files are missing, or are not those that were written.
+
+    Examples
+    --------
+    >>> design = ss.datasets.sdr_sample(seed=1)
+    >>> measured = ss.measure(design, "salary ~ gender", epsilon=5, population_total=100_000, bounds=(0, 1_000_000))
+    >>> ss.read_measurements(measured.write("measured"))
+    Measurements: 5 noisy tables of salary and survey weight by gender, 1,000 records, epsilon = 5
+    """
+    place = as_path(path)
+    folder = public_folder(place)
+    if not (folder / MANIFEST).is_file() or not _is_measured(folder / MANIFEST):
+        raise InputError(f"{str(place)!r} holds no measurements: it has no public/{MANIFEST} of such")
+    manifest = json.loads(unsealed(folder / MANIFEST))
+    verify(folder, manifest["files"])
+    frame = read_columns(folder / COLUMNS, manifest["dtypes"], manifest["levels"])
+    public = SurveyDesign(frame, **manifest["design"])
+    said = json.loads((folder / MEASUREMENTS).read_text(encoding="utf-8"))
+    expense = replace(Expense(**said["expense"]), file=fingerprints_in(place).get(said["expense"]["id"]))
+    read = Measurements.of_public(said, public, tuple(manifest["predictors"]), expense)
+    return replace(read, labels=manifest["labels"], ledger=manifest.get("ledger"))
+
+
+def _is_measured(manifest: Path) -> bool:
+    return bool(json.loads(unsealed(manifest)).get("format") == FORMAT)

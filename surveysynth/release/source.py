@@ -1,0 +1,233 @@
+"""What data sets are drawn from: noisy tables of a confidential file, and its public columns.
+
+    noisy tables  ->  fit  ->  draws of its coefficients, as noise leaves them open  ->  two data sets a draw
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._version import __version__
+from ..design.calibration import rake
+from ..design.survey_design import SurveyDesign
+from ..expenses import Expense
+from ..measuring.joint_fit import JointFit, drawn, fit_measurements
+from ..measuring.noisy_tables import WEIGHT, NoisyTables, read_json
+from ..measuring.terms import terms_of
+from ..models.sequential import MISSING
+from ..privacy.report import PrivacyReport
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
+
+MECHANISM = "noisy tables"
+PAIR = 2  # data sets of one draw: how they differ is what their own simulation adds
+REFITS = 24  # draws from which the variance of an estimate that noise makes is computed
+COMBINING = "T = mean(u) + N + B / M"
+HOW_TO_COMBINE = {
+    "rule": COMBINING,
+    "pairs": "data sets 2k - 1 and 2k are of one draw of the model's parameters, k = 1, ..., M",
+    "python": [
+        "q, u: arrays (m,) of the estimate and its design-based variance in each data set",
+        "pairs = q.reshape(-1, 2)",
+        "w, B = (np.diff(pairs) ** 2).mean() / 2, pairs.mean(axis=1).var(ddof=1)",
+        "N = max(0, B - w / 2)",
+        "estimate, variance = q.mean(), u.mean() + N + B / (len(q) / 2)",
+    ],
+    "r": [
+        "# q, u: vectors of the estimate and its design-based variance in each data set",
+        "pairs <- matrix(q, nrow = 2)",
+        "w <- mean(diff(pairs)^2) / 2; B <- var(colMeans(pairs))",
+        "N <- max(0, B - w / 2)",
+        "estimate <- mean(q); variance <- mean(u) + N + B / (length(q) / 2)",
+    ],
+}
+FITTED = "The model was fitted to the noisy tables, and sees nothing else of the confidential values."
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Source:
+    """Noisy tables of a confidential file, the public columns that they go with, and what the report says of them.
+
+    Attributes
+    ----------
+    tables : NoisyTables
+        What was measured.
+    public : SurveyDesign
+        The public columns of the file, in its order, with labels of strata and PSUs that are no predictors recoded;
+        its weights are those of the survey where these are public, else all the same.
+    predictors : tuple of str
+    model : {"FBS", "FBP"}
+        FBS draws outcome and weight; FBP draws the outcome and gives every record its expected weight.
+    epsilon : float
+        Asked for: of a record whose outcome and weight are blanked.
+    notes : tuple of str
+        What else the report says.
+    expense : Expense
+        What the measurements cost, as a ledger counts it.
+    publishable : bool
+        False of measurements that were made with a seed.
+    labels : mapping of column to text
+    ledger : mapping, optional
+        The entry that they were charged as.
+    kept : Path, optional
+        Where they are kept until a release of them is written.
+    """
+
+    tables: NoisyTables
+    public: SurveyDesign
+    predictors: tuple[str, ...]
+    model: Literal["FBS", "FBP"]
+    epsilon: float
+    notes: tuple[str, ...]
+    expense: Expense
+    publishable: bool = True
+    labels: Mapping[str, str] = field(default_factory=dict)
+    ledger: Mapping[str, Any] | None = None
+    kept: Path | None = None
+
+    @classmethod
+    def read(
+        cls, said: Mapping[str, Any], first: SurveyDesign, predictors: tuple[str, ...], expense: Expense
+    ) -> Self:  # fmt: skip
+        """From what :meth:`published` wrote, and the first data set of a release (InputError: they do not agree)."""
+        weights = str(first.weights_name)
+        names = [variable["name"] for variable in said.get("variables", [])]
+        frame = first.frame.drop(columns=[name for name in names if name != WEIGHT])
+        if WEIGHT in names:
+            frame[weights] = first.weights.sum() / first.n
+        public = SurveyDesign(frame, **first.roles() | {"poststrata": None})
+        return replace(cls.of_public(said, public, predictors, expense), labels=first.labels)
+
+    @classmethod
+    def of_public(
+        cls, said: Mapping[str, Any], public: SurveyDesign, predictors: tuple[str, ...], expense: Expense
+    ) -> Self:  # fmt: skip
+        """From what :meth:`published` wrote, and the public columns (InputError: they do not agree)."""
+        return cls(
+            read_json(said, public), public, predictors, said["model"], said["epsilon"], tuple(said["notes"]), expense,
+            publishable=said["publishable"],
+        )  # fmt: skip
+
+    @property
+    def outcomes(self) -> tuple[str, ...]:
+        """The synthesized columns."""
+        return (self.tables.outcome.name,)
+
+    def data_sets(self, m: int, rng: np.random.Generator) -> tuple[tuple[SurveyDesign, ...], Codes]:
+        """So many data sets, two of each draw, their records in random order; and these orders, (m, n)."""
+        unit = self._unit(self.public)
+        made, orders = [], []
+        for p, q in self._fit.draws(m // PAIR, rng):
+            for _ in range(PAIR):
+                order = rng.permutation(self.tables.n)
+                orders.append(order)
+                made.append(self._data_set(self.public, unit, p, q, (rng, rng), order, smoothed=self.model == "FBP"))
+        return tuple(made), np.array(orders)
+
+    def redrawn(self, like: SurveyDesign) -> tuple[SurveyDesign, ...]:
+        """A data set as other draws of the parameters would have made it, by random numbers in common.
+
+        The variance of an estimate over them is N, what noise and prior leave open.  Weights of FBP, which has the
+        expected ones, are drawn anew each time, so that N holds their variance, too.
+        """
+        unit, rng = self._unit(like), np.random.default_rng(0)  # public: every reader has the same table
+        made = []
+        for k, (p, q) in enumerate(self._fit.draws(REFITS, rng)):
+            same = np.random.default_rng(1), np.random.default_rng(2 + k if self.model == "FBP" else 2)
+            made.append(self._data_set(like, unit, p, q, same, None, smoothed=False))
+        return tuple(made)
+
+    @cached_property
+    def _fit(self) -> JointFit:
+        return fit_measurements(self.tables)
+
+    def _unit(self, design: SurveyDesign) -> Codes:
+        """Public cell of each record of a design that has the public columns."""
+        return self._fit.units_of(terms_of(design, self.tables.predictors), design.n)
+
+    def _data_set(
+        self, like: SurveyDesign, unit: Codes, p: Floats, q: Floats | None,
+        rngs: tuple[np.random.Generator, np.random.Generator], order: Codes | None, *, smoothed: bool,
+    ) -> SurveyDesign:  # fmt: skip
+        """The public columns of a design with outcome and weight of one draw.
+
+        Parameters
+        ----------
+        like : SurveyDesign
+        unit : int array (n,)
+        p, q : float arrays (X, G), (X, J, H)
+            Probabilities of the cells of the outcome, and of those of the weight in groups of the outcome's.
+        rngs : two generators
+            Of outcomes, and of weights.
+        order : int array (n,), optional
+            Of the records.
+        smoothed : bool
+            Whether weights are the expected ones.
+        """
+        y = drawn(p[unit], rngs[0])
+        columns: dict[str, Any] = {self.tables.outcome.name: self.tables.outcome.cells.values(y, rngs[0]).array}
+        weight = self.tables.weight
+        if q is not None and weight is not None:
+            of = q[unit, self._fit.groups[y]]
+            bins = weight.cells.bins
+            assert bins is not None
+            w = of @ bins.means if smoothed else bins.draw(drawn(of, rngs[1]), rngs[1])
+            columns[str(like.weights_name)] = self._to_totals(w, like)
+        design = SurveyDesign(like.frame.assign(**columns), **self._roles(like), labels=self.labels or None)
+        if order is None:
+            return design
+        frame = design.frame.iloc[order].reset_index(drop=True)
+        last = [*(c for c in frame if c not in (*self.outcomes, like.weights_name)), *self.outcomes, like.weights_name]
+        return SurveyDesign(frame[last], **self._roles(like), labels=self.labels or None)
+
+    def _to_totals(self, w: Floats, like: SurveyDesign) -> Floats:
+        """Weights that add up to the population total, and in each level to what is public of it."""
+        w = w * (self.tables.population_total / w.sum())
+        if not self.tables.population_totals:
+            return w
+        terms = {term.name: term for term in terms_of(like, self.tables.predictors)}
+        known = self.tables.population_totals
+        return rake(w, [terms[name].level for name in known], [np.asarray(total) for total in known.values()])
+
+    def _roles(self, like: SurveyDesign) -> dict[str, Any]:
+        """Roles of the design; the terms with public totals are what weights are adjusted to."""
+        known = [[*self.tables.terms[name].columns] for name in self.tables.population_totals]
+        return like.roles() | ({"poststrata": known} if known and self.tables.weight is not None else {})
+
+    def report(self, m: int) -> PrivacyReport:
+        """What is guaranteed of m data sets."""
+        return PrivacyReport(
+            kind="strict", epsilon=self.epsilon, epsilon_requested=self.epsilon, m=m, draws=0, verdict=FITTED,
+            assumptions=[*self.notes], data_dependent=[], publishable=self.publishable, mechanism=MECHANISM,
+        )  # fmt: skip
+
+    def method(self) -> dict[str, Any]:
+        """Public facts about package and model, for the manifest."""
+        weight = self.tables.weight
+        missing = self.tables.outcome.cells.outcome.missing and self.tables.outcome.cells.bins is not None
+        return {
+            "package": {"surveysynth": __version__},
+            "method": self.model,
+            "model": "log-linear, of noisy tables",
+            "formula": f"{self.tables.outcome.name} ~ {self.tables.predictors or '1'}",
+            "weights": "public" if weight is None else "synthesized" if self.model == "FBS" else "smoothed",
+            "combining": HOW_TO_COMBINE,
+            **({} if self.ledger is None else {"ledger": dict(self.ledger)}),
+            **({"elsewhere": {self.tables.outcome.name: MISSING}} if missing else {}),
+        }
+
+    def published(self) -> dict[str, Any]:
+        """What ``measurements.json`` of a release holds, beside the public columns in its data sets."""
+        return self.tables.as_json() | {
+            "epsilon": self.epsilon, "model": self.model, "notes": list(self.notes), "expense": self.expense.public(),
+            "publishable": self.publishable,
+        }  # fmt: skip
+

@@ -1,0 +1,243 @@
+"""The door to strict releases: checks of what is given, and the noisy tables that they are drawn from."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, get_args
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ..design.survey_design import SurveyDesign
+from ..design.to_synthesize import to_synthesize
+from ..errors import InputError
+from ..estimation.tables import OWN
+from ..expenses import Fingerprint, new_id, strict
+from ..measuring.measure import WEIGHT_BOUNDS, measure_design
+from ..measuring.noisy_tables import NoisyTables
+from ..measuring.outcome import Outcome
+from ..measuring.terms import Term, terms_of
+from ..models.normal.fbp import FBP
+from ..models.normal.fbs import FBS
+from ..privacy.accounting.ledger import Ledger, check_ledger
+from ..release.measurements import Measurements
+from ..validation import check_seed, one_of, positive
+from .assemble import NEAR, check_enough, check_public, public_columns, public_frame, roles_of
+from .fitting import said_of_ignored
+
+Floats = NDArray[np.float64]
+Bounds = tuple[float, float] | Mapping[str, tuple[float, float]]
+Weight = Literal["synthesize", "public"]
+Totals = Mapping[str, Mapping[Any, float]]
+
+NOISES = 4  # standard deviations of noise beyond which something is told
+AGREE = 1e-3  # share by which totals of levels may differ in sum from the population total
+PUBLIC = (
+    "the predictors, the design columns in the files and the number of records of every cell are public; the columns "
+    "in the files are: {}"
+)
+SCHEMA = "what is declared of {!r} is public: {}"
+WEIGHTS = "weights lie between {:g} and {:g} times the mean weight N / n, or count as if they did"
+
+
+def measure(
+    design: SurveyDesign,
+    formula: str | FBS | FBP,
+    *,
+    epsilon: float,
+    population_total: float | Mapping[Any, float] | None = None,
+    population_totals: Totals | None = None,
+    bounds: Bounds | None = None,
+    outcomes: Mapping[str, Outcome] | None = None,
+    weight: Weight = "synthesize",
+    weight_bounds: tuple[float, float] = WEIGHT_BOUNDS,
+    public: Sequence[str] | None = None,
+    ledger: Ledger | None = None,
+    seed: int | None = None,
+) -> Measurements:
+    """Count a confidential file by public columns, and add noise: the one step that reads its values.
+
+    Source: McKenna, Miklau & Sheldon (2021) for releases from measured tables; the noise is OpenDP's integer Laplace
+    mechanism, and the total its own composition.
+
+    Parameters
+    ----------
+    design : SurveyDesign
+        The confidential file.
+    formula : str, FBS or FBP
+        ``"income ~ region + sex"``: one outcome, and public predictors, categories or numbers; ``region:sex`` is a
+        table of its own.  FBP gives files expected weights.
+    epsilon : float
+        What the file spends, on a record whose outcome and weight are blanked; twice that for one with other values.
+    population_total : float, or mapping of stratum to float
+        Public number of population units: weights add up to it.  Not needed where weights are public.
+    population_totals : mapping of term to mapping of level to float, optional
+        Public totals of the levels of predictors, ``{"region": {"north": 812_000, ...}}``: domain counts are then
+        exact.
+    bounds : (float, float), or mapping of outcome to such, optional
+        Short for ``outcomes={...: Outcome(bounds=...)}``.
+    outcomes : mapping of outcome to Outcome, optional
+        What is public of the outcome.  A categorical column declares its own levels.
+    weight : {"synthesize", "public"}
+        Whether weights are confidential.
+    weight_bounds : (float, float)
+        Public bounds of a weight, in units of the mean weight; weights beyond count as if at the bound.
+    public : list of str, optional
+        Columns that may be published: others are refused.
+    ledger : Ledger, optional
+        Charged before anything else is done with the noisy tables.
+    seed : int, optional
+        For tests: who knows it can take the noise away, so nothing that is made with it may be published.
+
+    Returns
+    -------
+    Measurements
+
+    Raises
+    ------
+    InputError
+        The file contradicts its schema; a predictor that is missing or is not counted by; no schema, no population
+        total, or totals that contradict each other.
+    PrivacyError
+        The ledger's cap leaves less than epsilon; nothing was measured.
+    """
+    if not isinstance(design, SurveyDesign):
+        raise InputError("the first argument is a SurveyDesign: SurveyDesign(frame, weights=...)")
+    model = FBS(formula) if isinstance(formula, str) else formula
+    if not isinstance(model, FBS | FBP):
+        raise InputError("a strict release takes a formula, FBS(...) or FBP(...): the schema says the kind of outcome")
+    epsilon = positive(epsilon, "epsilon")
+    one_of(weight, get_args(Weight), "weight")
+    check_seed(seed)
+    check_ledger(ledger)
+    outcome = _outcome(design, model, bounds, outcomes)
+    check_public(design, model, public)
+    design, _, notes = to_synthesize(design)
+    for note in notes:
+        warnings.warn(note, stacklevel=2)
+    name = model.outcomes[0]
+    terms = terms_of(design, model.predictors)
+    total, totals = _totals(design, terms, population_total, population_totals, public_weight=weight == "public")
+    if ledger is not None:
+        ledger.check(epsilon)
+    noisy = measure_design(
+        design, name, model.predictors, outcome, epsilon=epsilon, population_total=total, population_totals=totals,
+        weight_bounds=weight_bounds, public_weight=weight == "public",
+        rng=None if seed is None else np.random.default_rng(seed),
+    )  # fmt: skip
+    if (far := _far(noisy)) is not None:
+        warnings.warn(far, stacklevel=2)
+    said = [
+        PUBLIC.format(", ".join(public_columns(design, model))),
+        SCHEMA.format(name, outcome.said),
+        *([] if noisy.weight is None else [WEIGHTS.format(*weight_bounds), "the population total is public"]),
+        *notes, *said_of_ignored(design, model),
+    ]  # fmt: skip
+    file = Fingerprint.of([design.column(name)])
+    expense = strict(f"noisy tables of {name}", epsilon, file, new_id())
+    predictors = tuple(c for c in public_columns(design, model) if c in model.predictor_columns)
+    measured = Measurements(
+        noisy, _public(design, model, noisy, seed), predictors, "FBP" if isinstance(model, FBP) else "FBS", epsilon,
+        tuple(said), expense, publishable=seed is None,
+    )  # fmt: skip
+    return measured if ledger is None else measured.entered(ledger)
+
+
+def _outcome(
+    design: SurveyDesign, model: FBS | FBP, bounds: Bounds | None, outcomes: Mapping[str, Outcome] | None
+) -> Outcome:
+    """The schema of the one outcome."""
+    if len(model.outcomes) != 1:
+        raise InputError(f"{len(model.outcomes)} outcomes in one formula: measure one outcome at a time")
+    (name,), given = model.outcomes, dict(outcomes or {})
+    column = design.column(name)
+    if name in OWN:
+        raise InputError(f"{name}: tables have a column of that name; rename it")
+    if isinstance(bounds, Mapping):
+        given |= {outcome: Outcome(bounds=pair) for outcome, pair in bounds.items()}
+    elif bounds is not None:
+        given[name] = Outcome(bounds=bounds)
+    others = [outcome for outcome in given if outcome != name]
+    if others:
+        raise InputError(f"outcomes= and bounds= name {', '.join(map(repr, others))}, and the outcome is {name!r}")
+    if name in given:
+        if not isinstance(given[name], Outcome):
+            raise InputError(f"outcomes= gives {name!r} no Outcome: write Outcome(bounds=...) or Outcome(levels=...)")
+        return given[name]
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        return Outcome(levels=column.cat.categories.tolist())
+    if pd.api.types.is_bool_dtype(column.dtype):
+        return Outcome(levels=[False, True])
+    if pd.api.types.is_numeric_dtype(column.dtype):
+        raise InputError(
+            f"say the public bounds of {name!r}: bounds=(lowest, highest), from what is known of such amounts and not "
+            "from this file"
+        )
+    raise InputError(f"say the levels of {name!r}: outcomes={{{name!r}: Outcome(levels=[...])}}")
+
+
+def _totals(
+    design: SurveyDesign, terms: Sequence[Term], total: float | Mapping[Any, float] | None, totals: Totals | None, *,
+    public_weight: bool,
+) -> tuple[float, dict[str, Floats]]:  # fmt: skip
+    """The population total, and those of levels."""
+    given = dict(totals or {})
+    if isinstance(total, Mapping):
+        if design.strata_name is None:
+            raise InputError("population_total gives totals by stratum, but the design has no strata")
+        given, total = given | {design.strata_name: total}, None
+    by_name = {term.name: term for term in terms}
+    known = {name: _of_levels(by_name, name, each) for name, each in given.items()}
+    if public_weight and (total is not None or known):
+        raise InputError("population totals have no effect where weights are public, which add up to what they do")
+    if public_weight:
+        return float(design.weights.sum()), {}
+    if total is None and not known:
+        raise InputError("say population_total=, the public number of population units, or weight='public'")
+    everybody = check_enough(next(iter(known.values())).sum() if total is None else total, design.n)
+    apart = [name for name, each in known.items() if abs(each.sum() / everybody - 1) > AGREE]
+    if apart:
+        raise InputError(f"population_totals of {', '.join(map(repr, apart))} do not add up to the population total")
+    return everybody, {name: each * (everybody / each.sum()) for name, each in known.items()}
+
+
+def _of_levels(terms: Mapping[str, Term], name: str, given: Mapping[Any, float]) -> Floats:
+    """Totals in the order of the levels of a term."""
+    if name not in terms:
+        raise InputError(f"population_totals: {name!r} is no term of the formula ({', '.join(terms) or 'it has none'})")
+    if not isinstance(given, Mapping):
+        raise InputError(f"population_totals of {name!r} must give one total for each level: {{level: total}}")
+    keys = {(tuple(map(str, key)) if isinstance(key, tuple) else (str(key),)): value for key, value in given.items()}
+    labels = terms[name].labels
+    if set(keys) != set(labels):
+        raise InputError(
+            f"population_totals of {name!r} must give one total for each of its {len(labels)} levels, by their labels, "
+            "and for nothing else"
+        )
+    return np.array([positive(keys[label], f"population_totals of {name!r}") for label in labels])
+
+
+def _far(noisy: NoisyTables) -> str | None:
+    """A warning where noisy counts of weights contradict the population total, beyond their noise."""
+    if noisy.weight is None or noisy.weight.cells.bins is None:
+        return None
+    histogram, means = noisy.weight.tables[0], noisy.weight.cells.bins.means
+    value = np.bincount(histogram.groups, means) / np.bincount(histogram.groups)
+    total, sd = value @ histogram.counts[0], np.sqrt(histogram.variance * (value @ value))
+    N = noisy.population_total
+    if abs(total - N) < NOISES * sd or NEAR <= N / max(total, 1e-9 * N) <= 1 / NEAR:
+        return None
+    return (
+        "population_total is far from what the survey weights add up to, by their noisy counts (more than a third): "
+        "are both right? Weights that were scaled to the sample have to be scaled to the population first"
+    )
+
+
+def _public(design: SurveyDesign, model: FBS | FBP, noisy: NoisyTables, seed: int | None) -> SurveyDesign:
+    """The public columns with the design's roles; weights that are not public are all the same until they are drawn."""
+    frame = public_frame(design, model, np.random.default_rng(seed))
+    roles = roles_of(design, model.outcomes, frame, None)
+    weights = design.weights if noisy.weight is None else np.full(design.n, noisy.population_total / design.n)
+    return SurveyDesign(frame.assign(**{roles["weights"]: weights}), **roles)
