@@ -64,6 +64,7 @@ from .synthesis.measured import measure
 from .synthesis.plan import Plan
 from .synthesis.policy import Policy
 from .synthesis.privacy_cost import PrivacyCost, privacy_cost
+from .synthesis.rehearsal import expected_errors
 
 __all__ = [
     "FBP",
@@ -125,6 +126,7 @@ __all__ = [
     "difference",
     "dossier",
     "estimate",
+    "expected_errors",
     "expected_se",
     "fit",
     "identification_risk",

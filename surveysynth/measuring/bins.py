@@ -50,6 +50,12 @@ class Bins:
         return cls(edges, knee)
 
     @classmethod
+    def of_amounts(cls, low: float, high: float) -> Bins:
+        """Bins of about equal ratios, or of equal width for shares, which are not skewed by size."""
+        knee = np.inf if low >= 0 and high <= 1 else max(abs(low), abs(high)) / RANGE
+        return cls.between(low, high, knee, FINE)
+
+    @classmethod
     def of_whole_numbers(cls, low: float, high: float) -> Bins:
         """A bin for each whole number, or, where these are many, for several of them."""
         low, high = np.ceil(low), np.floor(high)
@@ -120,8 +126,7 @@ class Cells:
         low, high = outcome.bounds
         if outcome.whole:
             return cls(outcome, Bins.of_whole_numbers(low, high))
-        knee = np.inf if 0 <= low and high <= 1 else max(abs(low), abs(high)) / RANGE  # shares are not skewed by size
-        return cls(outcome, Bins.between(low, high, knee, FINE))
+        return cls(outcome, Bins.of_amounts(low, high))
 
     @classmethod
     def of_weights(cls, bounds: tuple[float, float], unit: float) -> Cells:

@@ -106,20 +106,17 @@ def measure(
     if not isinstance(design, SurveyDesign):
         raise InputError("the first argument is a SurveyDesign: SurveyDesign(frame, weights=...)")
     model = FBS(formula) if isinstance(formula, str) else formula
-    if not isinstance(model, FBS | FBP):
-        raise InputError("a strict release takes a formula, FBS(...) or FBP(...): the schema says the kind of outcome")
     epsilon = positive(epsilon, "epsilon")
     one_of(weight, get_args(Weight), "weight")
     check_seed(seed)
     check_ledger(ledger)
-    outcome = _outcome(design, model, bounds, outcomes)
+    name, outcome = schema_of(design, model, bounds, outcomes)
     check_public(design, model, public)
     design, _, notes = to_synthesize(design)
     for note in notes:
         warnings.warn(note, stacklevel=2)
-    name = model.outcomes[0]
     terms = terms_of(design, model.predictors)
-    total, totals = _totals(design, terms, population_total, population_totals, public_weight=weight == "public")
+    total, totals = public_totals(design, terms, population_total, population_totals, public_weight=weight == "public")
     if ledger is not None:
         ledger.check(epsilon)
     noisy = measure_design(
@@ -145,10 +142,12 @@ def measure(
     return measured if ledger is None else measured.entered(ledger)
 
 
-def _outcome(
-    design: SurveyDesign, model: FBS | FBP, bounds: Bounds | None, outcomes: Mapping[str, Outcome] | None
-) -> Outcome:
-    """The schema of the one outcome."""
+def schema_of(
+    design: SurveyDesign, model: object, bounds: Bounds | None, outcomes: Mapping[str, Outcome] | None
+) -> tuple[str, Outcome]:
+    """The one outcome, and what is declared of it (InputError: nothing, or of other columns; another model)."""
+    if not isinstance(model, FBS | FBP):
+        raise InputError("a strict release takes a formula, FBS(...) or FBP(...): the schema says the kind of outcome")
     if len(model.outcomes) != 1:
         raise InputError(f"{len(model.outcomes)} outcomes in one formula: measure one outcome at a time")
     (name,), given = model.outcomes, dict(outcomes or {})
@@ -165,11 +164,11 @@ def _outcome(
     if name in given:
         if not isinstance(given[name], Outcome):
             raise InputError(f"outcomes= gives {name!r} no Outcome: write Outcome(bounds=...) or Outcome(levels=...)")
-        return given[name]
+        return name, given[name]
     if isinstance(column.dtype, pd.CategoricalDtype):
-        return Outcome(levels=column.cat.categories.tolist())
+        return name, Outcome(levels=column.cat.categories.tolist())
     if pd.api.types.is_bool_dtype(column.dtype):
-        return Outcome(levels=[False, True])
+        return name, Outcome(levels=[False, True])
     if pd.api.types.is_numeric_dtype(column.dtype):
         raise InputError(
             f"say the public bounds of {name!r}: bounds=(lowest, highest), from what is known of such amounts and not "
@@ -178,7 +177,7 @@ def _outcome(
     raise InputError(f"say the levels of {name!r}: outcomes={{{name!r}: Outcome(levels=[...])}}")
 
 
-def _totals(
+def public_totals(
     design: SurveyDesign, terms: Sequence[Term], total: float | Mapping[Any, float] | None, totals: Totals | None, *,
     public_weight: bool,
 ) -> tuple[float, dict[str, Floats]]:  # fmt: skip

@@ -197,9 +197,10 @@ SCHEMA = {"income": Outcome(bounds=(0, 20_000), zeros=True, missing="category")}
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
-    income=st.sampled_from([None, np.nan, 0.0, -5.0, 1e300, 1e-300, 19_999.0]), weight=st.sampled_from([1e-9, 1.0, 1e9]),
+    income=st.sampled_from([None, np.nan, 0.0, -5.0, 1e300, 1e-300, 19_999.0]),
+    weight=st.sampled_from([1e-9, 1.0, 1e9]),
     seed=st.integers(0, 3),
-)  # fmt: skip
+)
 def test_files_that_differ_in_one_extreme_record_make_the_same_run(income, weight, seed):
     shapes = []
     warnings.simplefilter("error")

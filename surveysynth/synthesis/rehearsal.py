@@ -1,0 +1,165 @@
+"""What a strict release will be worth, before the file is looked at: releases of made-up files.
+
+A made-up file has the public columns and the design of the survey; outcome and weight are drawn from the schema alone.
+It is measured, released and tabulated as the survey will be, so that expected standard errors hold all that the release
+does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ..design.survey_design import SurveyDesign
+from ..estimation.tables import estimate
+from ..measuring.bins import Bins
+from ..measuring.measure import WEIGHT_BOUNDS
+from ..measuring.outcome import Outcome
+from ..measuring.terms import Term, terms_of
+from ..models.normal.fbp import FBP
+from ..models.normal.fbs import FBS
+from ..release.measurements import Measurements
+from ..validation import as_list, positive
+from .measured import Bounds, Totals, Weight, measure, public_totals, schema_of
+
+Floats = NDArray[np.float64]
+
+RUNS = 2  # made-up files
+CENTRE, SPREAD = 0.6, 0.8  # of amounts: where between the bounds, on the log scale, and their standard deviation there
+SHARE = 0.5, 0.2  # of shares and other evenly spaced numbers: centre and standard deviation, of the bounds' distance
+COUNT = 0.12, 0.6  # of counts: mean, as a share of the highest, and standard deviation of the logarithm of the rate
+EFFECT, ODDS = 0.3, 0.5  # standard deviations by which levels of a term differ in the mean, and in log odds
+SPECIAL = 0.15  # share of each special value
+WEIGHT_SPREAD = 0.5  # standard deviation of log weights
+WORTH_LITTLE = 3.0  # standard error over the sample's own from which a table is worth little
+
+
+def expected_errors(
+    design: SurveyDesign,
+    formula: str | FBS | FBP,
+    *,
+    epsilon: float,
+    by: str | Sequence[str] | None = None,
+    population_total: float | Mapping[Any, float] | None = None,
+    population_totals: Totals | None = None,
+    bounds: Bounds | None = None,
+    outcomes: Mapping[str, Outcome] | None = None,
+    weight: Weight = "synthesize",
+    weight_bounds: tuple[float, float] = WEIGHT_BOUNDS,
+    m: int = 20,
+) -> pd.DataFrame:
+    """Standard errors to expect from a strict release, from what is public alone: no epsilon is spent.
+
+    Parameters
+    ----------
+    design : SurveyDesign
+        Its public columns and design are looked at, and no outcome; weights, where they are public.
+    formula, epsilon, population_total, population_totals, bounds, outcomes, weight, weight_bounds
+        As for :func:`surveysynth.measure`.
+    by : str or list of str, optional
+        Variables of the tables that will be made: predictors.
+    m : int
+        Data sets.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row a cell: ``<by...>, statistic, ratio, cv``: the standard error of the release over that of the sample
+        itself, and over the estimate, as far as the schema lets one guess.
+
+    Raises
+    ------
+    InputError
+        As :func:`surveysynth.measure`.
+
+    Examples
+    --------
+    >>> design = ss.datasets.sdr_sample(seed=1)
+    >>> expected = ss.expected_errors(
+    ...     design, "salary ~ gender", epsilon=5, by="gender", population_total=100_000, bounds=(0, 1_000_000)
+    ... )
+    >>> expected.columns.tolist(), len(expected)
+    (['gender', 'statistic', 'ratio', 'cv'], 6)
+    """
+    epsilon, names = positive(epsilon, "epsilon"), as_list(by)
+    model = FBS(formula) if isinstance(formula, str) else formula
+    name, schema = schema_of(design, model, bounds, outcomes)
+    terms = terms_of(design, model.predictors)
+    total = public_totals(design, terms, population_total, population_totals, public_weight=weight == "public")[0]
+    found = []
+    for run in range(RUNS):
+        rng = np.random.default_rng(run)
+        columns: dict[str, Any] = {name: _values(schema, terms, design.n, rng)}
+        if weight != "public":
+            w = np.exp(_shifted(terms, design.n, rng, WEIGHT_SPREAD))
+            columns[str(design.weights_name or design.probs_name)] = w * (total / w.sum())
+        made = SurveyDesign(design.frame.assign(**columns), **design.roles())
+        measured = measure(
+            made, model, epsilon=epsilon, population_total=population_total, population_totals=population_totals,
+            outcomes={name: schema}, weight=weight, weight_bounds=weight_bounds, seed=run,
+        )  # fmt: skip
+        found.append(_compared(made, measured, name, names, m, run))
+    keys = [*names, "statistic", *(["category"] if "category" in found[0] else [])]
+    every = pd.concat(found)
+    squares = every.assign(ratio=every["ratio"] ** 2, cv=every["cv"] ** 2)
+    means = squares.groupby(keys, sort=False, observed=True)[["ratio", "cv"]].mean() ** 0.5
+    return means.reset_index()
+
+
+def _compared(
+    made: SurveyDesign, measured: Measurements, name: str, names: list[str], m: int, seed: int
+) -> pd.DataFrame:  # fmt: skip
+    """Standard errors of a release of a made-up file beside its own."""
+    release = measured.release(m, seed=seed)
+    statistics = ["proportion"] if release.categorical else ["count", "mean"]
+    released = release.tables(names, outcome=name, statistic=statistics)
+    own = estimate(made, name, names, statistics, missing="available")
+    keys = [*names, "statistic", *(["category"] if release.categorical else [])]
+    both = own.merge(released, on=keys, suffixes=("", "_released"))
+    known = (both["se"] > 0) & ~((both[names] == "all").all(axis=1) & (both["statistic"] == "count"))
+    both = both[known]
+    ratio, cv = both["se_released"] / both["se"], both["se_released"] / both["estimate_released"].abs()
+    return both[keys].assign(ratio=ratio, cv=cv)
+
+
+def _shifted(terms: Sequence[Term], n: int, rng: np.random.Generator, sd: float) -> Floats:
+    """Normal with this standard deviation, about; levels of every term differ by a part of it."""
+    z = rng.standard_normal(n)
+    for term in terms:
+        effect = EFFECT * np.linspace(-1.5, 1.5, term.levels) if term.levels > 1 else np.zeros(1)
+        z = z + rng.permutation(effect)[term.level]
+    return np.asarray(sd * z, dtype=np.float64)
+
+
+def _values(schema: Outcome, terms: Sequence[Term], n: int, rng: np.random.Generator) -> pd.Series:
+    """Values of a made-up file (n,), as the schema has them."""
+    if schema.levels is not None:
+        score = _shifted(terms, n, rng, 1.0)
+        cuts = np.quantile(score, np.arange(1, len(schema.levels)) / len(schema.levels))
+        values = pd.Series(pd.Categorical.from_codes(np.searchsorted(cuts, score), pd.Index([*schema.levels])))
+    else:
+        values = pd.Series(_numbers(schema, terms, n, rng))
+        for value in ((0.0,) if schema.zeros else ()) + tuple(schema.heaps):
+            values[rng.random(n) < SPECIAL] = value
+    if schema.missing:
+        values[rng.random(n) < SPECIAL] = np.nan
+    return values
+
+
+def _numbers(schema: Outcome, terms: Sequence[Term], n: int, rng: np.random.Generator) -> Floats:
+    assert schema.bounds is not None
+    low, high = schema.bounds
+    if schema.whole and low >= 0:
+        rate = COUNT[0] * high * np.exp(_shifted(terms, n, rng, COUNT[1]))
+        return np.clip(rng.poisson(rate), low, high).astype(np.float64)
+    knee = Bins.of_amounts(low, high).knee
+    if np.isinf(knee):
+        return np.clip(low + (high - low) * (SHARE[0] + _shifted(terms, n, rng, SHARE[1])), low, high)
+    scale = Bins(np.array([low, high]), knee)
+    first, last = scale.scaled(scale.edges)
+    at = first + CENTRE * (last - first) if low >= 0 else 0.0
+    return np.clip(scale.back(at + _shifted(terms, n, rng, SPREAD)), low, high)

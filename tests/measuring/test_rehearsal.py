@@ -1,0 +1,49 @@
+"""Expected errors are those of releases, and depend on nothing confidential."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import surveysynth as ss
+
+PUBLIC = {"bounds": (0, 20_000), "population_total": 29_501}
+FORMULA = "income ~ education"
+
+
+@pytest.fixture(scope="module")
+def sample():
+    return ss.datasets.census_sample(1_000, seed=4)
+
+
+def expected(design, epsilon=5.0, **more):
+    return ss.expected_errors(design, FORMULA, epsilon=epsilon, by="education", **{**PUBLIC, **more})
+
+
+def test_no_confidential_value_is_looked_at(sample):
+    other = sample.frame.assign(income=1.0, weight=np.arange(1.0, sample.n + 1))
+    design = ss.SurveyDesign(other, **sample.roles())
+    pd.testing.assert_frame_equal(expected(sample), expected(design))
+
+
+def test_more_epsilon_and_public_totals_make_smaller_errors(sample):
+    table = expected(sample)
+    assert table.columns.tolist() == ["education", "statistic", "ratio", "cv"] and len(table) == 9
+    assert (table["ratio"] > 0.9).all()
+    many, few = (expected(sample, epsilon)["ratio"].mean() for epsilon in (50.0, 0.5))
+    assert many < table["ratio"].mean() < few
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("n", "epsilon"), [(2_000, 5.0), (2_000, 1.0)])
+def test_what_is_expected_comes_about(n, epsilon):
+    """The mean ratio over cells within a quarter of that of four releases of real samples."""
+    ratios = []
+    for seed in range(4):
+        design = ss.datasets.census_sample(n, seed=seed)
+        release = ss.measure(design, FORMULA, epsilon=epsilon, **PUBLIC).release(20)
+        own = ss.estimate(design, "income", "education")
+        both = own.merge(release.tables("education", statistic="mean"), on="education")
+        ratios.append((both["se_y"] / both["se_x"]).to_numpy())
+    table = expected(design, epsilon)
+    foretold = table.loc[table["statistic"] == "mean", "ratio"]
+    assert foretold.mean() == pytest.approx(np.mean(ratios), rel=0.25)
