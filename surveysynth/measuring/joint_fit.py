@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ..errors import InputError
 from ..models.loglinear.bases import Response, one_hot, smooth_features
-from ..models.loglinear.fitting import TableFit, draw
+from ..models.loglinear.fitting import Perturbation, TableFit, draw
 from ..models.loglinear.response import Observed, Rows, Total, fit_response
 from ..validation import rows
 from .measure import smoothed
@@ -63,23 +63,36 @@ class JointFit:
             raise InputError(f"{rows(unit < 0)} have public values that were not measured")
         return unit
 
-    def draws(self, count: int, rng: np.random.Generator) -> Iterator[tuple[Floats, Floats | None]]:
-        """Probabilities of the cells of the outcome (X, G), and of the weight (X, J, H): so many draws."""
-        for _ in range(count):
-            y = draw(self.outcome, self._noise(self.measured.outcome, self.outcome, rng), rng)
-            p = self.outcome.model.probabilities(y)
-            if self.weight is None or self.measured.weight is None:
+    def draws(
+        self, count: int, rng: np.random.Generator, *, opposite: bool = True
+    ) -> Iterator[tuple[Floats, Floats | None]]:  # fmt: skip
+        """Probabilities of the cells of the outcome (X, G), and of the weight (X, J, H): so many draws.
+
+        Every second one is perturbed in the ``opposite`` way of the one before, so that the mean of all draws is about
+        the fit.
+        """
+        for k in range(count):
+            if k % 2 == 0 or not opposite:
+                y = self._perturbation(self.measured.outcome, self.outcome, rng)
+                w = None
+                if self.weight is not None and self.measured.weight is not None:
+                    w = self._perturbation(self.measured.weight, self.weight, rng)
+            else:
+                y, w = -y, None if w is None else -w
+            p = self.outcome.model.probabilities(draw(self.outcome, y))
+            if w is None or self.weight is None or self.measured.weight is None:
                 yield p, None
                 continue
-            w = draw(self.weight, self._noise(self.measured.weight, self.weight, rng), rng)
-            yield p, self.weight.model.probabilities(w).reshape(len(p), -1, len(self.measured.weight.cells))
+            q = self.weight.model.probabilities(draw(self.weight, w))
+            yield p, q.reshape(len(p), -1, len(self.measured.weight.cells))
 
     @staticmethod
-    def _noise(variable: Variable, fit: TableFit, rng: np.random.Generator) -> Floats:
-        """Fresh noise of each table's own law, and normal errors of known totals."""
+    def _perturbation(variable: Variable, fit: TableFit, rng: np.random.Generator) -> Perturbation:
+        """Fresh noise of each table's own law, and normal errors of known totals and of prior means."""
         counted = [discrete_laplace(rng, table.epsilon, table.counts.size) for table in variable.tables]
         known = fit.noise[sum(len(noise) for noise in counted) :]
-        return np.concatenate([*counted, rng.standard_normal(len(known)) * np.sqrt(known)])
+        noise = np.concatenate([*counted, rng.standard_normal(len(known)) * np.sqrt(known)])
+        return Perturbation.of(fit, noise, rng)
 
 
 def fit_measurements(measured: NoisyTables) -> JointFit:

@@ -46,8 +46,8 @@ class Measurements(Source):
     >>> measured
     Measurements: 5 noisy tables of salary and survey weight by gender, 1,000 records, epsilon = 5
     >>> release = measured.release(m=4)
-    >>> release.more(2).m
-    6
+    >>> release.more(4).m
+    8
     """
 
     def __repr__(self) -> str:
@@ -87,7 +87,7 @@ class Measurements(Source):
         Parameters
         ----------
         m : int
-            Number of data sets, even: they come in pairs, two of each draw of the model's parameters.
+            Number of data sets, even and at least 4: they come in pairs, two of each draw of the model's parameters.
         seed : int, optional
             Of the draws, for data sets that can be made again.  It tells nothing of the file.
 
@@ -99,7 +99,7 @@ class Measurements(Source):
         Raises
         ------
         InputError
-            m is odd, not positive or too large.
+            m is odd, below 4 or too large.
         """
         return Release.drawn_from(self, m, seed)
 

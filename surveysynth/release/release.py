@@ -126,8 +126,8 @@ class Release:
     def drawn_from(cls, measured: Source, m: int, seed: int | None = None) -> Release:
         """A release of m data sets from noisy tables, as :meth:`Measurements.release` says."""
         whole(m, "m", MOST_DATASETS)
-        if m % PAIR:
-            raise InputError(f"m = {m} is odd: data sets come in pairs, so say an even number; it costs no epsilon")
+        if m % PAIR or m < 2 * PAIR:
+            raise InputError(f"m = {m}: data sets come in pairs, so say an even number from 4 on; it costs no epsilon")
         check_seed(seed)
         tables, (datasets, rows) = measured.tables, measured.data_sets(m, np.random.default_rng(seed))
         return cls(
@@ -148,7 +148,7 @@ class Release:
         Parameters
         ----------
         m : int
-            An even number.
+            An even number, at least 4.
         seed : int, optional
             Of their draws.
 

@@ -140,7 +140,7 @@ class Source:
         """
         unit, rng = self._unit(like), np.random.default_rng(0)  # public: every reader has the same table
         made = []
-        for k, (p, q) in enumerate(self._fit.draws(REFITS, rng)):
+        for k, (p, q) in enumerate(self._fit.draws(REFITS, rng, opposite=False)):
             same = np.random.default_rng(1), np.random.default_rng(2 + k if self.model == "FBP" else 2)
             made.append(self._data_set(like, unit, p, q, same, None, smoothed=False))
         return tuple(made)

@@ -100,7 +100,7 @@ def test_more_data_sets_cost_nothing(release):
     more = release.more(4, seed=5)
     assert more.m == 10 and more.privacy.m == 10 and more.rests_on == release.rests_on
     assert all(a is b for a, b in zip(more.datasets, release.datasets, strict=False))
-    with pytest.raises(InputError, match="odd"):
+    with pytest.raises(InputError, match="even number"):
         release.more(3)
 
 
@@ -108,8 +108,8 @@ def test_a_release_is_read_back_with_its_measurements(release, tmp_path):
     folder = release.write(tmp_path / "r")
     again = ss.read_release(folder)
     pd.testing.assert_frame_equal(again.tables("division"), release.tables("division"), rtol=1e-9)
-    assert again.more(2, seed=9).datasets[-1].frame.equals(release.more(2, seed=9).datasets[-1].frame) is False
-    assert again.more(2).m == 8
+    assert again.more(4, seed=9).datasets[-1].frame.equals(release.more(4, seed=9).datasets[-1].frame) is False
+    assert again.more(4).m == 10
     said = json.loads((folder / "public" / "measurements.json").read_text())
     counts = [table["counts"] for variable in said["variables"] for table in variable["tables"]]
     assert counts == [table.counts.tolist() for table in release.measured.tables.tables]
@@ -119,7 +119,7 @@ def test_a_release_is_read_back_with_its_measurements(release, tmp_path):
 def test_measurements_are_written_and_read_back(measured, tmp_path):
     again = ss.read_measurements(measured.write(tmp_path / "m"))
     pd.testing.assert_frame_equal(again.table(), measured.table())
-    one, other = (each.release(m=2, seed=3).datasets[0].frame for each in (measured, again))
+    one, other = (each.release(m=4, seed=3).datasets[0].frame for each in (measured, again))
     pd.testing.assert_frame_equal(one, other, check_categorical=False, check_dtype=False)
     with pytest.raises(InputError, match="exists"):
         measured.write(tmp_path / "m")
@@ -140,7 +140,7 @@ def test_measuring_is_charged_once_and_before_anything_else(sample, tmp_path):
     measured = ss.measure(sample, FORMULA, epsilon=5, ledger=book, **PUBLIC)
     assert float(book.left) == 3
     for name in ("one", "two"):
-        folder = measured.release(m=2).write(tmp_path / name)
+        folder = measured.release(m=4).write(tmp_path / name)
         assert ss.read_release(folder).method["ledger"]["entry"] == 2
     assert float(book.left) == 3 and len(book.verify([ss.read_release(tmp_path / n) for n in ("one", "two")])) == 1
     with pytest.raises(PrivacyError, match="of its cap"):
@@ -155,7 +155,7 @@ def test_what_was_charged_can_be_resumed_at_no_cost(sample, tmp_path):
     again = ss.read_measurements(folder)
     pd.testing.assert_frame_equal(again.table(), measured.table())
     assert again.ledger == measured.ledger and float(book.left) == 3
-    assert again.release(m=2).write(tmp_path / "r").is_dir()
+    assert again.release(m=4).write(tmp_path / "r").is_dir()
 
 
 KILLED = """
@@ -175,7 +175,7 @@ def test_a_run_that_is_killed_costs_nothing_more(tmp_path):
     book = ss.Ledger(tmp_path / "budget.jsonl", "survey")
     assert float(book.left) == 3
     again = ss.read_measurements(ss.resume(tmp_path / "m", ledger=book))
-    assert again.release(m=2).m == 2 and float(book.left) == 3
+    assert again.release(m=4).m == 4 and float(book.left) == 3
 
 
 # nothing of one record stops or changes a run
@@ -206,7 +206,7 @@ def test_files_that_differ_in_one_extreme_record_make_the_same_run(income, weigh
     warnings.simplefilter("error")
     for design in (small(None, None, seed), small(np.nan if income is None else income, weight, seed)):
         measured = ss.measure(design, "income ~ region + sex", epsilon=1, outcomes=SCHEMA, population_total=240)
-        release = measured.release(m=2)
+        release = measured.release(m=4)
         data = release.datasets[0]
         shapes.append((str(release.privacy), data.frame.shape, list(data.frame), data.weights.sum().round(6)))
     assert shapes[0] == shapes[1]

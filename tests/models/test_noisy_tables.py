@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from surveysynth.models.loglinear.bases import Response, Variances, one_hot, spline_kernel, start_of
-from surveysynth.models.loglinear.fitting import Known, draw, fit_tables, spread
+from surveysynth.models.loglinear.fitting import Known, Perturbation, draw, fit_tables, spread
 from surveysynth.models.loglinear.response import Observed, Rows, Total, fit_response, smooth_histogram
 from surveysynth.models.loglinear.table_model import Table, TableModel
 
@@ -111,7 +111,7 @@ def test_draws_vary_as_noise_and_prior_leave_them_open():
     fit, _, _ = fitted(None, 100.0)
     rng = np.random.default_rng(4)
     functional = fit.model.jacobian(fit.model.probabilities(fit.theta))[32:]  # of the table's cells
-    drawn = np.array([draw(fit, 10 * rng.normal(size=len(fit.y)), rng) for _ in range(400)])
+    drawn = np.array([draw(fit, Perturbation.of(fit, 10 * rng.normal(size=len(fit.y)), rng)) for _ in range(400)])
     found = (drawn @ functional.T).var(axis=0, ddof=1)
     expected = np.diag(functional @ spread(fit) @ functional.T)
     assert np.median(found / expected) == pytest.approx(1, abs=0.12)

@@ -141,19 +141,33 @@ def _residual(
     return r, float(r @ r + np.sum((theta - mean) ** 2 / q) + np.sum(k**2 / known.variance))
 
 
-def draw(fit: TableFit, noise: Floats, rng: np.random.Generator) -> Floats:
+@dataclass(frozen=True, eq=False, repr=False)
+class Perturbation:
+    """What a draw adds: noise to the tables, and errors to the prior means and to what is known beforehand."""
+
+    noise: Floats
+    prior: Floats
+    known: Floats
+
+    @classmethod
+    def of(cls, fit: TableFit, noise: Floats, rng: np.random.Generator) -> Perturbation:
+        """Fresh errors for a fit."""
+        prior = rng.standard_normal(len(fit.q)) * np.sqrt(fit.q)
+        return cls(noise, prior, rng.standard_normal(len(fit.known.value)) * np.sqrt(fit.known.variance))
+
+    def __neg__(self) -> Perturbation:
+        """The opposite one, which is as probable."""
+        return Perturbation(-self.noise, -self.prior, -self.known)
+
+
+def draw(fit: TableFit, by: Perturbation) -> Floats:
     """Coefficients that vary as noise and prior leave them open: the fit to its own expectation with fresh noise.
 
     Reiter & Kinney (2012): no parameter uncertainty from sampling.
     """
-    q, known = fit.q, fit.known
-    y = fit.model.expected(fit.model.probabilities(fit.theta)) + noise
-    mean = fit.theta + rng.standard_normal(len(q)) * np.sqrt(q)
-    again = Known(
-        known.rows, known.rows @ fit.theta + rng.standard_normal(len(known.value)) * np.sqrt(known.variance),
-        known.variance,
-    )  # fmt: skip
-    return descend(fit.model, y, fit.root, again, fit.theta, mean, q)[0]
+    y = fit.model.expected(fit.model.probabilities(fit.theta)) + by.noise
+    known = Known(fit.known.rows, fit.known.rows @ fit.theta + by.known, fit.known.variance)
+    return descend(fit.model, y, fit.root, known, fit.theta, fit.theta + by.prior, fit.q)[0]
 
 
 def spread(fit: TableFit) -> Floats:
