@@ -6,7 +6,7 @@ import difflib
 import inspect
 import math
 import reprlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -83,6 +83,17 @@ def positive(value: object, name: str) -> float:
     if not (np.isfinite(number) and number > 0):
         raise InputError(f"{name} must be a positive number")
     return number
+
+
+def interval_of(value: object, name: str) -> tuple[float, float]:
+    """A pair of finite numbers, the lower first, or an InputError."""
+    pair = several(value)
+    if isinstance(value, str | bytes | Mapping) or len(pair) != 2 or not all(is_finite(limit) for limit in pair):
+        raise InputError(f"{name} must be a pair of numbers, (lowest, highest)")
+    low, high = float(pair[0]), float(pair[1])
+    if not low < high:
+        raise InputError(f"{name} must be finite, the lowest below the highest")
+    return low, high
 
 
 def whole(value: object, name: str, most: int = 2**31 - 1) -> int:

@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 
 from ..errors import InputError
+from ..validation import interval_of, is_finite, is_text, one_of, positive, several, truth
 
 MOST_LEVELS = 100
 
@@ -44,9 +45,9 @@ class Outcome:
 
     Examples
     --------
-    >>> Outcome(bounds=(0, 1_000_000), zeros=True).special
+    >>> ss.Outcome(bounds=(0, 1_000_000), zeros=True).special
     ('zero',)
-    >>> Outcome(levels=["none", "part time", "full time"], missing="category").special
+    >>> ss.Outcome(levels=["none", "part time", "full time"], missing="category").special
     ('none', 'part time', 'full time', 'missing')
     """
 
@@ -59,10 +60,13 @@ class Outcome:
     round: float | None = None
 
     def __post_init__(self) -> None:
+        for name in ("zeros", "whole"):
+            truth(getattr(self, name), name)
+        one_of(self.missing, (None, "category"), "missing")
+        if self.round is not None:
+            positive(self.round, "round")
         if (self.bounds is None) == (self.levels is None):
             raise InputError("an Outcome has bounds=(lowest, highest), a number, or levels=[...], a category")
-        if self.missing not in (None, "category"):
-            raise InputError("missing must be 'category' or left out")
         if self.levels is not None:
             self._check_levels()
         else:
@@ -70,22 +74,25 @@ class Outcome:
 
     def _check_levels(self) -> None:
         assert self.levels is not None
-        if isinstance(self.levels, str) or not 2 <= len(set(map(str, self.levels))) == len(self.levels) <= MOST_LEVELS:
+        levels = several(self.levels)
+        known = [level for level in levels if isinstance(level, bool | np.bool_) or is_text(level) or is_finite(level)]
+        if len(known) < len(levels) or not 2 <= len(set(map(str, levels))) == len(levels) <= MOST_LEVELS:
             raise InputError(f"levels must be a list of 2 to {MOST_LEVELS} different labels")
-        if self.zeros or self.whole or self.heaps or self.round is not None:
+        if self.zeros or self.whole or several(self.heaps) or self.round is not None:
             raise InputError("zeros, whole, heaps and round are for numbers: a category has levels and missing")
-        object.__setattr__(self, "levels", tuple(self.levels))
+        object.__setattr__(self, "levels", tuple(levels))
 
     def _check_bounds(self) -> None:
-        low, high = _pair(self.bounds)
+        low, high = interval_of(self.bounds, "bounds")
         object.__setattr__(self, "bounds", (low, high))
-        object.__setattr__(self, "heaps", tuple(float(heap) for heap in self.heaps))
+        heaps = several(self.heaps)
+        if not all(is_finite(heap) for heap in heaps):
+            raise InputError("heaps must be numbers")
+        object.__setattr__(self, "heaps", tuple(map(float, heaps)))
         if len(set(self.heaps)) < len(self.heaps) or not all(low <= heap <= high for heap in self.heaps):
             raise InputError("heaps must be different numbers within the bounds")
         if self.zeros and not low <= 0 <= high:
             raise InputError("zeros=True, but 0 is not within the bounds")
-        if self.round is not None and not (np.isfinite(self.round) and self.round > 0):
-            raise InputError("round must be a positive unit, such as 10")
 
     @property
     def said(self) -> str:
@@ -107,13 +114,3 @@ class Outcome:
         names += ["zero"] if self.zeros else []
         names += [f"{heap:g}" for heap in self.heaps if not (self.zeros and heap == 0)]
         return (*names, *(["missing"] if self.missing else []))
-
-
-def _pair(bounds: object) -> tuple[float, float]:
-    try:
-        low, high = (float(bound) for bound in bounds)  # type: ignore[attr-defined]
-    except (TypeError, ValueError):
-        raise InputError("bounds must be a pair of numbers, (lowest, highest)") from None
-    if not (np.isfinite(low) and np.isfinite(high) and low < high):
-        raise InputError("bounds must be finite, the lowest below the highest")
-    return low, high

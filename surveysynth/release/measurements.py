@@ -8,7 +8,7 @@ measurements/
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -32,12 +32,16 @@ from .source import Source
 COLUMNS, FORMAT = "columns.csv", "surveysynth measurements 1"
 
 
-class Measurements(Source):
+@dataclass(frozen=True, eq=False, repr=False)
+class Measurements:
     """Noisy tables of a confidential file.  Releases are drawn from them as often as one likes, at no more epsilon.
 
-    :func:`surveysynth.measure` makes them; a release that was read back has them, too (``release.measured``).
+    :func:`surveysynth.measure` makes them; a release has them, too: ``Measurements(release.measured)``.
 
-    The attributes are those of its class ``Source``.
+    Attributes
+    ----------
+    source : Source
+        The noisy tables, the public columns that they go with, and what the report says of them.
 
     Examples
     --------
@@ -50,13 +54,15 @@ class Measurements(Source):
     8
     """
 
+    source: Source
+
     def __repr__(self) -> str:
-        tables = self.tables
+        tables = self.source.tables
         what = " and ".join(variable.name for variable in tables.variables)
         by = f" by {', '.join(tables.terms)}" if tables.terms else ""
         return (
             f"Measurements: {len(tables.tables)} noisy tables of {what}{by}, {tables.n:,} records, "
-            f"epsilon = {self.epsilon:g}"
+            f"epsilon = {self.source.epsilon:g}"
         )
 
     def table(self) -> pd.DataFrame:
@@ -68,8 +74,8 @@ class Measurements(Source):
             ``variable, by, level, cell, count, noise_sd``: counts can be negative; ``noise_sd`` is the standard
             deviation of their noise.
         """
-        parts = []
-        for variable, said in zip(self.tables.variables, self.tables.as_json()["variables"], strict=True):
+        parts, tables = [], self.source.tables
+        for variable, said in zip(tables.variables, tables.as_json()["variables"], strict=True):
             for table, as_said in zip(variable.tables, said["tables"], strict=True):
                 L, J = table.counts.shape
                 parts.append(pd.DataFrame({
@@ -101,7 +107,7 @@ class Measurements(Source):
         InputError
             m is odd, below 4 or too large.
         """
-        return Release.drawn_from(self, m, seed)
+        return Release.drawn_from(self.source, m, seed)
 
     def write(self, path: str | Path, *, overwrite: bool = False) -> Path:
         """Write the measurements as a folder, from which :func:`surveysynth.read_measurements` reads them back.
@@ -129,62 +135,64 @@ class Measurements(Source):
             raise InputError(f"{str(place)!r} exists; choose another place, or overwrite=True for other measurements")
         try:
             with whole_folder(place, mode=PUBLIC, replace=overwrite) as staging:
-                self._write(staging)
+                _write(self.source, staging)
         except OSError as error:
             raise InputError(f"the measurements were not written ({error.strerror or error})") from None
         return place
 
-    def entered(self, ledger: Ledger) -> Measurements:
-        """The measurements once a ledger is charged for them.
 
-        They are on the disk beside the ledger before it is charged, and stay there until a release of them is written:
-        where a run ends in between, :func:`surveysynth.resume` puts them in a folder, and nothing more is spent.
+def entered(source: Source, ledger: Ledger) -> Source:
+    """What was measured, once a ledger is charged for it.
 
-        Raises
-        ------
-        PrivacyError
-            The cap would be exceeded, or the ledger cannot be written: nothing was charged, and the measurements must
-            not be used.
-        """
-        entered: list[Entry] = []
-        what = f"measurements: {', '.join(variable.name for variable in self.tables.variables)}"
-        spent = {
-            "blank": self.epsilon, "replace": 2 * self.epsilon, "kind": "strict", "what": what,
-            "rests_on": (self.expense,),
-        }  # fmt: skip
-        last = partial(charge, spent=spent, ledger=ledger, entered=entered)
-        staging = None
-        try:
-            with kept_folder(ledger.path.absolute(), last) as staging:
-                replace(self, ledger=NO_ENTRY)._write(staging)
-        except OSError as error:
-            why = f"{str(error.filename or ledger.path)!r}: {error.strerror or error}"
-            if not entered:
-                raise InputError(f"the measurements cannot be kept ({why}); no ledger was charged") from None
-            raise PrivacyError(
-                f"the measurements were charged as entry {entered[0].number}, and are kept in {str(staging)!r} "
-                f"({why}): {how_to_publish(ledger, entered[0])} publishes them, and nothing more is spent"
-            ) from None
-        return replace(self, ledger=entered[0].reference, kept=staging)
+    It is on the disk beside the ledger before that is charged, and stays there until a release of it is written: where
+    a run ends in between, :func:`surveysynth.resume` puts it in a folder, and nothing more is spent.
 
-    def _write(self, folder: Path) -> None:
-        public, internal = folder / "public", folder / "internal"
-        public.mkdir()
-        internal.mkdir()
-        (public / MEASUREMENTS).write_text(json.dumps(self.published(), indent=1) + "\n", encoding="utf-8")
-        self.public.frame.to_csv(public / COLUMNS, index=False)
-        said = {
-            "format": FORMAT,
-            "predictors": list(self.predictors),
-            "design": {role: name for role, name in self.public.roles().items() if name is not None},
-            "labels": dict(self.labels),
-            **types_of(self.public.frame),
-            **({} if self.ledger is None else {"ledger": dict(self.ledger)}),
-            "files": {name: described(public / name) for name in (COLUMNS, MEASUREMENTS)},
-        }
-        (public / MANIFEST).write_text(sealed(said), encoding="utf-8")
-        write_fingerprints([self.expense], internal)
-        restrict(internal)
+    Raises
+    ------
+    PrivacyError
+        The cap would be exceeded, or the ledger cannot be written: nothing was charged, and the measurements must not
+        be used.
+    """
+    entries: list[Entry] = []
+    what = f"measurements: {', '.join(variable.name for variable in source.tables.variables)}"
+    spent = {
+        "blank": source.epsilon, "replace": 2 * source.epsilon, "kind": "strict", "what": what,
+        "rests_on": (source.expense,),
+    }  # fmt: skip
+    last = partial(charge, spent=spent, ledger=ledger, entered=entries)
+    staging = None
+    try:
+        with kept_folder(ledger.path.absolute(), last) as staging:
+            _write(replace(source, ledger=NO_ENTRY), staging)
+    except OSError as error:
+        why = f"{str(error.filename or ledger.path)!r}: {error.strerror or error}"
+        if not entries:
+            raise InputError(f"the measurements cannot be kept ({why}); no ledger was charged") from None
+        raise PrivacyError(
+            f"the measurements were charged as entry {entries[0].number}, and are kept in {str(staging)!r} "
+            f"({why}): {how_to_publish(ledger, entries[0])} publishes them, and nothing more is spent"
+        ) from None
+    return replace(source, ledger=entries[0].reference, kept=staging)
+
+
+def _write(source: Source, folder: Path) -> None:
+    public, internal = folder / "public", folder / "internal"
+    public.mkdir()
+    internal.mkdir()
+    (public / MEASUREMENTS).write_text(json.dumps(source.published(), indent=1) + "\n", encoding="utf-8")
+    source.public.frame.to_csv(public / COLUMNS, index=False)
+    said = {
+        "format": FORMAT,
+        "predictors": list(source.predictors),
+        "design": {role: name for role, name in source.public.roles().items() if name is not None},
+        "labels": dict(source.labels),
+        **types_of(source.public.frame),
+        **({} if source.ledger is None else {"ledger": dict(source.ledger)}),
+        "files": {name: described(public / name) for name in (COLUMNS, MEASUREMENTS)},
+    }
+    (public / MANIFEST).write_text(sealed(said), encoding="utf-8")
+    write_fingerprints([source.expense], internal)
+    restrict(internal)
 
 
 def read_measurements(path: str | Path) -> Measurements:
@@ -198,6 +206,7 @@ def read_measurements(path: str | Path) -> Measurements:
     Returns
     -------
     Measurements
+        As they were written.
 
     Raises
     ------
@@ -221,8 +230,8 @@ def read_measurements(path: str | Path) -> Measurements:
     public = SurveyDesign(frame, **manifest["design"])
     said = json.loads((folder / MEASUREMENTS).read_text(encoding="utf-8"))
     expense = replace(Expense(**said["expense"]), file=fingerprints_in(place).get(said["expense"]["id"]))
-    read = Measurements.of_public(said, public, tuple(manifest["predictors"]), expense)
-    return replace(read, labels=manifest["labels"], ledger=manifest.get("ledger"))
+    read = Source.of_public(said, public, tuple(manifest["predictors"]), expense)
+    return Measurements(replace(read, labels=manifest["labels"], ledger=manifest.get("ledger")))
 
 
 def _is_measured(manifest: Path) -> bool:

@@ -124,7 +124,27 @@ class Release:
 
     @classmethod
     def drawn_from(cls, measured: Source, m: int, seed: int | None = None) -> Release:
-        """A release of m data sets from noisy tables, as :meth:`Measurements.release` says."""
+        """A release of m data sets from noisy tables, as :meth:`Measurements.release` makes it.
+
+        Parameters
+        ----------
+        measured : Source
+            The noisy tables, and the public columns.
+        m : int
+            An even number, at least 4.
+        seed : int, optional
+            Of the draws.
+
+        Returns
+        -------
+        Release
+            It spends what was measured, whatever m is.
+
+        Raises
+        ------
+        InputError
+            m is odd, below 4 or too large.
+        """
         whole(m, "m", MOST_DATASETS)
         if m % PAIR or m < 2 * PAIR:
             raise InputError(f"m = {m}: data sets come in pairs, so say an even number from 4 on; it costs no epsilon")

@@ -22,8 +22,9 @@ from ..measuring.terms import Term, terms_of
 from ..models.normal.fbp import FBP
 from ..models.normal.fbs import FBS
 from ..privacy.accounting.ledger import Ledger, check_ledger
-from ..release.measurements import Measurements
-from ..validation import check_seed, one_of, positive
+from ..release.measurements import Measurements, entered
+from ..release.source import Source
+from ..validation import check_seed, interval_of, one_of, positive
 from .assemble import NEAR, check_enough, check_public, public_columns, public_frame, roles_of
 from .fitting import said_of_ignored
 
@@ -94,6 +95,7 @@ def measure(
     Returns
     -------
     Measurements
+        From which releases are drawn, as often as one likes.
 
     Raises
     ------
@@ -102,12 +104,20 @@ def measure(
         total, or totals that contradict each other.
     PrivacyError
         The ledger's cap leaves less than epsilon; nothing was measured.
+
+    Examples
+    --------
+    >>> design = ss.datasets.sdr_sample(seed=1)
+    >>> measured = ss.measure(design, "salary ~ gender", epsilon=5, population_total=100_000, bounds=(0, 1_000_000))
+    >>> measured.table().columns.tolist()
+    ['variable', 'by', 'level', 'cell', 'count', 'noise_sd']
     """
-    if not isinstance(design, SurveyDesign):
-        raise InputError("the first argument is a SurveyDesign: SurveyDesign(frame, weights=...)")
     model = FBS(formula) if isinstance(formula, str) else formula
     epsilon = positive(epsilon, "epsilon")
     one_of(weight, get_args(Weight), "weight")
+    weight_bounds = interval_of(weight_bounds, "weight_bounds")
+    if not 0 <= weight_bounds[0] < 1 < weight_bounds[1]:
+        raise InputError("weight_bounds are in mean weights, so 1 lies between them, and none is negative")
     check_seed(seed)
     check_ledger(ledger)
     name, outcome = schema_of(design, model, bounds, outcomes)
@@ -135,22 +145,24 @@ def measure(
     file = Fingerprint.of([design.column(name)])
     expense = strict(f"noisy tables of {name}", epsilon, file, new_id())
     predictors = tuple(c for c in public_columns(design, model) if c in model.predictor_columns)
-    measured = Measurements(
+    source = Source(
         noisy, _public(design, model, noisy, seed), predictors, "FBP" if isinstance(model, FBP) else "FBS", epsilon,
         tuple(said), expense, publishable=seed is None,
     )  # fmt: skip
-    return measured if ledger is None else measured.entered(ledger)
+    return Measurements(source if ledger is None else entered(source, ledger))
 
 
 def schema_of(
     design: SurveyDesign, model: object, bounds: Bounds | None, outcomes: Mapping[str, Outcome] | None
 ) -> tuple[str, Outcome]:
     """The one outcome, and what is declared of it (InputError: nothing, or of other columns; another model)."""
+    if not isinstance(design, SurveyDesign):
+        raise InputError("the first argument is a SurveyDesign: SurveyDesign(frame, weights=...)")
     if not isinstance(model, FBS | FBP):
         raise InputError("a strict release takes a formula, FBS(...) or FBP(...): the schema says the kind of outcome")
     if len(model.outcomes) != 1:
         raise InputError(f"{len(model.outcomes)} outcomes in one formula: measure one outcome at a time")
-    (name,), given = model.outcomes, dict(outcomes or {})
+    (name,), given = model.outcomes, _mapping(outcomes, "outcomes", "{outcome: Outcome(...)}")
     column = design.column(name)
     if name in OWN:
         raise InputError(f"{name}: tables have a column of that name; rename it")
@@ -182,7 +194,7 @@ def public_totals(
     public_weight: bool,
 ) -> tuple[float, dict[str, Floats]]:  # fmt: skip
     """The population total, and those of levels."""
-    given = dict(totals or {})
+    given = _mapping(totals, "population_totals", "{term: {level: total}}")
     if isinstance(total, Mapping):
         if design.strata_name is None:
             raise InputError("population_total gives totals by stratum, but the design has no strata")
@@ -200,6 +212,12 @@ def public_totals(
     if apart:
         raise InputError(f"population_totals of {', '.join(map(repr, apart))} do not add up to the population total")
     return everybody, {name: each * (everybody / each.sum()) for name, each in known.items()}
+
+
+def _mapping(given: Any, name: str, form: str) -> dict[Any, Any]:
+    if not isinstance(given, Mapping | None):
+        raise InputError(f"{name} must be a mapping, {form}")
+    return dict(given or {})
 
 
 def _of_levels(terms: Mapping[str, Term], name: str, given: Mapping[Any, float]) -> Floats:

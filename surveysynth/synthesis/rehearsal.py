@@ -8,7 +8,7 @@ does.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
@@ -23,7 +23,7 @@ from ..measuring.terms import Term, terms_of
 from ..models.normal.fbp import FBP
 from ..models.normal.fbs import FBS
 from ..release.measurements import Measurements
-from ..validation import as_list, positive
+from ..validation import as_list, one_of, positive, whole
 from .measured import Bounds, Totals, Weight, measure, public_totals, schema_of
 
 Floats = NDArray[np.float64]
@@ -83,12 +83,14 @@ def expected_errors(
     ...     design, "salary ~ gender", epsilon=5, by="gender", population_total=100_000, bounds=(0, 1_000_000)
     ... )
     >>> expected.columns.tolist(), len(expected)
-    (['gender', 'statistic', 'ratio', 'cv'], 6)
+    (['gender', 'statistic', 'ratio', 'cv'], 5)
     """
     epsilon, names = positive(epsilon, "epsilon"), as_list(by)
     model = FBS(formula) if isinstance(formula, str) else formula
     name, schema = schema_of(design, model, bounds, outcomes)
     terms = terms_of(design, model.predictors)
+    whole(m, "m")
+    one_of(weight, get_args(Weight), "weight")
     total = public_totals(design, terms, population_total, population_totals, public_weight=weight == "public")[0]
     found = []
     for run in range(RUNS):

@@ -57,6 +57,7 @@ def calls(folder: Path) -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
     plan = ss.Plan(design, "y ~ x", epsilon=9, population_total=300, bounds=(0, 1e6))
     ledger = ss.Ledger(folder / "ledger.jsonl", "survey", 50, create=True)
     in_files = {"source": folder / "f.csv", "to": folder / "to.parquet"}
+    public = {"epsilon": 5.0, "bounds": (0, 10), "population_total": 300}
     one = ss.estimate(design, "y", "x", "mean")
     return {
         "SurveyDesign": (ss.SurveyDesign, {"frame": frame, "weights": "w", "strata": "s", "psu": None}),
@@ -117,6 +118,12 @@ def calls(folder: Path) -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
         "Plan.draft": (ss.Plan.draft, {"file": folder / "f.csv", "formula": "y ~ x"}),
         "fit": (ss.fit, {name: value for name, value in of_fit.items() if name != "accept_diagnostics"}),
         "synthesize": (ss.synthesize, of_fit),
+        "synthesize, strict": (ss.synthesize, {"design": design, "synthesizer": "y ~ x", "m": 4, **public}),
+        "Outcome": (ss.Outcome, {"bounds": (0, 10)}),
+        "measure": (ss.measure, {"design": design, "formula": "y ~ x", **public}),
+        "Measurements.release": (ss.measure(design, "y ~ x", **public).release, {"m": 4}),
+        "read_measurements": (ss.read_measurements, {"path": folder / "nowhere"}),
+        "expected_errors": (ss.expected_errors, {"design": design, "formula": "y ~ x", "by": "x", "m": 4, **public}),
         "privacy_cost": (ss.privacy_cost, {"design": design, "synthesizer": ss.FBS("y", "x", prior="flat"), "c1": 0.5}),
         "expected_se": (ss.expected_se, {"n": 1000, "parameters": 10, "epsilon": 5}),
         "check_model": (ss.check_model, {"model": ss.FBS("y", "x", prior="flat"), "design": design}),

@@ -154,7 +154,7 @@ def test_what_was_charged_can_be_resumed_at_no_cost(sample, tmp_path):
     folder = ss.resume(tmp_path / "m", ledger=book)
     again = ss.read_measurements(folder)
     pd.testing.assert_frame_equal(again.table(), measured.table())
-    assert again.ledger == measured.ledger and float(book.left) == 3
+    assert again.source.ledger == measured.source.ledger and float(book.left) == 3
     assert again.release(m=4).write(tmp_path / "r").is_dir()
 
 

@@ -217,11 +217,11 @@ def test_public_totals_of_levels_are_met(sample):
         sample, "income ~ division + education", epsilon=5, bounds=(0, 20_000), population_total=29_501,
         population_totals={"education": given},
     )  # fmt: skip
-    fit = fit_measurements(found.tables)
+    fit = fit_measurements(found.source.tables)
     assert fit.weight is not None
     model = fit.weight.model
-    mean = model.probabilities(fit.weight.theta) @ found.tables.weight.cells.bins.means
-    level = fit.cells[:, [*found.tables.terms].index("education")]
+    mean = model.probabilities(fit.weight.theta) @ found.source.tables.weight.cells.bins.means
+    level = fit.cells[:, [*found.source.tables.terms].index("education")]
     assert np.allclose(np.bincount(level[model.unit], model.records * mean), totals, rtol=0.01)
     table = found.release(m=4).tables("education", statistic="count").set_index("education")
     assert np.allclose(table.loc[[*given], "estimate"], totals, rtol=1e-9) and np.allclose(table["se"], 0)
