@@ -165,6 +165,8 @@ class Cells:
         outcome, missing = self.outcome, codes == len(self) - 1 if self.outcome.missing else np.zeros(len(codes), bool)
         if self.bins is None:
             labels = [*(outcome.levels or ()), *(["missing"] if outcome.missing else [])]
+            if all(isinstance(label, int | float | np.number) and not isinstance(label, bool) for label in labels):
+                return pd.Series(np.array(labels)[codes])  # codes stay numbers
             return pd.Series(pd.Categorical.from_codes(codes, pd.Index(labels)))
         drawn = self.bins.draw(np.minimum(codes, self.numbers - 1), rng)
         if outcome.whole:

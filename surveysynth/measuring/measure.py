@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from ..design.survey_design import SurveyDesign
 from ..models.loglinear.response import smooth_histogram
@@ -125,7 +126,8 @@ def histogram_groups(cells: Cells, n: int, epsilon: float) -> Codes:
 def smoothed(table: NoisyTable, cells: Cells, n: int) -> Floats:
     """Probabilities of the cells (G,) by a smooth fit of their histogram."""
     counts = table.counts[0].astype(np.float64)
-    return smooth_histogram(counts, table.variance, table.groups, cells.numbers, n, cells.tail)
+    with threadpool_limits(1, "blas"):
+        return smooth_histogram(counts, table.variance, table.groups, cells.numbers, n, cells.tail)
 
 
 @dataclass

@@ -110,7 +110,7 @@ def from_r(obj: Any) -> SurveyDesign | pd.DataFrame:
     Examples
     --------
     >>> robjects = ss.r.session("survey")
-    >>> ss.r.from_r(robjects.r("data(api); svydesign(~dnum, weights = ~pw, data = apiclus1)"))
+    >>> ss.r.from_r(robjects.r("library(survey); data(api); svydesign(~dnum, weights = ~pw, data = apiclus1)"))
     SurveyDesign: 183 records, weights 'pw', no strata, 15 PSUs 'dnum'
     """
     if not hasattr(obj, "rclass"):

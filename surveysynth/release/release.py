@@ -145,9 +145,7 @@ class Release:
         InputError
             m is odd, below 4 or too large.
         """
-        whole(m, "m", MOST_DATASETS)
-        if m % PAIR or m < 2 * PAIR:
-            raise InputError(f"m = {m}: data sets come in pairs, so say an even number from 4 on; it costs no epsilon")
+        check_m(m)
         check_seed(seed)
         tables, (datasets, rows) = measured.tables, measured.data_sets(m, np.random.default_rng(seed))
         return cls(
@@ -1076,6 +1074,14 @@ class Release:
         table = self.tables(names, statistic=statistic or ("mean" if numbers else "proportion"), **asked)
         dot_plot(printed(self, table, names, symbols=symbols, wording=wording), path, width)
         return path
+
+
+def check_m(m: int) -> int:
+    """A number of data sets that are drawn from measurements: even, and at least 4 (InputError)."""
+    whole(m, "m", MOST_DATASETS)
+    if m % PAIR or m < 2 * PAIR:
+        raise InputError(f"m = {m}: data sets come in pairs, so say an even number from 4 on; it costs no epsilon")
+    return m
 
 
 def preserved(release: Release, by: str | Sequence[str] | None) -> list[str]:

@@ -13,6 +13,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from .._version import __version__
 from ..design.calibration import rake
@@ -125,7 +126,7 @@ class Source:
         """So many data sets, two of each draw, their records in random order; and these orders, (m, n)."""
         unit = self._unit(self.public)
         made, orders = [], []
-        for p, q in self._fit.draws(m // PAIR, rng):
+        for p, q in self._draws(m // PAIR, rng):
             for _ in range(PAIR):
                 order = rng.permutation(self.tables.n)
                 orders.append(order)
@@ -140,14 +141,22 @@ class Source:
         """
         unit, rng = self._unit(like), np.random.default_rng(0)  # public: every reader has the same table
         made = []
-        for k, (p, q) in enumerate(self._fit.draws(REFITS, rng, opposite=False)):
+        for k, (p, q) in enumerate(self._draws(REFITS, rng, opposite=False)):
             same = np.random.default_rng(1), np.random.default_rng(2 + k if self.model == "FBP" else 2)
             made.append(self._data_set(like, unit, p, q, same, None, smoothed=False))
         return tuple(made)
 
     @cached_property
     def _fit(self) -> JointFit:
-        return fit_measurements(self.tables)
+        with threadpool_limits(1, "blas"):  # matrices are small: threads would wait for each other
+            return fit_measurements(self.tables)
+
+    def _draws(
+        self, count: int, rng: np.random.Generator, *, opposite: bool = True
+    ) -> list[tuple[Floats, Floats | None]]:  # fmt: skip
+        fit = self._fit
+        with threadpool_limits(1, "blas"):
+            return [*fit.draws(count, rng, opposite=opposite)]
 
     def _unit(self, design: SurveyDesign) -> Codes:
         """Public cell of each record of a design that has the public columns."""

@@ -19,6 +19,7 @@ from ..design.survey_design import SurveyDesign
 from ..errors import InputError, ModelError
 from ..models.base import Synthesizer
 from ..models.draws import Synthetic
+from ..models.shared.groups import groups_of
 from ..privacy.report import PUBLIC_SUM
 from ..validation import as_list, positive, rows
 
@@ -273,3 +274,17 @@ def assemble(
 
 def _free_name(name: str, taken: Sequence[str]) -> str:
     return name if name not in taken else _free_name(f"synthetic_{name}", taken)
+
+
+def said_of_ignored(design: SurveyDesign, synthesizer: Synthesizer) -> list[str]:
+    """What independent records given the predictors leave out, for the report."""
+    groups = groups_of(design, synthesizer.predictor_columns)
+    if groups is None:
+        return []
+    found = [f"PSUs ({design.psu_names[0]!r}, within which records are alike)"] if groups.sampled else []
+    if groups.parent is not None or not groups.sampled:
+        found.append(f"strata ({design.strata_name!r}) that the predictors do not determine")
+    return [
+        f"clusters ignored: the design has {' and '.join(found)}, but synthetic records are drawn independently given "
+        "the predictors; standard errors computed from the synthetic files do not carry this and can be far too small"
+    ]

@@ -27,10 +27,10 @@ from ..engines import get_engine
 from ..errors import InputError, told_if_it_breaks_down
 from ..estimation.tables import OWN
 from ..expenses import Fingerprint, of_this_file
+from ..measuring.outcome import Outcome
 from ..models.base import Relative, Synthesizer
 from ..models.draws import Draws, Sampler, Streams
 from ..models.sequential import Sequential
-from ..models.shared.groups import groups_of
 from ..models.shared.predictors import LOG_UNIT
 from ..privacy.accounting.ledger import Ledger, check_ledger
 from ..privacy.budget import Budget
@@ -43,13 +43,14 @@ from ..privacy.protected_fit import ProtectedFit, PseudoLikelihood
 from ..privacy.release_rule import IdentificationRule
 from ..privacy.units import Unit, unit_of
 from ..progress import stages, tell
-from ..release.release import Release
+from ..release.release import Release, check_m
 from ..validation import check_keywords, check_seed, one_of, positive
-from .assemble import check_public, check_total, public_columns, public_mean_weight
+from .assemble import check_public, check_total, public_columns, public_mean_weight, said_of_ignored
 from .draws import check_chains
 from .edits import check_rules
 from .fit import Basis, Fit, check_accepted, check_debias, check_rule, check_steps
 from .levels import declared, number_codes
+from .measured import M, Totals, Weight, measurable, measure, refuse_schema
 from .missing import said_of_missing, without_missing
 from .policy import Policy
 from .sequence import sizes_of
@@ -324,18 +325,33 @@ def synthesize(
     ledger: Ledger | None = None,
     rule: IdentificationRule | None = None,
     edits: Sequence[str] | str | None = None,
+    outcomes: Mapping[str, Outcome] | None = None,
+    population_totals: Totals | None = None,
+    weight: Weight | None = None,
+    weight_bounds: tuple[float, float] | None = None,
     **settings: Any,
 ) -> Release:
-    """Fit, tune to epsilon and release m weighted synthetic data sets, in one call.
+    """Release m weighted synthetic data sets, in one call.
 
-    Prints on stderr how much of the file's information the privacy weights keep: for the agency, not for publication.
+    Unless ``mechanism=`` says otherwise the release is strict: one outcome and the weight are measured as by
+    :func:`measure`, and data sets are drawn from the noisy tables.  Records are fitted under the other mechanisms, and,
+    by Markov chains, in strict releases with a reference, of models in sequence, of units of several records, of PSUs
+    and of strata that no predictor determines.
+
+    Under privacy weights it prints on stderr how much of the file's information they keep: for the agency, not for
+    publication.
 
     Parameters
     ----------
-    design, synthesizer, epsilon, m, **settings
-        As for :func:`fit`.
+    design, synthesizer, epsilon, **settings
+        As for :func:`measure`, or :func:`fit`.
+    m : int, optional
+        Number of data sets: default 20 of those that are drawn from noisy tables, which cost no epsilon; else as for
+        :func:`fit`.
     debias, accept_diagnostics, ledger, rule, edits
         As for :meth:`Fit.release`.
+    outcomes, population_totals, weight, weight_bounds
+        As for :func:`measure`; refused where records are fitted.
 
     Returns
     -------
@@ -360,6 +376,18 @@ def synthesize(
     ['gender', 'statistic', 'outcome', 'estimate', 'se', 'df', 'ci_low', 'ci_high', 'n', 'flag']
     """
     check_keywords(synthesize, settings, fit)
+    schema = {
+        "outcomes": outcomes, "population_totals": population_totals, "weight": weight, "weight_bounds": weight_bounds,
+    }  # fmt: skip
+    of_records = {"debias": debias, "accept_diagnostics": accept_diagnostics, "rule": rule, "edits": edits}
+    strict = measurable(design, synthesizer, settings | schema | of_records)
+    if strict is not None:
+        given = strict.settings
+        total = given.get("weight") == "public" or given.get("population_total") or given.get("population_totals")
+        _check_default(strict.model, epsilon, total or None, given.get("bounds") or given.get("outcomes"))
+        m = M if m is None else check_m(m)
+        return measure(design, strict.model, epsilon=epsilon, ledger=ledger, **given).release(m)  # type: ignore[arg-type]
+    refuse_schema(schema)
     check_accepted(accept_diagnostics)
     policy = settings.get("policy")
     chosen = synthesizer, settings.get("mechanism")
@@ -467,17 +495,3 @@ def _said_of_units(design: SurveyDesign, unit: Unit) -> list[str]:
         return []
     uneven = [UNEVEN] if unit.differ and unit.classes == 1 else []
     return [UNITS_PUBLIC, *uneven, *([] if design.clustered else [INDEPENDENT])]
-
-
-def said_of_ignored(design: SurveyDesign, synthesizer: Synthesizer) -> list[str]:
-    """What independent records given the predictors leave out, for the report."""
-    groups = groups_of(design, synthesizer.predictor_columns)
-    if groups is None:
-        return []
-    found = [f"PSUs ({design.psu_names[0]!r}, within which records are alike)"] if groups.sampled else []
-    if groups.parent is not None or not groups.sampled:
-        found.append(f"strata ({design.strata_name!r}) that the predictors do not determine")
-    return [
-        f"clusters ignored: the design has {' and '.join(found)}, but synthetic records are drawn independently given "
-        "the predictors; standard errors computed from the synthetic files do not carry this and can be far too small"
-    ]

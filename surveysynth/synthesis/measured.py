@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -22,11 +23,11 @@ from ..measuring.terms import Term, terms_of
 from ..models.normal.fbp import FBP
 from ..models.normal.fbs import FBS
 from ..privacy.accounting.ledger import Ledger, check_ledger
+from ..privacy.mechanisms import Strict
 from ..release.measurements import Measurements, entered
 from ..release.source import Source
 from ..validation import check_seed, interval_of, one_of, positive
-from .assemble import NEAR, check_enough, check_public, public_columns, public_frame, roles_of
-from .fitting import said_of_ignored
+from .assemble import NEAR, check_enough, check_public, public_columns, public_frame, roles_of, said_of_ignored
 
 Floats = NDArray[np.float64]
 Bounds = tuple[float, float] | Mapping[str, tuple[float, float]]
@@ -34,6 +35,10 @@ Weight = Literal["synthesize", "public"]
 Totals = Mapping[str, Mapping[Any, float]]
 
 NOISES = 4  # standard deviations of noise beyond which something is told
+M = 20  # data sets, where nothing is said
+SCHEMA_ENTRIES = "outcomes", "population_totals", "weight", "weight_bounds"  # which fits to records have not
+TAKEN = {*SCHEMA_ENTRIES, "population_total", "bounds", "public", "seed", "levels", "mechanism", "clusters"}
+PLAIN = {"engine": "auto", "clusters": "model"}  # settings that change nothing
 AGREE = 1e-3  # share by which totals of levels may differ in sum from the population total
 PUBLIC = (
     "the predictors, the design columns in the files and the number of records of every cell are public; the columns "
@@ -150,6 +155,66 @@ def measure(
         tuple(said), expense, publishable=seed is None,
     )  # fmt: skip
     return Measurements(source if ledger is None else entered(source, ledger))
+
+
+@dataclass(frozen=True)
+class Strictly:
+    """A call of ``synthesize`` that is one of :func:`measure`."""
+
+    model: FBS | FBP
+    settings: dict[str, Any]
+
+
+def measurable(design: SurveyDesign, model: object, given: Mapping[str, Any]) -> Strictly | None:
+    """What to measure for a strict release; None where the release is one of a fit to records.
+
+    Records are fitted under other mechanisms; under ``Strict`` with a reference, of models in sequence and others than
+    FBS and FBP, of units of several records, of PSUs and strata that no predictor determines, and with edit rules.
+    """
+    said = {name: value for name, value in given.items() if not (_is_nothing(value) or _is_plain(name, value))}
+    mechanism = said.get("mechanism")
+    plain = mechanism is None or (isinstance(mechanism, Strict) and mechanism == Strict())
+    if not (isinstance(design, SurveyDesign) and plain and set(said) <= TAKEN):
+        return None
+    if isinstance(model, str) and "~" in model:
+        model = FBS(model)
+    if not isinstance(model, FBS | FBP) or len(model.outcomes) != 1:
+        return None
+    bare = type(model)(model.outcome, model.predictors)
+    if replace(model, zeros=False, weight=None) != bare or model.weight not in (None, "public"):
+        return None
+    kept = to_synthesize(design)[0]
+    if said_of_ignored(kept, model) and said.get("clusters") != "ignore":
+        return None
+    settings = {name: said[name] for name in said if name not in ("mechanism", "clusters", "levels")}
+    if model.weight is not None:
+        settings["weight"] = "public"
+    (name,) = model.outcomes
+    if "levels" in said and isinstance(said["levels"], Mapping) and {*said["levels"]} == {name}:
+        settings["outcomes"] = {name: Outcome(levels=said["levels"][name])} | dict(settings.get("outcomes", {}))
+    elif "levels" in said:
+        return None
+    if model.zeros and "bounds" in settings and not isinstance(settings["bounds"], Mapping):
+        settings["outcomes"] = {name: Outcome(bounds=settings.pop("bounds"), zeros=True)}
+    return Strictly(bare, settings)
+
+
+def refuse_schema(settings: Mapping[str, Any]) -> None:
+    """Refuse what only measurements have, where records are fitted (InputError)."""
+    given = [name for name in SCHEMA_ENTRIES if not _is_nothing(settings.get(name))]
+    if given:
+        raise InputError(
+            f"{', '.join(given)}: only for strict releases of one outcome by its formula, FBS or FBP, without a "
+            "reference, unit= or edits=, and of designs whose strata the predictors determine"
+        )
+
+
+def _is_plain(name: str, value: Any) -> bool:
+    return isinstance(value, str) and PLAIN.get(name) == value
+
+
+def _is_nothing(value: Any) -> bool:
+    return value is None or value is False or (isinstance(value, int | str | tuple | list) and not value)
 
 
 def schema_of(

@@ -67,7 +67,8 @@ def test_a_file_that_contradicts_its_schema_is_refused(outcome, column, message)
         ({"bounds": (1, 9), "zeros": True}, "0 is not within"),
         ({"bounds": (0, 9), "heaps": [12]}, "within the bounds"),
         ({"levels": ["a", "a"]}, "different labels"), ({"levels": ["a", "b"], "whole": True}, "are for numbers"),
-        ({"bounds": (0, 9), "missing": "drop"}, "'category' or left out"), ({"bounds": (0, 9), "round": 0}, "unit"),
+        ({"bounds": (0, 9), "missing": "drop"}, "missing.* is not one of"),
+        ({"bounds": (0, 9), "round": 0}, "round must be"),
     ],
 )
 def test_wrong_schemas_are_refused(schema, message):

@@ -198,11 +198,11 @@ def test_the_expected_accuracy_names_what_would_be_refused():
         (model(), {"reweight": 1}, "re-weighting raises privacy weights"),
         (model(), {"debias": True}, "debias corrects for"),
         (model(), {"population_total": None}, "a strict guarantee needs population_total="),
-        (ss.FBS("income ~ gender"), {}, "nothing public says where income lies"),
+        (ss.FBS("income ~ gender"), {"mechanism": ss.Strict()}, "public, or an earlier release"),
         (model(), {"bounds": (0, 1e6)}, "leave one of them out"),
         (ss.Mixture("income ~ gender", weight="public"), {"bounds": (0, 1)}, "lower bound of 'income' has no log"),
-        (ss.FBS("income ~ gender"), {"bounds": (5, 5)}, "bounds of 'income' are two public numbers"),
-        (ss.FBS("income ~ gender"), {"bounds": {"wage": (0, 5)}}, "other columns than the numeric outcomes: income"),
+        (ss.FBS("income ~ gender"), {"bounds": (5, 5), "m": 4}, "lowest below the highest"),
+        (ss.FBS("income ~ gender"), {"bounds": {"wage": (0, 5)}, "m": 4}, "the outcome is 'income'"),
     ],
 )
 def test_what_it_cannot_have_is_refused_with_what_to_do(synthesizer, settings, message):
