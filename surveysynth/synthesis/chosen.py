@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from ..choices import OutcomeKind
 from ..design.survey_design import SurveyDesign
 from ..errors import PrivacyError
@@ -16,7 +18,9 @@ from ..privacy.budget import Budget
 from ..privacy.expected_accuracy import Sized, expected_se, expected_split, information_and_noise
 from ..privacy.mechanisms import Strict
 from .known import Known
-from .parts import MECHANISMS, bounds_of_scores, check_formulas, mechanism_of, sides, synthesizer_of
+from .measured import M, measurable
+from .parts import MECHANISMS, bounds_of_scores, by_of, check_formulas, mechanism_of, sides, synthesizer_of
+from .rehearsal import expected_errors
 from .sequence import sizes_of
 from .settings import MechanismName, Settings
 
@@ -62,13 +66,14 @@ def choose(settings: Settings, known: Known, folder: Path) -> tuple[Settings, di
     takes = _takes(settings)
     if settings.survey.unweighted and "weight" in takes:
         say("model.weight", "public", "every record has the same weight")
-    if strict:
+    measured = is_measured(settings, known, folder)
+    if strict and not measured:
         numeric = _model(settings, folder).numeric
         if numeric and settings.privacy.reference is None and "transform" in takes:
             say("model.transform", "scores", "private normal scores of this file within the bounds")
         if hasattr(MODELS.get(str(settings.model.name)) and MODELS[str(settings.model.name)].kind, "curved"):
             say("model.weight", "curved", "the weight may bend with the outcome")
-    elif "transform" in takes and settings.privacy.bounds is not None:
+    elif not strict and "transform" in takes and settings.privacy.bounds is not None:
         low, high = _outer(settings.privacy.bounds)
         if low > 0:
             say("model.transform", "log", "amounts within the bounds are positive")
@@ -82,11 +87,37 @@ def choose(settings: Settings, known: Known, folder: Path) -> tuple[Settings, di
         columns = _columns(settings, design)
         if known.n >= PER_COLUMN * columns:
             say("model.prior", "flat", f"{columns} columns, {known.n:,} records: draws are exact, without chains")
-    if settings.privacy.epsilon is not None:
+    if measured:
+        say("release.m", M, "data sets are drawn from noisy tables, and cost no epsilon")
+    elif settings.privacy.epsilon is not None:
         say("release.m", *_data_sets(settings, known, folder))
     if strict and settings.model.later and not lacking(settings, folder, at_hand=True):
         say("privacy.shares", *_split(settings, known, folder))
     return settings, reasons
+
+
+def is_measured(settings: Settings, known: Known, folder: Path) -> bool:
+    """Whether the release is drawn from noisy tables; else records are fitted."""
+    if settings.privacy.mechanism != "strict" or known.in_parts or settings.parts.said or settings.model.later:
+        return False
+    said, model, release = settings.privacy, settings.model, settings.release
+    given = {
+        "mechanism": mechanism_of(settings, folder), "levels": said.levels, "unit": said.unit, "rule": said.max_risk,
+        "clusters": model.clusters, "engine": model.engine, "reweight": said.reweight, "debias": release.debias,
+        "edits": settings.edits.rules,
+    }  # fmt: skip
+    return measurable(known.design, _model(settings, folder), given) is not None
+
+
+def expected_of_tables(settings: Settings, known: Known, folder: Path) -> pd.DataFrame:
+    """Expected errors of the plan's tables, as :func:`surveysynth.expected_errors` has them."""
+    said, model = settings.privacy, synthesizer_of(settings, folder)
+    strict = measurable(known.design, model, {"levels": said.levels, "bounds": said.bounds})
+    assert strict is not None and said.epsilon is not None  # as is_measured() saw
+    return expected_errors(
+        known.design, strict.model, epsilon=said.epsilon, by=by_of(settings, model),
+        population_total=said.population_total, m=settings.release.m or M, **strict.settings,
+    )  # fmt: skip
 
 
 def lacking(settings: Settings, folder: Path, *, at_hand: bool) -> dict[str, str]:

@@ -32,11 +32,12 @@ from ..privacy.units import unit_of
 from ..publication.footnotes import protected, unprotected
 from ..validation import as_list
 from .assemble import check_public, check_total, public_columns, public_mean_weight
-from .chosen import expected, expected_of_models
+from .chosen import expected, expected_of_models, expected_of_tables, is_measured
 from .known import Known
 from .missing import without_missing
 from .parts import bounds_of_scores, by_of, later_of, print_of
 from .privacy_cost import PrivacyCost, privacy_cost
+from .rehearsal import WORTH_LITTLE
 from .settings import Settings, key
 
 Floats = NDArray[np.float64]
@@ -110,20 +111,26 @@ def outlook(
     check_public(design, model, privacy.public)
     mechanism.check_model(model, privacy.unit)
     by = [name for name in by_of(settings, model) or [] if name not in known.made_up]
-    ratio = expected(settings, known, folder)
+    measured = is_measured(settings, known, folder)
+    tables = expected_of_tables(settings, known, folder) if measured else None
+    ratio = expected(settings, known, folder) if tables is None else _typical(tables)
     cells = known.cells(by).assign(se_ratio=np.nan if ratio is None else ratio)
+    if tables is not None:
+        cells = _with_ratios(cells, tables, by)
     said = {
         "Survey": [str(known)],
         "Model": [_said_of_model(settings, model), *_kinds_of_predictors(known, model)],
         "Privacy": [_said_of_privacy(settings)],
         "Public": [_said_of_public(settings, known, model)],
         "Chosen": [f"{entry} = {settings[entry]}: {why.removeprefix('chosen. ')}" for entry, why in reasons.items()],
-        "Expected": _said_of_accuracy(settings, ratio, _of_models(settings, known, model, folder), cells, by),
+        "Expected": _said_of_tables(tables) if tables is not None else _said_of_accuracy(
+            settings, ratio, _of_models(settings, known, model, folder), cells, by
+        ),
         "Page": _said_on_page(settings, known, model, folder),
-        "Time": [_said_of_time(settings, known.n, mechanism)],
+        "Time": ["some seconds" if measured else _said_of_time(settings, known.n, mechanism)],
     }
-    warnings = _warnings(settings, known, folder, model, ratio, cells, by)
-    seen = _look_inside(settings, design, model, mechanism, by, ratio, folder) if inside else []
+    warnings = _warnings(settings, known, folder, model, ratio, cells, by, measured=measured)
+    seen = _look_inside(settings, design, model, mechanism, by, ratio, folder, measured=measured) if inside else []
     return Outlook({heading: lines for heading, lines in said.items() if lines}, warnings, cells, seen)
 
 
@@ -213,6 +220,34 @@ def _said_of_accuracy(
     return said
 
 
+def _typical(tables: pd.DataFrame) -> float:
+    """The root mean square of the ratios of all cells but those of counts."""
+    of_outcome = tables.loc[tables["statistic"] != "count", "ratio"]
+    return float(np.sqrt((of_outcome**2).mean()))
+
+
+def _with_ratios(cells: pd.DataFrame, tables: pd.DataFrame, by: list[str]) -> pd.DataFrame:
+    """Cells with the ratio of their mean, or of their shares."""
+    of_outcome = tables[tables["statistic"] != "count"]
+    if not by:
+        return cells.assign(se_ratio=_typical(tables))
+    ratios = (of_outcome["ratio"] ** 2).groupby([of_outcome[name].astype(str) for name in by]).mean() ** 0.5
+    keys = cells[by].astype(str).set_index(by).index
+    return cells.assign(se_ratio=ratios.reindex(keys).to_numpy())
+
+
+def _said_of_tables(tables: pd.DataFrame) -> list[str]:
+    """Ratios of standard errors to the file's own by statistic, and how large they are."""
+    said = []
+    for statistic, rows in tables.groupby("statistic", sort=False):
+        ratio, cv = rows["ratio"], rows["cv"]
+        said.append(
+            f"standard errors of {statistic}s {ratio.min():.2f} to {ratio.max():.2f} times the file's own over "
+            f"{len(rows)} cells, by releases of made-up files; about {cv.min():.0%} to {cv.max():.0%} of the estimate"
+        )
+    return said
+
+
 def _said_on_page(settings: Settings, known: Known, model: Synthesizer, folder: Path) -> list[str]:
     """What public/tables.html will say first, which is what the agency signs; the third sentence has to wait."""
     p, (_, words), design = settings.privacy, print_of(settings, model, folder), known.design
@@ -236,11 +271,16 @@ def _said_of_time(settings: Settings, n: int, mechanism: Mechanism) -> str:
 
 def _warnings(
     settings: Settings, known: Known, folder: Path, model: Synthesizer, ratio: float | None,
-    cells: pd.DataFrame, by: list[str],
+    cells: pd.DataFrame, by: list[str], *, measured: bool,
 ) -> list[str]:  # fmt: skip
     """What public facts alone make worth a look."""
     said, p, design = list(known.left_out), settings.privacy, known.design
-    if ratio is not None and ratio > DEAR:
+    if ratio is not None and measured and (worthless := int((cells["se_ratio"] > WORTH_LITTLE).sum())):
+        said.append(
+            f"{worthless} of {len(cells)} cells have a standard error of more than {WORTH_LITTLE:g} times the file's "
+            "own: public totals of levels, fewer terms, coarser levels or a larger epsilon make it smaller"
+        )
+    elif ratio is not None and not measured and ratio > DEAR:
         enough = _enough(settings, known, folder)
         remedy = f"epsilon = {enough:.2g} would make it {FAIR}, and " if enough else ""
         remedy += "fewer predictors make them shorter"
@@ -256,7 +296,7 @@ def _warnings(
         which = f"{thin} more have" if few else f"{thin} of {len(cells)} cells have"
         said.append(f"{which} fewer than {FEW_CELLS} records: their intervals rest on the model")
     rare = _rare_levels(known, model)
-    if rare and p.mechanism == "strict":
+    if rare and p.mechanism == "strict" and not measured:
         said.append(
             f"levels with fewer than {FEW_CELLS} records: {'; '.join(rare)}. Chains can fail on them: merge them with "
             "others"
@@ -380,15 +420,16 @@ def _enough(settings: Settings, known: Known, folder: Path) -> float | None:
 
 def _look_inside(
     settings: Settings, design: SurveyDesign, model: Synthesizer, mechanism: Mechanism, by: list[str],
-    ratio: float | None, folder: Path,
+    ratio: float | None, folder: Path, *, measured: bool,
 ) -> list[str]:  # fmt: skip
     """Heaps, values beyond the bounds, the shape of residuals, sizes that go with the outcome, expected errors."""
-    said = _of_refusal(settings, design, model, mechanism)
+    said = [] if measured else _of_refusal(settings, design, model, mechanism)
     if said:
         return said
-    said = _of_information(settings, design, model, mechanism)
-    said += [near_public] if (near_public := of_weights(settings, design, model)) else []
-    said += _of_zeros(settings, design, model.numeric, folder, ratio)
+    if not measured:
+        said = _of_information(settings, design, model, mechanism)
+        said += [near_public] if (near_public := of_weights(settings, design, model)) else []
+        said += _of_zeros(settings, design, model.numeric, folder, ratio)
     for outcome in model.numeric:
         said += _of_values(settings, design, outcome, scaled=hasattr(model, "transform"))
         said += _of_residuals(settings, design, model, outcome) if hasattr(model, "transform") else []

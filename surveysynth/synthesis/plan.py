@@ -40,7 +40,7 @@ from ..release.release import Release, read_release
 from ..storage import as_path, is_free, whole_file
 from ..validation import as_list, truth
 from .assemble import checked_total, public_columns, refuse_far
-from .chosen import categorical_of, choose, lacking
+from .chosen import categorical_of, choose, is_measured, lacking
 from .edits import check_derived
 from .fit import Fit
 from .fitting import fit, synthesize
@@ -460,7 +460,8 @@ class Plan:
             return self._release_in_parts(notes, self._about() | of_others, seed, unfinished)
         if unfinished is not None:
             raise InputError("unfinished= is for files in parts: the plan has no [parts]")
-        if foretold := of_weights(self.settings, to_synthesize(self.design)[0], synthesizer):
+        measured = is_measured(self.settings, self._known(self.settings), self._folder)
+        if not measured and (foretold := of_weights(self.settings, to_synthesize(self.design)[0], synthesizer)):
             warnings.warn(foretold, stacklevel=2)
         columns = [*public_columns(self.design, synthesizer), *synthesizer.outcomes]
         derived = check_derived(self.settings.edits.derive, self.design.select(columns).reset_index(drop=True))
