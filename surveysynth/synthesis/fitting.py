@@ -386,7 +386,8 @@ def synthesize(
         total = given.get("weight") == "public" or given.get("population_total") or given.get("population_totals")
         _check_default(strict.model, epsilon, total or None, given.get("bounds") or given.get("outcomes"))
         m = M if m is None else check_m(m)
-        return measure(design, strict.model, epsilon=epsilon, ledger=ledger, **given).release(m)  # type: ignore[arg-type]
+        assert epsilon is not None  # as was checked
+        return measure(design, strict.model, epsilon=epsilon, ledger=ledger, **given).release(m, seed=given.get("seed"))
     refuse_schema(schema)
     check_accepted(accept_diagnostics)
     policy = settings.get("policy")

@@ -78,7 +78,7 @@ def measure(
     epsilon : float
         What the file spends, on a record whose outcome and weight are blanked; twice that for one with other values.
     population_total : float, or mapping of stratum to float
-        Public number of population units: weights add up to it.  Not needed where weights are public.
+        Public number of population units: weights add up to it, public ones, too, where it is given.
     population_totals : mapping of term to mapping of level to float, optional
         Public totals of the levels of predictors, ``{"region": {"north": 812_000, ...}}``: domain counts are then
         exact.
@@ -266,10 +266,10 @@ def public_totals(
         given, total = given | {design.strata_name: total}, None
     by_name = {term.name: term for term in terms}
     known = {name: _of_levels(by_name, name, each) for name, each in given.items()}
-    if public_weight and (total is not None or known):
-        raise InputError("population totals have no effect where weights are public, which add up to what they do")
+    if public_weight and known:
+        raise InputError("totals of levels have no effect where weights are public, which add up to what they do")
     if public_weight:
-        return float(design.weights.sum()), {}
+        return float(design.weights.sum()) if total is None else check_enough(total, design.n), {}
     if total is None and not known:
         raise InputError("say population_total=, the public number of population units, or weight='public'")
     everybody = check_enough(next(iter(known.values())).sum() if total is None else total, design.n)
@@ -321,5 +321,6 @@ def _public(design: SurveyDesign, model: FBS | FBP, noisy: NoisyTables, seed: in
     """The public columns with the design's roles; weights that are not public are all the same until they are drawn."""
     frame = public_frame(design, model, np.random.default_rng(seed))
     roles = roles_of(design, model.outcomes, frame, None)
-    weights = design.weights if noisy.weight is None else np.full(design.n, noisy.population_total / design.n)
+    weights = design.weights if noisy.weight is None else np.ones(design.n)
+    weights = weights * (noisy.population_total / weights.sum())
     return SurveyDesign(frame.assign(**{roles["weights"]: weights}), **roles)

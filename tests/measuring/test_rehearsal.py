@@ -7,7 +7,7 @@ import pytest
 import surveysynth as ss
 
 PUBLIC = {"bounds": (0, 20_000), "population_total": 29_501}
-FORMULA = "income ~ education"
+FORMULA, BOTH = "income ~ education", "income ~ division + education"  # strata are divisions
 
 
 @pytest.fixture(scope="module")
@@ -15,8 +15,8 @@ def sample():
     return ss.datasets.census_sample(1_000, seed=4)
 
 
-def expected(design, epsilon=5.0, **more):
-    return ss.expected_errors(design, FORMULA, epsilon=epsilon, by="education", **{**PUBLIC, **more})
+def expected(design, epsilon=5.0, formula=FORMULA, **more):
+    return ss.expected_errors(design, formula, epsilon=epsilon, by="education", **{**PUBLIC, **more})
 
 
 def test_no_confidential_value_is_looked_at(sample):
@@ -47,3 +47,14 @@ def test_what_is_expected_comes_about(n, epsilon):
     table = expected(design, epsilon)
     foretold = table.loc[table["statistic"] == "mean", "ratio"]
     assert foretold.mean() == pytest.approx(np.mean(ratios), rel=0.25)
+
+
+def test_a_plan_tells_and_releases_what_is_measured(sample):
+    plan = ss.Plan(sample, BOTH, epsilon=5.0, by="education", **PUBLIC)
+    assert plan.settings["release.m"] == 20 and plan.settings["model.transform"] is None
+    said = plan.check()
+    means = expected(sample, formula=BOTH)[lambda t: t["statistic"] == "mean"].set_index("education")["ratio"]
+    assert said.expected.set_index("education")["se_ratio"].to_dict() == pytest.approx(means.to_dict())
+    assert "by releases of made-up files" in " ".join(str(said).split())
+    release = plan.set(m=4).release()
+    assert release.m == 4 and release.measured is not None and release.privacy.mechanism == "noisy tables"

@@ -27,7 +27,7 @@ from ...privacy.mechanisms.censored import Censored
 from ...privacy.mechanisms.per_instance import PerInstance
 from ...release.laplace import laplace_tables
 from ...release.release import Release
-from ...synthesis.fitting import fit
+from ...synthesis.fitting import fit, synthesize
 from ...validation import positive, whole
 from ..base import Replicate, Replicates, of_cells, recorded, repeat, seed_of, stacked
 from ..measures import CONFIDENTIAL
@@ -85,9 +85,9 @@ def of_release(release: Release, between: Between = "larger") -> Tables:
 
 
 def of_strict(release: Release, population: RealPopulation) -> list[tuple[str, Tables]]:
-    """Tables with the larger variance between data sets, and, of FBS, with that of the files, and of the model."""
+    """Tables as they are by default; of records fitted by FBS also with the variance of files and of the model."""
     larger = "", of_release(release)
-    if population.model is not None:
+    if population.model is not None or release.measured is not None:
         return [larger]
     return [larger, (BY_FILES, of_release(release, "files")), (BY_MODEL, of_release(release, "model"))]
 
@@ -105,13 +105,13 @@ def _bounds(population: RealPopulation) -> tuple[float, float] | None:
 
 
 def _strict(cell: Cell, design: SurveyDesign, seed: int) -> Sequence[tuple[str, Tables]]:
-    """Without history: scores and a first draw are paid for."""
+    """From noisy tables; of units, PSUs and other models by chains."""
     p = cell.population
-    done = fit(
+    release = synthesize(
         design, _model(p), epsilon=cell.epsilon, bounds=_bounds(p), population_total=len(p.frame), unit=p.unit,
         seed=seed,
     )  # fmt: skip
-    return of_strict(done.release(), p)
+    return of_strict(release, p)
 
 
 def _strict_with_history(cell: Cell, design: SurveyDesign, seed: int) -> Sequence[tuple[str, Tables]]:
