@@ -52,7 +52,7 @@ def test_information_is_what_the_release_has_whatever_else_is_measured(monkeypat
         "pay": np.exp(9 + rng.standard_normal(n)), "w": np.exp(rng.standard_normal(n)),
     })  # fmt: skip
     file = ss.SurveyDesign(frame, weights="w", **roles)
-    strict, bounds = ss.Strict(), {"bounds": (0, 1e6), "chains": 4}  # of a fit to records
+    strict, bounds = ss.Strict(), {"bounds": (0, 1e6), "warmup": 300}  # of a fit to records
     if public:  # which says nothing of PSUs
         plain = ss.SurveyDesign(frame.assign(pay=frame["pay"] * rng.uniform(1, 1.1, n)), weights="w")
         reference = ss.Reference.from_public(plain, ss.FBS(formula), population_total=frame["w"].sum(), source="a file")

@@ -77,3 +77,27 @@ def test_r_cmd_check_with_its_testthat_suite_and_its_vignette(r, tmp_path):
     assert (failed, skipped) == (0, 0)
     assert passed > 0
     print(f"testthat: {passed} expectations, {skipped} skipped")
+
+
+MEASURED = """
+data(api)
+design <- svydesign(id = ~1, strata = ~stype, weights = ~pw, data = apistrat)
+release <- synthesize(
+  design, fbs(api00 ~ stype + awards), epsilon = 5, m = 4, seed = 7, population_total = 6194, bounds = c(200, 1000)
+)
+means <- combine_release(with_release(release, svyby(~api00, ~awards, design, svymean)))
+counts <- combine_release(with_release(release, svytotal(~awards, design), counts = TRUE))
+write.csv(data.frame(mean = coef(means), se = SE(means), count = coef(counts), count_se = SE(counts)), "r.csv")
+write.csv(tables(release, by = ~awards), "tables.csv", row.names = FALSE)
+"""
+
+
+@pytest.mark.slow
+def test_combining_in_r_follows_the_rule_of_noisy_tables(rscript, tmp_path):
+    """Standard errors of means and counts by R's survey, with the noise that all data sets share, are those of tables."""
+    rscript(MEASURED, tmp_path)
+    here, table = pd.read_csv(tmp_path / "r.csv"), pd.read_csv(tmp_path / "tables.csv")
+    table = table[table["awards"] != "all"]
+    means, counts = (table[table["statistic"] == name] for name in ("mean", "count"))
+    np.testing.assert_allclose(here[["mean", "se"]], means[["estimate", "se"]], rtol=1e-9)
+    np.testing.assert_allclose(here[["count", "count_se"]], counts[["estimate", "se"]], rtol=1e-9)

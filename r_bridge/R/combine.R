@@ -64,12 +64,15 @@ on_designs <- function(release, f, counts = FALSE) {
   old <- options(survey.lonely.psu = release$manifest$design$lonely_psu)
   on.exit(options(old))
   results <- in_each(if (counts) release$count_designs else release$designs, f)
-  structure(results, redrawn = if (!counts) lapply(redrawn_designs(release), f))
+  noisy <- !is.null(release$manifest$combining) # noise of its tables moves counts, too
+  structure(results, redrawn = if (noisy || !counts) lapply(redrawn_designs(release), f))
 }
 
-# The first data set under noise of private normal scores that was drawn again; that noise moves all data sets together.
+# The first data set under other noise, of noisy tables or of private normal scores: noise moves all data sets together.
 redrawn_designs <- function(release) {
-  scored <- names(release$manifest$private_scores)
+  manifest <- release$manifest
+  weight <- if (!is.null(manifest$combining) && manifest$weights != "public") manifest$design$weights
+  scored <- c(if (is.null(manifest$combining)) names(manifest$private_scores) else manifest$synthesized, weight)
   if (is.null(scored)) return(NULL)
   first <- release
   while (!is.null(first$python$before)) first <- first$python$before
@@ -77,7 +80,7 @@ redrawn_designs <- function(release) {
     values <- tryCatch(
       in_folder(function(folder) frame_from_python("redrawn", folder, objects = list(python_release(first)))),
       error = function(e) {
-        warning("standard errors leave out the noise of private normal scores, for which Python is needed: ",
+        warning("standard errors leave out the noise that all data sets share, for which Python is needed: ",
                 conditionMessage(e), call. = FALSE)
         NULL
       }
@@ -89,6 +92,10 @@ redrawn_designs <- function(release) {
   lapply(seq_len(ncol(values) / length(scored)), function(number) {
     design <- release$designs[[1]]
     design$variables[scored] <- values[paste0(scored, "_", number)]
+    if (!is.null(weight)) {
+      design$prob <- 1 / design$variables[[weight]]
+      design$allprob[[1]] <- design$prob
+    }
     plain <- design$variables[setdiff(names(design$variables), release$manifest$derived)]
     design$variables <- with_columns(plain, release$derived)
     design
@@ -214,7 +221,7 @@ degf_by <- function(design, result) {
 #'   frames as srvyr's `summarise()` makes them, with a column `mean_se` beside `mean`.
 #' @param degf Degrees of freedom of the design, or a vector of those of every coefficient, by name; known to results from
 #'   [with_release()] and `with()`.
-#' @param redrawn The same results for data sets under other noise, as a [strict()] release with `bounds` has it; known
+#' @param redrawn The same results for data sets under other noise, as a [strict()] release has it; known
 #'   to results from [with_release()] and `with()`. That noise moves all data sets together: the variance over these is
 #'   added.
 #' @return An object of class `surveysynth_combined`, with methods for `coef()`, `vcov()`, `SE()`, `confint()`,

@@ -22,6 +22,7 @@ from ..measuring.outcome import Outcome
 from ..measuring.terms import Term, terms_of
 from ..models.normal.fbp import FBP
 from ..models.normal.fbs import FBS
+from ..models.shared.transforms import LogTransform
 from ..privacy.accounting.ledger import Ledger, check_ledger
 from ..privacy.mechanisms import Strict
 from ..release.measurements import Measurements, entered
@@ -38,7 +39,7 @@ NOISES = 4  # standard deviations of noise beyond which something is told
 M = 20  # data sets, where nothing is said
 SCHEMA_ENTRIES = "outcomes", "population_totals", "weight", "weight_bounds"  # which fits to records have not
 TAKEN = {*SCHEMA_ENTRIES, "population_total", "bounds", "public", "seed", "levels", "mechanism", "clusters"}
-PLAIN = {"engine": "auto", "clusters": "model"}  # settings that change nothing
+PLAIN = {"engine": "auto", "clusters": "model", "chains": 4, "tolerance": 0.01}  # what fit() has by default
 AGREE = 1e-3  # share by which totals of levels may differ in sum from the population total
 PUBLIC = (
     "the predictors, the design columns in the files and the number of records of every cell are public; the columns "
@@ -181,7 +182,8 @@ def measurable(design: SurveyDesign, model: object, given: Mapping[str, Any]) ->
     if not isinstance(model, FBS | FBP) or len(model.outcomes) != 1:
         return None
     bare = type(model)(model.outcome, model.predictors)
-    if replace(model, zeros=False, weight=None) != bare or model.weight not in (None, "public"):
+    transform = "log" if isinstance(model.transform, LogTransform) else model.transform
+    if replace(model, zeros=False, weight=None, transform=transform) != bare or model.weight not in (None, "public"):
         return None
     kept = to_synthesize(design)[0]
     if said_of_ignored(kept, model) and said.get("clusters") != "ignore":
@@ -210,7 +212,7 @@ def refuse_schema(settings: Mapping[str, Any]) -> None:
 
 
 def _is_plain(name: str, value: Any) -> bool:
-    return isinstance(value, str) and PLAIN.get(name) == value
+    return isinstance(value, str | int | float) and PLAIN.get(name) == value
 
 
 def _is_nothing(value: Any) -> bool:

@@ -25,10 +25,11 @@ def make(n=600, seed=5, order=None):
 
 
 def strictly(design, epsilon, *, scale="log", ledger=None, m=1, reference=None, bounds=None, seed=1):
-    return ss.synthesize(
+    """By a fit to records, whose parameters can be a reference."""
+    return ss.fit(
         design, ss.FBS("y ~ x", transform=scale, weight="public"), epsilon=epsilon, m=m, population_total=TOTAL,
-        bounds=bounds, mechanism=ss.Strict(reference=reference), ledger=ledger, seed=seed,
-    )  # fmt: skip
+        bounds=bounds, mechanism=ss.Strict(reference=reference), seed=seed,
+    ).release(ledger=ledger)  # fmt: skip
 
 
 @pytest.fixture
@@ -238,7 +239,7 @@ def test_zeros_with_a_public_weight_are_charged_written_and_a_reference(ledger, 
     design = ss.SurveyDesign(frame, weights="w")
     zeros = ss.FBS("y ~ x", zeros=True, weight="public")
     asked = {"epsilon": 8.0, "m": 1, "population_total": TOTAL, "seed": 1}
-    release = ss.synthesize(design, zeros, bounds=BOUNDS, ledger=ledger, **asked)
+    release = ss.fit(design, zeros, bounds=BOUNDS, **asked).release(ledger=ledger)
     place = release.write(tmp_path / "r", by="x")
     assert "modelled" in ss.read_release(place).tables("x", statistic="mean").attrs
     assert len(ledger.entries()) == 1 and sorted(p.name for p in tmp_path.iterdir()) == ["budget.jsonl", "r"]

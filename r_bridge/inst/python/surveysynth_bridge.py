@@ -256,10 +256,14 @@ def _as_computed(frame: pd.DataFrame, values: pd.Series[Any]) -> Callable[[pd.Da
 
 
 def redrawn(release: ss.Release, folder: str) -> tuple[None, None]:
-    """Scored outcomes of the first data set under noise that was drawn again: columns, outcome by outcome."""
+    """Columns of the first data set that other noise changes, under such noise: column by column."""
+    names = list(release.method.get("private_scores", {}))
+    if release.measured is not None:
+        weight = [] if release.method["weights"] == "public" else [str(release.datasets[0].weights_name)]
+        names = [*release.outcomes, *weight]
     columns = {
-        f"{outcome}_{number}": design.frame[outcome].to_numpy()
-        for outcome in release.method["private_scores"] for number, design in enumerate(release.redrawn, 1)
+        f"{name}_{number}": design.frame[name].array
+        for name in names for number, design in enumerate(release.redrawn, 1)
     }  # fmt: skip
     return _saved(pd.DataFrame(columns), folder)
 
