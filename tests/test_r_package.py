@@ -94,7 +94,7 @@ write.csv(tables(release, by = ~awards), "tables.csv", row.names = FALSE)
 
 @pytest.mark.slow
 def test_combining_in_r_follows_the_rule_of_noisy_tables(rscript, tmp_path):
-    """Standard errors of means and counts by R's survey, with the noise that all data sets share, are those of tables."""
+    """Standard errors by R's survey, with the noise that all data sets share, are those of tables."""
     rscript(MEASURED, tmp_path)
     here, table = pd.read_csv(tmp_path / "r.csv"), pd.read_csv(tmp_path / "tables.csv")
     table = table[table["awards"] != "all"]

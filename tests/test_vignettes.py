@@ -50,7 +50,8 @@ SAYS = {  # at least this, whatever the draws
     "fbs_or_fbp.py": ["3.6 / 10.8 / 18", "refused", "normal scores"],
     "first_release.py": [
         "privacy.bounds: [lowest, highest] outcome",
-        "1.49",
+        "What an epsilon buys",
+        "integer Laplace noise",
         "strict, epsilon = 5",
         "not for publication",
     ],

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def demo_command(
     out: Annotated[Path, typer.Option(help="Folder to make.")] = Path("demo-release"),
     epsilon: Annotated[float, typer.Option(help="Privacy budget of the whole release.")] = 5.0,
-    m: Annotated[int | None, typer.Option("-m", help="Number of synthetic data sets; default by epsilon.")] = None,
+    m: Annotated[int | None, typer.Option("-m", help="Number of synthetic data sets, even; default 20.")] = None,
     n: Annotated[int, typer.Option(help="Sample size.")] = 2000,
     seed: Seed = None,
 ) -> None:

@@ -387,7 +387,11 @@ def synthesize(
         _check_default(strict.model, epsilon, total or None, given.get("bounds") or given.get("outcomes"))
         m = M if m is None else check_m(m)
         assert epsilon is not None  # as was checked
-        return measure(design, strict.model, epsilon=epsilon, ledger=ledger, **given).release(m, seed=given.get("seed"))
+        with stages() as say:
+            say("counting the file")
+            measured = measure(design, strict.model, epsilon=epsilon, ledger=ledger, **given)
+            say("drawing data sets")
+            return measured.release(m, seed=given.get("seed"))
     refuse_schema(schema)
     check_accepted(accept_diagnostics)
     policy = settings.get("policy")
