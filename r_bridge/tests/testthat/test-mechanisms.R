@@ -386,7 +386,34 @@ test_that("what draws noise enters what it protects, and the releases go with th
   expect_identical(readLines(file), before)
 })
 
-test_that("a strict release is the same from R and from Python, and the reference of the next one", {
+test_that("a strict release from noisy tables is the same from R and from Python, and combines with their noise", {
+  need_python()
+  csv <- tempfile()
+  write.csv(apistrat[c("stype", "api00", "pw")], csv, row.names = FALSE)
+  design <- svydesign(ids = ~1, weights = ~pw, data = apistrat)
+  ours <- synthesize(design, fbs(api00 ~ stype), 20, m = 4, population_total = 6194, bounds = c(200, 1000), seed = 5)
+  theirs <- from_python("
+import pandas as pd, surveysynth as ss
+design = ss.SurveyDesign(pd.read_csv(sys.argv[1]), weights='pw')
+release = ss.synthesize(design, 'api00 ~ stype', epsilon=20, m=4, population_total=6194, bounds=(200, 1000), seed=5)
+print(json.dumps([release.datasets[0].frame['api00'].tolist(), release.privacy.kind]))", csv)
+  expect_identical(draws_of(ours)[[1]], as.numeric(theirs[[1]]))
+  expect_match(format(privacy(ours)), "integer Laplace noise", fixed = TRUE, all = FALSE)
+  folder <- tempfile("release")
+  write_release(ours, folder)
+  whole <- tables(ours, by = ~stype)
+  for (release in list(ours, read_release(folder))) {
+    means <- combine_release(with(release, svyby(~api00, ~stype, FUN = svymean)))
+    counts <- combine_release(with_release(release, svytotal(~stype, design), counts = TRUE))
+    for (level in c("E", "H", "M")) {
+      cells <- whole[whole$stype == level, ]
+      expect_equal(SE(means)[[level]], cells$se[cells$statistic == "mean"], tolerance = 1e-8)
+      expect_equal(SE(counts)[[paste0("stype", level)]], cells$se[cells$statistic == "count"], tolerance = 1e-8)
+    }
+  }
+})
+
+test_that("a strict release by chains is the same from R and from Python, and the reference of the next one", {
   need_python()
   csv <- tempfile()
   school <- apistrat[rep(seq_len(nrow(apistrat)), 5), ]
@@ -394,7 +421,8 @@ test_that("a strict release is the same from R and from Python, and the referenc
   write.csv(school[c("stype", "api00", "pw")], csv, row.names = FALSE)
   design <- svydesign(ids = ~1, weights = ~pw, data = school)
   run <- function(model) {
-    synthesize(design, model, 20, m = 2, population_total = sum(school$pw), bounds = c(200, 1000), seed = 5)
+    synthesize(design, model, 20, m = 2, population_total = sum(school$pw), bounds = c(200, 1000), seed = 5,
+               warmup = 300) # of chains: a fit to records
   }
   expect_error(run(fbs(api00 ~ stype)), "declare it, fbs(..., weight = \"public\")", fixed = TRUE)
   ours <- run(fbs(api00 ~ stype, weight = "public"))
@@ -404,7 +432,7 @@ frame = pd.read_csv(sys.argv[1])
 design = ss.SurveyDesign(frame, weights='pw')
 model = ss.FBS('api00 ~ stype', weight='public')
 release = ss.synthesize(design, model, epsilon=20, m=2, population_total=frame['pw'].sum(), bounds=(200, 1000),
-                        seed=5)
+                        seed=5, warmup=300)
 print(json.dumps([release.datasets[0].frame['api00'].tolist(), release.privacy.kind]))", csv)
   expect_identical(draws_of(ours)[[1]], as.numeric(theirs[[1]]))
   expect_identical(privacy(ours)$kind, "strict")
