@@ -326,7 +326,7 @@ def test_psus_of_a_strict_release_have_the_larger_of_two_errors_as_in_memory(peo
     people, (model, more) = with_jobs(people.head(2_500).assign(area=np.arange(2_500) % 40)), STRICT[kind]
     design = ss.SurveyDesign(people, weights="w", psu="area")
     how = {"epsilon": 12, "bounds": (0, 200_000), "population_total": 62_500, "m": 2, "seed": 1, **more}
-    memory = ss.synthesize(design, model, **how)
+    memory = ss.fit(design, model, **how).release()
     back = ss.scan_release(memory.write(tmp_path / "release", format="parquet", by="region"))
     of = {"by": "region", "statistic": ["mean", "total"], "outcome": "pay"}
     here, there = (release.tables(**of) for release in (back, memory))
@@ -339,7 +339,7 @@ def test_a_level_that_no_record_has_leaves_the_errors_of_the_files(people, tmp_p
     levels = ["east", "north", "south", "west"]
     design = ss.SurveyDesign(people.assign(region=pd.Categorical(people["region"], levels)), weights="w")
     how = {"epsilon": 12, "bounds": (0, 200_000), "population_total": 200_000, "m": 2, "seed": 1}
-    memory = ss.synthesize(design, "pay ~ region", **how)
+    memory = ss.fit(design, "pay ~ region", **how).release()
     back = ss.scan_release(memory.write(tmp_path / "release", format="parquet", by="region"))
     here, there = (of.tables(by="region", statistic="mean") for of in (back, memory))
     assert ("modelled" in here.attrs) == ("modelled" in there.attrs)

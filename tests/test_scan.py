@@ -99,7 +99,7 @@ def test_estimates_are_those_of_the_design_in_memory(folder):
 def released(design, mechanism):
     given = {"epsilon": 10, "m": 2, "population_total": 2e5, "seed": 4, "mechanism": mechanism, "clusters": "ignore"}
     if isinstance(mechanism, ss.Strict):
-        given["bounds"] = (0, 1e7)
+        given |= {"bounds": (0, 1e7), "m": 4}
     else:
         given["accept_diagnostics"] = ["information"]
     model = ss.FBS("income ~ region + sex", prior="paper" if isinstance(mechanism, ss.Strict) else "flat")

@@ -36,6 +36,7 @@ from .suppression import flag
 Floats = NDArray[np.float64]
 
 BEYOND = {  # entries of a manifest or of its design, and what passes over files know nothing of
+    "combining": "noisy tables, whose noise is in the standard errors",
     "derived": "derived columns", "count_design": "other weights for counts", "poststrata": "calibrated weights",
     "auxiliary": "calibrated weights", "fpc": "finite population corrections", "pps": "joint inclusion probabilities",
     "replicate_weights": "replicate weights",

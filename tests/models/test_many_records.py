@@ -63,7 +63,7 @@ def test_a_first_draw_of_some_records_is_enough(monkeypatch):
     design = ss.SurveyDesign(frame, weights="w")
     monkeypatch.setattr(strict, "FIRST_RECORDS", 10_000)
     given = {"epsilon": 4, "bounds": (0, 1e6), "population_total": 8e5, "seed": 5}
-    table = ss.synthesize(design, "pay ~ sex", **given).tables("sex", statistic="mean")
+    table = ss.fit(design, "pay ~ sex", **given).release().tables("sex", statistic="mean")
     own = ss.estimate(design, "pay", by="sex")
     far = (table["estimate"] - own["estimate"]) / np.hypot(table["se"], own["se"])
     assert np.abs(far).max() < 4

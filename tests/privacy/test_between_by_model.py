@@ -199,7 +199,7 @@ def test_some_stand_for_many_records_with_zeros_of_their_own_too(monkeypatch):
     frame.loc[np.random.default_rng(1).random(1200) < 0.25, "income"] = 0.0
     settings = {"epsilon": 9.0, "bounds": (0, 1_000_000), "population_total": frame["wt"].sum(), "seed": 1}
     model = ss.FBS("income ~ gender", zeros=True)
-    done = ss.synthesize(ss.SurveyDesign(frame, weights="wt"), model, **settings)
+    done = ss.fit(ss.SurveyDesign(frame, weights="wt"), model, **settings).release()
 
     def of(designs):
         y = [(d.numeric("income"), d.weights) for d in designs]

@@ -264,7 +264,7 @@ def test_a_rare_level_of_a_predictor_does_not_stop_a_release(epsilon):
     region[rng.choice(n, 40, replace=False)] = "far"
     design = ss.SurveyDesign(pd.DataFrame({"region": region, "age": age, "pay": pay, "w": w}), weights="w")
     for seed in (1, 2):
-        settings = {"bounds": (0, 200_000), "population_total": w.sum(), "m": 2, "seed": seed}
+        settings = {"bounds": (0, 200_000), "population_total": w.sum(), "m": 4, "seed": seed}
         release = ss.synthesize(design, "pay ~ region + C(age)", epsilon=epsilon, **settings)
         of = {"by": "region", "statistic": "mean"}
         table, own = release.tables(**of), ss.estimate(design, "pay", **of)
@@ -272,10 +272,10 @@ def test_a_rare_level_of_a_predictor_does_not_stop_a_release(epsilon):
 
 
 @pytest.mark.slow
-def test_without_a_mechanism_a_release_is_strict():
+def test_without_a_mechanism_a_fit_is_strict():
     """The parts: scores, first draw, draws."""
     settings = {name: value for name, value in STRICT.items() if name != "mechanism"} | {"population_total": 43_000}
-    done = ss.synthesize(make_design(n=800), "income ~ gender", bounds=(0, 1_000_000), **settings)
+    done = ss.fit(make_design(n=800), "income ~ gender", bounds=(0, 1_000_000), **settings).release()
     assert done.privacy.kind == "strict"
     first = first_epsilon(9, 800, Budget(9.0, 2))
     of_scores = scores_epsilon(Budget(9.0, 2), 800, 1, 2)
@@ -375,7 +375,7 @@ def test_scores_of_an_earlier_strict_release_are_no_leak_in_the_same_file():
 def test_the_noise_of_scores_is_in_differences_and_regressions(tmp_path):
     """Squared standard errors are larger by the variance over scores under other noise, as in tables."""
     settings = {name: value for name, value in STRICT.items() if name != "mechanism"} | {"population_total": 43_000}
-    done = ss.synthesize(make_design(n=800), "income ~ gender", bounds=(0, 1_000_000), **settings)
+    done = ss.fit(make_design(n=800), "income ~ gender", bounds=(0, 1_000_000), **settings).release()
     without = replace(done, method={k: v for k, v in done.method.items() if k != "private_scores"})
     pairs = [
         (done.differences({"gender": ("m", "f")}), without.differences({"gender": ("m", "f")})),
