@@ -134,7 +134,7 @@ def lacking(settings: Settings, folder: Path, *, at_hand: bool) -> dict[str, str
     if unknown:
         out["model.formula"] = "'outcome ~ public predictors', as 'income ~ region + sex'"
     if said.epsilon is None and said.c1 is None and not by_policy:
-        out["privacy.epsilon"] = "budget of the whole release; surveysynth privacy-cost FILE ... says what each buys"
+        out["privacy.epsilon"] = "budget of the whole release; surveysynth check says what it buys"
     if said.population_total is None and said.mechanism in (None, "strict", "censored", "censored-weighted"):
         out["privacy.population_total"] = "number of population units, from a census or a register, not from this file"
     if by_policy or said.bounds is not None:

@@ -81,7 +81,9 @@ def privacy_cost(
     mechanism: Mechanism | None = None,
     **settings: Any,
 ) -> PrivacyCost | pd.DataFrame:
-    """Dry run, nothing is released: what epsilons and numbers of data sets buy, or what one epsilon or c1 means.
+    """Dry run of a fit to records: what epsilons and numbers of data sets buy, or what one epsilon or c1 means.
+
+    Strict releases from noisy tables are foretold by :func:`surveysynth.expected_errors`.
 
     Parameters
     ----------
