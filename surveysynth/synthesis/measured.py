@@ -175,7 +175,8 @@ def measurable(design: SurveyDesign, model: object, given: Mapping[str, Any]) ->
     said = {name: value for name, value in given.items() if not (_is_nothing(value) or _is_plain(name, value))}
     mechanism = said.get("mechanism")
     plain = mechanism is None or (isinstance(mechanism, Strict) and mechanism == Strict())
-    if not (isinstance(design, SurveyDesign) and plain and set(said) <= TAKEN):
+    texts = isinstance(said.get("clusters", ""), str) and isinstance(said.get("weight", ""), str)
+    if not (isinstance(design, SurveyDesign) and plain and texts and set(said) <= TAKEN):
         return None
     if isinstance(model, str) and "~" in model:
         model = FBS(model)
