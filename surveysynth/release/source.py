@@ -36,7 +36,7 @@ HOW_TO_COMBINE = {
     "rule": COMBINING,
     "pairs": "data sets 2k - 1 and 2k are of one draw of the model's parameters, k = 1, ..., M",
     "python": [
-        "q, u: arrays (m,) of the estimate and its design-based variance in each data set",
+        "# q, u: arrays (m,) of the estimate and its design-based variance in each data set",
         "pairs = q.reshape(-1, 2)",
         "w, B = (np.diff(pairs) ** 2).mean() / 2, pairs.mean(axis=1).var(ddof=1)",
         "N = max(0, B - w / 2)",
@@ -190,12 +190,11 @@ class Source:
             assert bins is not None
             w = of @ bins.means if smoothed else bins.draw(drawn(of, rngs[1]), rngs[1])
             columns[str(like.weights_name)] = self._to_totals(w, like)
-        design = SurveyDesign(like.frame.assign(**columns), **self._roles(like), labels=self.labels or None)
-        if order is None:
-            return design
-        frame = design.frame.iloc[order].reset_index(drop=True)
-        last = [*(c for c in frame if c not in (*self.outcomes, like.weights_name)), *self.outcomes, like.weights_name]
-        return SurveyDesign(frame[last], **self._roles(like), labels=self.labels or None)
+        frame = like.frame.assign(**columns)
+        if order is not None:
+            made = (*self.outcomes, like.weights_name)
+            frame = frame.iloc[order].reset_index(drop=True)[[*(c for c in frame if c not in made), *made]]
+        return SurveyDesign(frame, **self._roles(like), labels=self.labels or None)
 
     def _to_totals(self, w: Floats, like: SurveyDesign) -> Floats:
         """Weights that add up to the population total, and in each level to what is public of it."""
@@ -221,13 +220,14 @@ class Source:
     def method(self) -> dict[str, Any]:
         """Public facts about package and model, for the manifest."""
         weight = self.tables.weight
+        drawn_or_not = "synthesized" if self.model == "FBS" else "synthesized (smoothed)"
         missing = self.tables.outcome.cells.outcome.missing and self.tables.outcome.cells.bins is not None
         return {
             "package": {"surveysynth": __version__},
             "method": self.model,
             "model": "log-linear, of noisy tables",
             "formula": f"{self.tables.outcome.name} ~ {self.tables.predictors or '1'}",
-            "weights": "public" if weight is None else "synthesized" if self.model == "FBS" else "smoothed",
+            "weights": "public" if weight is None else drawn_or_not,
             "combining": HOW_TO_COMBINE,
             **({} if self.ledger is None else {"ledger": dict(self.ledger)}),
             **({"elsewhere": {self.tables.outcome.name: MISSING}} if missing else {}),
