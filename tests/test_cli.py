@@ -512,8 +512,10 @@ def test_a_strict_release_and_the_next_one_beside_it(file, run):
     assert "first draw" not in str(later.privacy)
     for wrong, message in [
         (words(reference="release", out="x"), "privacy.reference: not with privacy.mechanism = 'pseudo-posterior'"),
-        (words(drop=("prior",), c1="1", bounds="0,9", out="x", **strict),
-         "privacy.c1: not with privacy.mechanism = 'strict', which has no privacy weights"),
+        (
+            words(drop=("prior",), c1="1", bounds="0,9", out="x", **strict),
+            "privacy.c1: not with privacy.mechanism = 'strict', which has no privacy weights",
+        ),
         (words(drop=("prior",), **strict, out="x"), "--bounds: [lowest, highest] outcome, from public knowledge"),
     ]:
         code, _, err = run(*wrong)

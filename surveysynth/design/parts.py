@@ -242,8 +242,7 @@ def refuse_missing(
         absent = part[name].isna().to_numpy()
         if absent.any():
             raise InputError(
-                f"{what} {name!r} is missing in {rows(absent, first=first + 1)}, and maybe in others; "
-                f"{advice}"
+                f"{what} {name!r} is missing in {rows(absent, first=first + 1)}, and maybe in others; {advice}"
             )
 
 
@@ -313,9 +312,7 @@ class Combinations:
         """
         each = len(next(iter(columns.values())))
         if len(self.frame) * each > MOST_ROWS:
-            raise InputError(
-                f"predictors and categories have more than {MOST_ROWS:,} combinations: group some of them"
-            )
+            raise InputError(f"predictors and categories have more than {MOST_ROWS:,} combinations: group some of them")
         frame = self.frame.take(np.repeat(np.arange(len(self.frame)), each)).reset_index(drop=True)
         tiled = {name: pd.concat([column] * len(self.frame), ignore_index=True) for name, column in columns.items()}
         records = np.where(np.arange(len(frame)) % each == 0, np.repeat(self.records, each), 0)

@@ -145,6 +145,11 @@ class Cells:
         """Number of bins."""
         return 0 if self.bins is None else len(self.bins)
 
+    @property
+    def scored(self) -> bool:
+        """Whether there are different numbers, whose sums mean something."""
+        return self.numbers > 1
+
     def __len__(self) -> int:
         return self.numbers + len(self.outcome.special)
 

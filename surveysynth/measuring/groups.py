@@ -1,4 +1,4 @@
-"""Coarse groups of the cells of a variable, from a smooth fit of its noisy histogram."""
+"""Coarse groups of the cells of a variable, and scores of them, from a smooth fit of its noisy histogram."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ MOST, LEAST = 24, 3  # groups of the body of a distribution
 # Expected records of a cell of a table, and of a tail in all levels, in standard deviations of the noise
 FULL, TAIL = 12.0, 2.0
 TAILS = 2  # groups of each tail, at most, each twice as large as the one beyond it
+# Records of a level beyond the highest score, in standard deviations of the noise; shares of all at least, at most
+BEYOND, LEAST_BEYOND, MOST_BEYOND = 3.0, 0.002, 0.4
+IN_TAIL = 0.05, 0.2  # shares of the first and the last group at which they are cut
 
 
 def groups_of(p: Floats, numbers: int, n: int, levels: int, sd: float, most: int = MOST, tails: int = TAILS) -> Codes:
@@ -57,3 +60,52 @@ def groups_of(p: Floats, numbers: int, n: int, levels: int, sd: float, most: int
     group[first] = 1
     group = np.cumsum(group)
     return np.concatenate([group, group[-1] + 1 + special])
+
+
+def scores_of(p: Floats, values: Floats, n: int, levels: int, sd: float, unit: int) -> Codes:
+    """Scores of cells: from -unit to unit, linear in the amount between two quantiles; special values have the unit.
+
+    The sum of the scores of a level tells its mean by one number, whose noise does not grow with the number of groups.
+    The quantiles leave so many records outside that noise of standard deviation ``sd`` does not drown those inside.
+
+    Parameters
+    ----------
+    p : float array (G,)
+    values : float array (numbers,)
+        Amount of each bin, ascending.
+    n, levels, sd
+        As for :func:`groups_of`.
+    unit : int
+
+    Returns
+    -------
+    int array (G,)
+    """
+    bins = p[: len(values)]
+    beyond = np.clip(BEYOND * sd * levels / max(n * bins.sum(), 1.0), LEAST_BEYOND, MOST_BEYOND)
+    middle = (np.cumsum(bins) - bins / 2) / max(bins.sum(), 1e-12)
+    first = min(int(np.searchsorted(middle, beyond)), len(values) - 2)
+    last = max(int(np.searchsorted(middle, 1 - beyond, side="right")) - 1, first + 1)
+    score = 2 * np.clip((values - values[first]) / (values[last] - values[first]), 0, 1) - 1
+    return np.concatenate([np.rint(score * unit), np.full(len(p) - len(values), unit)]).astype(np.intp)
+
+
+def steps_of(p: Floats, groups: Codes, numbers: int) -> Codes:
+    """Groups of cells cut finer (G,): each in two halves, and the tails of the first and the last.
+
+    Parameters
+    ----------
+    p : float array (G,)
+    groups : int array (G,)
+    numbers : int
+        How many cells are bins of a number; special values stay groups of their own.
+    """
+    bins = p[:numbers] / p[:numbers].sum() if numbers else p[:0]
+    of, below = groups[:numbers], np.cumsum(bins) - bins / 2
+    step = np.zeros(len(groups), dtype=np.intp)
+    for group in np.unique(of):
+        here = np.flatnonzero(of == group)
+        inside = (below[here] - below[here[0]] + bins[here[0]] / 2) / max(bins[here].sum(), 1e-12)
+        cuts = [0.5, *(IN_TAIL if group == of[0] else ()), *(1 - share for share in IN_TAIL if group == of[-1])]
+        step[here] = np.searchsorted(np.sort(cuts), inside)
+    return np.unique(np.stack([groups, step]), axis=1, return_inverse=True)[1].ravel().astype(np.intp)

@@ -13,6 +13,7 @@ from ..models.loglinear.bases import Response, one_hot, smooth_features
 from ..models.loglinear.fitting import Perturbation, TableFit, draw
 from ..models.loglinear.response import Observed, Rows, Total, fit_response
 from ..validation import rows
+from .groups import steps_of
 from .measure import smoothed
 from .noise import discrete_laplace
 from .noisy_tables import NoisyTable, NoisyTables, Variable
@@ -20,6 +21,8 @@ from .terms import Term
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
+
+Draw = tuple[Floats, Floats | None]  # coefficients of the outcome, and of the weight
 
 KNOWN = 0.003  # standard error of a known total, as a share of it: rounding
 
@@ -34,15 +37,15 @@ class JointFit:
     outcome, weight : TableFit
     cells : int array (X, T)
         Step of each term in each public cell.
-    groups : int array (G,)
-        Group of each cell of the outcome, given which the weight is modelled.
+    steps : int array (G,)
+        Step of each cell of the outcome, given which the weight is modelled.
     """
 
     measured: NoisyTables
     outcome: TableFit
     weight: TableFit | None
     cells: Codes
-    groups: Codes
+    steps: Codes
 
     def units_of(self, terms: Iterable[Term], n: int) -> Codes:
         """Public cell of each of n records, from their terms (n,).
@@ -65,8 +68,8 @@ class JointFit:
 
     def draws(
         self, count: int, rng: np.random.Generator, *, opposite: bool = True
-    ) -> Iterator[tuple[Floats, Floats | None]]:  # fmt: skip
-        """Probabilities of the cells of the outcome (X, G), and of the weight (X, J, H): so many draws.
+    ) -> Iterator[Draw]:  # fmt: skip
+        """So many draws of the coefficients.
 
         Every second one is perturbed in the ``opposite`` way of the one before, so that the mean of all draws is about
         the fit.
@@ -79,17 +82,26 @@ class JointFit:
                     w = self._perturbation(self.measured.weight, self.weight, rng)
             else:
                 y, w = -y, None if w is None else -w
-            p = self.outcome.model.probabilities(draw(self.outcome, y))
-            if w is None or self.weight is None or self.measured.weight is None:
-                yield p, None
-                continue
-            q = self.weight.model.probabilities(draw(self.weight, w))
-            yield p, q.reshape(len(p), -1, len(self.measured.weight.cells))
+            yield (
+                draw(self.outcome, y),
+                None if w is None or self.weight is None else draw(self.weight, w),
+            )
+
+    def probabilities(self, of: Draw) -> tuple[Floats, Floats | None]:
+        """Of the cells of the outcome (X, G), and of those of the weight by the outcome's steps (X, J, H)."""
+        p = self.outcome.model.probabilities(of[0])
+        if of[1] is None or self.weight is None or self.measured.weight is None:
+            return p, None
+        q = self.weight.model.probabilities(of[1])
+        return p, q.reshape(len(p), -1, len(self.measured.weight.cells))
 
     @staticmethod
     def _perturbation(variable: Variable, fit: TableFit, rng: np.random.Generator) -> Perturbation:
         """Fresh noise of each table's own law, and normal errors of known totals and of prior means."""
-        counted = [discrete_laplace(rng, table.epsilon, table.counts.size) for table in variable.tables]
+        counted = [
+            discrete_laplace(rng, table.epsilon / table.unit, table.counts.size) / table.unit
+            for table in variable.tables
+        ]
         known = fit.noise[sum(len(noise) for noise in counted) :]
         noise = np.concatenate([*counted, rng.standard_normal(len(known)) * np.sqrt(known)])
         return Perturbation.of(fit, noise, rng)
@@ -97,9 +109,9 @@ class JointFit:
 
 def fit_measurements(measured: NoisyTables) -> JointFit:
     """Fit outcome and weight to what was measured."""
-    steps = [term.step for term in measured.terms.values()]
-    if steps:
-        found, unit, n = np.unique(np.stack(steps, axis=1), axis=0, return_inverse=True, return_counts=True)
+    of_terms = [term.step for term in measured.terms.values()]
+    if of_terms:
+        found, unit, n = np.unique(np.stack(of_terms, axis=1), axis=0, return_inverse=True, return_counts=True)
         unit = unit.ravel()
     else:
         found, unit, n = np.zeros((1, 0), dtype=np.intp), np.zeros(measured.n, dtype=np.intp), np.array([measured.n])
@@ -114,9 +126,9 @@ def fit_measurements(measured: NoisyTables) -> JointFit:
     y = _fit(measured.outcome, cells, features, levels, None, [])
     if measured.weight is None:
         return JointFit(measured, y, None, found, np.zeros(0, dtype=np.intp))
-    groups, parent = _parent(measured, y)
-    J = int(groups.max()) + 1
-    share = y.model.probabilities(y.theta) @ one_hot(groups, J)
+    steps, group, parent = _parent(measured, y)
+    J = len(group)
+    share = y.model.probabilities(y.theta) @ one_hot(steps, J)
     by_parent = Rows(np.repeat(np.arange(X), J), share.ravel(), cells.n)
     of, within = by_parent.unit, np.tile(np.arange(J), X)
     assert measured.weight.cells.bins is not None
@@ -129,25 +141,29 @@ def fit_measurements(measured: NoisyTables) -> JointFit:
     ]
     w = _fit(
         measured.weight, by_parent, [*(z[within] for z in parent), *(z[of] for z in features)],
-        {name: level[of] for name, level in levels.items()}, within, totals,
+        {name: level[of] for name, level in levels.items()}, group[within], totals,
     )  # fmt: skip
-    return JointFit(measured, y, w, found, groups)
+    return JointFit(measured, y, w, found, steps)
 
 
-def _parent(measured: NoisyTables, y: TableFit) -> tuple[Codes, list[Floats]]:
-    """Groups of the outcome's cells on which the weight depends, and features of each group (J, A), by effect."""
+def _parent(measured: NoisyTables, y: TableFit) -> tuple[Codes, Codes, list[Floats]]:
+    """Steps of the outcome's cells on which the weight depends, the group of each step, its features by effect (J, A).
+
+    Steps are finer than the groups of the table: within the highest group weights fall further.
+    """
     assert measured.weight is not None
     groups = next(table.by_groups for table in measured.weight.tables if table.by_groups is not None)
-    J, numbers = int(groups.max()) + 1, measured.outcome.cells.numbers
-    p = y.model.records @ y.model.probabilities(y.theta)
-    many = int(groups[numbers - 1]) + 1 if numbers else 0
+    numbers, p = measured.outcome.cells.numbers, y.model.records @ y.model.probabilities(y.theta)
+    steps = steps_of(p, groups, numbers)
+    group = groups[np.unique(steps, return_index=True)[1]]
+    J, many = len(group), int(steps[numbers - 1]) + 1 if numbers else 0
     features = []
     if many:
         response = Response(p, numbers)
-        inside = one_hot(groups[:numbers], J)[:, :many]
+        inside = one_hot(steps[:numbers], J)[:, :many]
         mean = (inside.T @ (response.bins * response.scores)) / np.maximum(inside.T @ response.bins, 1e-12)
         features = [np.pad(z, ((0, J - many), (0, 0))) for z in smooth_features(mean)]
-    return groups, [*features, *([np.eye(J)[:, many:]] if many < J else [])]
+    return steps, group, [*features, *([np.eye(J)[:, many:]] if many < J else [])]
 
 
 def _fit(
@@ -167,7 +183,7 @@ def _observed(table: NoisyTable, rows: int, levels: dict[str, Codes], parent: Co
         level = parent
     else:
         level = levels[table.by]
-    return Observed(level, table.groups, table.counts.astype(np.float64), table.variance)
+    return Observed(level, table.columns, table.sums, table.variance)
 
 
 def drawn(probabilities: Floats, rng: np.random.Generator) -> Codes:

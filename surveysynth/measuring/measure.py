@@ -1,7 +1,7 @@
 """The one step that reads confidential values: count, add noise.
 
-    histograms of the outcome and of the weight  ->  smooth fits  ->  groups
-    outcome by terms,  weight by outcome,  weight by terms,  in groups
+histograms of the outcome and of the weight  ->  smooth fits  ->  groups
+outcome by terms,  weight by outcome,  weight by terms,  in groups
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from threadpoolctl import threadpool_limits
 from ..design.survey_design import SurveyDesign
 from ..models.loglinear.response import smooth_histogram
 from .bins import Cells, Codes, Floats
-from .groups import groups_of
+from .groups import groups_of, scores_of
 from .noise import ROUNDING, discrete_laplace_variance, noisy
-from .noisy_tables import WEIGHT, Counts, NoisyTable, NoisyTables, Variable
+from .noisy_tables import SCORE_UNIT, WEIGHT, Counts, NoisyTable, NoisyTables, Variable
 from .outcome import Outcome
 from .terms import terms_of
 
 # Of epsilon
-SHARES = {"outcome": 0.14, "weight": 0.06, "outcome by terms": 0.4, "weight by outcome": 0.2, "weight by terms": 0.2}
-PER_BIN, LEAST_BINS = 8.0, 24  # records times epsilon that a bin of a histogram should have; bins at least
+SHARES = {"outcome": 0.12, "weight": 0.06, "outcome by terms": 0.4, "weight by outcome": 0.18, "weight by terms": 0.24}
+PER_BIN, LEAST_BINS = 30.0, 16  # records times epsilon that a bin of a histogram should have; bins at least
 MOST_OF_WEIGHTS = 12  # groups of the weights, at most
 WEIGHT_BOUNDS = (0.02, 20.0)  # in mean weights, where nothing is said
 PARENT_LEVELS, MOST_PARENTS = 4, 5  # groups of the outcome in its table by weights are about, and at most so many
@@ -81,7 +81,10 @@ def measure_design(
     y = _Measured(cells, code, n, rng)
     y.histogram(split["outcome"])
     for term in terms.values():
-        y.by(term.name, term.level, term.levels, split["outcome by terms"])
+        each = split["outcome by terms"] / (2 if cells.scored else 1)
+        if cells.scored:
+            y.scores(term.name, term.level, term.levels, each)
+        y.by(term.name, term.level, term.levels, each)
     weight = None
     if not public_weight:
         w_cells = Cells.of_weights(weight_bounds, population_total / n)
@@ -109,10 +112,11 @@ def shares(epsilon: float, terms: int, *, public_weight: bool) -> dict[str, floa
     return {kind: part / terms if kind.endswith("terms") else part for kind, part in each.items()}
 
 
-def counted(level: Codes, levels: int, code: Codes, groups: Codes) -> Counts:
-    """Records by level and group of their cell (L, J): a record adds 1 to one of them."""
-    J = int(groups.max()) + 1
-    return np.bincount(level * J + groups[code], minlength=levels * J).reshape(levels, J).astype(np.int64)
+def counted(level: Codes, levels: int, code: Codes, groups: Codes, scores: Codes | None = None) -> Counts:
+    """Records by level and group of their cell (L, J): a record adds 1 to one of them, or its cell's score."""
+    counts = np.zeros((levels, int(groups.max()) + 1), dtype=np.int64)
+    np.add.at(counts, (level, groups[code]), 1 if scores is None else scores[code])
+    return counts
 
 
 def histogram_groups(cells: Cells, n: int, epsilon: float) -> Codes:
@@ -158,6 +162,15 @@ class _Measured:
         group = groups_of(self.p, self.cells.numbers, self.n, levels, sd, **groups)
         counts = noisy(counted(level, levels, self.code, group), epsilon, self.rng)
         self.tables.append(NoisyTable(name, group, parents, counts, epsilon))
+
+    def scores(self, name: str, level: Codes, levels: int, epsilon: float) -> None:
+        """Measure the sum of scores of numbers, and counts of special values, by the levels of a factor."""
+        assert self.cells.bins is not None
+        sd, numbers = np.sqrt(discrete_laplace_variance(epsilon)), self.cells.numbers
+        score = scores_of(self.p, self.cells.bins.means, self.n, levels, sd, SCORE_UNIT)
+        group = np.concatenate([np.zeros(numbers, dtype=np.intp), 1 + np.arange(len(self.cells) - numbers)])
+        counts = noisy(counted(level, levels, self.code, group, score), epsilon, self.rng, unit=SCORE_UNIT)
+        self.tables.append(NoisyTable(name, group, None, counts, epsilon, score))
 
     def variable(self, name: str, terms: tuple[str, ...], parents: tuple[str, ...]) -> Variable:
         """What was measured."""

@@ -25,34 +25,40 @@ def discrete_laplace(rng: np.random.Generator, epsilon: float, size: int) -> Cou
     return rng.geometric(stop, size) - rng.geometric(stop, size)
 
 
-def noisy(counts: Counts, epsilon: float, rng: np.random.Generator | None = None) -> Counts:
-    """Counts of one table with integer Laplace noise of scale 1 / epsilon, by OpenDP.
+def noisy(counts: Counts, epsilon: float, rng: np.random.Generator | None = None, *, unit: int = 1) -> Counts:
+    """Counts of one table with integer Laplace noise of scale unit / epsilon, by OpenDP.
 
     Parameters
     ----------
     counts : int array
-        A record adds 1 to one cell.
+        A record adds at most ``unit`` to one cell, or takes it away.
     epsilon : float
         What the table spends on a record whose values are blanked.
+    unit : int
     rng : numpy.random.Generator, optional
         For tests only, and not safe; else noise is OpenDP's.
     """
     if rng is not None:
-        return counts + discrete_laplace(rng, epsilon, counts.size).reshape(counts.shape)
-    released = _laplace(epsilon)(counts.ravel().tolist())
+        return counts + discrete_laplace(rng, epsilon / unit, counts.size).reshape(counts.shape)
+    released = _laplace(epsilon / unit)(counts.ravel().tolist())
     return np.array(released, dtype=np.int64).reshape(counts.shape)
 
 
-def composed(epsilons: Sequence[float]) -> tuple[float, float]:
+def composed(parts: Sequence[tuple[float, int]]) -> tuple[float, float]:
     """Epsilon of all tables together, for a record whose values are blanked, and for one with other values.
 
     A blanked record leaves one cell of every table, one with other values leaves one cell and enters another.
+
+    Parameters
+    ----------
+    parts : sequence of (float, int)
+        Epsilon and unit of each table.
     """
     dp, space = _opendp()
-    queries = [_laplace(epsilon) for epsilon in epsilons]
+    queries = [(_laplace(epsilon / unit), unit) for epsilon, unit in parts]
     total = []
     for d_in in (1, 2):
-        maps = [query.map(d_in) for query in queries]
+        maps = [query.map(d_in * unit) for query, unit in queries]
         total.append(dp.c.make_adaptive_composition(*space, dp.max_divergence(), d_in=d_in, d_mids=maps).map(d_in))
     return total[0], total[1]
 

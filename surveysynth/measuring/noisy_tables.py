@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError, guarded
+from ..models.loglinear.bases import one_hot
 from .bins import Bins, Cells
 from .noise import composed, discrete_laplace_variance
 from .outcome import Outcome
@@ -25,12 +26,15 @@ Counts = NDArray[np.int64]
 
 FORMAT = "surveysynth measurements 1"
 WEIGHT = "survey weight"  # the variable, whatever the column is called
-NOISE = "integer Laplace: a count has the noise k with probability proportional to exp(-epsilon |k|)"
+NOISE = "integer Laplace: a count has the noise k with probability proportional to exp(-epsilon |k| / unit)"
+SCORE_UNIT = 1000  # scores are counted in thousandths, so that their sums and the noise are whole numbers
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class NoisyTable:
     """Counts with integer Laplace noise: levels of a term, or groups of an earlier variable, by groups of cells.
+
+    In a table of scores a record adds its score, which is between -1 and 1, and not 1.
 
     Attributes
     ----------
@@ -41,9 +45,11 @@ class NoisyTable:
     by_groups : int array or None
         Group of each cell of the earlier variable, where the table is by one.
     counts : int array (L, J)
-        They can be negative.
+        They can be negative; scores are in thousandths.
     epsilon : float
-        Spent on a record whose values are blanked; the noise has scale 1 / epsilon.
+        Spent on a record whose values are blanked; the noise has scale unit / epsilon.
+    scores : int array (G,), optional
+        What a record in each cell adds, in thousandths.
     """
 
     by: str | None
@@ -51,11 +57,28 @@ class NoisyTable:
     by_groups: Codes | None
     counts: Counts
     epsilon: float
+    scores: Counts | None = None
+
+    @property
+    def unit(self) -> int:
+        """The most that a record adds to a cell."""
+        return 1 if self.scores is None else SCORE_UNIT
 
     @property
     def variance(self) -> float:
-        """Of the noise of a cell."""
-        return discrete_laplace_variance(self.epsilon)
+        """Of the noise of a count or of a sum of scores."""
+        return discrete_laplace_variance(self.epsilon / self.unit) / self.unit**2
+
+    @property
+    def sums(self) -> Floats:
+        """Counts, or sums of scores (L, J)."""
+        return self.counts / self.unit
+
+    @property
+    def columns(self) -> Floats:
+        """What a record in each cell adds to each column (G, J)."""
+        indicators = one_hot(self.groups, self.counts.shape[1])
+        return indicators if self.scores is None else indicators * self.scores[:, None] / self.unit
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -122,7 +145,7 @@ class NoisyTables:
     @property
     def epsilon(self) -> float:
         """Of a record whose values are blanked, by OpenDP's own map."""
-        return composed([table.epsilon for table in self.tables])[0]
+        return composed([(table.epsilon, table.unit) for table in self.tables])[0]
 
     def as_json(self) -> dict[str, Any]:
         """All of it but the records' public levels, which are in the public columns."""
@@ -162,9 +185,13 @@ class NoisyTables:
         else:
             rows = _labels(self.terms[table.by])
         parents = {} if table.by_groups is None else {"group_of_each_parent_cell": table.by_groups.tolist()}
+        scores = {} if table.scores is None else {"score_of_each_cell": table.scores.tolist()}
+        columns = cells.names(table.groups)
+        if table.scores is not None:
+            columns[0] = "sum of scores"
         return {
-            "by": table.by, "epsilon": table.epsilon, "rows": rows, "columns": cells.names(table.groups),
-            "counts": table.counts.tolist(), "group_of_each_cell": table.groups.tolist(), **parents,
+            "by": table.by, "epsilon": table.epsilon, "unit": table.unit, "rows": rows, "columns": columns,
+            "counts": table.counts.tolist(), "group_of_each_cell": table.groups.tolist(), **scores, **parents,
         }  # fmt: skip
 
 
@@ -216,12 +243,14 @@ def _variable_of(said: Mapping[str, Any]) -> Variable:
 
 def _table_of(said: Mapping[str, Any], cells: int) -> NoisyTable:
     groups, parents = np.array(said["group_of_each_cell"], dtype=np.intp), said.get("group_of_each_parent_cell")
-    counts = np.array(said["counts"], dtype=np.int64)
+    counts, scores = np.array(said["counts"], dtype=np.int64), said.get("score_of_each_cell")
     if len(groups) != cells or counts.shape != (len(said["rows"]), groups.max() + 1):
+        raise ValueError
+    if scores is not None and (len(scores) != cells or np.abs(scores).max() > SCORE_UNIT):
         raise ValueError
     return NoisyTable(
         said["by"], groups, None if parents is None else np.array(parents, dtype=np.intp), counts,
-        float(said["epsilon"]),
+        float(said["epsilon"]), None if scores is None else np.array(scores, dtype=np.int64),
     )  # fmt: skip
 
 

@@ -66,13 +66,13 @@ class Measurements:
         )
 
     def table(self) -> pd.DataFrame:
-        """All noisy counts, one a row.
+        """All noisy counts and sums, one a row.
 
         Returns
         -------
         pandas.DataFrame
-            ``variable, by, level, cell, count, noise_sd``: counts can be negative; ``noise_sd`` is the standard
-            deviation of their noise.
+            ``variable, by, level, cell, count, noise_sd``: counts, which can be negative, and sums of scores;
+            ``noise_sd`` is the standard deviation of their noise.
         """
         parts, tables = [], self.source.tables
         for variable, said in zip(tables.variables, tables.as_json()["variables"], strict=True):
@@ -80,7 +80,7 @@ class Measurements:
                 L, J = table.counts.shape
                 parts.append(pd.DataFrame({
                     "variable": variable.name, "by": table.by or "", "level": np.repeat(as_said["rows"], J),
-                    "cell": as_said["columns"] * L, "count": table.counts.ravel(), "noise_sd": table.variance**0.5,
+                    "cell": as_said["columns"] * L, "count": table.sums.ravel(), "noise_sd": table.variance**0.5,
                 }))  # fmt: skip
         return pd.concat(parts, ignore_index=True)
 

@@ -1,6 +1,6 @@
 """What data sets are drawn from: noisy tables of a confidential file, and its public columns.
 
-    noisy tables  ->  fit  ->  draws of its coefficients, as noise leaves them open  ->  two data sets a draw
+noisy tables  ->  fit  ->  draws of its coefficients, as noise leaves them open  ->  two data sets a draw
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .._version import __version__
 from ..design.calibration import rake
 from ..design.survey_design import SurveyDesign
 from ..expenses import Expense
-from ..measuring.joint_fit import JointFit, drawn, fit_measurements
+from ..measuring.joint_fit import Draw, JointFit, drawn, fit_measurements
 from ..measuring.noisy_tables import WEIGHT, NoisyTables, read_json
 from ..measuring.terms import terms_of
 from ..models.sequential import MISSING
@@ -126,7 +126,8 @@ class Source:
         """So many data sets, two of each draw, their records in random order; and these orders, (m, n)."""
         unit = self._unit(self.public)
         made, orders = [], []
-        for p, q in self._draws(m // PAIR, rng):
+        for coefficients in self._draws(m // PAIR, rng):
+            p, q = self._fit.probabilities(coefficients)
             for _ in range(PAIR):
                 order = rng.permutation(self.tables.n)
                 orders.append(order)
@@ -139,9 +140,9 @@ class Source:
         The variance of an estimate over them is N, what noise and prior leave open.  Weights of FBP, which has the
         expected ones, are drawn anew each time, so that N holds their variance, too.
         """
-        unit, rng = self._unit(like), np.random.default_rng(0)  # public: every reader has the same table
-        made = []
-        for k, (p, q) in enumerate(self._draws(REFITS, rng, opposite=False)):
+        unit, made = self._unit(like), []
+        for k, coefficients in enumerate(self._refits):
+            p, q = self._fit.probabilities(coefficients)
             same = np.random.default_rng(1), np.random.default_rng(2 + k if self.model == "FBP" else 2)
             made.append(self._data_set(like, unit, p, q, same, None, smoothed=False))
         return tuple(made)
@@ -151,9 +152,12 @@ class Source:
         with threadpool_limits(1, "blas"):  # matrices are small: threads would wait for each other
             return fit_measurements(self.tables)
 
-    def _draws(
-        self, count: int, rng: np.random.Generator, *, opposite: bool = True
-    ) -> list[tuple[Floats, Floats | None]]:  # fmt: skip
+    @cached_property
+    def _refits(self) -> list[Draw]:
+        """Draws that N is computed from: public, so that every reader has the same."""
+        return self._draws(REFITS, np.random.default_rng(0), opposite=False)
+
+    def _draws(self, count: int, rng: np.random.Generator, *, opposite: bool = True) -> list[Draw]:
         fit = self._fit
         with threadpool_limits(1, "blas"):
             return [*fit.draws(count, rng, opposite=opposite)]
@@ -173,7 +177,7 @@ class Source:
         like : SurveyDesign
         unit : int array (n,)
         p, q : float arrays (X, G), (X, J, H)
-            Probabilities of the cells of the outcome, and of those of the weight in groups of the outcome's.
+            Probabilities of the cells of the outcome, and of those of the weight in steps of the outcome's.
         rngs : two generators
             Of outcomes, and of weights.
         order : int array (n,), optional
@@ -185,7 +189,7 @@ class Source:
         columns: dict[str, Any] = {self.tables.outcome.name: self.tables.outcome.cells.values(y, rngs[0]).array}
         weight = self.tables.weight
         if q is not None and weight is not None:
-            of = q[unit, self._fit.groups[y]]
+            of = q[unit, self._fit.steps[y]]
             bins = weight.cells.bins
             assert bins is not None
             w = of @ bins.means if smoothed else bins.draw(drawn(of, rngs[1]), rngs[1])
@@ -239,4 +243,3 @@ class Source:
             "epsilon": self.epsilon, "model": self.model, "notes": list(self.notes), "expense": self.expense.public(),
             "publishable": self.publishable,
         }  # fmt: skip
-

@@ -38,7 +38,9 @@ def test_noisy_counts_are_those_of_the_file_up_to_noise(sample, measured):
     """A histogram adds up to the records, and education x income to the records of each level, up to 8 sd of noise."""
     table = measured.table()
     assert set(table["by"]) == {"", "division", "education", "income"}
-    for (_, by, level), cells in table.groupby(["variable", "by", "level"]):
+    counted = table[table["cell"] != "sum of scores"]
+    assert len(counted) == len(table) - 9 - 4
+    for (_, by, level), cells in counted.groupby(["variable", "by", "level"]):
         if by in ("division", "education"):
             expected = (sample.frame[by].astype(str) == level).sum()
         elif by == "":
@@ -47,7 +49,21 @@ def test_noisy_counts_are_those_of_the_file_up_to_noise(sample, measured):
             continue
         sd = cells["noise_sd"].iloc[0] * np.sqrt(len(cells))
         assert abs(cells["count"].sum() - expected) < 8 * sd
-    assert (table["count"] < 0).any()  # noise is not taken away where it is seen
+    assert (counted["count"] < 0).any()  # noise is not taken away where it is seen
+
+
+def test_noisy_sums_of_scores_are_those_of_the_file_up_to_noise(sample, measured):
+    """By what is published: -1 up to one amount, 1 from another on, and linear in between."""
+    said = measured.source.published()["variables"][0]
+    edges = np.array(said["edges"])
+    for table in (table for table in said["tables"] if "score_of_each_cell" in table):
+        cell = np.clip(np.searchsorted(edges, sample.frame["income"], side="right") - 1, 0, len(edges) - 2)
+        own = np.array(table["score_of_each_cell"])[cell]
+        level = sample.frame[table["by"]].astype(str)
+        sums = np.array([own[level == label].sum() for label in table["rows"]])
+        noise = np.array(table["counts"])[:, 0] - sums
+        sd = np.sqrt(2) * table["unit"] / table["epsilon"]
+        assert np.abs(noise).max() < 8 * sd and np.abs(noise).max() > sd / 20
 
 
 def test_a_release_is_drawn_from_measurements(sample, release):

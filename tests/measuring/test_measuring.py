@@ -1,5 +1,6 @@
 """Noisy tables of a file: every value has a cell, a record changes a table by what its noise is made for."""
 
+import itertools
 import math
 
 import numpy as np
@@ -11,10 +12,11 @@ from hypothesis import strategies as st
 import surveysynth as ss
 from surveysynth import InputError
 from surveysynth.measuring.bins import Bins, Cells
-from surveysynth.measuring.groups import groups_of
+from surveysynth.measuring.groups import groups_of, scores_of, steps_of
 from surveysynth.measuring.joint_fit import fit_measurements
-from surveysynth.measuring.measure import counted, histogram_groups, shares
+from surveysynth.measuring.measure import _Measured, counted, histogram_groups, shares
 from surveysynth.measuring.noise import composed, discrete_laplace, discrete_laplace_variance, noisy
+from surveysynth.measuring.noisy_tables import SCORE_UNIT
 from surveysynth.measuring.outcome import Outcome
 from surveysynth.measuring.terms import terms_of
 
@@ -62,11 +64,14 @@ def test_a_file_that_contradicts_its_schema_is_refused(outcome, column, message)
 @pytest.mark.parametrize(
     ("schema", "message"),
     [
-        ({}, "bounds=.* or levels="), ({"bounds": (0, 1), "levels": ["a", "b"]}, "bounds=.* or levels="),
-        ({"bounds": (5, 2)}, "lowest below the highest"), ({"bounds": 3}, "a pair of numbers"),
+        ({}, "bounds=.* or levels="),
+        ({"bounds": (0, 1), "levels": ["a", "b"]}, "bounds=.* or levels="),
+        ({"bounds": (5, 2)}, "lowest below the highest"),
+        ({"bounds": 3}, "a pair of numbers"),
         ({"bounds": (1, 9), "zeros": True}, "0 is not within"),
         ({"bounds": (0, 9), "heaps": [12]}, "within the bounds"),
-        ({"levels": ["a", "a"]}, "different labels"), ({"levels": ["a", "b"], "whole": True}, "are for numbers"),
+        ({"levels": ["a", "a"]}, "different labels"),
+        ({"levels": ["a", "b"], "whole": True}, "are for numbers"),
         ({"bounds": (0, 9), "missing": "drop"}, "missing.* is not one of"),
         ({"bounds": (0, 9), "round": 0}, "round must be"),
     ],
@@ -107,6 +112,53 @@ def test_more_records_and_less_noise_make_more_groups():
     assert few < many and groups_of(p, 128, 2_000, 9, 0.5).max() + 1 > few
 
 
+@settings(max_examples=200)
+@given(
+    st.integers(0, 2**32 - 1), st.integers(2, 128), st.integers(0, 4), st.integers(10, 100_000), st.integers(1, 100),
+    st.floats(0.01, 1e4),
+)  # fmt: skip
+def test_scores_rise_with_the_amount_and_are_never_beyond_the_unit(seed, numbers, special, n, levels, sd):
+    rng = np.random.default_rng(seed)
+    p = rng.dirichlet(np.full(numbers + special, 0.3))
+    values = np.cumsum(rng.exponential(size=numbers)) - 3
+    scores = scores_of(p, values, n, levels, sd, SCORE_UNIT)
+    assert np.abs(scores).max() == SCORE_UNIT and (np.diff(scores[:numbers]) >= 0).all()
+    assert scores[0] == -SCORE_UNIT and scores[numbers - 1] == SCORE_UNIT
+    assert (scores[numbers:] == SCORE_UNIT).all()
+    inside = np.flatnonzero(np.abs(scores[:numbers]) < SCORE_UNIT)
+    if len(inside) > 1:  # linear in the amount
+        slope = np.diff(scores[inside]) / np.diff(values[inside])
+        assert np.allclose(slope, slope.mean(), atol=2 / np.diff(values[inside]).min())
+
+
+def test_less_noise_leaves_less_beyond_the_scores():
+    p, values = np.full(100, 0.01), np.arange(100.0)
+    few, many = ((np.abs(scores_of(p, values, n, 4, 7.0, 1000)) < 1000).sum() for n in (1_000, 50_000))
+    assert few < many
+
+
+def test_a_sum_of_scores_is_the_mean_of_a_level():
+    """Where nothing is beyond, mean = low + (score + 1) / 2 (high - low)."""
+    values, rng = np.arange(50.0), np.random.default_rng(1)
+    code, level = rng.integers(0, 50, 4_000), rng.integers(0, 3, 4_000)
+    scores = scores_of(np.full(50, 0.02), values, 10**9, 3, 0.01, SCORE_UNIT)
+    sums = counted(level, 3, code, np.zeros(50, dtype=np.intp), scores)[:, 0] / SCORE_UNIT
+    means = np.bincount(level, values[code]) / np.bincount(level)
+    assert np.allclose((sums / np.bincount(level) + 1) / 2 * 49, means, atol=49 / SCORE_UNIT)
+
+
+@settings(max_examples=100)
+@given(st.integers(0, 2**32 - 1), st.integers(0, 128), st.integers(0, 4), st.integers(10, 100_000))
+def test_steps_are_within_groups(seed, numbers, special, n):
+    if numbers + special < 2:
+        return
+    p = np.random.default_rng(seed).dirichlet(np.full(numbers + special, 0.3))
+    groups = groups_of(p, numbers, n, 4, 7.0, 5, tails=0)
+    steps = steps_of(p, groups, numbers)
+    assert steps[0] == 0 and set(np.diff(steps[:numbers])) <= {0, 1} and set(np.diff(steps[numbers:])) <= {1}
+    assert all(len(set(groups[steps == step])) == 1 for step in range(steps.max() + 1))
+
+
 # noise
 
 
@@ -128,7 +180,7 @@ def test_tables_together_spend_no_more_than_was_asked_for(epsilon, terms, public
     """OpenDP's own total, blank and replace, against the sum of the parts."""
     split = shares(epsilon, terms, public_weight=public)
     each = [e for kind, e in split.items() for _ in range(terms if kind.endswith("terms") else 1)]
-    blank, replace = composed(each)
+    blank, replace = composed([(e, unit) for e, unit in zip(each, itertools.cycle([1, SCORE_UNIT]), strict=False)])
     assert blank <= epsilon and blank == pytest.approx(math.fsum(each), rel=1e-12)
     assert replace <= 2 * epsilon and replace == pytest.approx(2 * math.fsum(each), rel=1e-12)
 
@@ -164,6 +216,33 @@ def test_a_record_changes_every_table_by_one_cell_or_two(outcome, values):
                 replaced = column.copy()
                 replaced[i] = value
                 assert changes(J, counted(level, 3, cells.codes(replaced, "y"), kept)) in (0, 2)
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [Outcome(bounds=(0, 9_000), zeros=True, missing="category"), Outcome(bounds=(0, 30), whole=True),
+     Outcome(bounds=(-50, 1))],
+)  # fmt: skip
+def test_a_record_changes_sums_of_scores_by_one_or_two(outcome):
+    """Every table of scores as it is measured: blanked, and replaced by any value."""
+    rng, n = np.random.default_rng(2), 60
+    cells = Cells.of(outcome)
+    measured = _Measured(cells, rng.integers(0, len(cells), n), n, rng)
+    measured.histogram(1.0)
+    level = rng.integers(0, 3, n)
+    measured.scores("region", level, 3, 0.5)
+    table = measured.tables[1]
+    assert table.scores is not None and table.unit == SCORE_UNIT
+    assert table.variance == pytest.approx(2 / 0.5**2, rel=0.01)
+    whole = counted(level, 3, measured.code, table.groups, table.scores)
+    for i in range(0, n, 5):
+        others = np.arange(n) != i
+        blanked = counted(level[others], 3, measured.code[others], table.groups, table.scores)
+        assert changes(whole, blanked) <= SCORE_UNIT
+        for code in range(len(cells)):
+            replaced = measured.code.copy()
+            replaced[i] = code
+            assert changes(whole, counted(level, 3, replaced, table.groups, table.scores)) <= 2 * SCORE_UNIT
 
 
 # terms

@@ -6,7 +6,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from surveysynth.models.loglinear.bases import Response, Variances, one_hot, spline_kernel, start_of
-from surveysynth.models.loglinear.fitting import Known, Perturbation, draw, fit_tables, spread
+from surveysynth.models.loglinear.fitting import (
+    Known,
+    Perturbation,
+    descend,
+    descend_from,
+    draw,
+    fit_tables,
+    spread,
+)  # fmt: skip
 from surveysynth.models.loglinear.response import Observed, Rows, Total, fit_response, smooth_histogram
 from surveysynth.models.loglinear.table_model import Table, TableModel
 
@@ -50,7 +58,10 @@ def test_the_jacobian_is_that_of_finite_differences(parents):
     numeric = np.stack([
         (of(theta + h * e) - of(theta - h * e)) / (2 * h) for e in np.eye(len(theta))
     ], axis=1)  # fmt: skip
-    assert np.allclose(model.jacobian(model.probabilities(theta)), numeric, atol=1e-6)
+    p = model.probabilities(theta)
+    assert np.allclose(model.jacobian(p), numeric, atol=1e-6)
+    v = np.random.default_rng(2).normal(size=len(numeric))
+    assert np.allclose(model.gradient(p, v), numeric.T @ v, atol=1e-5)
 
 
 @pytest.mark.slow
@@ -90,8 +101,8 @@ def fitted(counts_of, epsilon_variance: float, seed: int = 3):
     np.add.at(table, (region, groups[code]), 1)
     sd = np.sqrt(epsilon_variance)
     observed = [
-        Observed(np.zeros(3, dtype=np.intp), np.arange(32), (fine + sd * rng.normal(size=32))[None], epsilon_variance),
-        Observed(np.arange(3), groups, table + sd * rng.normal(size=(3, 8)), epsilon_variance),
+        Observed(np.zeros(3, dtype=np.intp), np.eye(32), (fine + sd * rng.normal(size=32))[None], epsilon_variance),
+        Observed(np.arange(3), one_hot(groups, 8), table + sd * rng.normal(size=(3, 8)), epsilon_variance),
     ]
     rows = Rows(np.arange(3), np.ones(3), np.array([8_000.0, 7_000, 5_000]))
     p = smooth_histogram(observed[0].counts[0], epsilon_variance, np.arange(32), 32, 20_000, None)
@@ -118,6 +129,20 @@ def test_draws_vary_as_noise_and_prior_leave_them_open():
     assert np.all(found / expected < 1.5) and np.all(found / expected > 0.6)
 
 
+@pytest.mark.parametrize("sd", [3.0, 30.0])
+def test_draws_by_bfgs_and_by_full_steps_are_at_the_same_minimum(sd):
+    fit, _, _ = fitted(None, sd**2)
+    rng = np.random.default_rng(8)
+    for _ in range(5):
+        by = Perturbation.of(fit, sd * rng.normal(size=len(fit.y)), rng)
+        y = fit.model.expected(fit.model.probabilities(fit.theta)) + by.noise
+        quick, enough = descend_from(fit, y, fit.known, fit.theta + by.prior)
+        full = descend(fit.model, y, fit.root, fit.known, fit.theta, fit.theta + by.prior, fit.q)[0]
+        assert enough
+        p, q = (fit.model.probabilities(theta) for theta in (quick, full))
+        assert np.abs(fit.model.expected(p) - fit.model.expected(q)).max() < 0.1 * sd
+
+
 def test_components_follow_the_data():
     """Regions that differ much get a larger variance than regions that do not differ."""
     rng = np.random.default_rng(5)
@@ -128,8 +153,8 @@ def test_components_follow_the_data():
         table = np.zeros((12, 8))
         np.add.at(table, (region, code // 4), 1)
         rows = Rows(np.arange(12), np.ones(12), np.bincount(region).astype(float))
-        fine = Observed(np.zeros(12, dtype=np.intp), np.arange(32), np.bincount(code, minlength=32)[None] * 1.0, 9.0)
-        crossed = Observed(np.arange(12), np.arange(32) // 4, table + 3 * rng.normal(size=table.shape), 9.0)
+        fine = Observed(np.zeros(12, dtype=np.intp), np.eye(32), np.bincount(code, minlength=32)[None] * 1.0, 9.0)
+        crossed = Observed(np.arange(12), one_hot(np.arange(32) // 4, 8), table + 3 * rng.normal(size=table.shape), 9.0)
         p = smooth_histogram(fine.counts[0], 9.0, np.arange(32), 32, 20_000, None)
         found[shift] = fit_response(rows, [one_hot(np.arange(12), 12)], [fine, crossed], [], p, 32, None).variance[3]
     assert found[3.0] > 10 * found[0.0]
@@ -139,7 +164,7 @@ def test_a_known_total_is_met():
     values, rng = np.linspace(0.1, 4, 32), np.random.default_rng(6)
     counts = np.rint(1000 * np.exp(-0.5 * ((np.arange(32) - 10) / 5) ** 2) / 12.5) + np.rint(20 * rng.normal(size=32))
     one = np.zeros(1, dtype=np.intp)
-    fine = Observed(one, np.arange(32), counts[None], 400.0)
+    fine = Observed(one, np.eye(32), counts[None], 400.0)
     p = smooth_histogram(counts, 400.0, np.arange(32), 32, 1_000, None)
     for total in (1_300.0, 1_500.0):
         fit = fit_response(Rows.one(1_000), [], [fine], [Total(one, values, np.array([total]), 3.0)], p, 32, None)

@@ -3,7 +3,6 @@
 make reference        (compiles for about a minute)
 """
 
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -8,6 +8,7 @@ times its variance component.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
@@ -15,7 +16,8 @@ from scipy.linalg import cho_factor, cho_solve, solve_triangular
 from .table_model import Codes, Floats, TableModel
 
 RENEWALS = 20  # of V and of the variance components, at most
-STEPS = 40  # of Levenberg-Marquardt, at most
+STEPS, FEW = 40, 5  # of Levenberg-Marquardt, at most; and between two renewals
+QUASI, HALVINGS = 30, 10  # quasi-Newton steps of a draw, at most, and how often each is halved
 STILL = 5e-2
 LEAST = 1e-6  # of a variance component
 
@@ -59,6 +61,15 @@ class TableFit:
     steps: int
     q: Floats = field(repr=False)
 
+    @cached_property
+    def curvature(self) -> tuple[Floats, bool]:
+        """H = J' V^-1 J + Q at the fit, factored."""
+        J = self.model.jacobian(self.model.probabilities(self.theta))
+        a = solve_triangular(self.root, J, lower=True)
+        L = self.known.rows
+        factor: tuple[Floats, bool] = cho_factor(a.T @ a + np.diag(1 / self.q) + (L.T / self.known.variance) @ L)
+        return factor
+
 
 def coefficients(model: TableModel) -> tuple[Floats, Codes]:
     """Relative variance and component of each coefficient (d,), (d,)."""
@@ -80,7 +91,7 @@ def fit_tables(
         V = model.covariance(model.probabilities(theta)) + np.diag(noise)
         root = np.asarray(np.linalg.cholesky(V), dtype=np.float64)
         before = theta
-        theta, H, steps = descend(model, y, root, known, theta, np.zeros_like(theta), q)
+        theta, H, steps = descend(model, y, root, known, theta, np.zeros_like(theta), q, most=FEW)
         total += steps
         inverse = np.linalg.inv(H)
         found = renewed(theta, np.diag(inverse), relative, component, variance, components)
@@ -89,6 +100,8 @@ def fit_tables(
         variance = found
         if still:
             break
+    theta, _, steps = descend(model, y, root, known, theta, np.zeros_like(theta), q)
+    total += steps
     return TableFit(model, y, noise, known, variance, theta, root, total, q)
 
 
@@ -106,13 +119,13 @@ def renewed(
 
 
 def descend(
-    model: TableModel, y: Floats, root: Floats, known: Known, theta: Floats, mean: Floats, q: Floats
+    model: TableModel, y: Floats, root: Floats, known: Known, theta: Floats, mean: Floats, q: Floats, most: int = STEPS
 ) -> tuple[Floats, Floats, int]:
     """Minimise with V held, by Levenberg-Marquardt: a step is taken only if the objective falls."""
     damping = 0.0
     p = model.probabilities(theta)
     r, value = _residual(model, y, root, known, theta, mean, q, p)
-    for steps in range(1, STEPS + 1):  # noqa: B007
+    for steps in range(1, most + 1):  # noqa: B007
         a = solve_triangular(root, model.jacobian(p), lower=True)
         H = a.T @ a + np.diag(1 / q) + (known.rows.T / known.variance) @ known.rows
         gradient = a.T @ r - (theta - mean) / q + known.rows.T @ ((known.value - known.rows @ theta) / known.variance)
@@ -131,6 +144,52 @@ def descend(
         if size < STILL:
             break
     return theta, H, steps
+
+
+def descend_from(fit: TableFit, y: Floats, known: Known, mean: Floats) -> tuple[Floats, bool]:
+    """Minimise from a fit by BFGS, which starts with the fit's curvature and needs no Jacobian; and if it was enough.
+
+    Source: Nocedal & Wright (2006), algorithm 7.4.
+    """
+    model, theta, root = fit.model, fit.theta, fit.root
+    p = model.probabilities(theta)
+    r, value = _residual(model, y, root, known, theta, mean, fit.q, p)
+    pairs: list[tuple[Floats, Floats]] = []  # steps, and how gradients changed over them
+    before = np.zeros(0), np.zeros(0)
+    for step in range(QUASI):
+        gradient = model.gradient(p, solve_triangular(root, r, lower=True, trans="T")) - (theta - mean) / fit.q
+        gradient += known.rows.T @ ((known.value - known.rows @ theta) / known.variance)
+        if step:
+            pairs.append((theta - before[0], before[1] - gradient))
+        before = theta, gradient
+        move = _direction(fit.curvature, pairs, gradient)
+        size = float(move @ gradient) ** 0.5 if move @ gradient > 0 else 0.0
+        for _ in range(HALVINGS):
+            there = theta + move
+            p_there = model.probabilities(there)
+            r_there, value_there = _residual(model, y, root, known, there, mean, fit.q, p_there)
+            if value_there <= value + 1e-9 * abs(value):
+                break
+            move = move / 2
+        else:
+            return theta, False
+        theta, p, r, value = there, p_there, r_there, value_there
+        if size < STILL:
+            return theta, True
+    return theta, False
+
+
+def _direction(curvature: tuple[Floats, bool], pairs: list[tuple[Floats, Floats]], gradient: Floats) -> Floats:
+    """The quasi-Newton step, by the two loops."""
+    used = [(s, change, 1 / (change @ s)) for s, change in pairs if change @ s > 0]
+    q, weights = gradient, []
+    for s, change, rho in reversed(used):
+        weights.append(rho * (s @ q))
+        q = q - weights[-1] * change
+    move = np.asarray(cho_solve(curvature, q), dtype=np.float64)
+    for (s, change, rho), weight in zip(used, reversed(weights), strict=True):
+        move = move + (weight - rho * (change @ move)) * s
+    return move
 
 
 def _residual(
@@ -167,7 +226,8 @@ def draw(fit: TableFit, by: Perturbation) -> Floats:
     """
     y = fit.model.expected(fit.model.probabilities(fit.theta)) + by.noise
     known = Known(fit.known.rows, fit.known.rows @ fit.theta + by.known, fit.known.variance)
-    return descend(fit.model, y, fit.root, known, fit.theta, fit.theta + by.prior, fit.q)[0]
+    theta, enough = descend_from(fit, y, known, fit.theta + by.prior)
+    return theta if enough else descend(fit.model, y, fit.root, known, theta, fit.theta + by.prior, fit.q)[0]
 
 
 def spread(fit: TableFit) -> Floats:

@@ -12,34 +12,34 @@ from .fitting import Known, TableFit, fit_tables
 from .table_model import Codes, Floats, Table, TableModel
 
 LEAST_NOISE = 0.05  # variance of a count; without noise the covariance of tables would be singular
-TAIL = 0.99  # share of records below the upper tail
-PARETO_VARIANCE = 1.0  # of minus the index of a tail
+TAIL = 0.95  # share of records below the upper tail
+PARETO_VARIANCE = 0.25  # of minus the index of a tail
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Observed:
-    """Noisy counts of groups of cells in the levels of a factor.
+    """Noisy counts of groups of cells, or sums of scores, in the levels of a factor.
 
     Attributes
     ----------
     level : int array (R,)
         Of each row.
-    groups : int array (G,)
-        Of each cell.
+    columns : float array (G, J)
+        What a record in each cell adds to each column.
     counts : array (L, J)
     variance : float
         Of the noise of each.
     """
 
     level: Codes
-    groups: Codes
+    columns: Floats
     counts: Floats
     variance: float
 
     @property
     def table(self) -> Table:
         """The table that was observed."""
-        return Table(self.level, one_hot(self.groups, self.counts.shape[1]), len(self.counts))
+        return Table(self.level, self.columns, len(self.counts))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -111,15 +111,13 @@ def fit_response(
     return fit_tables(model, y.astype(np.float64), np.concatenate(noise), variances.components, known, start)
 
 
-def smooth_histogram(
-    counts: Floats, variance: float, groups: Codes, numbers: int, n: int, tail: Tail | None
-) -> Floats:
+def smooth_histogram(counts: Floats, variance: float, groups: Codes, numbers: int, n: int, tail: Tail | None) -> Floats:
     """Probabilities of the cells of one noisy histogram (G,), by a spline of their log."""
     G = len(groups)
     p = np.exp(-0.5 * ((np.arange(G) + 0.5 - numbers / 2) / max(numbers / 8, 1)) ** 2) + 1e-3
     p[numbers:] = p[:numbers].mean() if numbers else 1.0
     p /= p.sum()
-    alone = Observed(np.zeros(1, dtype=np.intp), groups, counts[None], variance)
+    alone = Observed(np.zeros(1, dtype=np.intp), one_hot(groups, len(counts)), counts[None], variance)
     for _ in range(2):  # the axis of the spline is in standard deviations of the fit before
         fit = fit_response(Rows.one(n), [], [alone], [], p, numbers, tail)
         p = fit.model.probabilities(fit.theta)[0]

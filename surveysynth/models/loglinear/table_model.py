@@ -168,6 +168,18 @@ class TableModel:
             blocks.append(block.reshape(table.size, effect.size))
         return np.concatenate(blocks, axis=1)
 
+    def gradient(self, p: Floats, v: Floats) -> Floats:
+        """J' v, without J (d,).
+
+        With s[r, g] the sum over tables of  E_gj v_t[l, j]  at the level of the row:  sum over rows of
+        n_r z_a sum_g p_g (s_g - p's) b_gk.
+        """
+        s = np.zeros_like(p)
+        for table, at in self._at():
+            s += (v[at].reshape(table.levels, -1) @ table.bins.T)[table.level]
+        s = self.records[:, None] * p * (s - np.sum(p * s, axis=1, keepdims=True))
+        return np.concatenate([(effect.features.T @ s @ effect.basis).ravel() for effect in self.effects])
+
     def covariance(self, p: Floats) -> Floats:
         """The covariance S of the true tables given theta: records of a public cell are multinomial (M, M)."""
         w = self.records[:, None] * p
@@ -181,12 +193,15 @@ class TableModel:
                         out[b, a] += block.T
         return out
 
-    def _sampled(self) -> Iterator[tuple[Table, slice]]:
+    def _at(self) -> Iterator[tuple[Table, slice]]:
+        """Each table, and where its cells are in mu."""
         start = 0
         for table in self.tables:
-            if table.sampled:
-                yield table, slice(start, start + table.size)
+            yield table, slice(start, start + table.size)
             start += table.size
+
+    def _sampled(self) -> Iterator[tuple[Table, slice]]:
+        return ((table, at) for table, at in self._at() if table.sampled)
 
     def _squared_means(self, p: Floats) -> Floats:
         """Sum over public cells of n_x m m', m the expected tables of one record of the cell (M, M)."""
