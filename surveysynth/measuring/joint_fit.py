@@ -134,9 +134,9 @@ def fit_measurements(measured: NoisyTables) -> JointFit:
     assert measured.weight.cells.bins is not None
     values = measured.weight.cells.bins.means
     N = measured.population_total
-    totals = [Total(np.zeros(X * J, dtype=np.intp), values, np.array([N]), KNOWN * N)]
+    totals = [Total(np.zeros(X * J, dtype=np.intp), values, np.array([N]), np.array([KNOWN * N]))]
     totals += [
-        Total(levels[name][of], values, np.asarray(known), KNOWN * float(np.mean(known)))
+        Total(levels[name][of], values, np.asarray(known), KNOWN * np.asarray(known))
         for name, known in measured.population_totals.items()
     ]
     w = _fit(

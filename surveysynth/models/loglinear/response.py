@@ -44,12 +44,12 @@ class Observed:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Total:
-    """Sums of the cells' values that are known for the levels of a factor, with a standard error."""
+    """Sums of the cells' values that are known for the levels of a factor, with standard errors."""
 
     level: Codes
     values: Floats
     totals: Floats
-    se: float
+    se: Floats
 
     @property
     def table(self) -> Table:
@@ -105,7 +105,7 @@ def fit_response(
     model = TableModel(rows.unit, rows.share, rows.n, tables, effects)
     y = np.concatenate([*(o.counts.ravel() for o in observed), *(t.totals for t in totals)])
     noise = [np.full(o.counts.size, max(o.variance, LEAST_NOISE)) for o in observed]
-    noise += [np.full(len(t.totals), t.se**2) for t in totals]
+    noise += [t.se**2 for t in totals]
     start = start_of(effects, p)
     known = _known(response, effects[0].basis, len(start), tail)
     return fit_tables(model, y.astype(np.float64), np.concatenate(noise), variances.components, known, start)
