@@ -343,7 +343,7 @@ def test_doctor_asks_the_r_that_is_there(r, run):
 
 @pytest.mark.slow
 def test_demo_compares_with_the_truth(run):
-    code, out, err = run("demo", "--n", "1500", "--seed", "1", "--out", "here/demo", "-m", "8")
+    code, out, err = run("demo", "--n", "1500", "--seed", "1", "--out", "here/demo", "-m", "8", "--epsilon", "5,1")
     assert (code, err) == (0, "")
     population = census_workers()
     side = pd.read_csv("here/demo/comparison.csv").set_index(["division", "education"])
@@ -351,22 +351,25 @@ def test_demo_compares_with_the_truth(run):
     truth = population.groupby("division", observed=True)["income"].mean()
     np.testing.assert_allclose(side.xs("all", level=1)["population"].drop("all"), truth, rtol=1e-12)
     assert side.loc[("all", "all"), "population"] == pytest.approx(population["income"].mean(), rel=1e-12)
-    released = ss.read_release("here/demo/release").tables(["division", "education"], statistic="mean")
-    np.testing.assert_allclose(side["released"].dropna(), released["estimate"], rtol=1e-12)
-    assert (abs(side["released"] / side["population"] - 1)["all"] < 0.35).all()  # margins of a small sample
-    last = side.loc[("all", "all"), ["population", "confidential", "confidential_se", "released", "released_se"]]
-    assert "all workers │ " + " │ ".join(f"{x:,.0f}" for x in last) in squeezed(out)
+    kinds = ["confidential", "epsilon_5", "epsilon_1"]
+    for kind in kinds[1:]:
+        released = ss.read_release(f"here/demo/{kind}").tables(["division", "education"], statistic="mean")
+        np.testing.assert_allclose(side[kind].dropna(), released["estimate"], rtol=1e-12)
+        assert (abs(side[kind] / side["population"] - 1)["all"] < 0.5).all()  # margins of a small sample
+    last = side.loc[("all", "all"), ["population", *(c for kind in kinds for c in (kind, f"{kind}_se"))]]
+    assert "all workers " + " ".join(f"{x:,.0f}" for x in last) in squeezed(out)
     margins = side[(side.index.get_level_values(0) == "all") | (side.index.get_level_values(1) == "all")]
-    x, y = (
+    own, five, one = (
         sum(low <= mean <= high for mean, low, high in margins[["population", f"{of}_ci_low", f"{of}_ci_high"]].values)
-        for of in ("released", "confidential")
+        for of in kinds
     )
-    assert 10 <= x <= 14 == len(margins)
-    assert f"{x} of 14 intervals hold the population's mean (confidential: {y})" in out.splitlines()
+    assert min(five, one) >= 10 and len(margins) == 14
+    held = f"of 14: sample {own}, epsilon 5 {five}, epsilon 1 {one}"
+    assert f"Intervals that hold the population's mean, {held}" in squeezed(out)
     stages = ["counting the file", "drawing data sets"]
     assert list(dict.fromkeys(line.partition(":")[0] for line in run.progress)) == stages
     assert Path("here/demo/comparison.png").stat().st_size > 10_000
-    assert ss.read_release("here/demo/release").datasets[0].weights.sum() == pytest.approx(len(population))
+    assert ss.read_release("here/demo/epsilon_1").datasets[0].weights.sum() == pytest.approx(len(population))
 
 
 def test_the_demo_counts_the_domains_that_have_both_intervals():
@@ -374,9 +377,10 @@ def test_the_demo_counts_the_domains_that_have_both_intervals():
     nan = np.nan
     margins = pd.DataFrame(
         [(10, 9, 11, 8, 12), (10, 11, 12, 8, 12), (10, 11, 12, 1, 2), (10, nan, nan, 9, 11), (10, 8, 10, 10, 12)],
-        columns=["population", "released_ci_low", "released_ci_high", "confidential_ci_low", "confidential_ci_high"],
+        columns=["population", "epsilon_5_ci_low", "epsilon_5_ci_high", "confidential_ci_low", "confidential_ci_high"],
     )
-    assert demo._intervals_that_hold(margins) == "2 of 4 intervals hold the population's mean (confidential: 3)"
+    found = demo._intervals_that_hold(margins, ["confidential", "epsilon_5"])
+    assert found == "Intervals that hold the population's mean, of 4: sample 3, epsilon 5 2"
 
 
 def test_without_a_mechanism_the_command_asks_for_what_a_strict_release_needs(file, run):

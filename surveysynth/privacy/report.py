@@ -50,7 +50,7 @@ GUARANTEES: dict[str, str] = {
     ),
     "noisy tables": (
         "Strict differential privacy at any number of records. Records were counted by cells of their outcome and "
-        "weight and by public columns, and every count has integer Laplace noise (OpenDP): the noisy counts are in "
+        "weight and by public columns, and every count and sum has integer Laplace noise (OpenDP): they are in "
         "measurements.json, and all else is computed from them and from public columns. Blanking any one {unit}'s "
         "outcome and weight changes the probability of whatever comes out by at most a factor e^epsilon, replacing "
         "them by at most e^(2 epsilon). This holds for all that was ever computed from these counts, further data sets "

@@ -167,7 +167,9 @@ def test_a_known_total_is_met():
     fine = Observed(one, np.eye(32), counts[None], 400.0)
     p = smooth_histogram(counts, 400.0, np.arange(32), 32, 1_000, None)
     for total in (1_300.0, 1_500.0):
-        fit = fit_response(Rows.one(1_000), [], [fine], [Total(one, values, np.array([total]), np.array([3.0]))], p, 32, None)
+        fit = fit_response(
+            Rows.one(1_000), [], [fine], [Total(one, values, np.array([total]), np.array([3.0]))], p, 32, None
+        )
         assert fit.model.probabilities(fit.theta)[0] @ values * 1_000 == pytest.approx(total, rel=0.01)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import cycle
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from .tabular import COLORS
 
 Floats = NDArray[np.float64]
 
-STYLE = {"confidential": ("#7f7f7f", "o"), "released": ("#0b6fa4", "s")}
+STYLES = ("#7f7f7f", "o"), ("#0b6fa4", "s"), ("#58a9d6", "^"), ("#d9820f", "D")
 
 
 def compare_estimates(
@@ -33,7 +34,7 @@ def compare_estimates(
     Parameters
     ----------
     estimates : mapping
-        ``confidential`` and ``released``: frames with ``estimate``, ``ci_low``, ``ci_high``, a row a domain.
+        By name, the confidential ones first: frames with ``estimate``, ``ci_low``, ``ci_high``, a row a domain.
     truth : pandas.Series
         Population values, in the same order.
     labels : list of str
@@ -48,8 +49,8 @@ def compare_estimates(
     ax = figure.subplots()
     rows = range(len(labels))
     ax.scatter(truth, rows, marker="|", s=220, color="#c0392b", linewidths=2, label="population", zorder=3)
-    for shift, (name, frame) in zip((-0.15, 0.15), estimates.items(), strict=True):
-        color, marker = STYLE[name]
+    shifts = 0.3 * (np.arange(len(estimates)) - (len(estimates) - 1) / 2) / max(len(estimates) - 1, 1)
+    for shift, (color, marker), (name, frame) in zip(shifts, cycle(STYLES), estimates.items(), strict=False):
         half = [frame["estimate"] - frame["ci_low"], frame["ci_high"] - frame["estimate"]]
         y = [row + shift for row in rows]
         ax.errorbar(frame["estimate"], y, xerr=half, fmt=marker, ms=4, color=color, lw=1.4, capsize=2, label=name)
@@ -60,7 +61,7 @@ def compare_estimates(
     ax.grid(axis="x", alpha=0.3)
     ax.spines[["top", "right", "left"]].set_visible(False)
     ax.tick_params(axis="y", length=0)
-    ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.06), ncols=3, frameon=False)
+    ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.06), ncols=len(estimates) + 1, frameon=False)
     path = as_path(path)
     figure.savefig(path, dpi=150)
     return path

@@ -1,0 +1,93 @@
+"""The tables of docs/strict.md that are made from filed cells: strict releases, and peers beside them.
+
+    python benchmarks/strict_table.py
+
+It rewrites what stands between the markers ``<!-- cells -->`` and ``<!-- peers -->`` and their ends.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pandas as pd
+
+HERE = Path(__file__).parent
+PAGE = HERE.parent / "docs" / "strict.md"
+POPULATIONS = {"workers": ("education", "division"), "households": ("age", "region")}
+KINDS = [("mean", 0), ("mean", 1), ("mean", "all"), ("count", 0), ("count", 1)]
+OLD = "strict-chains"
+
+
+def rows_of_cells(cells: pd.DataFrame) -> Iterator[str]:
+    """A row a cell: errors over the sample's own, with those of chains in brackets, and what intervals hold."""
+    first, second = "by education or age", "by division or region"
+    yield f"| | means {first} | {second} | of all | counts {first} | {second} |"
+    yield "|---|---|---|---|---|---|"
+    strict = cells[cells["method"] == "strict"]
+    for population, margins in POPULATIONS.items():
+        mine = strict[strict["population"] == population]
+        for n, epsilon in sorted(set(zip(mine["n"], mine["epsilon"], strict=True)), key=lambda key: (key[0], -key[1])):
+            texts = [
+                _cell(cells, population, n, epsilon, statistic, margins[at] if isinstance(at, int) else at)
+                for statistic, at in KINDS
+            ]
+            yield f"| {population}, n = {n:,}, epsilon {epsilon:g} | {' | '.join(texts)} |"
+
+
+def _cell(cells: pd.DataFrame, population: str, n: int, epsilon: float, statistic: str, margin: str) -> str:
+    at = {"population": population, "n": n, "epsilon": epsilon, "statistic": statistic, "margin": margin}
+    found = cells[(cells[list(at)] == pd.Series(at)).all(axis=1)]
+    row, old = (found[found["method"] == method].tail(1) for method in ("strict", OLD))
+    before = f" ({_short(old['rmse_ratio'].iloc[0])})" if len(old) else ""
+    one = row.iloc[0]
+    return f"{_short(one['rmse_ratio'])}{before}, hold {_short(one['coverage'])}, {_short(one['length_ratio'])} long"
+
+
+def summary_of_cells(cells: pd.DataFrame) -> Iterator[str]:
+    """What holds over all cells."""
+    strict = cells[(cells["method"] == "strict") & cells["statistic"].isin(["mean", "count"])]
+    strict = strict[strict["population"].isin(POPULATIONS)]
+    samples = strict["samples"].min()
+    levels = strict["levels"].sum()
+    yield (
+        f"{samples} samples a cell, {len(strict.groupby(['population', 'n', 'epsilon']))} cells, m = "
+        f"{strict['m'].iloc[0]:g}; Monte Carlo errors of coverage up to {_short(strict['coverage_se'].max(), 3)}. "
+        f"Levels whose intervals hold less than .93, or than those of the sample where these hold less, beyond chance "
+        f"(Holm, 5% over all levels of a cell): {strict['below'].sum()} of {levels}."
+    )
+
+
+def rows_of_peers(peers: pd.DataFrame) -> Iterator[str]:
+    """A row a method: errors over the sample's own, and what intervals hold."""
+    yield "| | | means by education | by division | of all | counts by education | by division | seconds |"
+    yield "|---|---|---|---|---|---|---|---|"
+    for (n, epsilon), cell in peers.groupby(["n", "epsilon"], sort=False):
+        at = f"n = {n:,}, epsilon {epsilon:g}"
+        for method, part in cell[cell["method"] != "sample"].groupby("method", sort=False):
+            by = part.set_index(["statistic", "margin"])
+            keys = [(s, POPULATIONS["workers"][m] if isinstance(m, int) else m) for s, m in KINDS]
+            texts = [f"{_short(by.loc[k, 'rmse_ratio'])}, hold {_short(by.loc[k, 'coverage'])}" for k in keys]
+            yield f"| {at} | {method} | {' | '.join(texts)} | {part['seconds'].iloc[0]:.0f} |"
+            at = ""
+
+
+def _short(value: float, digits: int = 2) -> str:
+    return f"{value:.{digits}f}".removeprefix("0")
+
+
+def page(text: str) -> str:
+    """The page with both tables."""
+    cells, peers = pd.read_csv(HERE / "coverage_cells" / "margins.csv"), pd.read_csv(HERE / "dp_peers.csv")
+    made = {
+        "cells": "\n".join([*rows_of_cells(cells), "", *summary_of_cells(cells)]),
+        "peers": "\n".join(rows_of_peers(peers)),
+    }
+    for name, table in made.items():
+        text = re.sub(f"(<!-- {name} -->\n).*?(\n<!-- end -->)", lambda m, t=table: m[1] + t + m[2], text, flags=re.S)
+    return text
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
