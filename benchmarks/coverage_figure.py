@@ -19,11 +19,10 @@ EPSILONS = (1.0, 3.0, 5.0, 10.8)
 MARGINS = {"workers": ("education", "division"), "households": ("age", "region")}
 TITLES = {"domains": "means of domains", "all": "mean of all"}
 MECHANISMS = {  # method in the cells: label, colour, marker, shift to the side
-    "strict": ("Strict", "#0b4f8a", "o", -0.18),
-    "strict-history": ("Strict, beside last year's release", "#5ba3d9", "s", -0.06),
-    "per-instance": ("PerInstance", "#3f8f4f", "^", 0.02),
-    "pseudo-debias": ("PseudoPosterior, debias=True", "#e08a1e", "D", 0.10),
-    "pseudo": ("PseudoPosterior", "#b3312c", "v", 0.18),
+    "strict": ("Strict", "#0b4f8a", "o", -0.16),
+    "per-instance": ("PerInstance", "#3f8f4f", "^", -0.05),
+    "pseudo-debias": ("PseudoPosterior, debias=True", "#e08a1e", "D", 0.06),
+    "pseudo": ("PseudoPosterior", "#b3312c", "v", 0.17),
 }
 
 

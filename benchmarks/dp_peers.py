@@ -4,9 +4,9 @@
     python benchmarks/dp_peers.py --samples 20 --out benchmarks/dp_peers.csv
 
 The peers are those of OpenDP (mbi: McKenna, Sheldon & Miklau 2019): AIM and MST choose tables by themselves, "fixed"
-has those of our own model.  The weight is a column like any other, income and weight are cut at the edges of equal steps of
-an asinh scale, synthetic records have the mean of their bin, and the mean of five synthetic files counts.  A record is
-added or removed, as where its values are blanked.  Intervals of the peers take a file for a sample, as their users do.
+has those of our own model.  The weight is a column like any other, income and weight are cut at equal steps of an asinh
+scale, synthetic records have the mean of their bin, and the mean of five synthetic files counts.  A record is added or
+removed, as where its values are blanked.  Intervals of the peers take a file for a sample, as their users do.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """What README, docs and CONTRIBUTING name is there: pages, headings, files, names of the package, one version."""
 
 import re
+import runpy
 import tomllib
 from pathlib import Path
 
@@ -135,6 +136,13 @@ def test_the_least_epsilons_that_are_said_are_those_of_the_rule(page):
             ss.expected_se(n, 31, least - 0.1, reference=reference)
 
 
+def test_the_tables_of_strict_releases_are_those_of_the_filed_cells():
+    """`python benchmarks/strict_table.py` changes nothing."""
+    made = runpy.run_path(str(ROOT / "benchmarks" / "strict_table.py"))
+    text = made["PAGE"].read_text(encoding="utf-8")
+    assert made["page"](text) == text and text.count("| workers, n = ") >= 4
+
+
 def test_what_is_foretold_beside_what_was_measured_is_foretold():
     """In the summary of docs/strict.md, whose rows have the filed coverage and errors of their cells, too."""
     text = (ROOT / "docs" / "strict.md").read_text(encoding="utf-8")
@@ -151,7 +159,7 @@ def test_what_is_foretold_beside_what_was_measured_is_foretold():
             name, n = population, int(records.replace(",", ""))
         parameters = {"workers": 31, "households": 29}[name]
         assert f"{ss.expected_se(n, parameters, float(epsilon), reference=bool(beside)):.2f}" == foretold
-        method = "strict-history" if beside else "strict"
+        method = "strict-history" if beside else "strict-chains"
         mine = (filed["population"] == name) & (filed["n"] == n) & (filed["method"] == method)
         cell = filed[mine & (filed["epsilon"] == float(epsilon)) & (filed["statistic"] == "mean")]
         of_all = cell[cell["margin"] == "all"].iloc[0]

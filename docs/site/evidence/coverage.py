@@ -21,7 +21,8 @@ cells = pd.read_csv("benchmarks/coverage_cells/margins.csv")
 NAMES = {
     "confidential": "the sample itself",
     "strict": "Strict",
-    "strict-history": "Strict, beside last year's release",
+    "strict-chains": "Strict by chains",
+    "strict-history": "Strict by chains, beside last year's release",
     "per-instance": "PerInstance",
     "pseudo-debias": "PseudoPosterior, debias=True",
     "pseudo": "PseudoPosterior",

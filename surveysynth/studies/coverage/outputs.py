@@ -21,7 +21,7 @@ from .study import BY_FILES, BY_MODEL, KEYS, Cell
 Cells = Sequence[tuple[Cell, Replicates]]
 
 NAMES = {
-    "strict": "Strict, no history", "strict-history": "Strict, last year's release",
+    "strict": "Strict", "strict-history": "Strict, last year's release",
     f"strict{BY_FILES}": "Strict, no history, between='files'",
     f"strict-history{BY_FILES}": "Strict, last year's release, between='files'",
     f"strict{BY_MODEL}": "Strict, no history, between='model'",
