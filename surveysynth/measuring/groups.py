@@ -91,7 +91,7 @@ def scores_of(p: Floats, values: Floats, n: int, levels: int, sd: float, unit: i
 
 
 def steps_of(p: Floats, groups: Codes, numbers: int) -> Codes:
-    """Groups of cells cut finer (G,): each in two halves, and the tails of the first and the last.
+    """Groups of cells, the first and the last of which are cut finer, as their tails are long (G,).
 
     Parameters
     ----------
@@ -100,12 +100,12 @@ def steps_of(p: Floats, groups: Codes, numbers: int) -> Codes:
     numbers : int
         How many cells are bins of a number; special values stay groups of their own.
     """
-    bins = p[:numbers] / p[:numbers].sum() if numbers else p[:0]
-    of, below = groups[:numbers], np.cumsum(bins) - bins / 2
     step = np.zeros(len(groups), dtype=np.intp)
-    for group in np.unique(of):
-        here = np.flatnonzero(of == group)
-        inside = (below[here] - below[here[0]] + bins[here[0]] / 2) / max(bins[here].sum(), 1e-12)
-        cuts = [0.5, *(IN_TAIL if group == of[0] else ()), *(1 - share for share in IN_TAIL if group == of[-1])]
-        step[here] = np.searchsorted(np.sort(cuts), inside)
+    if numbers:
+        below = np.cumsum(p[:numbers]) - p[:numbers] / 2
+        for group, sign in ((groups[0], 1), (groups[numbers - 1], -1)):
+            here = np.flatnonzero(groups[:numbers] == group)
+            inside = (below[here] - below[here[0]] + p[here[0]] / 2) / max(p[here].sum(), 1e-12)
+            cuts = np.sort([share if sign > 0 else 1 - share for share in IN_TAIL])
+            step[here] = np.searchsorted(cuts, inside)
     return np.unique(np.stack([groups, step]), axis=1, return_inverse=True)[1].ravel().astype(np.intp)

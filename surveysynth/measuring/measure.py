@@ -27,7 +27,7 @@ SHARES = {"outcome": 0.12, "weight": 0.06, "outcome by terms": 0.4, "weight by o
 PER_BIN, LEAST_BINS = 30.0, 16  # records times epsilon that a bin of a histogram should have; bins at least
 MOST_OF_WEIGHTS = 12  # groups of the weights, at most
 WEIGHT_BOUNDS = (0.02, 20.0)  # in mean weights, where nothing is said
-PARENT_LEVELS, MOST_PARENTS = 4, 5  # groups of the outcome in its table by weights are about, and at most so many
+PARENT_LEVELS, MOST_PARENTS = 4, 12  # groups of the outcome in its table by weights are about, and at most so many
 
 
 def measure_design(

@@ -17,7 +17,7 @@ Guess = tuple[float, float]
 Block = tuple[Floats, Floats, Guess]  # functions of the bins, their relative variances, a guess of their variance
 # Variances of log densities, and how many coefficients a guess of them is worth.  A line of the log density per
 # standard deviation, its spline, heaps of single bins, cells of special values.
-SLOPE, SPLINE, HEAP, SPECIAL = (25.0, FIXED), (1.0, 2.0), (0.05**2, 20.0), (25.0, FIXED)
+SLOPE, SPLINE, HEAP, SPECIAL = (25.0, FIXED), (1.0, 2.0), (0.05**2, 2.0), (25.0, FIXED)
 # of effects: a tilt of the density by the score, a smooth bend, log odds of special values
 TILT, BEND, ODDS = (0.1, 1.0), (0.03, 1.0), (0.3, 1.0)
 

@@ -13,7 +13,7 @@ from .table_model import Codes, Floats, Table, TableModel
 
 LEAST_NOISE = 0.05  # variance of a count; without noise the covariance of tables would be singular
 TAIL = 0.95  # share of records below the upper tail
-PARETO_VARIANCE = 0.25  # of minus the index of a tail
+PARETO_VARIANCE = 1.0  # of minus the index of a tail
 
 
 @dataclass(frozen=True, eq=False, repr=False)
