@@ -12,7 +12,7 @@ FULL, TAIL = 12.0, 2.0
 TAILS = 2  # groups of each tail, at most, each twice as large as the one beyond it
 # Records of a level beyond the highest score, in standard deviations of the noise; shares of all at least, at most
 BEYOND, LEAST_BEYOND, MOST_BEYOND = 3.0, 0.002, 0.4
-IN_TAIL = 0.05, 0.2  # shares of the first and the last group at which they are cut
+IN_TAIL = 0.05, 0.2, 0.5  # shares of the first and the last group at which they are cut
 
 
 def groups_of(p: Floats, numbers: int, n: int, levels: int, sd: float, most: int = MOST, tails: int = TAILS) -> Codes:

@@ -63,9 +63,9 @@ class Response:
 
     @property
     def scores(self) -> Floats:
-        """Normal scores of the bins, within +-2.6."""
+        """Normal scores of the bins."""
         middle = np.cumsum(self.bins) - self.bins / 2
-        return np.clip(norm.ppf(np.clip(middle, 1e-5, 1 - 1e-5)), -SCORE_LIMIT, SCORE_LIMIT)
+        return np.asarray(norm.ppf(np.clip(middle, 1e-5, 1 - 1e-5)), dtype=np.float64)
 
     def baseline(self, rows: int, variances: Variances) -> Effect:
         """The log density of all records: a line, a spline from the median, heaps, and special values."""
@@ -83,7 +83,7 @@ class Response:
         """An effect of public features: it tilts the density by the score, bends it, and moves special values."""
         blocks = []
         if self.numbers:
-            u, p = self.scores, self.bins
+            u, p = np.clip(self.scores, -SCORE_LIMIT, SCORE_LIMIT), self.bins
             bends, sizes = leading(_smooth(u), 1e-3, most)
             blocks = [(u[:, None] - p @ u, np.ones(1), TILT), (bends - p @ bends, sizes, BEND)]
         return self._effect(features, blocks, ODDS, variances)
@@ -130,9 +130,12 @@ def leading(kernel: Floats, tolerance: float, most: int) -> tuple[Floats, Floats
 def smooth_features(scores: Floats) -> tuple[Floats, Floats]:
     """Features of steps of a number by which effects are smooth functions of it: a line (S, 1), and bends (S, A).
 
-    They are effects of their own: evidence that there are no bends is none that there is no line.
+    They are effects of their own: evidence that there are no bends is none that there is no line.  Bends have no line in
+    them, so that beyond where tables tell a line goes on.
     """
-    bends, sizes = leading(_smooth(scores), 1e-3, 6)
+    straight = np.linalg.qr(np.stack([np.ones(len(scores)), scores], axis=1))[0]
+    left = np.eye(len(scores)) - straight @ straight.T
+    bends, sizes = leading(left @ _smooth(scores) @ left, 1e-3, 6)
     return scores[:, None], bends * np.sqrt(sizes)
 
 
