@@ -130,8 +130,8 @@ def leading(kernel: Floats, tolerance: float, most: int) -> tuple[Floats, Floats
 def smooth_features(scores: Floats) -> tuple[Floats, Floats]:
     """Features of steps of a number by which effects are smooth functions of it: a line (S, 1), and bends (S, A).
 
-    They are effects of their own: evidence that there are no bends is none that there is no line.  Bends have no line in
-    them, so that beyond where tables tell a line goes on.
+    They are effects of their own: evidence that there are no bends is none that there is no line.  Bends have no line
+    in them, so that beyond where tables tell a line goes on.
     """
     straight = np.linalg.qr(np.stack([np.ones(len(scores)), scores], axis=1))[0]
     left = np.eye(len(scores)) - straight @ straight.T
