@@ -1,6 +1,6 @@
 """Add the finished cells of a coverage study to those that are filed; a cell that is there is replaced.
 
-python benchmarks/file_cells.py folder
+python benchmarks/file_cells.py folder [commit]
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ def file(folder: Path, commit: str) -> None:
         strict = new.loc[new["method"] != "confidential", CELL].drop_duplicates()
         both = old.merge(strict, on=CELL, how="left", indicator=True)
         kept = old[(both["_merge"] == "left_only").to_numpy()]
-        pd.concat([kept, new.reindex(columns=old.columns)]).to_csv(FILED / name, index=False)
+        every = pd.concat([kept, new.reindex(columns=old.columns)])
+        every.drop_duplicates(every.columns.difference(["commit"])).to_csv(FILED / name, index=False)
 
 
 if __name__ == "__main__":

@@ -85,7 +85,9 @@ def page(text: str) -> str:
         "peers": "\n".join(rows_of_peers(peers)),
     }
     for name, table in made.items():
-        text = re.sub(f"(<!-- {name} -->\n).*?(\n<!-- end -->)", lambda m, t=table: m[1] + t + m[2], text, flags=re.S)
+        text = re.sub(
+            f"(<!-- {name} -->\n).*?(<!-- end -->)", lambda m, t=table: f"{m[1]}{t}\n{m[2]}", text, flags=re.S
+        )
     return text
 
 

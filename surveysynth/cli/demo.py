@@ -39,8 +39,11 @@ def demo_command(
     from ..estimation.tables import TOTAL
     from ..publication.figures import compare_estimates
 
+    budgets = epsilon or EPSILONS
     if not is_free(out):
         raise InputError(f"{str(out)!r} exists; choose another --out")
+    if len(set(budgets)) < len(budgets):
+        raise InputError("--epsilon names a budget twice")
     population = census_workers()
     design = census_sample(n, seed)
     by = ["division", "education"]
@@ -49,7 +52,7 @@ def demo_command(
             design, "income ~ division + education", epsilon=each, m=m, population_total=len(population),
             bounds=(0, TOP_CODE), seed=seed,
         )
-        for each in epsilon or EPSILONS
+        for each in budgets
     }  # fmt: skip
     everyone = ss.SurveyDesign(population.assign(one=1.0), weights="one")
     truth = ss.estimate(everyone, "income", by, "mean", estimator="onepass")
@@ -83,6 +86,8 @@ def demo_command(
     with about_what_is_written():
         _print_demo(margins.assign(label=labels), [*tables])
         print_report(first.privacy)
+        if len(budgets) > 1:
+            console.print(f"All releases are of one sample: together they have epsilon = {sum(budgets):g}.\n")
         folders = ", ".join(str(out / name) for name in releases)
         print_written(f"{folders}, {out / 'comparison.csv'} (all cells), {figure}")
 

@@ -66,7 +66,7 @@ def scores_of(p: Floats, values: Floats, n: int, levels: int, sd: float, unit: i
     """Scores of cells: from -unit to unit, linear in the amount between two quantiles; special values have the unit.
 
     The sum of the scores of a level tells its mean by one number, whose noise does not grow with the number of groups.
-    The quantiles leave so many records outside that noise of standard deviation ``sd`` does not drown those inside.
+    The quantiles leave about ``BEYOND`` standard deviations of the noise in records of a level on each side.
 
     Parameters
     ----------
@@ -83,15 +83,16 @@ def scores_of(p: Floats, values: Floats, n: int, levels: int, sd: float, unit: i
     """
     bins = p[: len(values)]
     beyond = np.clip(BEYOND * sd * levels / max(n * bins.sum(), 1.0), LEAST_BEYOND, MOST_BEYOND)
-    middle = (np.cumsum(bins) - bins / 2) / max(bins.sum(), 1e-12)
-    first = min(int(np.searchsorted(middle, beyond)), len(values) - 2)
-    last = max(int(np.searchsorted(middle, 1 - beyond, side="right")) - 1, first + 1)
+    above = np.cumsum(bins) / max(bins.sum(), 1e-12)
+    first = max(int(np.searchsorted(above, beyond, side="right")) - 1, 0)  # a bin of many records is between both
+    last = min(int(np.searchsorted(above, 1 - beyond)) + 1, len(values) - 1)
+    first, last = min(first, len(values) - 2), max(last, first + 1)
     score = 2 * np.clip((values - values[first]) / (values[last] - values[first]), 0, 1) - 1
     return np.concatenate([np.rint(score * unit), np.full(len(p) - len(values), unit)]).astype(np.intp)
 
 
 def steps_of(p: Floats, groups: Codes, numbers: int) -> Codes:
-    """Groups of cells, the first and the last of which are cut finer, as their tails are long (G,).
+    """Groups of cells, of which the first and the last number are cut finer, as their tails are long (G,).
 
     Parameters
     ----------

@@ -66,9 +66,7 @@ class JointFit:
             raise InputError(f"{rows(unit < 0)} have public values that were not measured")
         return unit
 
-    def draws(
-        self, count: int, rng: np.random.Generator, *, opposite: bool = True
-    ) -> Iterator[Draw]:  # fmt: skip
+    def draws(self, count: int, rng: np.random.Generator, *, opposite: bool = True) -> Iterator[Draw]:
         """So many draws of the coefficients.
 
         Every second one is perturbed in the ``opposite`` way of the one before, so that the mean of all draws is about
@@ -149,7 +147,7 @@ def fit_measurements(measured: NoisyTables) -> JointFit:
 def _parent(measured: NoisyTables, y: TableFit) -> tuple[Codes, Codes, list[Floats]]:
     """Steps of the outcome's cells on which the weight depends, the group of each step, its features by effect (J, A).
 
-    Steps are finer than the groups of the table: within the highest group weights fall further.
+    Steps are finer than the groups of the table: within the first and the last group weights go on to change.
     """
     assert measured.weight is not None
     groups = next(table.by_groups for table in measured.weight.tables if table.by_groups is not None)
@@ -183,7 +181,7 @@ def _observed(table: NoisyTable, rows: int, levels: dict[str, Codes], parent: Co
         level = parent
     else:
         level = levels[table.by]
-    return Observed(level, table.columns, table.sums, table.variance)
+    return Observed(level, table.adds, table.sums, table.variance)
 
 
 def drawn(probabilities: Floats, rng: np.random.Generator) -> Codes:

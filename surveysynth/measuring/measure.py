@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -16,18 +15,20 @@ from threadpoolctl import threadpool_limits
 from ..design.survey_design import SurveyDesign
 from ..models.loglinear.response import smooth_histogram
 from .bins import Cells, Codes, Floats
-from .groups import groups_of, scores_of
+from .groups import MOST, TAILS, groups_of, scores_of
 from .noise import ROUNDING, discrete_laplace_variance, noisy
 from .noisy_tables import SCORE_UNIT, WEIGHT, Counts, NoisyTable, NoisyTables, Variable
 from .outcome import Outcome
-from .terms import terms_of
+from .terms import Term, terms_of
 
 # Of epsilon
 SHARES = {"outcome": 0.12, "weight": 0.06, "outcome by terms": 0.4, "weight by outcome": 0.18, "weight by terms": 0.24}
 PER_BIN, LEAST_BINS = 30.0, 16  # records times epsilon that a bin of a histogram should have; bins at least
 MOST_OF_WEIGHTS = 12  # groups of the weights, at most
 WEIGHT_BOUNDS = (0.02, 20.0)  # in mean weights, where nothing is said
-PARENT_LEVELS, MOST_PARENTS = 4, 12  # groups of the outcome in its table by weights are about, and at most so many
+# Groups of the outcome in its table by weights: about for so many levels, at most, at least; and rows of the model of
+# weights by public cells and groups from which there are fewer
+PARENT_LEVELS, MOST_PARENTS, LEAST_PARENTS, ROWS = 4, 12, 4, 3_000
 
 
 def measure_design(
@@ -75,41 +76,51 @@ def measure_design(
     """
     n = design.n
     terms = {term.name: term for term in terms_of(design, predictors)}
-    split = shares(epsilon, len(terms), public_weight=public_weight)
     cells = Cells.of(outcome)
+    split = shares(epsilon, len(terms), public_weight=public_weight, scored=cells.scored)
     code = cells.codes(design.column(name), name)
     y = _Measured(cells, code, n, rng)
     y.histogram(split["outcome"])
     for term in terms.values():
-        each = split["outcome by terms"] / (2 if cells.scored else 1)
         if cells.scored:
-            y.scores(term.name, term.level, term.levels, each)
-        y.by(term.name, term.level, term.levels, each)
+            y.scores(term.name, term.level, term.levels, split["outcome by terms"])
+        y.by(term.name, term.level, term.levels, split["outcome by terms"])
     weight = None
     if not public_weight:
         w_cells = Cells.of_weights(weight_bounds, population_total / n)
         w = _Measured(w_cells, w_cells.of_numbers(np.asarray(design.weights, dtype=np.float64)), n, rng)
         w.histogram(split["weight"])
         sd = np.sqrt(discrete_laplace_variance(split["weight by outcome"]))
-        parents = groups_of(y.p, cells.numbers, n, PARENT_LEVELS, sd, MOST_PARENTS, tails=0)
-        J = int(parents.max()) + 1
-        of_weights: dict[str, Any] = {"most": MOST_OF_WEIGHTS, "tails": 0}
-        w.by(name, parents[code], J, split["weight by outcome"], parents, **of_weights)
+        most = int(np.clip(ROWS // public_cells(terms), LEAST_PARENTS, MOST_PARENTS))
+        parents = groups_of(y.p, cells.numbers, n, PARENT_LEVELS, sd, most, tails=0)
+        w.by(name, parents[code], int(parents.max()) + 1, split["weight by outcome"], parents, most=MOST_OF_WEIGHTS)
         for term in terms.values():
-            w.by(term.name, term.level, term.levels, split["weight by terms"], **of_weights)
+            w.by(term.name, term.level, term.levels, split["weight by terms"], most=MOST_OF_WEIGHTS)
         weight = w.variable(WEIGHT, tuple(terms), (name,))
     outcomes = y.variable(name, tuple(terms), ())
     return NoisyTables(predictors, outcomes, weight, terms, n, population_total, population_totals or {})
 
 
-def shares(epsilon: float, terms: int, *, public_weight: bool) -> dict[str, float]:
-    """Epsilon of each table by its kind; all tables add up to epsilon, less what rounding may take."""
+def public_cells(terms: Mapping[str, Term]) -> int:
+    """Combinations of the terms' steps that the file has."""
+    steps = [term.step for term in terms.values()]
+    return len(np.unique(np.stack(steps, axis=1), axis=0)) if steps else 1
+
+
+def shares(epsilon: float, terms: int, *, public_weight: bool, scored: bool) -> dict[str, float]:
+    """Epsilon of each table by its kind; all tables add up to epsilon, less what rounding may take.
+
+    Where numbers are scored there are two tables of the outcome by each term.
+    """
     asked = {
         kind: share for kind, share in SHARES.items()
         if not (public_weight and kind.startswith("weight")) and (terms or not kind.endswith("terms"))
     }  # fmt: skip
     each = {kind: share / sum(asked.values()) * epsilon * (1 - ROUNDING) for kind, share in asked.items()}
-    return {kind: part / terms if kind.endswith("terms") else part for kind, part in each.items()}
+    tables = {kind: terms if kind.endswith("terms") else 1 for kind in each}
+    if scored and terms:
+        tables["outcome by terms"] = 2 * terms
+    return {kind: part / tables[kind] for kind, part in each.items()}
 
 
 def counted(level: Codes, levels: int, code: Codes, groups: Codes, scores: Codes | None = None) -> Counts:
@@ -155,11 +166,13 @@ class _Measured:
         self.p = smoothed(self.tables[0], self.cells, self.n)
 
     def by(
-        self, name: str, level: Codes, levels: int, epsilon: float, parents: Codes | None = None, **groups: Any
+        self, name: str, level: Codes, levels: int, epsilon: float, parents: Codes | None = None,
+        most: int | None = None,
     ) -> None:  # fmt: skip
-        """Measure groups of the cells by the levels of a factor."""
+        """Measure groups of the cells by the levels of a factor; at most so many, without finer tails, or as are good."""
+        most, tails = (MOST, TAILS) if most is None else (most, 0)
         sd = np.sqrt(discrete_laplace_variance(epsilon))
-        group = groups_of(self.p, self.cells.numbers, self.n, levels, sd, **groups)
+        group = groups_of(self.p, self.cells.numbers, self.n, levels, sd, most, tails)
         counts = noisy(counted(level, levels, self.code, group), epsilon, self.rng)
         self.tables.append(NoisyTable(name, group, parents, counts, epsilon))
 

@@ -26,7 +26,10 @@ Counts = NDArray[np.int64]
 
 FORMAT = "surveysynth measurements 1"
 WEIGHT = "survey weight"  # the variable, whatever the column is called
-NOISE = "integer Laplace: a count has the noise k with probability proportional to exp(-epsilon |k| / unit)"
+NOISE = (
+    "integer Laplace: a count has the noise k with probability proportional to exp(-epsilon |k| / unit); "
+    "a record adds at most the unit, and sums of scores and what stands beside them are in thousandths"
+)
 SCORE_UNIT = 1000  # scores are counted in thousandths, so that their sums and the noise are whole numbers
 
 
@@ -75,7 +78,7 @@ class NoisyTable:
         return self.counts / self.unit
 
     @property
-    def columns(self) -> Floats:
+    def adds(self) -> Floats:
         """What a record in each cell adds to each column (G, J)."""
         indicators = one_hot(self.groups, self.counts.shape[1])
         return indicators if self.scores is None else indicators * self.scores[:, None] / self.unit

@@ -35,7 +35,7 @@ Bounds = tuple[float, float] | Mapping[str, tuple[float, float]]
 Weight = Literal["synthesize", "public"]
 Totals = Mapping[str, Mapping[Any, float]]
 
-NOISES = 4  # standard deviations of noise beyond which something is told
+NOISES = 6  # standard deviations of noise, which has long tails, beyond which something is told
 M = 20  # data sets, where nothing is said
 SCHEMA_ENTRIES = "outcomes", "population_totals", "weight", "weight_bounds"  # which fits to records have not
 TAKEN = {*SCHEMA_ENTRIES, "population_total", "bounds", "public", "seed", "levels", "mechanism", "clusters"}

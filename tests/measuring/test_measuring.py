@@ -14,7 +14,7 @@ from surveysynth import InputError
 from surveysynth.measuring.bins import Bins, Cells
 from surveysynth.measuring.groups import groups_of, scores_of, steps_of
 from surveysynth.measuring.joint_fit import fit_measurements
-from surveysynth.measuring.measure import _Measured, counted, histogram_groups, shares
+from surveysynth.measuring.measure import _Measured, counted, histogram_groups, measure_design, shares
 from surveysynth.measuring.noise import composed, discrete_laplace, discrete_laplace_variance, noisy
 from surveysynth.measuring.noisy_tables import SCORE_UNIT
 from surveysynth.measuring.outcome import Outcome
@@ -137,6 +137,13 @@ def test_less_noise_leaves_less_beyond_the_scores():
     assert few < many
 
 
+def test_a_bin_of_many_records_is_between_the_ends_of_the_scores():
+    p = np.full(100, 0.3 / 99)
+    p[40] = 0.7
+    scores = scores_of(p, np.arange(100.0), 2_000, 9, 14.0, SCORE_UNIT)
+    assert scores[39] == -SCORE_UNIT and abs(scores[40]) < SCORE_UNIT
+
+
 def test_a_sum_of_scores_is_the_mean_of_a_level():
     """Where nothing is beyond, mean = low + (score + 1) / 2 (high - low)."""
     values, rng = np.arange(50.0), np.random.default_rng(1)
@@ -159,6 +166,13 @@ def test_steps_are_within_groups(seed, numbers, special, n):
     assert all(len(set(groups[steps == step])) == 1 for step in range(steps.max() + 1))
 
 
+def test_steps_cut_the_first_and_the_last_group():
+    groups = np.append(np.repeat(np.arange(5), 20), [5, 6])
+    steps = steps_of(np.append(np.full(100, 0.009), [0.05, 0.05]), groups, 100)
+    sizes = np.bincount(steps)
+    assert sizes.tolist() == [1, 3, 6, 10, 20, 20, 20, 10, 6, 3, 1, 1, 1]
+
+
 # noise
 
 
@@ -178,11 +192,30 @@ def test_the_noise_has_the_law_that_the_variance_is_of(epsilon):
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0, 10.8])
 def test_tables_together_spend_no_more_than_was_asked_for(epsilon, terms, public):
     """OpenDP's own total, blank and replace, against the sum of the parts."""
-    split = shares(epsilon, terms, public_weight=public)
-    each = [e for kind, e in split.items() for _ in range(terms if kind.endswith("terms") else 1)]
+    split = shares(epsilon, terms, public_weight=public, scored=True)
+    tables = {"outcome by terms": 2 * terms, "weight by terms": terms}
+    each = [e for kind, e in split.items() for _ in range(tables.get(kind, 1))]
     blank, replace = composed([(e, unit) for e, unit in zip(each, itertools.cycle([1, SCORE_UNIT]), strict=False)])
     assert blank <= epsilon and blank == pytest.approx(math.fsum(each), rel=1e-12)
     assert replace <= 2 * epsilon and replace == pytest.approx(2 * math.fsum(each), rel=1e-12)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
+@pytest.mark.parametrize("public", [False, True])
+@pytest.mark.parametrize(
+    "outcome", [Outcome(bounds=(0, 20_000), zeros=True), Outcome(levels=["low", "high"], missing="category")]
+)
+def test_a_measured_file_spends_what_was_asked_for(outcome, public, epsilon):
+    """All tables that were made, by OpenDP's own total."""
+    sample = ss.datasets.census_sample(300, seed=1)
+    income = sample.frame["income"]
+    income = income if outcome.bounds else pd.Series(np.where(income < 700, "low", "high"))
+    design = ss.SurveyDesign(sample.frame.assign(income=income.to_numpy()), weights="weight")
+    tables = measure_design(
+        design, "income", "division + education", outcome, epsilon=epsilon, population_total=29_501,
+        public_weight=public,
+    )  # fmt: skip
+    assert epsilon * (1 - 1e-8) <= tables.epsilon <= epsilon
 
 
 # sensitivity, by brute force

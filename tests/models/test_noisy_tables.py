@@ -15,7 +15,7 @@ from surveysynth.models.loglinear.fitting import (
     fit_tables,
     spread,
 )  # fmt: skip
-from surveysynth.models.loglinear.response import Observed, Rows, Total, fit_response, smooth_histogram
+from surveysynth.models.loglinear.response import Observed, Rows, Tail, Total, fit_response, smooth_histogram
 from surveysynth.models.loglinear.table_model import Table, TableModel
 
 REGION, SEX = np.array([0, 0, 1, 1, 2, 2]), np.array([0, 1, 0, 1, 0, 1])
@@ -131,16 +131,28 @@ def test_draws_vary_as_noise_and_prior_leave_them_open():
 
 @pytest.mark.parametrize("sd", [3.0, 30.0])
 def test_draws_by_bfgs_and_by_full_steps_are_at_the_same_minimum(sd):
-    fit, _, _ = fitted(None, sd**2)
-    rng = np.random.default_rng(8)
+    """Of a fit with a known total and a tail."""
+    values, rng = np.linspace(0.1, 4, 32), np.random.default_rng(8)
+    counts = np.rint(1000 * np.exp(-0.5 * ((np.arange(32) - 10) / 5) ** 2) / 12.5) + np.rint(sd * rng.normal(size=32))
+    one, tail = np.zeros(1, dtype=np.intp), Tail(0.2, 3.0)
+    fine = Observed(one, np.eye(32), counts[None], sd**2)
+    p = smooth_histogram(counts, sd**2, np.arange(32), 32, 1_000, tail)
+    total = Total(one, values, np.array([1_400.0]), np.array([4.0]))
+    fit = fit_response(Rows.one(1_000), [], [fine], [total], p, 32, tail)
     for _ in range(5):
         by = Perturbation.of(fit, sd * rng.normal(size=len(fit.y)), rng)
         y = fit.model.expected(fit.model.probabilities(fit.theta)) + by.noise
-        quick, enough = descend_from(fit, y, fit.known, fit.theta + by.prior)
-        full = descend(fit.model, y, fit.root, fit.known, fit.theta, fit.theta + by.prior, fit.q)[0]
+        known = Known(fit.known.rows, fit.known.rows @ fit.theta + by.known, fit.known.variance)
+        quick, enough = descend_from(fit, y, known, fit.theta + by.prior)
+        full = descend(fit.model, y, fit.root, known, fit.theta, fit.theta + by.prior, fit.q)[0]
         assert enough
-        p, q = (fit.model.probabilities(theta) for theta in (quick, full))
-        assert np.abs(fit.model.expected(p) - fit.model.expected(q)).max() < 0.1 * sd
+
+        def objective(theta, y=y, known=known, mean=fit.theta + by.prior):
+            r = np.linalg.solve(fit.root, y - fit.model.expected(fit.model.probabilities(theta)))
+            k = known.value - known.rows @ theta
+            return r @ r + np.sum((theta - mean) ** 2 / fit.q) + np.sum(k**2 / known.variance)
+
+        assert objective(quick) == pytest.approx(objective(full), abs=0.01)
 
 
 def test_components_follow_the_data():

@@ -3,7 +3,7 @@
 #
 # What each program measures, in its own words, and its command. Most compare within one run and give ratios, as
 # seconds of one machine say little about another. What they found stands where it is needed:
-# [estimates](../docs/estimation.md#what-it-costs), [strict releases](../docs/strict.md#what-it-costs), [both
+# [estimates](../docs/estimation.md#what-it-costs), [strict releases](../docs/strict.md#what-chains-cost), [both
 # engines](../docs/robustness.md#two-engines), [the other mechanisms and models](../docs/limitations.md).
 
 # %% tags=["hide-input"]

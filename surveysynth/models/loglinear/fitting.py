@@ -65,10 +65,15 @@ class TableFit:
     def curvature(self) -> tuple[Floats, bool]:
         """H = J' V^-1 J + Q at the fit, factored."""
         J = self.model.jacobian(self.model.probabilities(self.theta))
-        a = solve_triangular(self.root, J, lower=True)
-        L = self.known.rows
-        factor: tuple[Floats, bool] = cho_factor(a.T @ a + np.diag(1 / self.q) + (L.T / self.known.variance) @ L)
+        factor: tuple[Floats, bool] = cho_factor(
+            information(solve_triangular(self.root, J, lower=True), self.q, self.known)
+        )
         return factor
+
+
+def information(a: Floats, q: Floats, known: Known) -> Floats:
+    """H = J' V^-1 J + Q, from a = V^-1/2 J, with what is known beforehand (d, d)."""
+    return a.T @ a + np.diag(1 / q) + (known.rows.T / known.variance) @ known.rows
 
 
 def coefficients(model: TableModel) -> tuple[Floats, Codes]:
@@ -127,7 +132,7 @@ def descend(
     r, value = _residual(model, y, root, known, theta, mean, q, p)
     for steps in range(1, most + 1):  # noqa: B007
         a = solve_triangular(root, model.jacobian(p), lower=True)
-        H = a.T @ a + np.diag(1 / q) + (known.rows.T / known.variance) @ known.rows
+        H = information(a, q, known)
         gradient = a.T @ r - (theta - mean) / q + known.rows.T @ ((known.value - known.rows @ theta) / known.variance)
         while True:
             factor = cho_factor(H + damping * np.diag(np.diag(H)))
@@ -138,7 +143,8 @@ def descend(
             if value_there <= value + 1e-9 * abs(value) or damping > 1e8:
                 break
             damping = max(4 * damping, 1e-3)
-        size = np.sqrt(move @ gradient)  # about the length of the step in posterior standard deviations
+        # about the distance to the minimum, in posterior standard deviations; damping makes steps short, not this
+        size = np.sqrt(gradient @ cho_solve(cho_factor(H), gradient))
         theta, p, r, value = there, p_there, r_there, value_there
         damping = damping / 10 if damping > 1e-4 else 0.0
         if size < STILL:
@@ -147,7 +153,7 @@ def descend(
 
 
 def descend_from(fit: TableFit, y: Floats, known: Known, mean: Floats) -> tuple[Floats, bool]:
-    """Minimise from a fit by BFGS, which starts with the fit's curvature and needs no Jacobian; and if it was enough.
+    """Minimise from a fit by BFGS, from the fit's curvature and without a Jacobian; and whether it converged.
 
     Source: Nocedal & Wright (2006), algorithm 7.4.
     """
@@ -174,7 +180,7 @@ def descend_from(fit: TableFit, y: Floats, known: Known, mean: Floats) -> tuple[
         else:
             return theta, False
         theta, p, r, value = there, p_there, r_there, value_there
-        if size < STILL:
+        if size < STILL / 4:  # by a curvature that is not quite that of the place
             return theta, True
     return theta, False
 
@@ -235,7 +241,7 @@ def spread(fit: TableFit) -> Floats:
     J = fit.model.jacobian(fit.model.probabilities(fit.theta))
     a = solve_triangular(fit.root, J, lower=True)
     L, known = fit.known.rows, fit.known
-    H = a.T @ a + np.diag(1 / fit.q) + (L.T / known.variance) @ L
+    H = information(a, fit.q, known)
     A = np.linalg.solve(H, solve_triangular(fit.root, a, lower=True, trans="T").T)
     inverse = np.linalg.inv(H)
     return (A * fit.noise) @ A.T + inverse @ (np.diag(1 / fit.q) + (L.T / known.variance) @ L) @ inverse

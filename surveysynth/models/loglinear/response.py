@@ -24,7 +24,7 @@ class Observed:
     ----------
     level : int array (R,)
         Of each row.
-    columns : float array (G, J)
+    adds : float array (G, J)
         What a record in each cell adds to each column.
     counts : array (L, J)
     variance : float
@@ -32,14 +32,14 @@ class Observed:
     """
 
     level: Codes
-    columns: Floats
+    adds: Floats
     counts: Floats
     variance: float
 
     @property
     def table(self) -> Table:
         """The table that was observed."""
-        return Table(self.level, self.columns, len(self.counts))
+        return Table(self.level, self.adds, len(self.counts))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
