@@ -169,7 +169,7 @@ class _Measured:
         self, name: str, level: Codes, levels: int, epsilon: float, parents: Codes | None = None,
         most: int | None = None,
     ) -> None:  # fmt: skip
-        """Measure groups of the cells by the levels of a factor; with ``most``, so many at most, without finer tails."""
+        """Measure groups of the cells by the levels of a factor; with ``most``, so many, without finer tails."""
         most, tails = (MOST, TAILS) if most is None else (most, 0)
         sd = np.sqrt(discrete_laplace_variance(epsilon))
         group = groups_of(self.p, self.cells.numbers, self.n, levels, sd, most, tails)
