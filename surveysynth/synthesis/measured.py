@@ -116,7 +116,7 @@ def measure(
     >>> design = ss.datasets.sdr_sample(seed=1)
     >>> measured = ss.measure(design, "salary ~ gender", epsilon=5, population_total=100_000, bounds=(0, 1_000_000))
     >>> measured.table().columns.tolist()
-    ['variable', 'by', 'level', 'cell', 'count', 'noise_sd']
+    ['variable', 'by', 'level', 'kind', 'cell', 'count', 'noise_sd']
     """
     model = FBS(formula) if isinstance(formula, str) else formula
     epsilon = positive(epsilon, "epsilon")
