@@ -107,7 +107,11 @@ def compared(population: RealPopulation, n: int, epsilon: float, samples: int) -
                         population.margins)  # fmt: skip
         for method, make in {"sample": lambda *_, o=own: o, **methods}.items():
             start = time.perf_counter()
-            found = make(population, design, epsilon).assign(seconds=time.perf_counter() - start)
+            try:
+                found = make(population, design, epsilon).assign(seconds=time.perf_counter() - start)
+            except Exception as error:  # noqa: BLE001 - a peer may have no release of a sample
+                print(f"{method}, n = {n:,}, sample {k + 1}: {type(error).__name__}", flush=True)
+                continue
             rows.append(found.assign(method=method, sample=k))
         print(f"n = {n:,}, epsilon = {epsilon:g}: sample {k + 1} of {samples}", flush=True)
     every = pd.concat(rows).merge(truths, on=["margin", "level", "statistic"])
@@ -116,7 +120,10 @@ def compared(population: RealPopulation, n: int, epsilon: float, samples: int) -
     every["holds"] = (every["estimate"] - every["truth"]).abs() < norm.ppf(0.975) * every["se"]
     keys = ["method", "statistic", "margin"]
     table = every.groupby(keys, sort=False).agg(
-        square=("square", "mean"), coverage=("holds", "mean"), seconds=("seconds", "median")
+        square=("square", "mean"),
+        coverage=("holds", "mean"),
+        seconds=("seconds", "median"),
+        released=("sample", "nunique"),
     )
     base = table.loc["sample", "square"]
     table["rmse_ratio"] = [(row["square"] / base[key[1:]]) ** 0.5 for key, row in table.iterrows()]

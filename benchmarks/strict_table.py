@@ -71,6 +71,10 @@ def rows_of_peers(peers: pd.DataFrame) -> Iterator[str]:
             texts = [f"{_short(by.loc[k, 'rmse_ratio'])}, hold {_short(by.loc[k, 'coverage'])}" for k in keys]
             yield f"| {at} | {method} | {' | '.join(texts)} | {part['seconds'].iloc[0]:.0f} |"
             at = ""
+    yield ""
+    lost = peers[peers["released"] < peers["samples"]].drop_duplicates(["n", "epsilon", "method"])
+    failed = [f"{row['method']} released {row['released']} at n = {row['n']:,}" for row in lost.to_dict("records")]
+    yield f"{peers['samples'].min()} samples a row{'; ' if failed else ''}{', '.join(failed)}."
 
 
 def _short(value: float, digits: int = 2) -> str:
