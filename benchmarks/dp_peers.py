@@ -109,7 +109,7 @@ def compared(population: RealPopulation, n: int, epsilon: float, samples: int) -
             start = time.perf_counter()
             try:
                 found = make(population, design, epsilon).assign(seconds=time.perf_counter() - start)
-            except Exception as error:  # noqa: BLE001 - a peer may have no release of a sample
+            except Exception as error:
                 print(f"{method}, n = {n:,}, sample {k + 1}: {type(error).__name__}", flush=True)
                 continue
             rows.append(found.assign(method=method, sample=k))
