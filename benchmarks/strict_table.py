@@ -49,10 +49,10 @@ def summary_of_cells(cells: pd.DataFrame) -> Iterator[str]:
     """What holds over all cells."""
     strict = cells[(cells["method"] == "strict") & cells["statistic"].isin(["mean", "count"])]
     strict = strict[strict["population"].isin(POPULATIONS)]
-    samples = strict["samples"].min()
+    least, most = strict["samples"].min(), strict["samples"].max()
     levels = strict["levels"].sum()
     yield (
-        f"{samples} samples a cell, {len(strict.groupby(['population', 'n', 'epsilon']))} cells, m = "
+        f"{least if least == most else f'{least} to {most}'} samples a cell, {len(strict.groupby(['population', 'n', 'epsilon']))} cells, m = "
         f"{strict['m'].iloc[0]:g}; Monte Carlo errors of coverage up to {_short(strict['coverage_se'].max(), 3)}. "
         f"Levels whose intervals hold less than .93, or than those of the sample where these hold less, beyond chance "
         f"(Holm, 5% over all levels of a cell): {strict['below'].sum()} of {levels}."
