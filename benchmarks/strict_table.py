@@ -50,9 +50,11 @@ def summary_of_cells(cells: pd.DataFrame) -> Iterator[str]:
     strict = cells[(cells["method"] == "strict") & cells["statistic"].isin(["mean", "count"])]
     strict = strict[strict["population"].isin(POPULATIONS)]
     least, most = strict["samples"].min(), strict["samples"].max()
+    samples = f"{least}" if least == most else f"{least} to {most}"
     levels = strict["levels"].sum()
     yield (
-        f"{least if least == most else f'{least} to {most}'} samples a cell, {len(strict.groupby(['population', 'n', 'epsilon']))} cells, m = "
+        f"{samples} samples a cell, "
+        f"{len(strict.groupby(['population', 'n', 'epsilon']))} cells, m = "
         f"{strict['m'].iloc[0]:g}; Monte Carlo errors of coverage up to {_short(strict['coverage_se'].max(), 3)}. "
         f"Levels whose intervals hold less than .93, or than those of the sample where these hold less, beyond chance "
         f"(Holm, 5% over all levels of a cell): {strict['below'].sum()} of {levels}."
