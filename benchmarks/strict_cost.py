@@ -62,7 +62,9 @@ def main() -> None:
     small = design(sizes[0], rng)
     model = ss.FBS(FORMULA, prior="normal")
     peer = seconds(
-        lambda: ss.fit(small, model, epsilon=PEER, m=1, mechanism=ss.Censored(), population_total=small.weights.sum())
+        lambda: ss.fit(
+            small, model, epsilon=PEER, m=1, mechanism=ss.Censored(), population_total=small.weights.sum()
+        )
     )
     print(f"Censored, n = {sizes[0]:,}: {peer:.1f} s: {peer / rows[0][1]:.1f} times Strict")
     if given.picture is not None:

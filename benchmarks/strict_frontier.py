@@ -1,6 +1,6 @@
 """Where a strict release can be had, and what it is worth: from public numbers alone, as a picture.
 
-python benchmarks/strict_frontier.py docs/strict_frontier.png
+    python benchmarks/strict_frontier.py docs/strict_frontier.png
 """
 
 from __future__ import annotations

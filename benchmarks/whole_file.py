@@ -169,14 +169,8 @@ def one(people: pd.DataFrame, mechanism: str, seed: int, n: int, epsilon: float,
             has = {f"has_{c}": np.where(sample.frame[c] > 0, "yes", "no") for c in COMPONENTS}
             file = ss.SurveyDesign(sample.frame.assign(**has), **sample.roles())
             release = ss.synthesize(
-                file,
-                pseudo(),
-                mechanism=ss.PseudoPosterior(),
-                accept_diagnostics=["information"],
-                warmup=600,
-                draws=800,
-                levels=LEVELS | {name: ["no", "yes"] for name in has},
-                **settings,
+                file, pseudo(), mechanism=ss.PseudoPosterior(), accept_diagnostics=["information"], warmup=600,
+                draws=800, levels=LEVELS | {name: ["no", "yes"] for name in has}, **settings
             )
     except ss.SurveySynthError as error:
         said = f"refused: {error}"[:120]
@@ -184,9 +178,9 @@ def one(people: pd.DataFrame, mechanism: str, seed: int, n: int, epsilon: float,
         there = dict.fromkeys(correlations(sample.frame), np.nan)
     else:
         release = release.assign(total=total)
-        found = statistics(lambda by, outcome, what: release.tables(by, outcome=outcome, statistic=what)).set_index(
-            "statistic"
-        )
+        found = statistics(
+            lambda by, outcome, what: release.tables(by, outcome=outcome, statistic=what)
+        ).set_index("statistic")
         frames = [each.frame for each in release.datasets]
         there = pd.DataFrame([correlations(frame) for frame in frames]).mean().to_dict()
         broken = sum(

@@ -150,7 +150,9 @@ def discard(folder: Path) -> None:
     _remove(folder)
 
 
-def finish(staging: Path, path: Path, *, replace: bool, mode: int, last: Callable[[Path], None] | None = None) -> None:
+def finish(
+    staging: Path, path: Path, *, replace: bool, mode: int, last: Callable[[Path], None] | None = None
+) -> None:
     """Move a staged folder to its place, as :func:`whole_folder` says; it has its mode when ``last`` is done."""
     _sync_all(staging)
     sync(path.parent)  # its name, too

@@ -19,10 +19,8 @@ from surveysynth.cli.wording import in_words_of_plans
         ("resume 'runs/epsilon=10/r' publishes it", "resume 'runs/epsilon=10/r' publishes it"),
         ("'weights=True.csv' is not a file", "'weights=True.csv' is not a file"),
         ("m=125 is not one of", "m=125 is not one of"),
-        (
-            "-8 = \"don't know\": say missing_codes={'pay': [-8]}",
-            '-8 = "don\'t know": say missing_codes = {pay = [-8]} in [survey]',
-        ),
+        ("-8 = \"don't know\": say missing_codes={'pay': [-8]}",
+         "-8 = \"don't know\": say missing_codes = {pay = [-8]} in [survey]"),
         ("say m=3", "say m = 3 in [release]"),
         ("column 'Strict()' and 'Foo(..., bar)'", "column 'Strict()' and 'Foo(..., bar)'"),
         ("C(x)=3, and size=3 too", "C(x)=3, and size=3 too"),

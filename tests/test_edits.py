@@ -67,7 +67,9 @@ def test_records_that_obey_keep_every_value_and_the_others_get_all_of_another_dr
 def test_a_rule_that_the_model_hardly_obeys_is_an_error():
     rng = np.random.default_rng(4)
     with pytest.raises(ss.ModelError, match="in every one of 100 draws"):
-        redrawn(normals(rng, 20), lambda: normals(rng, 20), ["y > 9"], lambda m: pd.DataFrame({"y": m.outcomes[:, 0]}))
+        redrawn(
+            normals(rng, 20), lambda: normals(rng, 20), ["y > 9"], lambda m: pd.DataFrame({"y": m.outcomes[:, 0]})
+        )
 
 
 @pytest.mark.parametrize(

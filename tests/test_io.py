@@ -107,7 +107,7 @@ def test_value_labels(suffix, tmp_path):
 
 
 def test_labels_that_codes_tell_apart_stay_apart():
-    """ "no (2)" is a label of its own here, beside the 2 that is called "no"."""
+    """"no (2)" is a label of its own here, beside the 2 that is called "no"."""
     found = distinct({2: "no", 3: "no", 4: "no (2)", 5: "yes"})
     assert found == {2: "no (2) (2)", 3: "no (3)", 4: "no (2) (4)", 5: "yes"}
 
@@ -248,11 +248,11 @@ PAY = pd.DataFrame(
         "pay": [1234.5, 0.25, 1200.0],
     }
 )
-QUOTED = """"id"{0}"job"{0}"pay"
+QUOTED = '''"id"{0}"job"{0}"pay"
 101{0}"clerk, senior"{0}1234{1}5
 102{0}"smith; farrier"{0}0{1}25
 103{0}"none"{0}1200
-"""
+'''
 WRITTEN = [(",", "."), (";", ","), (";", "."), ("\t", ","), ("\t", "."), ("|", ",")]
 
 

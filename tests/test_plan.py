@@ -489,7 +489,7 @@ def test_a_draft_says_what_it_did_not_find_and_refuses_tables_by_what_is_not_the
     frame.to_csv(tmp_path / "silc.csv", index=False)
     text = ss.Plan.draft(tmp_path / "silc.csv", formula="income ~ region", by=["region"]).to_toml()
     assert "# strata =   # no column was found; say which, if sampling was stratified" in text
-    assert "# fpc = " in text and 'weights = "weight"' in text and 'folder = "silc-release"' in text
+    assert "# fpc = " in text and "weights = \"weight\"" in text and 'folder = "silc-release"' in text
     with pytest.raises(ss.InputError, match=r"no column 'regio' \(did you mean 'region'\?\) for tables.by"):
         ss.Plan.draft(tmp_path / "silc.csv", formula="income ~ region", by=["regio"])
 
@@ -547,11 +547,7 @@ def test_a_weight_that_predictors_nearly_determine_is_told_when_the_release_begi
     weight = np.select([region == "a", region == "b"], [10.0, 20.0], 30.0) * np.exp(0.05 * rng.normal(size=300))
     frame = pd.DataFrame({"region": region, "pay": rng.lognormal(9, 0.5, 300), "w": weight})
     plan = ss.Plan(
-        ss.SurveyDesign(frame, weights="w"),
-        "pay ~ region",
-        epsilon=5,
-        population_total=6000,
-        bounds=(0, 1e6),
+        ss.SurveyDesign(frame, weights="w"), "pay ~ region", epsilon=5, population_total=6000, bounds=(0, 1e6),
         **CHAINS,
     )
     told = []

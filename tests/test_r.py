@@ -116,9 +116,7 @@ DESIGNS = {
     ),
     "replicate factors": lambda: SurveyDesign(
         WITH_REPLICATES.assign(**{name: WITH_REPLICATES[name] / WITH_REPLICATES["w"] for name in REPLICATES}),
-        weights="w",
-        replicate_weights=REPLICATES,
-        combined=False,
+        weights="w", replicate_weights=REPLICATES, combined=False,
     ),
     "weights of 0": lambda: SurveyDesign(FRAME.assign(w=FRAME["w"].where(FRAME.index % 7 > 0, 0.0)), **STRATIFIED),
     "weights of 0 beside replicate weights": lambda: SurveyDesign(

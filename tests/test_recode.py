@@ -30,7 +30,9 @@ def test_a_merge_is_a_replacement_of_texts(
     together = data.draw(st.sets(st.sampled_from(there)) if there else st.just(set()))
     written = [data.draw(st.sampled_from([v, float(v), str(v)])) for v in sorted(together)]
     found = recoded(column, {"new": written} if written else {}, missing=missing)
-    expected = [("missing" if missing else None) if v is None else "new" if v in together else str(v) for v in values]
+    expected = [
+        ("missing" if missing else None) if v is None else "new" if v in together else str(v) for v in values
+    ]
     assert [None if pd.isna(v) else v for v in found] == expected
     assert isinstance(found.dtype, pd.CategoricalDtype) == (kind == "category")
     assert found.index.equals(column.index) and found.name == "v"

@@ -27,7 +27,9 @@ def convert_command(
     decimal: Annotated[str | None, typer.Option(help="Decimal mark of a csv file: . or ,")] = None,
     thousands: Annotated[str | None, typer.Option(help="Mark between thousands of a csv file.")] = None,
     text: Annotated[Sequence[str] | None, by_commas("Columns of a csv file that are read as they are.")] = None,
-    na: Annotated[Sequence[str] | None, by_commas("All texts of a csv file that are missing values: NA,none.")] = None,
+    na: Annotated[
+        Sequence[str] | None, by_commas("All texts of a csv file that are missing values: NA,none.")
+    ] = None,
 ) -> None:
     """Make parquet of a large file, block by block, for SurveyDesign.scan."""
     codes = None if missing_codes is None else list[float | str](missing_codes)

@@ -242,7 +242,8 @@ def refuse_missing(
         absent = part[name].isna().to_numpy()
         if absent.any():
             raise InputError(
-                f"{what} {name!r} is missing in {rows(absent, first=first + 1)}, and maybe in others; {advice}"
+                f"{what} {name!r} is missing in {rows(absent, first=first + 1)}, and maybe in others; "
+                f"{advice}"
             )
 
 
@@ -312,7 +313,9 @@ class Combinations:
         """
         each = len(next(iter(columns.values())))
         if len(self.frame) * each > MOST_ROWS:
-            raise InputError(f"predictors and categories have more than {MOST_ROWS:,} combinations: group some of them")
+            raise InputError(
+                f"predictors and categories have more than {MOST_ROWS:,} combinations: group some of them"
+            )
         frame = self.frame.take(np.repeat(np.arange(len(self.frame)), each)).reset_index(drop=True)
         tiled = {name: pd.concat([column] * len(self.frame), ignore_index=True) for name, column in columns.items()}
         records = np.where(np.arange(len(frame)) % each == 0, np.repeat(self.records, each), 0)

@@ -164,7 +164,9 @@ def differences(
             ]
             # two means are estimated: R's svyttest and svyglm take one degree of freedom more than of one mean
             degf = np.maximum(least_degf(surveys[:m], cell, len(same[0].labels)) - 1, 0)
-            noise, model = ([each().estimate for each in there] for there in (of[m:apart] if moved else (), of[apart:]))
+            noise, model = (
+                [each().estimate for each in there] for there in (of[m:apart] if moved else (), of[apart:])
+            )
             part = columns_of(
                 same_quantity[0], same[0].labels, statistics, [each() for each in of[:m]], degf,
                 np.min([records_of(there, len(same[0].labels)) for there in cell], axis=0), label,

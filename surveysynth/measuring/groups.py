@@ -103,10 +103,9 @@ def steps_of(p: Floats, groups: Codes, numbers: int) -> Codes:
     """
     step = np.zeros(len(groups), dtype=np.intp)
     if numbers:
-        below = np.cumsum(p[:numbers]) - p[:numbers] / 2
-        for group, sign in ((groups[0], 1), (groups[numbers - 1], -1)):
+        cuts = np.array(IN_TAIL)
+        for group, at in ((groups[0], cuts), (groups[numbers - 1], 1 - cuts[::-1])):
             here = np.flatnonzero(groups[:numbers] == group)
-            inside = (below[here] - below[here[0]] + p[here[0]] / 2) / max(p[here].sum(), 1e-12)
-            cuts = np.sort([share if sign > 0 else 1 - share for share in IN_TAIL])
-            step[here] = np.searchsorted(cuts, inside)
+            inside = (np.cumsum(p[here]) - p[here] / 2) / max(p[here].sum(), 1e-12)
+            step[here] = np.searchsorted(at, inside)
     return np.unique(np.stack([groups, step]), axis=1, return_inverse=True)[1].ravel().astype(np.intp)

@@ -17,7 +17,7 @@ from .groups import steps_of
 from .measure import smoothed
 from .noise import discrete_laplace
 from .noisy_tables import NoisyTable, NoisyTables, Variable
-from .terms import Term
+from .terms import Term, public_cells
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -107,12 +107,7 @@ class JointFit:
 
 def fit_measurements(measured: NoisyTables) -> JointFit:
     """Fit outcome and weight to what was measured."""
-    of_terms = [term.step for term in measured.terms.values()]
-    if of_terms:
-        found, unit, n = np.unique(np.stack(of_terms, axis=1), axis=0, return_inverse=True, return_counts=True)
-        unit = unit.ravel()
-    else:
-        found, unit, n = np.zeros((1, 0), dtype=np.intp), np.zeros(measured.n, dtype=np.intp), np.array([measured.n])
+    found, unit, n = public_cells(measured.terms.values(), measured.n)
     first = np.unique(unit, return_index=True)[1]
     levels = {name: term.level[first] for name, term in measured.terms.items()}
     features = [

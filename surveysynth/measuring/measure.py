@@ -19,7 +19,7 @@ from .groups import MOST, TAILS, groups_of, scores_of
 from .noise import ROUNDING, discrete_laplace_variance, noisy
 from .noisy_tables import SCORE_UNIT, WEIGHT, Counts, NoisyTable, NoisyTables, Variable
 from .outcome import Outcome
-from .terms import Term, terms_of
+from .terms import public_cells, terms_of
 
 # Of epsilon
 SHARES = {"outcome": 0.12, "weight": 0.06, "outcome by terms": 0.4, "weight by outcome": 0.18, "weight by terms": 0.24}
@@ -91,7 +91,7 @@ def measure_design(
         w = _Measured(w_cells, w_cells.of_numbers(np.asarray(design.weights, dtype=np.float64)), n, rng)
         w.histogram(split["weight"])
         sd = np.sqrt(discrete_laplace_variance(split["weight by outcome"]))
-        most = int(np.clip(ROWS // public_cells(terms), LEAST_PARENTS, MOST_PARENTS))
+        most = int(np.clip(ROWS // len(public_cells(terms.values(), n)[0]), LEAST_PARENTS, MOST_PARENTS))
         parents = groups_of(y.p, cells.numbers, n, PARENT_LEVELS, sd, most, tails=0)
         w.by(name, parents[code], int(parents.max()) + 1, split["weight by outcome"], parents, most=MOST_OF_WEIGHTS)
         for term in terms.values():
@@ -99,12 +99,6 @@ def measure_design(
         weight = w.variable(WEIGHT, tuple(terms), (name,))
     outcomes = y.variable(name, tuple(terms), ())
     return NoisyTables(predictors, outcomes, weight, terms, n, population_total, population_totals or {})
-
-
-def public_cells(terms: Mapping[str, Term]) -> int:
-    """Combinations of the terms' steps that the file has."""
-    steps = [term.step for term in terms.values()]
-    return len(np.unique(np.stack(steps, axis=1), axis=0)) if steps else 1
 
 
 def shares(epsilon: float, terms: int, *, public_weight: bool, scored: bool) -> dict[str, float]:

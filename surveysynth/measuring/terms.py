@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -75,6 +75,15 @@ def terms_of(design: SurveyDesign, predictors: str) -> list[Term]:
     wanted = [*dict.fromkeys([*((c,) for columns in named for c in columns), *named])]
     made = {column: _single(design, column, f"C({column})" in predictors) for column in sorted(single)}
     return [made[columns[0]] if len(columns) == 1 else _crossed([made[c] for c in columns]) for columns in wanted]
+
+
+def public_cells(terms: Iterable[Term], n: int) -> tuple[Codes, Codes, Codes]:
+    """Combinations of the terms' steps that n records have: steps (X, T), cell of each record (n,), records (X,)."""
+    steps = [term.step for term in terms]
+    if not steps:
+        return np.zeros((1, 0), dtype=np.intp), np.zeros(n, dtype=np.intp), np.array([n])
+    found, cell, records = np.unique(np.stack(steps, axis=1), axis=0, return_inverse=True, return_counts=True)
+    return found, cell.ravel(), records
 
 
 def _products(predictors: str) -> Sequence[Sequence[Factor]]:

@@ -145,7 +145,9 @@ class ClippedProgram:
     def some(self, share: float, rng: np.random.Generator) -> ClippedProgram:
         """A share of the records, at random, each of which counts for those that are left out."""
         chosen = np.flatnonzero(rng.random(len(self.a)) < share)
-        return replace(self, records=self.records.some(chosen), log_ref=self.log_ref[chosen], a=self.a[chosen] / share)
+        return replace(
+            self, records=self.records.some(chosen), log_ref=self.log_ref[chosen], a=self.a[chosen] / share
+        )
 
     def function(self) -> Target:
         """The log target and its gradient, by differences, with a program of its own: one a chain."""

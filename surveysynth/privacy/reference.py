@@ -312,3 +312,4 @@ def _manifest(folder: Path) -> dict[str, Any]:
             except (ValueError, TypeError, RecursionError) as error:
                 raise InputError(f"{str(path)!r} is not the manifest of a release ({type(error).__name__})") from None
     raise InputError(f"{str(folder)!r} is not the folder of a release: it has no manifest.json")
+

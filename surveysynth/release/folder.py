@@ -309,11 +309,8 @@ def _heading(
         + "Estimate every file as a survey of its own. The estimate is the mean of the m estimates; its variance is "
         + (T_OF_FILES if release.measured is None else T_OF_PAIRS)
         + " tables.csv holds such estimates"
-        + (
-            ", or, where it is larger, with the variance between files that the model has at its released parameters"
-            if modelled
-            else ""
-        )
+        + (", or, where it is larger, with the variance between files that the model has at its released parameters"
+           if modelled else "")
         + (", tables.xlsx and tables.html hold them as they are printed." if printed else ".")
         + (f"{suppressed} {QUALITY_RULE}" if min_cell is not None else "")
         + _heading_of_counts(release)

@@ -391,7 +391,9 @@ def _columns(
 ) -> list[Column]:
     """An outcome moved to other scores, with least squares between them."""
     fitted = regressions(data, outcome, [partial(_both, own, other) for other in others], workers)
-    return [Column(outcome, partial(_moved, own, other, *line)) for other, line in zip(others, fitted, strict=True)]
+    return [
+        Column(outcome, partial(_moved, own, other, *line)) for other, line in zip(others, fitted, strict=True)
+    ]
 
 
 def _both(own: PrivateScores, other: PrivateScores, y: Floats) -> tuple[Floats, Floats]:

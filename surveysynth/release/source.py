@@ -1,6 +1,6 @@
 """What data sets are drawn from: noisy tables of a confidential file, and its public columns.
 
-noisy tables  ->  fit  ->  draws of its coefficients, as noise leaves them open  ->  two data sets a draw
+    noisy tables  ->  fit  ->  draws of its coefficients, as noise leaves them open  ->  two data sets a draw
 """
 
 from __future__ import annotations

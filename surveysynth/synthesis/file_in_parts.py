@@ -1,6 +1,6 @@
 """A confidential file in parts of 2^20 records: what passes over it find, and its records as points of a public grid.
 
-levels and histograms -> records of a first draw -> points around a reference
+    levels and histograms -> records of a first draw -> points around a reference
 """
 
 from __future__ import annotations

@@ -483,9 +483,7 @@ class Fit:
                 ),
                 outcomes=self.synthesizer.outcomes,
                 categorical=self.synthesizer.categorical,
-                method=report_notes.method(self, debias)
-                | found
-                | self._published(positions)
+                method=report_notes.method(self, debias) | found | self._published(positions)
                 | ({"edits": rules} if rules else {}),
                 internal=report_notes.internal(self) | made.internal,
                 count_roles=made.count_roles,
@@ -512,7 +510,9 @@ class Fit:
                 self.used.remove(0)
             raise
 
-    def _data_sets(self, m: int, chosen: Chosen, rules: Sequence[str], rule: IdentificationRule | None) -> DataSets:
+    def _data_sets(
+        self, m: int, chosen: Chosen, rules: Sequence[str], rule: IdentificationRule | None
+    ) -> DataSets:
         """Simulate m data sets."""
         public = public_frame(self.design, self.synthesizer, self.streams.order)
         values = self.streams.values

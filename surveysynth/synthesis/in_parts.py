@@ -97,7 +97,9 @@ class FitInParts(Fit):
         unfinished.save()
         return unfinished
 
-    def _data_sets(self, m: int, chosen: Chosen, rules: Sequence[str], rule: IdentificationRule | None) -> DataSets:
+    def _data_sets(
+        self, m: int, chosen: Chosen, rules: Sequence[str], rule: IdentificationRule | None
+    ) -> DataSets:
         """What m data sets are simulated from."""
         assert self.file is not None and isinstance(self.synthesizer, FBS)
         public = self.records.public

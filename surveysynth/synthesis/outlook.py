@@ -123,9 +123,9 @@ def outlook(
         "Privacy": [_said_of_privacy(settings)],
         "Public": [_said_of_public(settings, known, model)],
         "Chosen": [f"{entry} = {settings[entry]}: {why.removeprefix('chosen. ')}" for entry, why in reasons.items()],
-        "Expected": _said_of_tables(tables)
-        if tables is not None
-        else _said_of_accuracy(settings, ratio, _of_models(settings, known, model, folder), cells, by),
+        "Expected": _said_of_tables(tables) if tables is not None else _said_of_accuracy(
+            settings, ratio, _of_models(settings, known, model, folder), cells, by
+        ),
         "Page": _said_on_page(settings, known, model, folder),
         "Time": ["some seconds" if measured else _said_of_time(settings, known.n, mechanism)],
     }
@@ -192,7 +192,9 @@ def _text(bounds: Any) -> str:
     return f"{bounds[0]:,.15g} to {bounds[1]:,.15g}"
 
 
-def _of_models(settings: Settings, known: Known, model: Synthesizer, folder: Path) -> dict[str, tuple[float, float]]:
+def _of_models(
+    settings: Settings, known: Known, model: Synthesizer, folder: Path
+) -> dict[str, tuple[float, float]]:
     """Epsilon and expected standard error, over the file's own, of each model in sequence under Strict."""
     sequence = isinstance(model, Sequential) and settings.privacy.mechanism == "strict"
     return expected_of_models(settings, known, folder) if sequence else {}

@@ -18,10 +18,7 @@ def sizes_of(design: SurveyDesign, sequence: Sequential, bounds: Any) -> tuple[S
     dimensions = sequence.expected_dimensions(design, given)
     return tuple(
         Sized(
-            *of,
-            scores=_scored(model, given),
-            later=k > 0,
-            tailed=isinstance(model, Relative) and model.tailed,
+            *of, scores=_scored(model, given), later=k > 0, tailed=isinstance(model, Relative) and model.tailed,
             measured=Strict().measured(model, psus=False) if isinstance(model, Relative) else (),
         )
         for k, (model, of) in enumerate(zip(sequence.models, dimensions, strict=True))

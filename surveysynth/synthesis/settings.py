@@ -155,7 +155,9 @@ def _kind_of_later(said: Any) -> str:
     return "formula" if isinstance(said, str) else "model"
 
 
-Later = Annotated[Annotated[str, Tag("formula")] | Annotated[LaterModel, Tag("model")], Discriminator(_kind_of_later)]
+Later = Annotated[
+    Annotated[str, Tag("formula")] | Annotated[LaterModel, Tag("model")], Discriminator(_kind_of_later)
+]
 
 
 class Column(Section):
@@ -246,8 +248,7 @@ class Edits(Section):
         None, description="conditions on columns, as 'rent <= income'; records that break one are drawn again"
     )
     applies: dict[str, str] | None = Field(
-        None,
-        description="whom later outcomes are asked: {rent = \"tenure == 'tenant'\"}; a question does not apply "
+        None, description="whom later outcomes are asked: {rent = \"tenure == 'tenant'\"}; a question does not apply "
         "elsewhere",
     )
     elsewhere: dict[str, Literal[0] | str] | None = Field(

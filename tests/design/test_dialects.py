@@ -44,7 +44,7 @@ def test_one_column_decides_what_the_points_of_another_are(tmp_path):
 
 
 def test_points_that_are_decimal_make_commas_thousands(tmp_path):
-    frame, _ = csv(tmp_path, "inc;w\n1,234;1.5\n950;2.5\n12,000;3.5\n")
+    frame, _ = csv(tmp_path, 'inc;w\n1,234;1.5\n950;2.5\n12,000;3.5\n')
     assert frame["inc"].tolist() == [1234, 950, 12000] and frame["w"].tolist() == [1.5, 2.5, 3.5]
     quoted, _ = csv(tmp_path, 'inc,w\n"1,234",1.5\n950,2.5\n"12,000",3.5\n')
     pd.testing.assert_frame_equal(quoted, frame)

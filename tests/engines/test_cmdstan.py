@@ -112,11 +112,7 @@ COMPARED = {  # program: a case of it that has predictors, where there is one
     "counts": ("counts", NegativeBinomialRegression("count", "field"), None, "same", {}),
     "gamma": SMALLEST["gamma, a predictor"],
     "categories": (
-        "categories",
-        FBS(["y", "C(label)"], "1", prior="flat"),
-        None,
-        "w",
-        {"psu": "psu", "strata": "stratum"},
+        "categories", FBS(["y", "C(label)"], "1", prior="flat"), None, "w", {"psu": "psu", "strata": "stratum"}
     ),
     "a user's own": ("a user's own", users, None, "same", {}),
 }
@@ -127,9 +123,8 @@ def given(case, folder):
     _, model, clamp, weights, roles = COMPARED[case]
     model = model(folder) if model is users else model
     alpha, noting = np.random.default_rng(2).uniform(0.3, 1, N), Noting("embedded")
-    data, sampler = (
-        model.prepare(SurveyDesign(FRAME, weights=weights, **roles)),
-        Sampler(lambda: noting, np.random.default_rng(3), 2, 100, 20),
+    data, sampler = model.prepare(SurveyDesign(FRAME, weights=weights, **roles)), Sampler(
+        lambda: noting, np.random.default_rng(3), 2, 100, 20
     )
     model.fit(data, alpha, sampler) if clamp is None else model.censored(data, alpha, clamp, sampler)
     (once,) = noting.given
@@ -224,7 +219,9 @@ def fresh(program, *arguments, **settings):
 
 
 @pytest.mark.cmdstan
-@pytest.mark.parametrize(("limit", "said"), [(0.5, "done"), (-1, "CmdStan could not sample the program 'say'")])
+@pytest.mark.parametrize(
+    ("limit", "said"), [(0.5, "done"), (-1, "CmdStan could not sample the program 'say'")]
+)
 def test_the_first_fit_of_a_process_says_nothing_of_the_data(limit, said, tmp_path):
     (tmp_path / "say.stan").write_text(SAY % limit)
     done = fresh(RUN % (CANARY, 100), tmp_path / "say.stan")

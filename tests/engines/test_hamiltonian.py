@@ -29,7 +29,7 @@ def test_chains_sample_a_correlated_normal_and_stay_within_bounds():
     np.testing.assert_allclose(np.cov((flat / scale).T), correlation, atol=6 / found.ess_bulk**0.5)
 
     def half():
-        return lambda x: (float(-(x[0] ** 2) / 2) if x[0] > 0 else -np.inf, -x)
+        return lambda x: (float(-x[0] ** 2 / 2) if x[0] > 0 else -np.inf, -x)
 
     values, _ = Chains(half, [np.ones(1)] * 4, np.ones(1), rng, warmup=300).draw(1000)
     assert values.min() > 0

@@ -39,7 +39,9 @@ def both(design, *asked, other="onepass", **more):
 FEW = "nhanes2", "srs fpc", "strat by stratum", "clus1 fpc", "clus2 fpc", "clus2 missing"  # of every kind
 
 
-@pytest.fixture(scope="module", params=[n if n in FEW else pytest.param(n, marks=pytest.mark.slow) for n in SCENARIOS])
+@pytest.fixture(
+    scope="module", params=[n if n in FEW else pytest.param(n, marks=pytest.mark.slow) for n in SCENARIOS]
+)
 def real(request, r, r_frame):
     """A real file, its design, an outcome with missing values in some of them, and two by columns."""
     dataset, made, roles, outcome, by = SCENARIOS[request.param]
@@ -195,7 +197,9 @@ def test_an_estimate_that_overflows_is_not_hidden(r):
 @pytest.mark.parametrize("kind", [model, population_model], ids=["FBS", "FBP"])
 def test_tables_of_a_release(r, kind):
     """Counts of FBP have designs of their own."""
-    release = ss.synthesize(make_design(), kind(), epsilon=12, m=3, seed=1, population_total=20_000, mechanism=PSEUDO)
+    release = ss.synthesize(
+        make_design(), kind(), epsilon=12, m=3, seed=1, population_total=20_000, mechanism=PSEUDO
+    )
     asked = {"by": ["field", "gender"], "statistic": ["mean", "total", "count"]}
     ours, theirs = (release.tables(**asked, estimator=e) for e in ("onepass", "survey"))
     assert theirs.attrs["estimator"] == "survey" and (release.count_roles is None) == (kind is model)

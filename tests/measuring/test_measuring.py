@@ -21,6 +21,10 @@ from surveysynth.measuring.outcome import Outcome
 from surveysynth.measuring.terms import terms_of
 
 ANY = st.floats(allow_nan=False, width=64)
+ANY_HISTOGRAM = given(  # seed, bins, special values, records, levels, standard deviation of the noise
+    st.integers(0, 2**32 - 1), st.integers(2, 128), st.integers(0, 4), st.integers(10, 100_000), st.integers(1, 100),
+    st.floats(0.01, 1e4),
+)  # fmt: skip
 
 
 # cells
@@ -95,10 +99,7 @@ def test_bins_have_equal_ratios_and_values_are_drawn_within_them():
 
 
 @settings(max_examples=200)
-@given(
-    st.integers(0, 2**32 - 1), st.integers(2, 128), st.integers(0, 4), st.integers(10, 100_000), st.integers(1, 100),
-    st.floats(0.01, 1e4),
-)  # fmt: skip
+@ANY_HISTOGRAM
 def test_groups_are_runs_of_bins_and_single_special_values(seed, numbers, special, n, levels, sd):
     p = np.random.default_rng(seed).dirichlet(np.full(numbers + special, 0.3))
     groups = groups_of(p, numbers, n, levels, sd)
@@ -113,10 +114,7 @@ def test_more_records_and_less_noise_make_more_groups():
 
 
 @settings(max_examples=200)
-@given(
-    st.integers(0, 2**32 - 1), st.integers(2, 128), st.integers(0, 4), st.integers(10, 100_000), st.integers(1, 100),
-    st.floats(0.01, 1e4),
-)  # fmt: skip
+@ANY_HISTOGRAM
 def test_scores_rise_with_the_amount_and_are_never_beyond_the_unit(seed, numbers, special, n, levels, sd):
     rng = np.random.default_rng(seed)
     p = rng.dirichlet(np.full(numbers + special, 0.3))

@@ -158,7 +158,9 @@ def test_missing_is_a_category_where_that_is_declared():
     frame = make_frame(800)
     frame["floor"] = pd.Series(np.random.default_rng(3).choice([1.0, 2.0, np.nan], 800))
     floor = ss.MultinomialRegression("C(floor) ~ region", missing="category")
-    sequence = ss.Sequential([FIRST, floor, ss.FBS("rent ~ floor", prior="flat")], applies={"floor": "income >= 22000"})
+    sequence = ss.Sequential(
+        [FIRST, floor, ss.FBS("rent ~ floor", prior="flat")], applies={"floor": "income >= 22000"}
+    )
     records = sequence.prepare(ss.SurveyDesign(frame, weights="w"))
     assert list(records.others[0].levels) == ["1", "2", "missing"]
     assert sum("missing" in column or "not applicable" in column for column in records.others[1].columns) == 2

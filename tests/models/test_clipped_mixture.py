@@ -331,11 +331,8 @@ def test_some_of_the_records_stand_for_all():
         (ss.Mixture("pay ~ region", zeros=True), {"weights": "other"}, "a mixture models the outcome alone"),
         (ss.Mixture("pay ~ region", weight="public", components=9), {"epsilon": 2.0}, "44 parameters"),
         (ss.Mixture("pay ~ region", weight="public"), {"bounds": None}, "of pay, public"),
-        (
-            ss.Mixture("pay ~ region", zeros=True, weight="public", bounds=(300, 5e4)),
-            {"mechanism": ss.PseudoPosterior(), "bounds": None},
-            "beyond the bounds",
-        ),
+        (ss.Mixture("pay ~ region", zeros=True, weight="public", bounds=(300, 5e4)),
+         {"mechanism": ss.PseudoPosterior(), "bounds": None}, "beyond the bounds"),
         (ss.Mixture("pay ~ region", weight="public", missing="drop"), {}, "fill these records in"),
         (ss.Mixture("pay ~ region", weight="public", allocation="posterior"), {}, "no epsilon holds for it"),
     ],

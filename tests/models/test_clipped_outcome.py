@@ -197,7 +197,9 @@ def one_row(name, y, a, B):
     family, measured, reference = CASES[name]
     reference = Outcome(reference.b[:1], reference.log_shape)
     none = np.zeros(len(y), dtype=np.intp)
-    return clipped_outcome(family, measured, np.ones((1, 1)), none, y, None, reference, a, B, WIDE, None, first=True)
+    return clipped_outcome(
+        family, measured, np.ones((1, 1)), none, y, None, reference, a, B, WIDE, None, first=True
+    )
 
 
 NASTY = {NB: [0.0, 3.0, 50.0, 1e5], POISSON: [0.0, 3.0, 50.0, 1e5], BETA: [1e-6, 0.4, 1 - 1e-6], GAMMA: [1e-9, 1, 1e9]}

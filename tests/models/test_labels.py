@@ -96,7 +96,9 @@ def test_synthetic_records_follow_the_shares_and_the_rows_of_their_own_categorie
 def test_a_release_has_the_categories_and_tables_by_them(tmp_path):
     frame = labelled_frame(4000)
     design = labelled(frame)
-    release = ss.synthesize(design, both(), epsilon=30, m=3, seed=1, population_total=frame["wt"].sum(), **DECLARED)
+    release = ss.synthesize(
+        design, both(), epsilon=30, m=3, seed=1, population_total=frame["wt"].sum(), **DECLARED
+    )
     assert [list(d.frame) for d in release.datasets] == [["gender", "employment", "income", "disabled", "wt"]] * 3
     table = release.tables(by="gender")
     assert set(table["statistic"]) == {"count", "mean", "proportion"}
@@ -139,7 +141,9 @@ def test_categories_alone_with_a_public_weight_and_with_a_synthetic_one():
     for weights, columns in (("wt", 1), ("one", 0)):
         for make in (ss.FBS, ss.FBP):
             synthesizer = make("C(disabled)", "field + gender", prior="flat")
-            fit = ss.fit(labelled(frame, weights=weights), synthesizer, epsilon=20, m=2, seed=1, **DECLARED)
+            fit = ss.fit(
+                labelled(frame, weights=weights), synthesizer, epsilon=20, m=2, seed=1, **DECLARED
+            )
             assert fit.records.Y.shape == (600, columns)
             table = fit.release().tables(by="field")
             assert table[table["statistic"] == "proportion"]["estimate"].between(0, 1).all()
@@ -234,7 +238,9 @@ def test_numbers_of_many_values_make_no_cells_and_the_report_says_so():
 
 
 def test_population_weights_and_smoothed_ones_agree_on_counts_of_categories():
-    release = ss.synthesize(labelled(labelled_frame(2000)), both(make=ss.FBP), epsilon=30, m=2, seed=1, **DECLARED)
+    release = ss.synthesize(
+        labelled(labelled_frame(2000)), both(make=ss.FBP), epsilon=30, m=2, seed=1, **DECLARED
+    )
     for data, counts in zip(release.datasets, release.count_designs(), strict=True):
         by = [data.frame["gender"], data.frame["employment"], data.frame["disabled"]]
         ours, theirs = (pd.Series(d.weights).groupby(by, observed=True).sum() for d in (data, counts))

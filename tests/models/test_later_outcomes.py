@@ -340,13 +340,7 @@ def test_a_pseudo_posterior_of_categories_and_counts_in_sequence():
         ss.FBS("rent ~ activity", prior="flat", transform=ss.AsinhTransform(scale=500.0)),
     ]
     release = ss.synthesize(
-        design,
-        models,
-        epsilon=80,
-        m=2,
-        mechanism=ss.PseudoPosterior(),
-        seed=7,
-        population_total=frame["w"].sum(),
+        design, models, epsilon=80, m=2, mechanism=ss.PseudoPosterior(), seed=7, population_total=frame["w"].sum(),
         levels=ACTIVITIES,
     )
     np.testing.assert_allclose(by_activity(release.datasets[0].frame), by_activity(frame), atol=0.2)

@@ -69,9 +69,7 @@ def designs() -> dict[str, Callable[[], ss.Release]]:
         "fbp": lambda: fitted(population_model(), population_total=2e4),
         "fbp_paper": lambda: fitted(ss.FBP.paper("income", "field + gender")),
         "clusters_categories": lambda: fitted(
-            ss.FBS(["income", "C(job)"], "gender", prior="flat"),
-            clustered,
-            epsilon=40,
+            ss.FBS(["income", "C(job)"], "gender", prior="flat"), clustered, epsilon=40,
             levels={"job": ["full", "none", "part"]},
         ),
         "households": lambda: fitted(model("gender"), loose, unit="household", epsilon=40),

@@ -3,6 +3,7 @@
 make reference        (compiles for about a minute)
 """
 
+
 import numpy as np
 import pandas as pd
 import pytest

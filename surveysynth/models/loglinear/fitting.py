@@ -133,7 +133,7 @@ def descend(
     for steps in range(1, most + 1):  # noqa: B007
         a = solve_triangular(root, model.jacobian(p), lower=True)
         H = information(a, q, known)
-        gradient = a.T @ r - (theta - mean) / q + known.rows.T @ ((known.value - known.rows @ theta) / known.variance)
+        gradient = a.T @ r + _of_the_prior(known, theta, mean, q)
         while True:
             factor = cho_factor(H + damping * np.diag(np.diag(H)))
             move = cho_solve(factor, gradient)
@@ -144,7 +144,7 @@ def descend(
                 break
             damping = max(4 * damping, 1e-3)
         # about the distance to the minimum, in posterior standard deviations; damping makes steps short, not this
-        size = np.sqrt(gradient @ cho_solve(cho_factor(H), gradient))
+        size = np.sqrt(gradient @ (cho_solve(cho_factor(H), gradient) if damping else move))
         theta, p, r, value = there, p_there, r_there, value_there
         damping = damping / 10 if damping > 1e-4 else 0.0
         if size < STILL:
@@ -163,8 +163,8 @@ def descend_from(fit: TableFit, y: Floats, known: Known, mean: Floats) -> tuple[
     pairs: list[tuple[Floats, Floats]] = []  # steps, and how gradients changed over them
     before = np.zeros(0), np.zeros(0)
     for step in range(QUASI):
-        gradient = model.gradient(p, solve_triangular(root, r, lower=True, trans="T")) - (theta - mean) / fit.q
-        gradient += known.rows.T @ ((known.value - known.rows @ theta) / known.variance)
+        gradient = model.gradient(p, solve_triangular(root, r, lower=True, trans="T"))
+        gradient = gradient + _of_the_prior(known, theta, mean, fit.q)
         if step:
             pairs.append((theta - before[0], before[1] - gradient))
         before = theta, gradient
@@ -196,6 +196,11 @@ def _direction(curvature: tuple[Floats, bool], pairs: list[tuple[Floats, Floats]
     for (s, change, rho), weight in zip(used, reversed(weights), strict=True):
         move = move + (weight - rho * (change @ move)) * s
     return move
+
+
+def _of_the_prior(known: Known, theta: Floats, mean: Floats, q: Floats) -> Floats:
+    """What prior and what is known beforehand add to minus half the gradient of the objective (d,)."""
+    return known.rows.T @ ((known.value - known.rows @ theta) / known.variance) - (theta - mean) / q
 
 
 def _residual(

@@ -250,15 +250,7 @@ class NormalScores:
         y = y[~np.isnan(y) & ~(zeros & (y == 0))]
         n = None if zeros or missing else y.size  # how many are left is confidential
         return scores_of_counts(
-            binned(y, (low, high)),
-            n,
-            outcome,
-            (low, high),
-            epsilon,
-            rng,
-            each=each,
-            zeros=zeros,
-            most=design.n,
+            binned(y, (low, high)), n, outcome, (low, high), epsilon, rng, each=each, zeros=zeros, most=design.n,
             file=Fingerprint.of([design.column(outcome)]),
         )
 
@@ -592,7 +584,9 @@ def binned(y: Floats, bounds: tuple[float, float]) -> Floats:
     return np.histogram(u, bin_limits(bounds))[0].astype(np.float64)
 
 
-def under_other_noise(scores: PrivateScores, y: Floats, rng: np.random.Generator, *, zeros: bool = False) -> Floats:
+def under_other_noise(
+    scores: PrivateScores, y: Floats, rng: np.random.Generator, *, zeros: bool = False
+) -> Floats:
     """Amounts (n,) as a model on other scores would have them: normal where these are, with least squares between.
 
     Missing values stay, as zeros do where they are an outcome of their own or stand for no amount (``zeros``).

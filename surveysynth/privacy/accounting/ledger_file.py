@@ -320,7 +320,9 @@ def _rests_on(said: Any) -> dict[str, Amounts] | None:
         return None
     if not all(_is_amount(amount) for each in said.values() for amount in each if amount is not None):
         return None
-    return {id: Amounts(*(None if amount is None else Decimal(amount) for amount in each)) for id, each in said.items()}
+    return {
+        id: Amounts(*(None if amount is None else Decimal(amount) for amount in each)) for id, each in said.items()
+    }
 
 
 def _is_amount(value: object) -> bool:

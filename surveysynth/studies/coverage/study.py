@@ -119,7 +119,9 @@ def _strict_with_history(cell: Cell, design: SurveyDesign, seed: int) -> Sequenc
     p = cell.population
     earlier = p.sample(cell.n, seed_of(seed, LAST_YEAR))
     total = len(p.frame)
-    last = fit(earlier, _model(p), epsilon=OF_HISTORY, bounds=_bounds(p), population_total=total, seed=seed).release()
+    last = fit(
+        earlier, _model(p), epsilon=OF_HISTORY, bounds=_bounds(p), population_total=total, seed=seed
+    ).release()
     done = fit(
         design, _model(p), epsilon=cell.epsilon, mechanism=Strict(reference=last), population_total=total, seed=seed
     )  # fmt: skip
