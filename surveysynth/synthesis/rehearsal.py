@@ -13,6 +13,7 @@ from typing import Any, get_args
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.stats import norm
 
 from ..design.survey_design import SurveyDesign
 from ..estimation.tables import estimate
@@ -28,8 +29,9 @@ from .measured import Bounds, Totals, Weight, measure, public_totals, schema_of
 
 Floats = NDArray[np.float64]
 
-RUNS = 2  # made-up files
+RUNS = 4  # made-up files
 CENTRE, SPREAD = 0.6, 0.8  # of amounts: where between the bounds, on the log scale, and their standard deviation there
+BEYOND, INDEX = 0.05, 2.5  # share of amounts that lie in a Pareto tail, and its index
 SHARE = 0.5, 0.2  # of shares and other evenly spaced numbers: centre and standard deviation, of the bounds' distance
 COUNT = 0.12, 0.6  # of counts: mean, as a share of the highest, and standard deviation of the logarithm of the rate
 EFFECT, ODDS = 0.3, 0.5  # standard deviations by which levels of a term differ in the mean, and in log odds
@@ -106,16 +108,17 @@ def expected_errors(
         )  # fmt: skip
         found.append(_compared(made, measured, name, names, m, run))
     keys = [*names, "statistic", *(["category"] if "category" in found[0] else [])]
-    every = pd.concat(found)
-    squares = every.assign(ratio=every["ratio"] ** 2, cv=every["cv"] ** 2)
-    means = squares.groupby(keys, sort=False, observed=True)[["ratio", "cv"]].mean() ** 0.5
-    return means.reset_index()
+    squares = pd.concat(found).groupby(keys, sort=False, observed=True).mean()
+    # of mean squares, as the standard error of one small sample is often far from what is usual
+    ratio = (squares["released"] / squares["own"]) ** 0.5
+    cv = squares["released"] ** 0.5 / squares["estimate"].abs()
+    return pd.DataFrame({"ratio": ratio, "cv": cv}).reset_index()
 
 
 def _compared(
     made: SurveyDesign, measured: Measurements, name: str, names: list[str], m: int, seed: int
 ) -> pd.DataFrame:  # fmt: skip
-    """Standard errors of a release of a made-up file beside its own."""
+    """Estimates from a release of a made-up file, and their squared standard errors beside the file's own."""
     release = measured.release(m, seed=seed)
     statistics = ["proportion"] if release.categorical else ["count", "mean"]
     released = release.tables(names, outcome=name, statistic=statistics)
@@ -124,8 +127,9 @@ def _compared(
     both = own.merge(released, on=keys, suffixes=("", "_released"))
     known = (both["se"] > 0) & ~((both[names] == "all").all(axis=1) & (both["statistic"] == "count"))
     both = both[known]
-    ratio, cv = both["se_released"] / both["se"], both["se_released"] / both["estimate_released"].abs()
-    return both[keys].assign(ratio=ratio, cv=cv)
+    return both[keys].assign(
+        own=both["se"] ** 2, released=both["se_released"] ** 2, estimate=both["estimate_released"]
+    )
 
 
 def _shifted(terms: Sequence[Term], n: int, rng: np.random.Generator, sd: float) -> Floats:
@@ -164,4 +168,7 @@ def _numbers(schema: Outcome, terms: Sequence[Term], n: int, rng: np.random.Gene
     scale = Bins(np.array([low, high]), knee)
     first, last = scale.scaled(scale.edges)
     at = first + CENTRE * (last - first) if low >= 0 else 0.0
-    return np.clip(scale.back(at + _shifted(terms, n, rng, SPREAD)), low, high)
+    z = _shifted(terms, n, rng, 1.0)
+    tail = norm.isf(BEYOND)
+    body, beyond = np.minimum(z, tail), np.log(BEYOND / norm.sf(np.maximum(z, tail)))
+    return np.clip(scale.back(at + SPREAD * body + beyond / INDEX), low, high)
