@@ -1,12 +1,12 @@
 """The one step that reads confidential values: count, add noise.
 
 histograms of the outcome and of the weight  ->  smooth fits  ->  groups
-outcome by terms,  weight by outcome,  weight by terms,  in groups
+outcome by terms,  weight by outcome,  weight by terms,  both by strata and PSUs,  in groups
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,10 +19,14 @@ from .groups import MOST, TAILS, groups_of, scores_of
 from .noise import ROUNDING, discrete_laplace_variance, noisy
 from .noisy_tables import SCORE_UNIT, WEIGHT, Counts, NoisyTable, NoisyTables, Variable
 from .outcome import Outcome
-from .terms import public_cells, terms_of
+from .terms import Term, public_cells
 
-# Of epsilon
-SHARES = {"outcome": 0.12, "weight": 0.06, "outcome by terms": 0.4, "weight by outcome": 0.18, "weight by terms": 0.24}
+# Shares of epsilon; those of tables that are not made go to the others
+SHARES = {
+    "outcome": 0.12, "weight": 0.06, "outcome by terms": 0.4, "weight by outcome": 0.18, "weight by terms": 0.24,
+    "outcome by design": 0.12, "weight by design": 0.06,
+}  # fmt: skip
+OF_LEVELS = 4  # groups by strata or PSUs, at most
 PER_BIN, LEAST_BINS = 30.0, 16  # records times epsilon that a bin of a histogram should have; bins at least
 MOST_OF_WEIGHTS = 12  # groups of the weights, at most
 WEIGHT_BOUNDS = (0.02, 20.0)  # in mean weights, where nothing is said
@@ -35,6 +39,7 @@ def measure_design(
     design: SurveyDesign,
     name: str,
     predictors: str,
+    terms: Sequence[Term],
     outcome: Outcome,
     *,
     epsilon: float,
@@ -54,6 +59,8 @@ def measure_design(
         The outcome.
     predictors : str
         ``"region + sex"``, public.
+    terms : list of Term
+        Theirs, and strata and PSUs that they do not determine.
     outcome : Outcome
         Its schema.
     epsilon : float
@@ -72,49 +79,52 @@ def measure_design(
     Raises
     ------
     InputError
-        The file contradicts the schema; predictors that cannot be counted by.
+        The file contradicts the schema.
     """
-    n = design.n
-    terms = {term.name: term for term in terms_of(design, predictors)}
-    cells = Cells.of(outcome)
-    split = shares(epsilon, len(terms), public_weight=public_weight, scored=cells.scored)
+    n, cells = design.n, Cells.of(outcome)
+    fixed, levels = [t for t in terms if not t.drawn], [t for t in terms if t.drawn]
+    split = shares(epsilon, len(fixed), len(levels), public_weight=public_weight, scored=cells.scored)
     code = cells.codes(design.column(name), name)
     y = _Measured(cells, code, n, rng)
     y.histogram(split["outcome"])
-    for term in terms.values():
+    for term in fixed:
         if cells.scored:
             y.scores(term.name, term.level, term.levels, split["outcome by terms"])
         y.by(term.name, term.level, term.levels, split["outcome by terms"])
+    for term in levels:
+        y.within(term, split["outcome by design"])
     weight = None
     if not public_weight:
         w_cells = Cells.of_weights(weight_bounds, population_total / n)
         w = _Measured(w_cells, w_cells.of_numbers(np.asarray(design.weights, dtype=np.float64)), n, rng)
         w.histogram(split["weight"])
         sd = np.sqrt(discrete_laplace_variance(split["weight by outcome"]))
-        most = int(np.clip(ROWS // len(public_cells(terms.values(), n)[0]), LEAST_PARENTS, MOST_PARENTS))
+        most = int(np.clip(ROWS // len(public_cells(fixed, n)[0]), LEAST_PARENTS, MOST_PARENTS))
         parents = groups_of(y.p, cells.numbers, n, PARENT_LEVELS, sd, most, tails=0)
         w.by(name, parents[code], int(parents.max()) + 1, split["weight by outcome"], parents, most=MOST_OF_WEIGHTS)
-        for term in terms.values():
+        for term in fixed:
             w.by(term.name, term.level, term.levels, split["weight by terms"], most=MOST_OF_WEIGHTS)
-        weight = w.variable(WEIGHT, tuple(terms), (name,))
-    outcomes = y.variable(name, tuple(terms), ())
-    return NoisyTables(predictors, outcomes, weight, terms, n, population_total, population_totals or {})
+        for term in levels:
+            w.within(term, split["weight by design"])
+        weight = w.variable(WEIGHT, tuple(term.name for term in fixed), (name,))
+    outcomes = y.variable(name, tuple(term.name for term in fixed), ())
+    by_name = {term.name: term for term in terms}
+    return NoisyTables(predictors, outcomes, weight, by_name, n, population_total, population_totals or {})
 
 
-def shares(epsilon: float, terms: int, *, public_weight: bool, scored: bool) -> dict[str, float]:
+def shares(epsilon: float, terms: int, levels: int, *, public_weight: bool, scored: bool) -> dict[str, float]:
     """Epsilon of each table by its kind; all tables add up to epsilon, less what rounding may take.
 
-    Where numbers are scored there are two tables of the outcome by each term.
+    There are so many terms of the formula, and ``levels`` of the design: strata and PSUs.  Where numbers are scored
+    there are two tables of the outcome by each term.
     """
-    asked = {
-        kind: share for kind, share in SHARES.items()
-        if not (public_weight and kind.startswith("weight")) and (terms or not kind.endswith("terms"))
+    tables = {
+        "outcome": 1, "outcome by terms": terms * (2 if scored else 1), "outcome by design": levels,
+        "weight": 1, "weight by outcome": 1, "weight by terms": terms, "weight by design": levels,
     }  # fmt: skip
-    each = {kind: share / sum(asked.values()) * epsilon * (1 - ROUNDING) for kind, share in asked.items()}
-    tables = {kind: terms if kind.endswith("terms") else 1 for kind in each}
-    if scored and terms:
-        tables["outcome by terms"] = 2 * terms
-    return {kind: part / tables[kind] for kind, part in each.items()}
+    made = {kind: k for kind, k in tables.items() if k and not (public_weight and kind.startswith("weight"))}
+    each = epsilon * (1 - ROUNDING) / sum(SHARES[kind] for kind in made)
+    return {kind: SHARES[kind] * each / k for kind, k in made.items()}
 
 
 def counted(level: Codes, levels: int, code: Codes, groups: Codes, scores: Codes | None = None) -> Counts:
@@ -122,6 +132,28 @@ def counted(level: Codes, levels: int, code: Codes, groups: Codes, scores: Codes
     counts = np.zeros((levels, int(groups.max()) + 1), dtype=np.int64)
     np.add.at(counts, (level, groups[code]), 1 if scores is None else scores[code])
     return counts
+
+
+def pairs_tell_more(levels: int, size: float, epsilon: float) -> bool:
+    """Whether pairs tell the correlation within levels of so many records each better than counts by level do.
+
+    By the variance of an estimate from counts of one half of the outcome in each level, whose own variance is
+    size / 4, and from size / 2 pairs a level.
+    """
+    noise = discrete_laplace_variance(epsilon)
+    from_counts = 2 / levels * ((size / 4 + noise) / (size**2 / 4)) ** 2
+    pairs = max(levels * size / 2, 1.0)
+    return (pairs + 4 * noise) / pairs**2 < from_counts
+
+
+def pairs_of(level: Codes, rng: np.random.Generator) -> tuple[Codes, Codes]:
+    """Disjoint pairs of records of the same level, at random: a record is in one of them, or in none (P,), (P,)."""
+    order = rng.permutation(len(level))
+    order = order[np.argsort(level[order], kind="stable")]
+    sizes = np.bincount(level)
+    place = np.arange(len(level)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    first = np.flatnonzero((place % 2 == 0) & (place + 1 < np.repeat(sizes, sizes)))
+    return order[first], order[first + 1]
 
 
 def histogram_groups(cells: Cells, n: int, epsilon: float) -> Codes:
@@ -169,6 +201,23 @@ class _Measured:
         group = groups_of(self.p, self.cells.numbers, self.n, levels, sd, most, tails)
         counts = noisy(counted(level, levels, self.code, group), epsilon, self.rng)
         self.tables.append(NoisyTable(name, group, parents, counts, epsilon))
+
+    def within(self, term: Term, epsilon: float) -> None:
+        """Measure how strata or PSUs differ: by each, or by pairs of records of one, whichever tells more."""
+        size = self.n / term.levels
+        if pairs_tell_more(term.levels, size, epsilon):
+            self.pairs(term, epsilon)
+        else:
+            self.by(term.name, term.level, term.levels, epsilon, most=OF_LEVELS)
+
+    def pairs(self, term: Term, epsilon: float) -> None:
+        """Measure the group of one record by that of another of the same level, in disjoint pairs made at random."""
+        one, other = pairs_of(term.level, self.rng or np.random.default_rng())
+        sd = np.sqrt(discrete_laplace_variance(epsilon))
+        group = groups_of(self.p, self.cells.numbers, len(one), OF_LEVELS, sd, OF_LEVELS, 0)
+        J = int(group.max()) + 1
+        counts = noisy(counted(group[self.code[one]], J, self.code[other], group), epsilon, self.rng)
+        self.tables.append(NoisyTable(term.name, group, None, counts, epsilon, pairs=True))
 
     def scores(self, name: str, level: Codes, levels: int, epsilon: float) -> None:
         """Measure the sum of scores of numbers, and counts of special values, by the levels of a factor."""

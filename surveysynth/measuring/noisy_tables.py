@@ -53,6 +53,8 @@ class NoisyTable:
         Spent on a record whose values are blanked; the noise has scale unit / epsilon.
     scores : int array (G,), optional
         What a record in each cell adds, in thousandths.
+    pairs : bool
+        Counts are those of disjoint pairs of records of the same level: the group of one by that of the other, (J, J).
     """
 
     by: str | None
@@ -61,6 +63,7 @@ class NoisyTable:
     counts: Counts
     epsilon: float
     scores: Counts | None = None
+    pairs: bool = False
 
     @property
     def unit(self) -> int:
@@ -118,7 +121,7 @@ class NoisyTables:
     outcome, weight : Variable
         ``weight`` is None where weights are public.
     terms : dict of str to Term
-        Levels of the public terms, record by record.
+        Levels of the public terms, record by record; then strata and PSUs that these do not determine.
     n : int
         Records.
     population_total : float
@@ -146,6 +149,11 @@ class NoisyTables:
         return tuple(table for variable in self.variables for table in variable.tables)
 
     @property
+    def clustered(self) -> bool:
+        """Whether there are effects of strata or PSUs."""
+        return any(term.drawn for term in self.terms.values())
+
+    @property
     def epsilon(self) -> float:
         """Of a record whose values are blanked, by OpenDP's own map."""
         return composed([(table.epsilon, table.unit) for table in self.tables])[0]
@@ -156,6 +164,7 @@ class NoisyTables:
             "format": FORMAT,
             "noise": NOISE,
             "predictors": self.predictors,
+            "effects_of_strata_and_psus": self.clustered,
             "records": self.n,
             "population_total": self.population_total,
             "population_totals": {
@@ -183,6 +192,8 @@ class NoisyTables:
     def _table(self, table: NoisyTable, cells: Cells) -> dict[str, Any]:
         if table.by is None:
             rows = ["all"]
+        elif table.pairs:
+            rows = cells.names(table.groups)
         elif table.by_groups is not None:
             rows = self.outcome.cells.names(table.by_groups)
         else:
@@ -192,9 +203,10 @@ class NoisyTables:
         columns = cells.names(table.groups)
         if table.scores is not None:
             columns[0] = "sum of scores"
+        pairs = {"pairs_of_records_of_one_level": True} if table.pairs else {}
         return {
             "by": table.by, "epsilon": table.epsilon, "unit": table.unit, "rows": rows, "columns": columns,
-            "counts": table.counts.tolist(), "group_of_each_cell": table.groups.tolist(), **scores, **parents,
+            "counts": table.counts.tolist(), "group_of_each_cell": table.groups.tolist(), **scores, **parents, **pairs,
         }  # fmt: skip
 
 
@@ -216,12 +228,13 @@ def read_json(said: Mapping[str, Any], public: SurveyDesign) -> NoisyTables:
 
 
 def _read(said: Mapping[str, Any], public: SurveyDesign) -> NoisyTables:
-    terms = {term.name: term for term in terms_of(public, said["predictors"])}
+    terms = {term.name: term for term in terms_of(public, said["predictors"], said["effects_of_strata_and_psus"])}
     if said["records"] != public.n:
         raise InputError("the measurements are of another number of records than these public columns have")
     for variable in said["variables"]:
         for table in variable["tables"]:
-            if table["by"] in terms and table["rows"] != _labels(terms[table["by"]]):
+            by_level = table["by"] in terms and "pairs_of_records_of_one_level" not in table
+            if by_level and table["rows"] != _labels(terms[table["by"]]):
                 raise InputError(f"the measurements have other levels of {table['by']!r} than the public columns")
     outcome, *rest = (_variable_of(variable) for variable in said["variables"])
     totals = {
@@ -254,6 +267,7 @@ def _table_of(said: Mapping[str, Any], cells: int) -> NoisyTable:
     return NoisyTable(
         said["by"], groups, None if parents is None else np.array(parents, dtype=np.intp), counts,
         float(said["epsilon"]), None if scores is None else np.array(scores, dtype=np.int64),
+        said.get("pairs_of_records_of_one_level", False),
     )  # fmt: skip
 
 

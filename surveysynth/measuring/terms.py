@@ -18,6 +18,7 @@ from ..design.discrete import is_discrete
 from ..design.formula import columns_of, factors_of
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
+from ..models.shared.groups import groups_of
 from ..validation import rows
 
 Floats = NDArray[np.float64]
@@ -44,6 +45,8 @@ class Term:
         Finer than the level where the term is a number; else the level.
     score : float array (steps,) or None
         Normal score of each step of a number.
+    drawn : bool
+        Strata or PSUs, whose effects are drawn anew for each data set.
     """
 
     name: str
@@ -52,6 +55,7 @@ class Term:
     level: Codes
     step: Codes
     score: Floats | None
+    drawn: bool = False
 
     @property
     def levels(self) -> int:
@@ -59,8 +63,10 @@ class Term:
         return len(self.labels)
 
 
-def terms_of(design: SurveyDesign, predictors: str) -> list[Term]:
+def terms_of(design: SurveyDesign, predictors: str, grouped: bool = False) -> list[Term]:
     """The terms of the right-hand side of a formula, main effects of an interaction among them.
+
+    With ``grouped``, strata and PSUs that they do not determine come last.
 
     Raises
     ------
@@ -69,12 +75,35 @@ def terms_of(design: SurveyDesign, predictors: str) -> list[Term]:
         a number.
     """
     if predictors.strip() in ("", "1"):
-        return []
+        return design_terms(design, []) if grouped else []
     named = [_columns(term) for term in _products(predictors)]
     single = {column for columns in named for column in columns}
     wanted = [*dict.fromkeys([*((c,) for columns in named for c in columns), *named])]
     made = {column: _single(design, column, f"C({column})" in predictors) for column in sorted(single)}
-    return [made[columns[0]] if len(columns) == 1 else _crossed([made[c] for c in columns]) for columns in wanted]
+    found = [made[columns[0]] if len(columns) == 1 else _crossed([made[c] for c in columns]) for columns in wanted]
+    return [*found, *(design_terms(design, single) if grouped else [])]
+
+
+def design_terms(design: SurveyDesign, columns: Iterable[str]) -> list[Term]:
+    """Strata, then PSUs, which columns of a formula do not determine."""
+    groups = groups_of(design, [*columns])
+    if groups is None:
+        return []
+    strata, psu = design.strata_name, design.psu_names[:1]
+    found = []
+    if groups.parent is not None or not groups.sampled:
+        found.append(_grouped(design, f"strata ({strata})", [str(strata)]))
+    if groups.sampled:
+        found.append(_grouped(design, f"PSUs ({psu[0]})", [*([strata] if strata else []), *psu]))
+    return found
+
+
+def _grouped(design: SurveyDesign, name: str, columns: list[str]) -> Term:
+    """Combinations of labels as levels, in the order of their labels as text."""
+    labels = np.stack([design.column(column).astype(str).to_numpy(dtype=str) for column in columns], axis=1)
+    found, level = np.unique(labels, axis=0, return_inverse=True)
+    level = np.asarray(level, dtype=np.intp).ravel()
+    return Term(name, tuple(columns), tuple(tuple(map(str, row)) for row in found), level, level, None, drawn=True)
 
 
 def public_cells(terms: Iterable[Term], n: int) -> tuple[Codes, Codes, Codes]:

@@ -19,7 +19,7 @@ from .._version import __version__
 from ..design.calibration import rake
 from ..design.survey_design import SurveyDesign
 from ..expenses import Expense
-from ..measuring.joint_fit import Draw, JointFit, drawn, fit_measurements
+from ..measuring.joint_fit import Conditional, Draw, JointFit, drawn, fit_measurements
 from ..measuring.noisy_tables import WEIGHT, NoisyTables, read_json
 from ..measuring.terms import terms_of
 from ..models.sequential import MISSING
@@ -164,10 +164,10 @@ class Source:
 
     def _unit(self, design: SurveyDesign) -> Codes:
         """Public cell of each record of a design that has the public columns."""
-        return self._fit.units_of(terms_of(design, self.tables.predictors), design.n)
+        return self._fit.cells.units_of(terms_of(design, self.tables.predictors, self.tables.clustered), design.n)
 
     def _data_set(
-        self, like: SurveyDesign, unit: Codes, p: Floats, q: Floats | None,
+        self, like: SurveyDesign, unit: Codes, p: Conditional, q: Conditional | None,
         rngs: tuple[np.random.Generator, np.random.Generator], order: Codes | None, *, smoothed: bool,
     ) -> SurveyDesign:  # fmt: skip
         """The public columns of a design with outcome and weight of one draw.
@@ -176,7 +176,8 @@ class Source:
         ----------
         like : SurveyDesign
         unit : int array (n,)
-        p, q : float arrays (X, G), (X, J, H)
+            Combination of public levels of each record.
+        p, q : Conditional
             Probabilities of the cells of the outcome, and of those of the weight in steps of the outcome's.
         rngs : two generators
             Of outcomes, and of weights.
@@ -185,11 +186,12 @@ class Source:
         smoothed : bool
             Whether weights are the expected ones.
         """
-        y = drawn(p[unit], rngs[0])
+        x, leaf = self._fit.cells.x[unit], self._fit.cells.leaf[unit]
+        y = drawn(p.of_records(x, np.zeros_like(x), leaf), rngs[0])
         columns: dict[str, Any] = {self.tables.outcome.name: self.tables.outcome.cells.values(y, rngs[0]).array}
         weight = self.tables.weight
         if q is not None and weight is not None:
-            of = q[unit, self._fit.steps[y]]
+            of = q.of_records(x, self._fit.steps[y], leaf)
             bins = weight.cells.bins
             assert bins is not None
             w = of @ bins.means if smoothed else bins.draw(drawn(of, rngs[1]), rngs[1])

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ..choices import Clusters
 from ..design.survey_design import SurveyDesign
 from ..design.to_synthesize import to_synthesize
 from ..errors import InputError
@@ -60,6 +61,7 @@ def measure(
     outcomes: Mapping[str, Outcome] | None = None,
     weight: Weight = "synthesize",
     weight_bounds: tuple[float, float] = WEIGHT_BOUNDS,
+    clusters: Clusters = "model",
     public: Sequence[str] | None = None,
     ledger: Ledger | None = None,
     seed: int | None = None,
@@ -91,6 +93,8 @@ def measure(
         Whether weights are confidential.
     weight_bounds : (float, float)
         Public bounds of a weight, in units of the mean weight; weights beyond count as if at the bound.
+    clusters : {"model", "ignore"}
+        Whether PSUs, and strata that the predictors do not determine, have effects.
     public : list of str, optional
         Columns that may be published: others are refused.
     ledger : Ledger, optional
@@ -121,6 +125,7 @@ def measure(
     model = FBS(formula) if isinstance(formula, str) else formula
     epsilon = positive(epsilon, "epsilon")
     one_of(weight, get_args(Weight), "weight")
+    one_of(clusters, get_args(Clusters), "clusters")
     weight_bounds = interval_of(weight_bounds, "weight_bounds")
     if not 0 <= weight_bounds[0] < 1 < weight_bounds[1]:
         raise InputError("weight_bounds are in mean weights, so 1 lies between them, and none is negative")
@@ -131,13 +136,14 @@ def measure(
     design, _, notes = to_synthesize(design)
     for note in notes:
         warnings.warn(note, stacklevel=2)
-    terms = terms_of(design, model.predictors)
+    like = _public(design, model, seed, weighted=weight == "public")
+    terms = terms_of(like, model.predictors, clusters == "model")
     total, totals = public_totals(design, terms, population_total, population_totals, public_weight=weight == "public")
     if ledger is not None:
         ledger.check(epsilon)
     noisy = measure_design(
-        design, name, model.predictors, outcome, epsilon=epsilon, population_total=total, population_totals=totals,
-        weight_bounds=weight_bounds, public_weight=weight == "public",
+        design, name, model.predictors, terms, outcome, epsilon=epsilon, population_total=total,
+        population_totals=totals, weight_bounds=weight_bounds, public_weight=weight == "public",
         rng=None if seed is None else np.random.default_rng(seed),
     )  # fmt: skip
     if (far := _far(noisy)) is not None:
@@ -146,13 +152,13 @@ def measure(
         PUBLIC.format(", ".join(public_columns(design, model))),
         SCHEMA.format(name, outcome.said),
         *([] if noisy.weight is None else [WEIGHTS.format(*weight_bounds), "the population total is public"]),
-        *notes, *said_of_ignored(design, model),
+        *notes, *(said_of_ignored(design, model) if clusters == "ignore" else []),
     ]  # fmt: skip
     file = Fingerprint.of([design.column(name)])
     expense = strict(f"noisy tables of {name}", epsilon, file, new_id())
     predictors = tuple(c for c in public_columns(design, model) if c in model.predictor_columns)
     source = Source(
-        noisy, _public(design, model, noisy, seed), predictors, "FBP" if isinstance(model, FBP) else "FBS", epsilon,
+        noisy, _weighted(like, total), predictors, "FBP" if isinstance(model, FBP) else "FBS", epsilon,
         tuple(said), expense, publishable=seed is None,
     )  # fmt: skip
     return Measurements(source if ledger is None else entered(source, ledger))
@@ -186,10 +192,7 @@ def measurable(design: SurveyDesign, model: object, given: Mapping[str, Any]) ->
     transform = "log" if isinstance(model.transform, LogTransform) else model.transform
     if replace(model, zeros=False, weight=None, transform=transform) != bare or model.weight not in (None, "public"):
         return None
-    kept = to_synthesize(design)[0]
-    if said_of_ignored(kept, model) and said.get("clusters") != "ignore":
-        return None
-    settings = {name: said[name] for name in said if name not in ("mechanism", "clusters", "levels")}
+    settings = {name: said[name] for name in said if name not in ("mechanism", "levels")}
     if model.weight is not None:
         settings["weight"] = "public"
     (name,) = model.outcomes
@@ -320,10 +323,15 @@ def _far(noisy: NoisyTables) -> str | None:
     )
 
 
-def _public(design: SurveyDesign, model: FBS | FBP, noisy: NoisyTables, seed: int | None) -> SurveyDesign:
+def _public(design: SurveyDesign, model: FBS | FBP, seed: int | None, *, weighted: bool) -> SurveyDesign:
     """The public columns with the design's roles; weights that are not public are all the same until they are drawn."""
     frame = public_frame(design, model, np.random.default_rng(seed))
     roles = roles_of(design, model.outcomes, frame, None)
-    weights = design.weights if noisy.weight is None else np.ones(design.n)
-    weights = weights * (noisy.population_total / weights.sum())
+    weights = design.weights if weighted else np.ones(design.n)
     return SurveyDesign(frame.assign(**{roles["weights"]: weights}), **roles)
+
+
+def _weighted(public: SurveyDesign, total: float) -> SurveyDesign:
+    """With weights that add up to the population total."""
+    weights = public.weights * (total / public.weights.sum())
+    return SurveyDesign(public.frame.assign(**{str(public.weights_name): weights}), **public.roles())

@@ -15,6 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import norm
 
+from ..choices import Clusters
 from ..design.survey_design import SurveyDesign
 from ..estimation.tables import estimate
 from ..measuring.bins import Bins
@@ -34,7 +35,7 @@ CENTRE, SPREAD = 0.6, 0.8  # of amounts: where between the bounds, on the log sc
 BEYOND, INDEX = 0.05, 2.5  # share of amounts that lie in a Pareto tail, and its index
 SHARE = 0.5, 0.2  # of shares and other evenly spaced numbers: centre and standard deviation, of the bounds' distance
 COUNT = 0.12, 0.6  # of counts: mean, as a share of the highest, and standard deviation of the logarithm of the rate
-EFFECT, ODDS = 0.3, 0.5  # standard deviations by which levels of a term differ in the mean, and in log odds
+EFFECT, OF_DESIGN = 0.3, 0.2  # standard deviations by which levels of a term, and strata and PSUs, differ in the mean
 SPECIAL = 0.15  # share of each special value
 WEIGHT_SPREAD = 0.5  # standard deviation of log weights
 WORTH_LITTLE = 3.0  # standard error over the sample's own from which a table is worth little
@@ -52,6 +53,7 @@ def expected_errors(
     outcomes: Mapping[str, Outcome] | None = None,
     weight: Weight = "synthesize",
     weight_bounds: tuple[float, float] = WEIGHT_BOUNDS,
+    clusters: Clusters = "model",
     m: int = 20,
 ) -> pd.DataFrame:
     """Standard errors to expect from a strict release, from what is public alone: no epsilon is spent.
@@ -60,7 +62,9 @@ def expected_errors(
     ----------
     design : SurveyDesign
         Its public columns and design are looked at, and no outcome; weights, where they are public.
-    formula, epsilon, population_total, population_totals, bounds, outcomes, weight, weight_bounds
+    formula, epsilon, population_total, population_totals, bounds, outcomes
+        As for :func:`surveysynth.measure`.
+    weight, weight_bounds, clusters
         As for :func:`surveysynth.measure`.
     by : str or list of str, optional
         Variables of the tables that will be made: predictors.
@@ -90,7 +94,7 @@ def expected_errors(
     epsilon, names = positive(epsilon, "epsilon"), as_list(by)
     model = FBS(formula) if isinstance(formula, str) else formula
     name, schema = schema_of(design, model, bounds, outcomes)
-    terms = terms_of(design, model.predictors)
+    terms = terms_of(design, model.predictors, clusters == "model")
     whole(m, "m")
     one_of(weight, get_args(Weight), "weight")
     total = public_totals(design, terms, population_total, population_totals, public_weight=weight == "public")[0]
@@ -104,7 +108,7 @@ def expected_errors(
         made = SurveyDesign(design.frame.assign(**columns), **design.roles())
         measured = measure(
             made, model, epsilon=epsilon, population_total=population_total, population_totals=population_totals,
-            outcomes={name: schema}, weight=weight, weight_bounds=weight_bounds, seed=run,
+            outcomes={name: schema}, weight=weight, weight_bounds=weight_bounds, clusters=clusters, seed=run,
         )  # fmt: skip
         found.append(_compared(made, measured, name, names, m, run))
     keys = [*names, "statistic", *(["category"] if "category" in found[0] else [])]
@@ -136,7 +140,8 @@ def _shifted(terms: Sequence[Term], n: int, rng: np.random.Generator, sd: float)
     """Normal with this standard deviation, about; levels of every term differ by a part of it."""
     z = rng.standard_normal(n)
     for term in terms:
-        effect = EFFECT * np.linspace(-1.5, 1.5, term.levels) if term.levels > 1 else np.zeros(1)
+        effect = np.linspace(-1.5, 1.5, term.levels) if term.levels > 1 else np.zeros(1)
+        effect = effect * (OF_DESIGN if term.drawn else EFFECT)
         z = z + rng.permutation(effect)[term.level]
     return np.asarray(sd * z, dtype=np.float64)
 

@@ -186,12 +186,15 @@ def test_the_noise_has_the_law_that_the_variance_is_of(epsilon):
         assert abs((drawn == 0).mean() - (1 - math.exp(-epsilon)) / (1 + math.exp(-epsilon))) < 4 * 0.5 / math.sqrt(n)
 
 
-@pytest.mark.parametrize(("terms", "public"), [(0, False), (1, True), (2, False), (7, False)])
+@pytest.mark.parametrize(
+    ("terms", "levels", "public"), [(0, 0, False), (1, 1, True), (2, 0, False), (7, 2, False), (0, 2, True)]
+)
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0, 10.8])
-def test_tables_together_spend_no_more_than_was_asked_for(epsilon, terms, public):
+def test_tables_together_spend_no_more_than_was_asked_for(epsilon, terms, levels, public):
     """OpenDP's own total, blank and replace, against the sum of the parts."""
-    split = shares(epsilon, terms, public_weight=public, scored=True)
+    split = shares(epsilon, terms, levels, public_weight=public, scored=True)
     tables = {"outcome by terms": 2 * terms, "weight by terms": terms}
+    tables |= {"outcome by design": levels, "weight by design": levels}
     each = [e for kind, e in split.items() for _ in range(tables.get(kind, 1))]
     blank, replace = composed([(e, unit) for e, unit in zip(each, itertools.cycle([1, SCORE_UNIT]), strict=False)])
     assert blank <= epsilon and blank == pytest.approx(math.fsum(each), rel=1e-12)
@@ -210,8 +213,8 @@ def test_a_measured_file_spends_what_was_asked_for(outcome, public, epsilon):
     income = income if outcome.bounds else pd.Series(np.where(income < 700, "low", "high"))
     design = ss.SurveyDesign(sample.frame.assign(income=income.to_numpy()), weights="weight")
     tables = measure_design(
-        design, "income", "division + education", outcome, epsilon=epsilon, population_total=29_501,
-        public_weight=public,
+        design, "income", "division + education", terms_of(design, "division + education"), outcome, epsilon=epsilon,
+        population_total=29_501, public_weight=public,
     )  # fmt: skip
     assert epsilon * (1 - 1e-8) <= tables.epsilon <= epsilon
 
@@ -330,9 +333,9 @@ def test_public_totals_of_levels_are_met(sample):
     )  # fmt: skip
     fit = fit_measurements(found.source.tables)
     assert fit.weight is not None
-    model = fit.weight.model
-    mean = model.probabilities(fit.weight.theta) @ found.source.tables.weight.cells.bins.means
-    level = fit.cells[:, [*found.source.tables.terms].index("education")]
+    model = fit.weight.fit.model
+    mean = model.probabilities(fit.weight.fit.theta) @ found.source.tables.weight.cells.bins.means
+    level = fit.cells.steps[:, [*found.source.tables.terms].index("education")]
     assert np.allclose(np.bincount(level[model.unit], model.records * mean), totals, rtol=0.01)
     table = found.release(m=4).tables("education", statistic="count").set_index("education")
     assert np.allclose(table.loc[[*given], "estimate"], totals, rtol=1e-9) and np.allclose(table["se"], 0)

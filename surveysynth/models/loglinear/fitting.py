@@ -7,7 +7,7 @@ times its variance component.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -59,7 +59,8 @@ class TableFit:
     theta: Floats
     root: Floats  # lower Cholesky root of V
     steps: int
-    q: Floats = field(repr=False)
+    q: Floats
+    components: Components
 
     @cached_property
     def curvature(self) -> tuple[Floats, bool]:
@@ -84,11 +85,12 @@ def coefficients(model: TableModel) -> tuple[Floats, Codes]:
 
 
 def fit_tables(
-    model: TableModel, y: Floats, noise: Floats, components: Components, known: Known, start: Floats | None = None
-) -> TableFit:
+    model: TableModel, y: Floats, noise: Floats, components: Components, known: Known,
+    start: Floats | None = None, variance: Floats | None = None,
+) -> TableFit:  # fmt: skip
     """The most probable coefficients, given variance components that are found by their evidence."""
     relative, component = coefficients(model)
-    variance: Floats = components.variance.copy()
+    variance = components.variance if variance is None else variance
     theta = np.zeros(len(relative)) if start is None else start
     total = 0
     for _ in range(RENEWALS):
@@ -107,7 +109,12 @@ def fit_tables(
             break
     theta, _, steps = descend(model, y, root, known, theta, np.zeros_like(theta), q)
     total += steps
-    return TableFit(model, y, noise, known, variance, theta, root, total, q)
+    return TableFit(model, y, noise, known, variance, theta, root, total, q, components)
+
+
+def refitted(fit: TableFit, model: TableModel) -> TableFit:
+    """The fit of a model with other effects of strata and PSUs, from where this one is."""
+    return fit_tables(model, fit.y, fit.noise, fit.components, fit.known, fit.theta, fit.variance)
 
 
 def renewed(
@@ -152,12 +159,14 @@ def descend(
     return theta, H, steps
 
 
-def descend_from(fit: TableFit, y: Floats, known: Known, mean: Floats) -> tuple[Floats, bool]:
+def descend_from(
+    fit: TableFit, model: TableModel, y: Floats, known: Known, mean: Floats
+) -> tuple[Floats, bool]:  # fmt: skip
     """Minimise from a fit by BFGS, from the fit's curvature and without a Jacobian; and whether it converged.
 
     Source: Nocedal & Wright (2006), algorithm 7.4.
     """
-    model, theta, root = fit.model, fit.theta, fit.root
+    theta, root = fit.theta, fit.root
     p = model.probabilities(theta)
     r, value = _residual(model, y, root, known, theta, mean, fit.q, p)
     pairs: list[tuple[Floats, Floats]] = []  # steps, and how gradients changed over them
@@ -230,15 +239,17 @@ class Perturbation:
         return Perturbation(-self.noise, -self.prior, -self.known)
 
 
-def draw(fit: TableFit, by: Perturbation) -> Floats:
+def draw(fit: TableFit, by: Perturbation, model: TableModel | None = None) -> Floats:
     """Coefficients that vary as noise and prior leave them open: the fit to its own expectation with fresh noise.
 
+    ``model`` is one with other effects of strata and PSUs: its coefficients have the same expectation of the tables.
     Reiter & Kinney (2012): no parameter uncertainty from sampling.
     """
     y = fit.model.expected(fit.model.probabilities(fit.theta)) + by.noise
     known = Known(fit.known.rows, fit.known.rows @ fit.theta + by.known, fit.known.variance)
-    theta, enough = descend_from(fit, y, known, fit.theta + by.prior)
-    return theta if enough else descend(fit.model, y, fit.root, known, theta, fit.theta + by.prior, fit.q)[0]
+    model = fit.model if model is None else model
+    theta, enough = descend_from(fit, model, y, known, fit.theta + by.prior)
+    return theta if enough else descend(model, y, fit.root, known, theta, fit.theta + by.prior, fit.q)[0]
 
 
 def spread(fit: TableFit) -> Floats:

@@ -2,16 +2,18 @@
 
 A row r has the probability p(g | r) proportional to exp(eta_rg) of bin g,
 
-    eta_rg = sum over effects e of  z_e(r)' Theta_e b_e(g),
+    eta_rg = o(r, g) + sum over effects e of  z_e(r)' Theta_e b_e(g),
 
-with public features z_e(r) and a public basis b_e(g).  A table t adds up, for each level l of a factor, the expected
-counts of its groups of bins:  mu_t[l, j] = sum over rows r of level l of  n_r sum over g of p(g | r) E_t[g, j].
+with public features z_e(r), a public basis b_e(g) and an offset o, the effects of strata and PSUs.  A table t adds up,
+for each level l of a factor, the expected counts of its groups of bins:
+
+    mu_t[l, j] = sum over rows r of level l of  n_r sum over g of p(g | r) E_t[g, j].
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 
@@ -101,6 +103,7 @@ class TableModel:
         Records of each public cell.
     tables : sequence of Table
     effects : sequence of Effect
+    offset : float array (R, G), optional
     """
 
     unit: Codes
@@ -108,6 +111,14 @@ class TableModel:
     n: Floats
     tables: Sequence[Table]
     effects: Sequence[Effect]
+    offset: Floats | None = None
+
+    def of_rows(self, rows: Codes, unit: Codes, share: Floats, n: Floats, offset: Floats) -> TableModel:
+        """The same model of other rows, which have features and levels of these."""
+        return TableModel(
+            unit, share, n, [replace(table, level=table.level[rows]) for table in self.tables],
+            [replace(effect, features=effect.features[rows]) for effect in self.effects], offset,
+        )  # fmt: skip
 
     @cached_property
     def records(self) -> Floats:
@@ -120,17 +131,13 @@ class TableModel:
         ends = np.cumsum([0, *(effect.size for effect in self.effects)])
         return [slice(a, b) for a, b in pairwise(ends)]
 
-    def probabilities(self, theta: Floats, features: Sequence[Floats] | None = None) -> Floats:
-        """P(g | r) of each row, or of rows that have other features: (R, G)."""
-        eta = np.zeros(())
-        for effect, at, z in zip(self.effects, self.places, features or self._features, strict=True):
-            eta = eta + (z @ theta[at].reshape(effect.shape)) @ effect.basis.T
+    def probabilities(self, theta: Floats) -> Floats:
+        """P(g | r) of each row (R, G)."""
+        eta = np.zeros(()) if self.offset is None else self.offset
+        for effect, at in zip(self.effects, self.places, strict=True):
+            eta = eta + (effect.features @ theta[at].reshape(effect.shape)) @ effect.basis.T
         eta = np.exp(eta - eta.max(axis=1, keepdims=True))
         return eta / eta.sum(axis=1, keepdims=True)
-
-    @property
-    def _features(self) -> list[Floats]:
-        return [effect.features for effect in self.effects]
 
     def expected(self, p: Floats) -> Floats:
         """The expected tables mu, one after another (M,)."""

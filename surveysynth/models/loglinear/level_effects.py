@@ -1,0 +1,195 @@
+"""Effects of the levels of a design, strata or PSUs, given those of a formula's terms: shrunk, and drawn whole.
+
+A row r of level l has  p(g | r)  proportional to  p_0(g | r) exp(sum_k b_lk f_k(g)),  with b_l ~ N(0, diag(q)).  Levels
+are independent of each other given q, so that a thousand of them are a thousand small systems.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .bases import Response, Variances
+from .fitting import Components, renewed
+from .table_model import Codes, Floats
+
+RENEWALS = 60  # of V and of the variance components, at most
+BENDS = 2  # of an effect: few groups tell no more
+LONGEST = 2.0  # step of a log probability
+STILL = 1e-2
+LESS = 0.2  # guess of their variances, over that of the effects of a formula's terms
+WIDE = 10.0  # standard deviation of a guess beside what pairs tell, over the guess
+LEAST, MOST = 1e-6, 4.0  # of a variance that pairs tell
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LevelRows:
+    """Rows that effects of levels are added to.
+
+    Attributes
+    ----------
+    p : float array (R, G)
+        Probabilities of the cells without these effects.
+    records : float array (R,)
+        Expected records.
+    level : int array (R,)
+    levels : int
+    """
+
+    p: Floats
+    records: Floats
+    level: Codes
+    levels: int
+
+    def tilted(self, effects: Floats) -> LevelRows:
+        """The same rows with the log probabilities of their levels changed by effects (L, G)."""
+        return LevelRows(tilted(self.p, effects, self.level), self.records, self.level, self.levels)
+
+    def at(self, level: Codes, levels: int) -> LevelRows:
+        """The same rows by other levels."""
+        return LevelRows(self.p, self.records, level, levels)
+
+    def sums(self, values: Floats) -> Floats:
+        """Sums over the records of each level (L, ...)."""
+        order = np.argsort(self.level, kind="stable")
+        found, first = np.unique(self.level[order], return_index=True)
+        out = np.zeros((self.levels, *values.shape[1:]))
+        records = self.records[order].reshape(-1, *[1] * (values.ndim - 1))
+        out[found] = np.add.reduceat(values[order] * records, first, axis=0)
+        return out
+
+    def moments(self, groups: Floats, basis: Floats) -> tuple[Floats, Floats, Floats]:
+        """Expected counts of groups (L, J), their derivatives (L, J, K) and their covariance (L, J, J)."""
+        m = self.p @ groups
+        inside = np.stack([(self.p * f) @ groups for f in basis.T], axis=2)
+        derivatives = self.sums(inside - m[:, :, None] * (self.p @ basis)[:, None, :])
+        mu = self.sums(m)
+        covariance = mu[:, :, None] * np.eye(groups.shape[1]) - self.sums(m[:, :, None] * m[:, None, :])
+        return mu, derivatives, covariance
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LevelEffects:
+    """Effects of levels: normal, with this mean and covariance.
+
+    Attributes
+    ----------
+    basis : float array (G, K)
+    mean : float array (L, K)
+    root : float array (L, K, K)
+        Lower Cholesky root of the covariance.
+    """
+
+    basis: Floats
+    mean: Floats
+    root: Floats
+
+    def draw(self, rng: np.random.Generator) -> Floats:
+        """Coefficients (L, K) from their whole distribution, what sampling leaves open among it."""
+        return self.mean + (self.root @ rng.standard_normal((*self.mean.shape, 1)))[:, :, 0]
+
+    def of(self, coefficients: Floats) -> Floats:
+        """Changes of log probabilities (L, G)."""
+        return coefficients @ self.basis.T
+
+
+def tilted(p: Floats, effects: Floats, level: Codes) -> Floats:
+    """Probabilities (R, G) whose logarithms are changed by the effects (L, G) of each row's level."""
+    w = p * np.exp(effects - effects.max(axis=1, keepdims=True))[level]
+    return w / w.sum(axis=1, keepdims=True)
+
+
+def fit_levels(response: Response, rows: LevelRows, groups: Floats, counts: Floats, noise: float) -> LevelEffects:
+    """Effects from noisy counts of every level, with variances that are found by their evidence.
+
+    Source: MacKay (1992) for the variances.
+
+    Parameters
+    ----------
+    response : Response
+    rows : LevelRows
+    groups : float array (G, J)
+        Indicators of the groups of cells.
+    counts : float array (L, J)
+    noise : float
+        Variance of each.
+    """
+    basis, relative, component, components = _effect_of(response)
+    L, K = rows.levels, basis.shape[1]
+    variance, b = components.variance.copy(), np.zeros((L, K))
+    for _ in range(RENEWALS):
+        q = relative * variance[component]
+        mu, D, S = rows.tilted(b @ basis.T).moments(groups, basis)
+        information = np.swapaxes(D, 1, 2) @ np.linalg.inv(S + noise * np.eye(len(S[0])))
+        H = information @ D + np.diag(1 / q)
+        step = np.linalg.solve(H, information @ (counts - mu)[:, :, None] - (b / q)[:, :, None])[:, :, 0]
+        longest = np.abs(step @ basis.T).max(axis=1, keepdims=True)
+        b = b + step * np.minimum(1, LONGEST / np.maximum(longest, 1e-12))
+        posterior = np.linalg.inv(H)
+        diagonal = np.diagonal(posterior, axis1=1, axis2=2)
+        found = renewed(
+            b.ravel(), diagonal.ravel(), np.tile(relative, L), np.tile(component, L), variance, components
+        )  # fmt: skip
+        still = np.abs(np.log(found / variance)).max() < STILL and longest.max() < STILL * 10
+        variance = found
+        if still:
+            break
+    return LevelEffects(basis, b, np.linalg.cholesky(posterior))
+
+
+def levels_from_pairs(
+    response: Response, rows: LevelRows, groups: Floats, pairs: Floats, noise: float
+) -> LevelEffects:  # fmt: skip
+    """Effects whose variances are those that make pairs of records of a level as alike as they are: each has mean zero.
+
+    The expected table of disjoint pairs is that of independent records, which are paired at random within their level,
+    plus  sum_k q_k sum_l P_l d_lk d_lk',  P_l the pairs of a level and d_lk the derivative of a record's probabilities.
+    A variance is the mean of what pairs say and of a guess, which is a weak one.
+
+    Parameters
+    ----------
+    response, rows, groups, noise
+        As for :func:`fit_levels`.
+    pairs : float array (J, J)
+        Noisy counts of pairs of records of one level, by the group of each.
+    """
+    basis, relative, component, components = _effect_of(response)
+    m = rows.p @ groups
+    mu, D, _ = rows.moments(groups, basis)
+    n = rows.sums(np.ones(len(m)))
+    P, own = np.floor(np.rint(n) / 2), rows.sums(m[:, :, None] * m[:, None, :])
+    different = (mu[:, :, None] * mu[:, None, :] - own) / np.maximum(n * (n - 1), 1)[:, None, None]
+    apart = np.sum(P[:, None, None] * different, axis=0)
+    d = D / np.maximum(n, 1)[:, None, None]
+    variance = components.variance.copy()
+    for c, contrasts in enumerate(_contrasts(response, groups)):
+        inside = np.einsum("aj,ljk->lak", contrasts, d[:, :, component == c]) ** 2 * relative[component == c]
+        expected = np.sum(P[:, None, None] * inside)  # of what follows, over the variance
+        alike = np.einsum("aj,jk,ak->", contrasts, pairs - apart, contrasts)
+        error = np.einsum("aj,jk,ak->", contrasts**2, np.maximum(apart, 0) + noise, contrasts**2)
+        worth = error / (WIDE * variance[c]) ** 2
+        found = (alike * expected + worth * variance[c]) / (expected**2 + worth) if len(contrasts) else LEAST
+        variance[c] = np.clip(found, LEAST, MOST)
+    q = relative * variance[component]
+    L, K = rows.levels, basis.shape[1]
+    return LevelEffects(basis, np.zeros((L, K)), np.broadcast_to(np.diag(np.sqrt(q)), (L, K, K)))
+
+
+def _effect_of(response: Response) -> tuple[Floats, Floats, Codes, Components]:
+    variances = Variances()
+    effect = response.effect(np.ones((1, 1)), variances, BENDS)
+    guess = variances.components
+    return effect.basis, effect.relative, effect.component, Components(LESS * guess.variance, guess.worth)
+
+
+def _contrasts(response: Response, groups: Floats) -> list[Floats]:
+    """For each variance component, functions of the groups (A, J) whose likeness in pairs tells it."""
+    found, many = [], len(response.p) - response.numbers
+    if response.numbers:
+        inside = groups[: response.numbers].T * response.bins
+        score = inside @ response.scores / np.maximum(inside.sum(axis=1), 1e-12)
+        found = [score[None], np.zeros((0, len(score)))]  # a tilt; and bends, which are taken to be none
+    if many:
+        found.append(groups[response.numbers :])
+    return found

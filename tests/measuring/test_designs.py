@@ -1,0 +1,157 @@
+"""Strata and PSUs: pairs, effects of their levels, and files whose standard errors are the survey's own."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import surveysynth as ss
+from surveysynth.measuring.measure import counted, pairs_of, pairs_tell_more
+from surveysynth.measuring.terms import terms_of
+from surveysynth.models.loglinear.bases import Response
+from surveysynth.models.loglinear.level_effects import LevelRows, fit_levels, levels_from_pairs
+
+PUBLIC = {"bounds": (0, 1_000), "population_total": 60_000}
+
+
+def clustered(levels, size, share, seed, strata=1):
+    """A survey of so many PSUs, an amount with a share of its variance between them, and weights."""
+    rng = np.random.default_rng(seed)
+    n, psu = levels * size, np.repeat(np.arange(levels), size)
+    stratum = psu % strata
+    score = np.sqrt(share) * rng.standard_normal(levels)[psu] + np.sqrt(1 - share) * rng.standard_normal(n)
+    group = rng.integers(0, 3, n)
+    score = score + 0.3 * group + (0.8 * rng.standard_normal(strata)[stratum] if strata > 1 else 0)
+    frame = pd.DataFrame({
+        "stratum": stratum, "psu": psu, "group": np.array(list("abc"))[group], "y": 80 * np.exp(0.7 * score),
+        "w": rng.gamma(6, 1 / 6, n),
+    })  # fmt: skip
+    frame["w"] *= 60_000 / frame["w"].sum()
+    return ss.SurveyDesign(frame, weights="w", psu="psu", strata="stratum" if strata > 1 else None)
+
+
+# pairs
+
+
+def test_a_record_is_in_one_pair_of_its_level_or_in_none():
+    rng = np.random.default_rng(1)
+    level = rng.integers(0, 12, 101)
+    one, other = pairs_of(level, rng)
+    used = np.concatenate([one, other])
+    assert len(set(used)) == len(used) and (level[one] == level[other]).all()
+    assert len(one) == (np.bincount(level) // 2).sum()
+
+
+def test_a_record_changes_a_table_of_pairs_by_one_cell_or_two():
+    """Brute force: every record blanked, and replaced by every other value."""
+    rng = np.random.default_rng(2)
+    level, code = rng.integers(0, 5, 40), rng.integers(0, 6, 40)
+    groups = np.array([0, 0, 1, 1, 2, 3])
+    one, other = pairs_of(level, rng)
+
+    def table(code, kept):
+        return counted(groups[code[one]][kept], 4, code[other][kept], groups)
+
+    everyone = np.ones(len(one), dtype=bool)
+    whole = table(code, everyone)
+    for i in range(40):
+        blanked = table(code, (one != i) & (other != i))
+        assert np.abs(whole - blanked).sum() == (i in one or i in other)
+        for value in range(6):
+            changed = code.copy()
+            changed[i] = value
+            assert np.abs(whole - table(changed, everyone)).sum() in (0, 2)
+
+
+def test_pairs_are_counted_where_levels_are_many_and_small():
+    assert pairs_tell_more(500, 6, 0.3) and not pairs_tell_more(31, 250, 0.3)
+
+
+# effects of levels
+
+
+def simulated(sd, levels, size, rng):
+    """Cells of records whose log probabilities are tilted by effects of their level, and the response."""
+    p = np.exp(-0.5 * ((np.arange(40) - 20) / 6) ** 2)
+    response = Response(p / p.sum(), 40)
+    score = response.scores
+    each = response.p * np.exp(sd * rng.standard_normal((levels, 1)) * score)
+    each /= each.sum(axis=1, keepdims=True)
+    level = np.repeat(np.arange(levels), size)
+    code = (rng.random(len(level))[:, None] > np.cumsum(each, axis=1)[level]).sum(axis=1)
+    marginal = each.mean(axis=0)
+    rows = LevelRows(np.tile(marginal, (levels, 1)), np.full(levels, float(size)), np.arange(levels), levels)
+    return Response(marginal, 40), rows, level, code
+
+
+@pytest.mark.parametrize("sd", [0.0, 0.25, 0.5])
+@pytest.mark.parametrize("pairs", [False, True])
+def test_the_variance_between_levels_is_found(sd, pairs):
+    """From 150 levels of 30 with noise, or from pairs in 800 levels of 6: within three Monte Carlo errors.
+
+    A variance twice or half as large would fail at a standard deviation of .5.
+    """
+    rng = np.random.default_rng(3)
+    groups = np.repeat(np.arange(4), 10)
+    indicators = np.eye(4)[groups]
+    found = []
+    for _ in range(12):
+        response, rows, level, code = simulated(sd, *((800, 6) if pairs else (150, 30)), rng)
+        if pairs:
+            one, other = pairs_of(level, rng)
+            table = counted(groups[code[one]], 4, code[other], groups) + rng.laplace(0, 2, (4, 4))
+            effects = levels_from_pairs(response, rows, indicators, table, 8.0)
+        else:
+            table = counted(level, 150, code, groups) + rng.laplace(0, 1.5, (150, 4))
+            effects = fit_levels(response, rows, indicators, table, 4.5)
+        drawn = effects.of(effects.draw(rng))
+        score = response.scores
+        found.append(np.var([np.polyfit(score, each, 1, w=np.sqrt(response.p))[0] for each in drawn]))
+    error = np.std(found) / np.sqrt(12)
+    # the axis is that of the marginal distribution, whose variance is 1 + sd^2
+    assert abs(np.mean(found) - sd**2 / (1 + sd**2)) < 3 * error + 0.012
+    assert error < 0.03
+
+
+# whole files
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("levels", "size", "share", "strata"), [(40, 40, 0.15, 1), (40, 40, 0.0, 1), (60, 20, 0.2, 15), (500, 6, 0.3, 1)]
+)
+def test_files_have_the_standard_errors_of_the_survey(levels, size, share, strata):
+    """On average over four surveys within 15%; without PSUs they are half as large at a share of .15."""
+    ratios = []
+    for seed in range(4):
+        design = clustered(levels, size, share, seed, strata)
+        release = ss.measure(design, "y ~ group", epsilon=5, **PUBLIC).release(10)
+        own = ss.estimate(design, "y", "group", ["mean", "count"])["se"].to_numpy()
+        files = [ss.estimate(file, "y", "group", ["mean", "count"])["se"].to_numpy() for file in release.datasets]
+        some = own > 0
+        ratios.append(np.sqrt(np.mean(np.square(files), axis=0))[some] / own[some])
+    assert np.mean(ratios) == pytest.approx(1, abs=0.15)
+
+
+def test_a_clustered_file_is_released_in_one_call_and_read_back(tmp_path):
+    design = clustered(12, 25, 0.2, 1, strata=4)
+    release = ss.synthesize(design, "y ~ group", epsilon=5, m=4, **PUBLIC)
+    file = release.datasets[0]
+    assert file.psu_names == ("psu",) and file.strata_name == "stratum"
+    assert not any("clusters ignored" in str(note) for note in release.privacy.assumptions)
+    measured = ss.measure(design, "y ~ group", epsilon=5, **PUBLIC)
+    by = set(measured.table()["by"])
+    assert {"strata (stratum)", "PSUs (psu)"} <= by
+    again = ss.read_measurements(measured.write(tmp_path / "measured"))
+    pd.testing.assert_frame_equal(again.table(), measured.table())
+    one, other = (each.release(4, seed=1).tables("group") for each in (measured, again))
+    pd.testing.assert_frame_equal(one, other)
+
+
+def test_strata_that_the_formula_determines_have_no_effects_of_their_own():
+    design = clustered(12, 10, 0.1, 1, strata=4)
+    frame = design.frame.assign(area=design.frame["stratum"].map(list("abcd").__getitem__))
+    named = ss.SurveyDesign(frame, weights="w", strata="stratum")
+    assert [term.name for term in terms_of(named, "area + group", True)] == ["area", "group"]
+    assert [term.name for term in terms_of(named, "group", True)] == ["group", "strata (stratum)"]
+    ignored = ss.measure(named, "y ~ group", epsilon=5, clusters="ignore", **PUBLIC)
+    assert set(ignored.table()["by"]) == {"", "group", "y"}
