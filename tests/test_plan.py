@@ -169,7 +169,7 @@ def test_the_expected_accuracy_is_that_of_the_formula(design: ss.SurveyDesign) -
 
 
 def test_a_check_warns_of_small_cells_zeros_and_wide_intervals(design: ss.SurveyDesign, tmp_path: Path) -> None:
-    said = ss.Plan(design, FORMULA, by=["division", "education"], **PUBLIC | {"epsilon": 3}).check()
+    said = ss.Plan(design, FORMULA, by=["division", "education"], **PUBLIC | {"epsilon": 1}).check()
     for part in ("have fewer than 10 records", "declare zeros = true", "own: public totals of levels", "no ledger"):
         assert any(pd.Series(said.warnings).str.contains(part)), part
     book = ss.Ledger(tmp_path / "book.jsonl", "workers", 30, create=True)

@@ -25,6 +25,7 @@ from .measure import smoothed
 from .noise import discrete_laplace
 from .noisy_tables import NoisyTable, NoisyTables, Variable
 from .terms import Term, public_cells
+from .units import PARTS, Units
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -49,7 +50,11 @@ class PublicCells:
     leaf : int array (C,)
         The level of the finest of strata and PSUs; 0 where there are none.
     levels : dict of str to int array (L,)
-        Level of strata and PSUs of each leaf.
+        Level of strata, PSUs and units of each leaf.
+    pairs : dict of str to int array (levels,)
+        Pairs of records that each level has, were they measured.
+    times : float array (C,) or None
+        What a record counts for, on average, where units of several records are protected.
     """
 
     steps: Codes
@@ -57,20 +62,31 @@ class PublicCells:
     x: Codes
     leaf: Codes
     levels: Mapping[str, Codes]
+    pairs: Mapping[str, Codes]
+    times: Floats | None
 
     @classmethod
-    def of(cls, terms: Iterable[Term], n: int) -> PublicCells:
-        """Of n records."""
-        terms = [*terms]
-        steps, _, records = public_cells(terms, n)
+    def of(cls, measured: NoisyTables) -> PublicCells:
+        """Of the records that were measured."""
+        terms, n = [*measured.terms.values()], measured.n
+        steps, cell, records = public_cells(terms, n)
         drawn = [k for k, term in enumerate(terms) if term.drawn]
         fixed = [k for k, term in enumerate(terms) if not term.drawn]
         x = np.unique(steps[:, fixed], axis=0, return_inverse=True)[1].ravel() if fixed else np.zeros(len(steps), int)
+        x = np.asarray(x, dtype=np.intp)
         if not drawn:
-            return cls(steps, records, x.astype(np.intp), np.zeros(len(steps), dtype=np.intp), {})
+            return cls(steps, records, x, np.zeros(len(steps), dtype=np.intp), {}, {}, None)
         leaf = steps[:, drawn[-1]]
         first = np.unique(leaf, return_index=True)[1]
-        return cls(steps, records, x.astype(np.intp), leaf, {terms[k].name: steps[first, k] for k in drawn})
+        levels = {terms[k].name: steps[first, k] for k in drawn}
+        pairs = {term.name: np.bincount(term.level) // 2 for term in terms if term.drawn}
+        if measured.units not in levels:
+            return cls(steps, records, x, leaf, levels, pairs, None)
+        units = Units(terms[drawn[-1]].level, measured.most)
+        pairs = {name: np.bincount(level) // 2 for name, level in levels.items()}  # one record of each unit
+        pairs[measured.units] = np.minimum(np.bincount(units.of_record) // 2, 1)
+        times = np.bincount(cell, units.parts) / PARTS / records
+        return cls(steps, records, x, leaf, levels, pairs, times)
 
     @cached_property
     def first(self) -> Codes:
@@ -81,6 +97,12 @@ class PublicCells:
     def records(self) -> Floats:
         """Of each x (X,)."""
         return np.asarray(np.bincount(self.x, self.n), dtype=np.float64)
+
+    def times_of(self, place: Codes) -> Floats | None:
+        """What records of each place count for, places of combinations (C,) being from 0 to the last."""
+        if self.times is None:
+            return None
+        return np.asarray(np.bincount(place, self.n * self.times) / np.bincount(place, self.n), dtype=np.float64)
 
     def units_of(self, terms: Iterable[Term], n: int) -> Codes:
         """The combination of each of n records, from their terms (n,).
@@ -152,7 +174,7 @@ class VariableFit:
         return np.asarray(sum(effect.of(b)[self.cells.levels[name]] for (name, effect), b in of))
 
     def drawn_levels(self, rng: np.random.Generator) -> Coefficients:
-        """Effects of strata and PSUs from their whole distribution."""
+        """Effects of strata, PSUs and units from their whole distribution."""
         return tuple(effect.draw(rng) for effect in self.effects.values())
 
     def opposite(self, coefficients: Coefficients) -> Coefficients:
@@ -171,7 +193,9 @@ class VariableFit:
         share = np.stack([np.bincount(place, self.cells.n * each) for each in self.share.T], axis=1) / n[:, None]
         unit = np.repeat(np.arange(len(code)), J)
         row = (code[:, None] // Q * J + np.arange(J)).ravel()
-        return self.base.of_rows(row, unit, share.ravel(), n.astype(np.float64), of_class[code % Q][unit])
+        return self.base.of_rows(
+            row, unit, share.ravel(), n.astype(np.float64), of_class[code % Q][unit], self.cells.times_of(place)
+        )
 
     def draw(self, by: Perturbation, coefficients: Coefficients) -> Floats:
         """Coefficients of the formula's terms."""
@@ -181,7 +205,8 @@ class VariableFit:
         """Rows for every combination of public levels and every group of the earlier variable, by leaf."""
         J = self.share.shape[1]
         p = self.base.probabilities(theta)[(self.cells.x[:, None] * J + np.arange(J)).ravel()]
-        records = (self.cells.n[:, None] * self.share).ravel()
+        counted = self.cells.n * (1.0 if self.cells.times is None else self.cells.times)
+        records = (counted[:, None] * self.share).ravel()
         return LevelRows(p, records, np.repeat(self.cells.leaf, J), int(self.cells.leaf.max()) + 1)
 
     def with_levels(self, variable: Variable) -> VariableFit:
@@ -190,13 +215,16 @@ class VariableFit:
         made, response = self, Response(self.p, variable.cells.numbers)
         for turn in range(PASSES if tables else 0):
             every = made.level_rows(made.fit.theta)
-            leaf, found = every.level, {}
+            found: dict[str, LevelEffects] = {}
+            leaf = every.level
             for name, level in self.cells.levels.items():
                 table = tables[name]
                 at = every.at(level[leaf], int(level.max()) + 1)
                 groups, counts = one_hot(table.groups, table.counts.shape[1]), table.sums
+                pairs = self.cells.pairs[name]
                 effects = (
-                    levels_from_pairs(response, at, groups, counts, table.variance) if table.pairs
+                    levels_from_pairs(response, at, groups, counts, table.variance, pairs, [*found.values()])
+                    if table.pairs
                     else fit_levels(response, at, groups, counts, table.variance)
                 )  # fmt: skip
                 every, found[name] = at.tilted(effects.of(effects.mean)), effects
@@ -290,7 +318,7 @@ def _conditional(fit: VariableFit, of: VariableDraw) -> Conditional:
 def _perturbation(variable: Variable, fit: TableFit, rng: np.random.Generator) -> Perturbation:
     """Fresh noise of each table's own law, and normal errors of known totals and of prior means."""
     counted = [
-        discrete_laplace(rng, table.epsilon / table.unit, table.counts.size) / table.unit
+        discrete_laplace(rng, table.epsilon / table.unit, table.counts.size) / table.per
         for table in _of_terms(variable)
     ]
     known = fit.noise[sum(len(noise) for noise in counted) :]
@@ -306,7 +334,7 @@ def _of_terms(variable: Variable) -> list[NoisyTable]:
 def fit_measurements(measured: NoisyTables) -> JointFit:
     """Fit outcome and weight to what was measured."""
     every = [*measured.terms.values()]
-    cells = PublicCells.of(every, measured.n)
+    cells = PublicCells.of(measured)
     fixed = [(k, term) for k, term in enumerate(every) if not term.drawn]
     step = {term.name: cells.steps[cells.first, k] for k, term in fixed}
     levels = {}
@@ -321,8 +349,8 @@ def fit_measurements(measured: NoisyTables) -> JointFit:
             else [f[step[term.name]] for f in smooth_features(term.score)]
         )
     ]  # fmt: skip
-    X = len(cells.first)
-    of_x = Rows(np.arange(X), np.ones(X), cells.records)
+    X, times = len(cells.first), cells.times_of(cells.x)
+    of_x = Rows(np.arange(X), np.ones(X), cells.records, times)
     y = _fit(measured.outcome, cells, of_x, features, levels, None, [], np.ones((len(cells.x), 1)))
     if measured.weight is None:
         return JointFit(measured, cells, y, None, np.zeros(0, dtype=np.intp))
@@ -333,7 +361,7 @@ def fit_measurements(measured: NoisyTables) -> JointFit:
         p = p.tilted(mean)
     share = p.p @ one_hot(steps, J)
     of_group = np.stack([np.bincount(cells.x, cells.n * each) for each in share.T], axis=1) / cells.records[:, None]
-    by_parent = Rows(np.repeat(np.arange(X), J), of_group.ravel(), cells.records)
+    by_parent = Rows(np.repeat(np.arange(X), J), of_group.ravel(), cells.records, times)
     of, within = by_parent.unit, np.tile(np.arange(J), X)
     assert measured.weight.cells.bins is not None
     values = measured.weight.cells.bins.means
@@ -374,7 +402,8 @@ def _fit(
     variable: Variable, cells: PublicCells, of_x: Rows, features: list[Floats], levels: dict[str, Codes],
     parent: Codes | None, totals: list[Total], share: Floats,
 ) -> VariableFit:  # fmt: skip
-    p = smoothed(variable.tables[0], variable.cells, int(of_x.n.sum()))
+    counted = of_x.n if of_x.times is None else of_x.n * of_x.times
+    p = smoothed(variable.tables[0], variable.cells, counted.sum())
     observed = [_observed(table, len(of_x.unit), levels, parent) for table in _of_terms(variable)]
     fit = fit_response(of_x, features, observed, totals, p, variable.cells.numbers, variable.cells.tail)
     return VariableFit(cells, fit.model, fit, share, p, {}).with_levels(variable)

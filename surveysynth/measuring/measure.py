@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -19,7 +20,8 @@ from .groups import MOST, TAILS, groups_of, scores_of
 from .noise import ROUNDING, discrete_laplace_variance, noisy
 from .noisy_tables import SCORE_UNIT, WEIGHT, Counts, NoisyTable, NoisyTables, Variable
 from .outcome import Outcome
-from .terms import Term, public_cells
+from .terms import Term, public_cells, unit_name
+from .units import PARTS, Units, most_records
 
 # Shares of epsilon; those of tables that are not made go to the others
 SHARES = {
@@ -47,6 +49,7 @@ def measure_design(
     weight_bounds: tuple[float, float] = WEIGHT_BOUNDS,
     population_totals: Mapping[str, Floats] | None = None,
     public_weight: bool = False,
+    unit: str | None = None,
     rng: np.random.Generator | None = None,
 ) -> NoisyTables:
     """Noisy tables of an outcome and of the weight.
@@ -60,11 +63,11 @@ def measure_design(
     predictors : str
         ``"region + sex"``, public.
     terms : list of Term
-        Theirs, and strata and PSUs that they do not determine.
+        Theirs, with the size of units; strata and PSUs that they do not determine; and units of several records.
     outcome : Outcome
         Its schema.
     epsilon : float
-        For a record whose outcome and weight are blanked; twice that for one with others.
+        For a record, or a unit of several, whose outcomes and weights are blanked; twice that for one with others.
     population_total : float
         Public: what the weights add up to.
     weight_bounds : (float, float)
@@ -73,6 +76,8 @@ def measure_design(
         Public totals of the levels of a term.
     public_weight : bool
         Weights are public, and not measured.
+    unit : str, optional
+        Column of the units of several records that are protected.
     rng : numpy.random.Generator, optional
         For tests only, and not safe.
 
@@ -85,7 +90,8 @@ def measure_design(
     fixed, levels = [t for t in terms if not t.drawn], [t for t in terms if t.drawn]
     split = shares(epsilon, len(fixed), len(levels), public_weight=public_weight, scored=cells.scored)
     code = cells.codes(design.column(name), name)
-    y = _Measured(cells, code, n, rng)
+    units = _units(terms, unit, split)
+    y = _Measured(cells, code, n, rng, units)
     y.histogram(split["outcome"])
     for term in fixed:
         if cells.scored:
@@ -96,7 +102,7 @@ def measure_design(
     weight = None
     if not public_weight:
         w_cells = Cells.of_weights(weight_bounds, population_total / n)
-        w = _Measured(w_cells, w_cells.of_numbers(np.asarray(design.weights, dtype=np.float64)), n, rng)
+        w = _Measured(w_cells, w_cells.of_numbers(np.asarray(design.weights, dtype=np.float64)), n, rng, units)
         w.histogram(split["weight"])
         sd = np.sqrt(discrete_laplace_variance(split["weight by outcome"]))
         most = int(np.clip(ROWS // len(public_cells(fixed, n)[0]), LEAST_PARENTS, MOST_PARENTS))
@@ -109,7 +115,18 @@ def measure_design(
         weight = w.variable(WEIGHT, tuple(term.name for term in fixed), (name,))
     outcomes = y.variable(name, tuple(term.name for term in fixed), ())
     by_name = {term.name: term for term in terms}
-    return NoisyTables(predictors, outcomes, weight, by_name, n, population_total, population_totals or {})
+    return NoisyTables(
+        predictors, outcomes, weight, by_name, n, population_total, population_totals or {},
+        None if units is None else unit, 1 if units is None else units.most,
+    )  # fmt: skip
+
+
+def _units(terms: Sequence[Term], unit: str | None, split: Mapping[str, float]) -> Units | None:
+    """The units that are protected; None where these are single records."""
+    found = next((term for term in terms if unit is not None and term.name == unit_name(unit)), None)
+    if found is None:
+        return None
+    return Units(found.level, most_records(found.level, split.get("outcome by terms", split["outcome"])))
 
 
 def shares(epsilon: float, terms: int, levels: int, *, public_weight: bool, scored: bool) -> dict[str, float]:
@@ -127,10 +144,12 @@ def shares(epsilon: float, terms: int, levels: int, *, public_weight: bool, scor
     return {kind: SHARES[kind] * each / k for kind, k in made.items()}
 
 
-def counted(level: Codes, levels: int, code: Codes, groups: Codes, scores: Codes | None = None) -> Counts:
-    """Records by level and group of their cell (L, J): a record adds 1 to one of them, or its cell's score."""
+def counted(
+    level: Codes, levels: int, code: Codes, groups: Codes, scores: Codes | None = None, parts: Codes | int = 1
+) -> Counts:  # fmt: skip
+    """Records by level and group of their cell (L, J): a record adds ``parts`` to one of them, times a cell's score."""
     counts = np.zeros((levels, int(groups.max()) + 1), dtype=np.int64)
-    np.add.at(counts, (level, groups[code]), 1 if scores is None else scores[code])
+    np.add.at(counts, (level, groups[code]), parts if scores is None else parts * scores[code])
     return counts
 
 
@@ -146,13 +165,19 @@ def pairs_tell_more(levels: int, size: float, epsilon: float) -> bool:
     return (pairs + 4 * noise) / pairs**2 < from_counts
 
 
-def pairs_of(level: Codes, rng: np.random.Generator) -> tuple[Codes, Codes]:
-    """Disjoint pairs of records of the same level, at random: a record is in one of them, or in none (P,), (P,)."""
+def pairs_of(level: Codes, rng: np.random.Generator, unit: Codes | None = None) -> tuple[Codes, Codes]:
+    """Pairs of records of the same level, at random: a record is in one of them at most (P,), (P,).
+
+    Where units of several records are given, a unit has one record in one pair at most, or one pair if the levels are
+    the units.
+    """
     order = rng.permutation(len(level))
+    if unit is not None and unit is not level:
+        order = order[np.unique(unit[order], return_index=True)[1]]
     order = order[np.argsort(level[order], kind="stable")]
-    sizes = np.bincount(level)
-    place = np.arange(len(level)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    first = np.flatnonzero((place % 2 == 0) & (place + 1 < np.repeat(sizes, sizes)))
+    sizes = np.bincount(level[order])
+    place, size = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes), np.repeat(sizes, sizes)
+    first = np.flatnonzero((place % 2 == 0) & (place + 1 < size) & ((place == 0) | (unit is not level)))
     return order[first], order[first + 1]
 
 
@@ -164,11 +189,10 @@ def histogram_groups(cells: Cells, n: int, epsilon: float) -> Codes:
     return np.concatenate([bins, many + np.arange(len(cells) - numbers)]).astype(np.intp)
 
 
-def smoothed(table: NoisyTable, cells: Cells, n: int) -> Floats:
-    """Probabilities of the cells (G,) by a smooth fit of their histogram."""
-    counts = table.counts[0].astype(np.float64)
+def smoothed(table: NoisyTable, cells: Cells, n: float) -> Floats:
+    """Probabilities of the cells (G,) by a smooth fit of their histogram of n records."""
     with threadpool_limits(1, "blas"):
-        return smooth_histogram(counts, table.variance, table.groups, cells.numbers, n, cells.tail)
+        return smooth_histogram(table.sums[0], table.variance, table.groups, cells.numbers, n, cells.tail)
 
 
 @dataclass
@@ -179,17 +203,34 @@ class _Measured:
     code: Codes
     n: int
     rng: np.random.Generator | None
+    units: Units | None = None
 
     def __post_init__(self) -> None:
         self.tables: list[NoisyTable] = []
         self.p: Floats = np.empty(0)
+        # a record counts for so many parts of one, and what is protected for so many at most
+        self.parts: Codes | int = 1 if self.units is None else self.units.parts
+        self.per, self.most = (1, 1) if self.units is None else (PARTS, self.units.most)
+
+    def sd(self, epsilon: float) -> float:
+        """Standard deviation of the noise of a count."""
+        return float(discrete_laplace_variance(epsilon / self.most) ** 0.5)
+
+    def add(self, epsilon: float, by: str | None, level: Codes, levels: int, groups: Codes, **more: Any) -> None:
+        """Count, and add noise."""
+        scores: Codes | None = more.get("scores")
+        per = self.per * (1 if scores is None else SCORE_UNIT)
+        whole = counted(level, levels, self.code, groups, scores, self.parts)
+        counts = noisy(whole, epsilon, self.rng, unit=self.most * per)
+        self.tables.append(
+            NoisyTable(by, groups, more.get("parents"), counts, epsilon, scores, unit=self.most * per, per=per)
+        )
 
     def histogram(self, epsilon: float) -> None:
         """Measure the histogram, and smooth it."""
-        groups, everybody = histogram_groups(self.cells, self.n, epsilon), np.zeros(len(self.code), dtype=np.intp)
-        counts = noisy(counted(everybody, 1, self.code, groups), epsilon, self.rng)
-        self.tables.append(NoisyTable(None, groups, None, counts, epsilon))
-        self.p = smoothed(self.tables[0], self.cells, self.n)
+        groups = histogram_groups(self.cells, self.n, epsilon / self.most)
+        self.add(epsilon, None, np.zeros(self.n, dtype=np.intp), 1, groups)
+        self.p = smoothed(self.tables[0], self.cells, np.sum(np.broadcast_to(self.parts, self.n)) / self.per)
 
     def by(
         self, name: str, level: Codes, levels: int, epsilon: float, parents: Codes | None = None,
@@ -197,22 +238,24 @@ class _Measured:
     ) -> None:  # fmt: skip
         """Measure groups of the cells by the levels of a factor; with ``most``, so many, without finer tails."""
         most, tails = (MOST, TAILS) if most is None else (most, 0)
-        sd = np.sqrt(discrete_laplace_variance(epsilon))
-        group = groups_of(self.p, self.cells.numbers, self.n, levels, sd, most, tails)
-        counts = noisy(counted(level, levels, self.code, group), epsilon, self.rng)
-        self.tables.append(NoisyTable(name, group, parents, counts, epsilon))
+        group = groups_of(self.p, self.cells.numbers, self.n, levels, self.sd(epsilon), most, tails)
+        self.add(epsilon, name, level, levels, group, parents=parents)
 
     def within(self, term: Term, epsilon: float) -> None:
         """Measure how strata or PSUs differ: by each, or by pairs of records of one, whichever tells more."""
-        size = self.n / term.levels
-        if pairs_tell_more(term.levels, size, epsilon):
+        of_units = self.units is not None and term.level is self.units.of_record
+        if of_units or pairs_tell_more(term.levels, self.n / term.levels, epsilon / self.most):
             self.pairs(term, epsilon)
         else:
             self.by(term.name, term.level, term.levels, epsilon, most=OF_LEVELS)
 
     def pairs(self, term: Term, epsilon: float) -> None:
-        """Measure the group of one record by that of another of the same level, in disjoint pairs made at random."""
-        one, other = pairs_of(term.level, self.rng or np.random.default_rng())
+        """Measure the group of one record by that of another of the same level, in pairs made at random.
+
+        A record, or a unit of several, is in one pair at most.
+        """
+        rng = self.rng or np.random.default_rng()
+        one, other = pairs_of(term.level, rng, None if self.units is None else self.units.of_record)
         sd = np.sqrt(discrete_laplace_variance(epsilon))
         group = groups_of(self.p, self.cells.numbers, len(one), OF_LEVELS, sd, OF_LEVELS, 0)
         J = int(group.max()) + 1
@@ -222,11 +265,10 @@ class _Measured:
     def scores(self, name: str, level: Codes, levels: int, epsilon: float) -> None:
         """Measure the sum of scores of numbers, and counts of special values, by the levels of a factor."""
         assert self.cells.bins is not None
-        sd, numbers = np.sqrt(discrete_laplace_variance(epsilon)), self.cells.numbers
-        score = scores_of(self.p, self.cells.bins.means, self.n, levels, sd, SCORE_UNIT)
+        numbers = self.cells.numbers
+        score = scores_of(self.p, self.cells.bins.means, self.n, levels, self.sd(epsilon), SCORE_UNIT)
         group = np.concatenate([np.zeros(numbers, dtype=np.intp), 1 + np.arange(len(self.cells) - numbers)])
-        counts = noisy(counted(level, levels, self.code, group, score), epsilon, self.rng, unit=SCORE_UNIT)
-        self.tables.append(NoisyTable(name, group, None, counts, epsilon, score))
+        self.add(epsilon, name, level, levels, group, scores=score)
 
     def variable(self, name: str, terms: tuple[str, ...], parents: tuple[str, ...]) -> Variable:
         """What was measured."""

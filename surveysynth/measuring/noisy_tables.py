@@ -18,7 +18,7 @@ from ..models.loglinear.bases import one_hot
 from .bins import Bins, Cells
 from .noise import composed, discrete_laplace_variance
 from .outcome import Outcome
-from .terms import Term, terms_of
+from .terms import Term, terms_of, unit_name
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -27,8 +27,8 @@ Counts = NDArray[np.int64]
 FORMAT = "surveysynth measurements 1"
 WEIGHT = "survey weight"  # the variable, whatever the column is called
 NOISE = (
-    "integer Laplace: a count has the noise k with probability proportional to exp(-epsilon |k| / unit); "
-    "a record adds at most the unit, and sums of scores and what stands beside them are in thousandths"
+    "integer Laplace: a number has the noise k with probability proportional to exp(-epsilon |k| / unit); what is "
+    "protected, a record or a unit of several, adds at most the unit; numbers over 'per' are records, or sums of scores"
 )
 SCORE_UNIT = 1000  # scores are counted in thousandths, so that their sums and the noise are whole numbers
 
@@ -53,6 +53,10 @@ class NoisyTable:
         Spent on a record whose values are blanked; the noise has scale unit / epsilon.
     scores : int array (G,), optional
         What a record in each cell adds, in thousandths.
+    unit : int
+        The most that what is protected, a record or a unit of several, adds in all.
+    per : int
+        What counts are in: 1,000 for scores, 60 for records of units that count for a part.
     pairs : bool
         Counts are those of disjoint pairs of records of the same level: the group of one by that of the other, (J, J).
     """
@@ -63,28 +67,25 @@ class NoisyTable:
     counts: Counts
     epsilon: float
     scores: Counts | None = None
+    unit: int = 1
+    per: int = 1
     pairs: bool = False
-
-    @property
-    def unit(self) -> int:
-        """The most that a record adds to a cell."""
-        return 1 if self.scores is None else SCORE_UNIT
 
     @property
     def variance(self) -> float:
         """Of the noise of a count or of a sum of scores."""
-        return discrete_laplace_variance(self.epsilon / self.unit) / self.unit**2
+        return discrete_laplace_variance(self.epsilon / self.unit) / self.per**2
 
     @property
     def sums(self) -> Floats:
         """Counts, or sums of scores (L, J)."""
-        return self.counts / self.unit
+        return self.counts / self.per
 
     @property
     def adds(self) -> Floats:
         """What a record in each cell adds to each column (G, J)."""
         indicators = one_hot(self.groups, self.counts.shape[1])
-        return indicators if self.scores is None else indicators * self.scores[:, None] / self.unit
+        return indicators if self.scores is None else indicators * self.scores[:, None] / SCORE_UNIT
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -128,6 +129,10 @@ class NoisyTables:
         What the weights add up to.
     population_totals : dict of str to float array
         Public totals of the levels of some terms.
+    unit : str, optional
+        Column of the units of several records that are protected.
+    most : int
+        Records that a unit counts for, at most.
     """
 
     predictors: str
@@ -137,6 +142,8 @@ class NoisyTables:
     n: int
     population_total: float
     population_totals: Mapping[str, Floats]
+    unit: str | None = None
+    most: int = 1
 
     @property
     def variables(self) -> tuple[Variable, ...]:
@@ -151,7 +158,16 @@ class NoisyTables:
     @property
     def clustered(self) -> bool:
         """Whether there are effects of strata or PSUs."""
-        return any(term.drawn for term in self.terms.values())
+        return any(term.drawn and name != self.units for name, term in self.terms.items())
+
+    @property
+    def units(self) -> str | None:
+        """Name of the term of the units that are protected."""
+        return None if self.unit is None else unit_name(self.unit)
+
+    def terms_of(self, public: SurveyDesign) -> list[Term]:
+        """The same terms of other records, a data set's."""
+        return terms_of(public, self.predictors, self.clustered, self.unit)
 
     @property
     def epsilon(self) -> float:
@@ -165,6 +181,7 @@ class NoisyTables:
             "noise": NOISE,
             "predictors": self.predictors,
             "effects_of_strata_and_psus": self.clustered,
+            **({} if self.unit is None else {"unit": self.unit, "records_of_a_unit_at_most": self.most}),
             "records": self.n,
             "population_total": self.population_total,
             "population_totals": {
@@ -205,8 +222,9 @@ class NoisyTables:
             columns[0] = "sum of scores"
         pairs = {"pairs_of_records_of_one_level": True} if table.pairs else {}
         return {
-            "by": table.by, "epsilon": table.epsilon, "unit": table.unit, "rows": rows, "columns": columns,
-            "counts": table.counts.tolist(), "group_of_each_cell": table.groups.tolist(), **scores, **parents, **pairs,
+            "by": table.by, "epsilon": table.epsilon, "unit": table.unit, "per": table.per, "rows": rows,
+            "columns": columns, "counts": table.counts.tolist(), "group_of_each_cell": table.groups.tolist(), **scores,
+            **parents, **pairs,
         }  # fmt: skip
 
 
@@ -228,7 +246,8 @@ def read_json(said: Mapping[str, Any], public: SurveyDesign) -> NoisyTables:
 
 
 def _read(said: Mapping[str, Any], public: SurveyDesign) -> NoisyTables:
-    terms = {term.name: term for term in terms_of(public, said["predictors"], said["effects_of_strata_and_psus"])}
+    unit, grouped = said.get("unit"), said["effects_of_strata_and_psus"]
+    terms = {term.name: term for term in terms_of(public, said["predictors"], grouped, unit)}
     if said["records"] != public.n:
         raise InputError("the measurements are of another number of records than these public columns have")
     for variable in said["variables"]:
@@ -242,8 +261,9 @@ def _read(said: Mapping[str, Any], public: SurveyDesign) -> NoisyTables:
         for name, given in said["population_totals"].items()
     }
     return NoisyTables(
-        said["predictors"], outcome, rest[0] if rest else None, terms, public.n, float(said["population_total"]), totals
-    )
+        said["predictors"], outcome, rest[0] if rest else None, terms, public.n, float(said["population_total"]),
+        totals, unit, said.get("records_of_a_unit_at_most", 1),
+    )  # fmt: skip
 
 
 def _variable_of(said: Mapping[str, Any]) -> Variable:
@@ -266,8 +286,8 @@ def _table_of(said: Mapping[str, Any], cells: int) -> NoisyTable:
         raise ValueError
     return NoisyTable(
         said["by"], groups, None if parents is None else np.array(parents, dtype=np.intp), counts,
-        float(said["epsilon"]), None if scores is None else np.array(scores, dtype=np.int64),
-        said.get("pairs_of_records_of_one_level", False),
+        float(said["epsilon"]), None if scores is None else np.array(scores, dtype=np.int64), int(said["unit"]),
+        int(said["per"]), said.get("pairs_of_records_of_one_level", False),
     )  # fmt: skip
 
 

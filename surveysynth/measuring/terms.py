@@ -63,10 +63,13 @@ class Term:
         return len(self.labels)
 
 
-def terms_of(design: SurveyDesign, predictors: str, grouped: bool = False) -> list[Term]:
+def terms_of(
+    design: SurveyDesign, predictors: str, grouped: bool = False, unit: str | None = None
+) -> list[Term]:  # fmt: skip
     """The terms of the right-hand side of a formula, main effects of an interaction among them.
 
-    With ``grouped``, strata and PSUs that they do not determine come last.
+    Then the size of the units that are protected, where it differs.  With ``grouped``, strata and PSUs that all these
+    do not determine come after them; and the units.
 
     Raises
     ------
@@ -74,14 +77,20 @@ def terms_of(design: SurveyDesign, predictors: str, grouped: bool = False) -> li
         A term that is no column, ``C(column)`` or product of such; a missing value in a predictor; an interaction with
         a number.
     """
-    if predictors.strip() in ("", "1"):
-        return design_terms(design, []) if grouped else []
-    named = [_columns(term) for term in _products(predictors)]
+    named = [] if predictors.strip() in ("", "1") else [_columns(term) for term in _products(predictors)]
     single = {column for columns in named for column in columns}
     wanted = [*dict.fromkeys([*((c,) for columns in named for c in columns), *named])]
     made = {column: _single(design, column, f"C({column})" in predictors) for column in sorted(single)}
     found = [made[columns[0]] if len(columns) == 1 else _crossed([made[c] for c in columns]) for columns in wanted]
-    return [*found, *(design_terms(design, single) if grouped else [])]
+    groups, own = design_terms(design, single) if grouped else [], []
+    if unit is not None:
+        units = unit_term(design, unit)
+        size = np.bincount(units.level)[units.level].astype(np.float64)
+        found += [_number(f"size ({unit})", size)] if np.ptp(size) else []
+        # where PSUs are the units they have one effect
+        own = [units] if units.levels < design.n else []
+        groups = [term for term in groups if len(np.unique(term.level)) < units.levels or not own]
+    return [*found, *groups, *own]
 
 
 def design_terms(design: SurveyDesign, columns: Iterable[str]) -> list[Term]:
@@ -96,6 +105,20 @@ def design_terms(design: SurveyDesign, columns: Iterable[str]) -> list[Term]:
     if groups.sampled:
         found.append(_grouped(design, f"PSUs ({psu[0]})", [*([strata] if strata else []), *psu]))
     return found
+
+
+def unit_name(unit: str) -> str:
+    """Name of the term of the units that are protected."""
+    return f"units ({unit})"
+
+
+def unit_term(design: SurveyDesign, unit: str) -> Term:
+    """The units that are protected; labels of PSUs count within their stratum (InputError: missing values)."""
+    missing = design.column(unit).isna()
+    if missing.any():
+        raise InputError(f"unit {unit!r} is missing in {rows(missing)}; give these records units of their own")
+    above = [design.strata_name, *design.psu_names] if unit in design.psu_names else [unit]
+    return _grouped(design, unit_name(unit), [name for name in above[: above.index(unit) + 1] if name])
 
 
 def _grouped(design: SurveyDesign, name: str, columns: list[str]) -> Term:

@@ -51,9 +51,9 @@ GUARANTEES: dict[str, str] = {
     "noisy tables": (
         "Strict differential privacy at any number of records. Records were counted by cells of their outcome and "
         "weight and by public columns, and every count and sum has integer Laplace noise (OpenDP): they are in "
-        "measurements.json, and all else is computed from them and from public columns. Blanking any one {unit}'s "
-        "outcome and weight changes the probability of whatever comes out by at most a factor e^epsilon, replacing "
-        "them by at most e^(2 epsilon). This holds for all that was ever computed from these counts, further data sets "
+        "measurements.json, and all else is computed from them and from public columns. Blanking outcome and weight of "
+        "any one {unit} changes the probability of whatever comes out by at most a factor e^epsilon, replacing them "
+        "by at most e^(2 epsilon). This holds for all that was ever computed from these counts, further data sets "
         "and no release among it. It assumes that the file conforms to the declared schema, and what is listed below."
     ),
     "perturbed histogram": (
@@ -154,8 +154,8 @@ class PrivacyReport:
         text = GUARANTEES[f"{self.mechanism}, {self.kind}" if self.kind == "strict given alpha" else self.mechanism]
         if self.unit is None:
             return text.format(unit="record", units="records", delta=self.delta, papers=self.papers_epsilon)
-        group = f"group of records with the same {self.unit!r} (their log densities add up)"
-        return text.format(unit=group, units="such groups")
+        fitted = "" if self.mechanism == "noisy tables" else " (their log densities add up)"
+        return text.format(unit=f"group of records with the same {self.unit!r}{fitted}", units="such groups")
 
     @property
     def epsilon_replace_one(self) -> float | None:

@@ -21,7 +21,6 @@ from ..design.survey_design import SurveyDesign
 from ..expenses import Expense
 from ..measuring.joint_fit import Conditional, Draw, JointFit, drawn, fit_measurements
 from ..measuring.noisy_tables import WEIGHT, NoisyTables, read_json
-from ..measuring.terms import terms_of
 from ..models.sequential import MISSING
 from ..privacy.report import PrivacyReport
 
@@ -164,7 +163,7 @@ class Source:
 
     def _unit(self, design: SurveyDesign) -> Codes:
         """Public cell of each record of a design that has the public columns."""
-        return self._fit.cells.units_of(terms_of(design, self.tables.predictors, self.tables.clustered), design.n)
+        return self._fit.cells.units_of(self.tables.terms_of(design), design.n)
 
     def _data_set(
         self, like: SurveyDesign, unit: Codes, p: Conditional, q: Conditional | None,
@@ -207,7 +206,7 @@ class Source:
         w = w * (self.tables.population_total / w.sum())
         if not self.tables.population_totals:
             return w
-        terms = {term.name: term for term in terms_of(like, self.tables.predictors)}
+        terms = {term.name: term for term in self.tables.terms_of(like)}
         known = self.tables.population_totals
         return rake(w, [terms[name].level for name in known], [np.asarray(total) for total in known.values()])
 
@@ -221,6 +220,7 @@ class Source:
         return PrivacyReport(
             kind="strict", epsilon=self.epsilon, epsilon_requested=self.epsilon, m=m, draws=0, verdict=FITTED,
             assumptions=[*self.notes], data_dependent=[], publishable=self.publishable, mechanism=MECHANISM,
+            unit=self.tables.unit,
         )  # fmt: skip
 
     def method(self) -> dict[str, Any]:

@@ -162,13 +162,15 @@ def roles_of(design: SurveyDesign, outcomes: Sequence[str], public: pd.DataFrame
     return {"weights": weights, "probs": None} | drawn | {"poststrata": known, "labels": labels}
 
 
-def public_columns(design: SurveyDesign, synthesizer: Synthesizer) -> list[str]:
-    """Columns of the public files that are not synthesized, in the order of the file."""
-    kept = {*synthesizer.predictor_columns, design.strata_name, *design.psu_names, *design.fpc_names}
+def public_columns(design: SurveyDesign, synthesizer: Synthesizer, unit: str | None = None) -> list[str]:
+    """Columns of the public files that are not synthesized, in the order of the file; that of units, if it is one."""
+    kept = {*synthesizer.predictor_columns, design.strata_name, *design.psu_names, *design.fpc_names, unit}
     return [str(c) for c in design.columns if c in kept]
 
 
-def check_public(design: SurveyDesign, synthesizer: Synthesizer, public: Sequence[str] | None) -> None:
+def check_public(
+    design: SurveyDesign, synthesizer: Synthesizer, public: Sequence[str] | None, unit: str | None = None
+) -> None:  # fmt: skip
     """Refuse columns that are not there, outcomes with a role, and columns to be published that were not named."""
     for name in synthesizer.predictor_columns:
         design.column(name)
@@ -186,7 +188,7 @@ def check_public(design: SurveyDesign, synthesizer: Synthesizer, public: Sequenc
     both = [c for c in as_list(public) if c in synthesizer.outcomes]
     if both:
         raise InputError(f"public= names {', '.join(both)}, which is synthesized because it is not public")
-    undeclared = [c for c in public_columns(design, synthesizer) if c not in as_list(public)]
+    undeclared = [c for c in public_columns(design, synthesizer, unit) if c not in as_list(public)]
     if undeclared:
         raise InputError(
             f"the public files would hold {', '.join(undeclared)}, which public= does not name; add them if they may "
@@ -194,14 +196,17 @@ def check_public(design: SurveyDesign, synthesizer: Synthesizer, public: Sequenc
         )
 
 
-def public_frame(design: SurveyDesign, synthesizer: Synthesizer, rng: np.random.Generator) -> pd.DataFrame:
-    """Predictors as they are, strata and PSU labels that are not predictors recoded at random.
+def public_frame(
+    design: SurveyDesign, synthesizer: Synthesizer, rng: np.random.Generator, unit: str | None = None
+) -> pd.DataFrame:  # fmt: skip
+    """Predictors as they are, labels of strata, PSUs and units that are not predictors recoded at random.
 
     A new frame: what hangs on the confidential one (attrs, names of its axes, unused categories)
     stays behind.
     """
-    frame = {c: design.column(c).array for c in public_columns(design, synthesizer)}
-    labels = [c for c in (design.strata_name, *design.psu_names) if c and c not in synthesizer.predictor_columns]
+    frame = {c: design.column(c).array for c in public_columns(design, synthesizer, unit)}
+    wanted = dict.fromkeys([design.strata_name, *design.psu_names, unit])
+    labels = [c for c in wanted if c and c not in synthesizer.predictor_columns]
     for column in labels:
         code, levels = pd.factorize(frame[column])
         frame[column] = 1 + rng.permutation(len(levels))[code]

@@ -112,7 +112,8 @@ def is_measured(settings: Settings, known: Known, folder: Path) -> bool:
 def expected_of_tables(settings: Settings, known: Known, folder: Path) -> pd.DataFrame:
     """Expected errors of the plan's tables, as :func:`surveysynth.expected_errors` has them."""
     said, model = settings.privacy, synthesizer_of(settings, folder)
-    strict = measurable(known.design, model, {"levels": said.levels, "bounds": said.bounds})
+    given = {"levels": said.levels, "bounds": said.bounds, "unit": said.unit, "clusters": settings.model.clusters}
+    strict = measurable(known.design, model, given)
     assert strict is not None and said.epsilon is not None  # as is_measured() saw
     return expected_errors(
         known.design, strict.model, epsilon=said.epsilon, by=by_of(settings, model),

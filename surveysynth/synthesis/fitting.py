@@ -383,8 +383,9 @@ def synthesize(
     strict = measurable(design, synthesizer, settings | schema | of_records)
     if strict is not None:
         given = strict.settings
-        total = given.get("weight") == "public" or given.get("population_total") or given.get("population_totals")
-        _check_default(strict.model, epsilon, total or None, given.get("bounds") or given.get("outcomes"))
+        total = next((given[name] for name in ("population_total", "population_totals") if name in given), None)
+        schema_of_it = next((given[name] for name in ("bounds", "outcomes") if name in given), None)
+        _check_default(strict.model, epsilon, given.get("weight") == "public" or total, schema_of_it)
         m = M if m is None else check_m(m)
         assert epsilon is not None  # as was checked
         with stages() as say:

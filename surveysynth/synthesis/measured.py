@@ -12,6 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..choices import Clusters
+from ..design.columns import check_cells
 from ..design.survey_design import SurveyDesign
 from ..design.to_synthesize import to_synthesize
 from ..errors import InputError
@@ -39,7 +40,7 @@ Totals = Mapping[str, Mapping[Any, float]]
 NOISES = 6  # standard deviations of noise, which has long tails, beyond which something is told
 M = 20  # data sets, where nothing is said
 SCHEMA_ENTRIES = "outcomes", "population_totals", "weight", "weight_bounds"  # which fits to records have not
-TAKEN = {*SCHEMA_ENTRIES, "population_total", "bounds", "public", "seed", "levels", "mechanism", "clusters"}
+TAKEN = {*SCHEMA_ENTRIES, "population_total", "bounds", "public", "seed", "levels", "mechanism", "clusters", "unit"}
 PLAIN = {"engine": "auto", "clusters": "model", "chains": 4, "tolerance": 0.01}  # what fit() has by default
 AGREE = 1e-3  # share by which totals of levels may differ in sum from the population total
 PUBLIC = (
@@ -47,6 +48,10 @@ PUBLIC = (
     "in the files are: {}"
 )
 SCHEMA = "what is declared of {!r} is public: {}"
+UNITS = (
+    "the numbers of records that the units of {!r} have, and where, are public; a unit counts for {} records at most, "
+    "and the records of larger ones for a part of one each"
+)
 WEIGHTS = "weights lie between {:g} and {:g} times the mean weight N / n, or count as if they did"
 
 
@@ -62,6 +67,7 @@ def measure(
     weight: Weight = "synthesize",
     weight_bounds: tuple[float, float] = WEIGHT_BOUNDS,
     clusters: Clusters = "model",
+    unit: str | None = None,
     public: Sequence[str] | None = None,
     ledger: Ledger | None = None,
     seed: int | None = None,
@@ -79,7 +85,8 @@ def measure(
         ``"income ~ region + sex"``: one outcome, and public predictors, categories or numbers; ``region:sex`` is a
         table of its own.  FBP gives files expected weights.
     epsilon : float
-        What the file spends, on a record whose outcome and weight are blanked; twice that for one with other values.
+        What the file spends, on a record (or a unit of several) whose outcome and weight are blanked; twice that for
+        one with other values.
     population_total : float, or mapping of stratum to float
         Public number of population units: weights add up to it, public ones, too, where it is given.
     population_totals : mapping of term to mapping of level to float, optional
@@ -95,6 +102,9 @@ def measure(
         Public bounds of a weight, in units of the mean weight; weights beyond count as if at the bound.
     clusters : {"model", "ignore"}
         Whether PSUs, and strata that the predictors do not determine, have effects.
+    unit : str, optional
+        Column of the units that epsilon protects, where these are groups of records: households, say.  Its labels are
+        recoded and published.
     public : list of str, optional
         Columns that may be published: others are refused.
     ledger : Ledger, optional
@@ -132,24 +142,26 @@ def measure(
     check_seed(seed)
     check_ledger(ledger)
     name, outcome = schema_of(design, model, bounds, outcomes)
-    check_public(design, model, public)
+    check_unit(design, name, unit)
+    check_public(design, model, public, unit)
     design, _, notes = to_synthesize(design)
     for note in notes:
         warnings.warn(note, stacklevel=2)
-    like = _public(design, model, seed, weighted=weight == "public")
-    terms = terms_of(like, model.predictors, clusters == "model")
+    like = _public(design, model, seed, unit, weighted=weight == "public")
+    terms = terms_of(like, model.predictors, clusters == "model", unit)
     total, totals = public_totals(design, terms, population_total, population_totals, public_weight=weight == "public")
     if ledger is not None:
         ledger.check(epsilon)
     noisy = measure_design(
         design, name, model.predictors, terms, outcome, epsilon=epsilon, population_total=total,
-        population_totals=totals, weight_bounds=weight_bounds, public_weight=weight == "public",
+        population_totals=totals, weight_bounds=weight_bounds, public_weight=weight == "public", unit=unit,
         rng=None if seed is None else np.random.default_rng(seed),
     )  # fmt: skip
     if (far := _far(noisy)) is not None:
         warnings.warn(far, stacklevel=2)
     said = [
-        PUBLIC.format(", ".join(public_columns(design, model))),
+        PUBLIC.format(", ".join(public_columns(design, model, unit))),
+        *([] if noisy.unit is None else [UNITS.format(unit, noisy.most)]),
         SCHEMA.format(name, outcome.said),
         *([] if noisy.weight is None else [WEIGHTS.format(*weight_bounds), "the population total is public"]),
         *notes, *(said_of_ignored(design, model) if clusters == "ignore" else []),
@@ -176,7 +188,7 @@ def measurable(design: SurveyDesign, model: object, given: Mapping[str, Any]) ->
     """What to measure for a strict release; None where the release is one of a fit to records.
 
     Records are fitted under other mechanisms; under ``Strict`` with a reference, of models in sequence and others than
-    FBS and FBP, of units of several records, of PSUs and strata that no predictor determines, and with edit rules.
+    FBS and FBP, and with edit rules.
     """
     said = {name: value for name, value in given.items() if not (_is_nothing(value) or _is_plain(name, value))}
     mechanism = said.get("mechanism")
@@ -211,7 +223,7 @@ def refuse_schema(settings: Mapping[str, Any]) -> None:
     if given:
         raise InputError(
             f"{', '.join(given)}: only for strict releases of one outcome by its formula, FBS or FBP, without a "
-            "reference, unit= or edits=, and of designs whose strata the predictors determine"
+            "reference or edits="
         )
 
 
@@ -258,6 +270,17 @@ def schema_of(
             "from this file"
         )
     raise InputError(f"say the levels of {name!r}: outcomes={{{name!r}: Outcome(levels=[...])}}")
+
+
+def check_unit(design: SurveyDesign, outcome: str, unit: str | None) -> None:
+    """Refuse what names no column of units (InputError)."""
+    if unit is None:
+        return
+    if not isinstance(unit, str):
+        raise InputError("unit must be the name of one column: that of households, say")
+    check_cells(design.column(unit), unit)
+    if unit in (outcome, design.weights_name, design.probs_name):
+        raise InputError(f"unit {unit!r} is an outcome or a weight: a unit is a column of labels that stays as it is")
 
 
 def public_totals(
@@ -323,9 +346,11 @@ def _far(noisy: NoisyTables) -> str | None:
     )
 
 
-def _public(design: SurveyDesign, model: FBS | FBP, seed: int | None, *, weighted: bool) -> SurveyDesign:
+def _public(
+    design: SurveyDesign, model: FBS | FBP, seed: int | None, unit: str | None, *, weighted: bool
+) -> SurveyDesign:  # fmt: skip
     """The public columns with the design's roles; weights that are not public are all the same until they are drawn."""
-    frame = public_frame(design, model, np.random.default_rng(seed))
+    frame = public_frame(design, model, np.random.default_rng(seed), unit)
     roles = roles_of(design, model.outcomes, frame, None)
     weights = design.weights if weighted else np.ones(design.n)
     return SurveyDesign(frame.assign(**{roles["weights"]: weights}), **roles)

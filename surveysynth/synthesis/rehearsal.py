@@ -26,7 +26,7 @@ from ..models.normal.fbp import FBP
 from ..models.normal.fbs import FBS
 from ..release.measurements import Measurements
 from ..validation import as_list, one_of, positive, whole
-from .measured import Bounds, Totals, Weight, measure, public_totals, schema_of
+from .measured import Bounds, Totals, Weight, check_unit, measure, public_totals, schema_of
 
 Floats = NDArray[np.float64]
 
@@ -54,6 +54,7 @@ def expected_errors(
     weight: Weight = "synthesize",
     weight_bounds: tuple[float, float] = WEIGHT_BOUNDS,
     clusters: Clusters = "model",
+    unit: str | None = None,
     m: int = 20,
 ) -> pd.DataFrame:
     """Standard errors to expect from a strict release, from what is public alone: no epsilon is spent.
@@ -64,7 +65,7 @@ def expected_errors(
         Its public columns and design are looked at, and no outcome; weights, where they are public.
     formula, epsilon, population_total, population_totals, bounds, outcomes
         As for :func:`surveysynth.measure`.
-    weight, weight_bounds, clusters
+    weight, weight_bounds, clusters, unit
         As for :func:`surveysynth.measure`.
     by : str or list of str, optional
         Variables of the tables that will be made: predictors.
@@ -94,7 +95,9 @@ def expected_errors(
     epsilon, names = positive(epsilon, "epsilon"), as_list(by)
     model = FBS(formula) if isinstance(formula, str) else formula
     name, schema = schema_of(design, model, bounds, outcomes)
-    terms = terms_of(design, model.predictors, clusters == "model")
+    one_of(clusters, get_args(Clusters), "clusters")
+    check_unit(design, name, unit)
+    terms = terms_of(design, model.predictors, clusters == "model", unit)
     whole(m, "m")
     one_of(weight, get_args(Weight), "weight")
     total = public_totals(design, terms, population_total, population_totals, public_weight=weight == "public")[0]
@@ -108,7 +111,8 @@ def expected_errors(
         made = SurveyDesign(design.frame.assign(**columns), **design.roles())
         measured = measure(
             made, model, epsilon=epsilon, population_total=population_total, population_totals=population_totals,
-            outcomes={name: schema}, weight=weight, weight_bounds=weight_bounds, clusters=clusters, seed=run,
+            outcomes={name: schema}, weight=weight, weight_bounds=weight_bounds, clusters=clusters, unit=unit,
+            seed=run,
         )  # fmt: skip
         found.append(_compared(made, measured, name, names, m, run))
     keys = [*names, "statistic", *(["category"] if "category" in found[0] else [])]

@@ -21,9 +21,10 @@ from surveysynth.models.loglinear.table_model import Table, TableModel
 REGION, SEX = np.array([0, 0, 1, 1, 2, 2]), np.array([0, 1, 0, 1, 0, 1])
 N = np.array([50.0, 30, 20, 60, 10, 44])
 GROUPS = np.repeat(np.arange(4), 3)
+PARTS = np.array([1.0, 0.5, 1.0, 0.25, 0.5, 1.0])  # what records of units count for
 
 
-def small_model(parents: int = 1) -> TableModel:
+def small_model(parents: int = 1, times: np.ndarray | None = None) -> TableModel:
     """Twelve bins and a special value, in six public cells, each with so many rows of an earlier variable."""
     p = np.append(np.full(12, 0.07), 0.16)
     unit, within = np.repeat(np.arange(6), parents), np.tile(np.arange(parents), 6)
@@ -40,7 +41,18 @@ def small_model(parents: int = 1) -> TableModel:
         Table(sex, one_hot(groups, 5), 2), Table(within, one_hot(groups, 5), parents),
         Table(region, np.arange(13.0)[:, None], 3, sampled=False),
     ]  # fmt: skip
-    return TableModel(unit, share, N, tables, effects)
+    return TableModel(unit, share, N, tables, effects, times=times)
+
+
+def tables_of(model: TableModel, records: np.ndarray) -> np.ndarray:
+    """What so many records in each row and bin add up to, in tables that are sampled."""
+    counted = records if model.times is None else records * model.times[model.unit][:, None]
+    found = []
+    for table in model.tables:
+        out = np.zeros((table.levels, table.bins.shape[1]))
+        np.add.at(out, table.level, (counted if table.sampled else records) @ table.bins)
+        found.append(out.ravel())
+    return np.concatenate(found)
 
 
 def coefficients(model: TableModel, seed: int) -> np.ndarray:
@@ -48,8 +60,9 @@ def coefficients(model: TableModel, seed: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("parents", [1, 3])
-def test_the_jacobian_is_that_of_finite_differences(parents):
-    model, h = small_model(parents), 1e-5
+@pytest.mark.parametrize("times", [None, PARTS])
+def test_the_jacobian_is_that_of_finite_differences(parents, times):
+    model, h = small_model(parents, times), 1e-5
     theta = coefficients(model, 1)
 
     def of(theta):
@@ -59,22 +72,23 @@ def test_the_jacobian_is_that_of_finite_differences(parents):
         (of(theta + h * e) - of(theta - h * e)) / (2 * h) for e in np.eye(len(theta))
     ], axis=1)  # fmt: skip
     p = model.probabilities(theta)
+    assert np.allclose(model.expected(p), tables_of(model, model.records[:, None] * p))
     assert np.allclose(model.jacobian(p), numeric, atol=1e-6)
     v = np.random.default_rng(2).normal(size=len(numeric))
     assert np.allclose(model.gradient(p, v), numeric.T @ v, atol=1e-5)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("parents", [1, 3])
-def test_the_covariance_is_that_of_simulated_records(parents):
-    model, rng = small_model(parents), np.random.default_rng(2)
+@pytest.mark.parametrize(("parents", "times"), [(1, None), (3, None), (3, PARTS)])
+def test_the_covariance_is_that_of_simulated_records(parents, times):
+    model, rng = small_model(parents, times), np.random.default_rng(2)
     p = model.probabilities(coefficients(model, 1))
     sampled = slice(0, sum(table.size for table in model.tables if table.sampled))
     joint = (model.share[:, None] * p).reshape(6, -1)  # of a public cell: earlier variable by bins
     simulated = []
     for _ in range(20_000):
         records = np.stack([rng.multinomial(int(n), of) for n, of in zip(N, joint, strict=True)]).astype(float)
-        simulated.append(model.totals(records.reshape(p.shape))[sampled])
+        simulated.append(tables_of(model, records.reshape(p.shape))[sampled])
     found, expected = np.cov(np.array(simulated).T), model.covariance(p)
     scale = np.sqrt(np.outer(np.diag(found), np.diag(found))) + 1e-9
     assert np.abs(found - expected[sampled, sampled]).max() / scale.max() < 0.05
@@ -143,7 +157,7 @@ def test_draws_by_bfgs_and_by_full_steps_are_at_the_same_minimum(sd):
         by = Perturbation.of(fit, sd * rng.normal(size=len(fit.y)), rng)
         y = fit.model.expected(fit.model.probabilities(fit.theta)) + by.noise
         known = Known(fit.known.rows, fit.known.rows @ fit.theta + by.known, fit.known.variance)
-        quick, enough = descend_from(fit, y, known, fit.theta + by.prior)
+        quick, enough = descend_from(fit, fit.model, y, known, fit.theta + by.prior)
         full = descend(fit.model, y, fit.root, known, fit.theta, fit.theta + by.prior, fit.q)[0]
         assert enough
 

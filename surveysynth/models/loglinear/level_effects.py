@@ -6,6 +6,7 @@ are independent of each other given q, so that a thousand of them are a thousand
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,8 +19,9 @@ RENEWALS = 60  # of V and of the variance components, at most
 BENDS = 2  # of an effect: few groups tell no more
 LONGEST = 2.0  # step of a log probability
 STILL = 1e-2
-LESS = 0.2  # guess of their variances, over that of the effects of a formula's terms
-WIDE = 10.0  # standard deviation of a guess beside what pairs tell, over the guess
+LESS = 0.05  # guess of their variances, over that of the effects of a formula's terms
+WIDE = 40.0  # standard deviation of a guess beside what pairs tell, over the guess
+LEAST_NOISE = 0.05  # variance of a count; without noise that of counts would be singular
 LEAST, MOST = 1e-6, 4.0  # of a variance that pairs tell
 
 
@@ -116,6 +118,7 @@ def fit_levels(response: Response, rows: LevelRows, groups: Floats, counts: Floa
         Variance of each.
     """
     basis, relative, component, components = _effect_of(response)
+    noise = max(noise, LEAST_NOISE)
     L, K = rows.levels, basis.shape[1]
     variance, b = components.variance.copy(), np.zeros((L, K))
     for _ in range(RENEWALS):
@@ -139,7 +142,8 @@ def fit_levels(response: Response, rows: LevelRows, groups: Floats, counts: Floa
 
 
 def levels_from_pairs(
-    response: Response, rows: LevelRows, groups: Floats, pairs: Floats, noise: float
+    response: Response, rows: LevelRows, groups: Floats, counts: Floats, noise: float, pairs: Codes,
+    coarser: Sequence[LevelEffects] = (),
 ) -> LevelEffects:  # fmt: skip
     """Effects whose variances are those that make pairs of records of a level as alike as they are: each has mean zero.
 
@@ -151,14 +155,18 @@ def levels_from_pairs(
     ----------
     response, rows, groups, noise
         As for :func:`fit_levels`.
-    pairs : float array (J, J)
+    counts : float array (J, J)
         Noisy counts of pairs of records of one level, by the group of each.
+    pairs : int array (L,)
+        Pairs of each level.
+    coarser : sequence of LevelEffects
+        Those of levels that hold these: what is open of them makes pairs alike, too.
     """
     basis, relative, component, components = _effect_of(response)
     m = rows.p @ groups
     mu, D, _ = rows.moments(groups, basis)
     n = rows.sums(np.ones(len(m)))
-    P, own = np.floor(np.rint(n) / 2), rows.sums(m[:, :, None] * m[:, None, :])
+    P, own = np.asarray(pairs, dtype=np.float64), rows.sums(m[:, :, None] * m[:, None, :])
     different = (mu[:, :, None] * mu[:, None, :] - own) / np.maximum(n * (n - 1), 1)[:, None, None]
     apart = np.sum(P[:, None, None] * different, axis=0)
     d = D / np.maximum(n, 1)[:, None, None]
@@ -166,12 +174,13 @@ def levels_from_pairs(
     for c, contrasts in enumerate(_contrasts(response, groups)):
         inside = np.einsum("aj,ljk->lak", contrasts, d[:, :, component == c]) ** 2 * relative[component == c]
         expected = np.sum(P[:, None, None] * inside)  # of what follows, over the variance
-        alike = np.einsum("aj,jk,ak->", contrasts, pairs - apart, contrasts)
+        alike = np.einsum("aj,jk,ak->", contrasts, counts - apart, contrasts)
         error = np.einsum("aj,jk,ak->", contrasts**2, np.maximum(apart, 0) + noise, contrasts**2)
         worth = error / (WIDE * variance[c]) ** 2
         found = (alike * expected + worth * variance[c]) / (expected**2 + worth) if len(contrasts) else LEAST
         variance[c] = np.clip(found, LEAST, MOST)
-    q = relative * variance[component]
+    known = sum(np.mean(np.sum(effect.root**2, axis=2), axis=0) for effect in coarser)
+    q = np.maximum(relative * variance[component] - known, LEAST)
     L, K = rows.levels, basis.shape[1]
     return LevelEffects(basis, np.zeros((L, K)), np.broadcast_to(np.diag(np.sqrt(q)), (L, K, K)))
 

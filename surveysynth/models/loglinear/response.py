@@ -64,9 +64,10 @@ class Rows:
     unit: Codes
     share: Floats
     n: Floats
+    times: Floats | None = None  # what a record of each cell counts for
 
     @classmethod
-    def one(cls, n: int) -> Rows:
+    def one(cls, n: float) -> Rows:
         """All records alike."""
         return cls(np.zeros(1, dtype=np.intp), np.ones(1), np.array([float(n)]))
 
@@ -102,7 +103,7 @@ def fit_response(
     effects = [response.baseline(len(rows.unit), variances)]
     effects += [response.effect(z, variances) for z in features]
     tables = [*(o.table for o in observed), *(t.table for t in totals)]
-    model = TableModel(rows.unit, rows.share, rows.n, tables, effects)
+    model = TableModel(rows.unit, rows.share, rows.n, tables, effects, times=rows.times)
     y = np.concatenate([*(o.counts.ravel() for o in observed), *(t.totals for t in totals)])
     noise = [np.full(o.counts.size, max(o.variance, LEAST_NOISE)) for o in observed]
     noise += [t.se**2 for t in totals]
@@ -111,7 +112,9 @@ def fit_response(
     return fit_tables(model, y.astype(np.float64), np.concatenate(noise), variances.components, known, start)
 
 
-def smooth_histogram(counts: Floats, variance: float, groups: Codes, numbers: int, n: int, tail: Tail | None) -> Floats:
+def smooth_histogram(
+    counts: Floats, variance: float, groups: Codes, numbers: int, n: float, tail: Tail | None
+) -> Floats:  # fmt: skip
     """Probabilities of the cells of one noisy histogram (G,), by a spline of their log."""
     G = len(groups)
     p = np.exp(-0.5 * ((np.arange(G) + 0.5 - numbers / 2) / max(numbers / 8, 1)) ** 2) + 1e-3

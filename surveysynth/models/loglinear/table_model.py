@@ -104,6 +104,8 @@ class TableModel:
     tables : sequence of Table
     effects : sequence of Effect
     offset : float array (R, G), optional
+    times : float array (X,), optional
+        What a record of each public cell counts for in tables that are sampled, where that is not 1.
     """
 
     unit: Codes
@@ -112,18 +114,29 @@ class TableModel:
     tables: Sequence[Table]
     effects: Sequence[Effect]
     offset: Floats | None = None
+    times: Floats | None = None
 
-    def of_rows(self, rows: Codes, unit: Codes, share: Floats, n: Floats, offset: Floats) -> TableModel:
+    def of_rows(
+        self, rows: Codes, unit: Codes, share: Floats, n: Floats, offset: Floats, times: Floats | None
+    ) -> TableModel:  # fmt: skip
         """The same model of other rows, which have features and levels of these."""
         return TableModel(
             unit, share, n, [replace(table, level=table.level[rows]) for table in self.tables],
-            [replace(effect, features=effect.features[rows]) for effect in self.effects], offset,
+            [replace(effect, features=effect.features[rows]) for effect in self.effects], offset, times,
         )  # fmt: skip
 
     @cached_property
     def records(self) -> Floats:
         """Expected records of each row (R,)."""
         return self.n[self.unit] * self.share
+
+    @cached_property
+    def counted(self) -> Floats:
+        """Expected records of each row, as tables count them (R,)."""
+        return self.records if self.times is None else self.records * self.times[self.unit]
+
+    def _rows(self, table: Table) -> Floats:
+        return self.counted if table.sampled else self.records
 
     @cached_property
     def places(self) -> list[slice]:
@@ -141,11 +154,8 @@ class TableModel:
 
     def expected(self, p: Floats) -> Floats:
         """The expected tables mu, one after another (M,)."""
-        return self.totals(self.records[:, None] * p)
-
-    def totals(self, w: Floats) -> Floats:
-        """Tables of rows that have w[r, g] records in each bin (M,)."""
-        return np.concatenate([self._by_level(table, w @ table.bins).ravel() for table in self.tables])
+        sums = [self._by_level(table, self._rows(table)[:, None] * (p @ table.bins)) for table in self.tables]
+        return np.concatenate([each.ravel() for each in sums])
 
     @staticmethod
     def _by_level(table: Table, values: Floats) -> Floats:
@@ -158,9 +168,10 @@ class TableModel:
 
         d mu[l, j] / d Theta[a, k] = sum over rows of level l of  n_r z_a { sum_g p_g E_gj b_gk - (p'E)_j (p'b)_k }.
         """
-        w = self.records[:, None] * p
         means = [p @ effect.basis for effect in self.effects]
-        return np.concatenate([self._jacobian_of(table, w, means) for table in self.tables])
+        return np.concatenate([
+            self._jacobian_of(table, self._rows(table)[:, None] * p, means) for table in self.tables
+        ])  # fmt: skip
 
     def _jacobian_of(self, table: Table, w: Floats, means: Sequence[Floats]) -> Floats:
         counts, blocks = w @ table.bins, []
@@ -178,18 +189,18 @@ class TableModel:
     def gradient(self, p: Floats, v: Floats) -> Floats:
         """J' v, without J (d,).
 
-        With s[r, g] the sum over tables of  E_gj v_t[l, j]  at the level of the row:  sum over rows of
-        n_r z_a sum_g p_g (s_g - p's) b_gk.
+        With s[r, g] the sum over tables of  n_r E_gj v_t[l, j]  at the level of the row:  sum over rows of
+        z_a sum_g p_g (s_g - p's) b_gk.
         """
         s = np.zeros_like(p)
         for table, at in self._at():
-            s += (v[at].reshape(table.levels, -1) @ table.bins.T)[table.level]
-        s = self.records[:, None] * p * (s - np.sum(p * s, axis=1, keepdims=True))
+            s += self._rows(table)[:, None] * (v[at].reshape(table.levels, -1) @ table.bins.T)[table.level]
+        s = p * (s - np.sum(p * s, axis=1, keepdims=True))
         return np.concatenate([(effect.features.T @ s @ effect.basis).ravel() for effect in self.effects])
 
     def covariance(self, p: Floats) -> Floats:
         """The covariance S of the true tables given theta: records of a public cell are multinomial (M, M)."""
-        w = self.records[:, None] * p
+        w = self.counted[:, None] * p if self.times is None else (self.counted * self.times[self.unit])[:, None] * p
         out = -self._squared_means(p)
         for one, a in self._sampled():
             for other, b in self._sampled():
@@ -217,7 +228,7 @@ class TableModel:
             of = np.zeros((len(self.n), table.levels, table.bins.shape[1]))
             np.add.at(of, (self.unit, table.level), self.share[:, None] * (p @ table.bins))
             means[:, at] = of.reshape(len(self.n), table.size)
-        means *= np.sqrt(self.n)[:, None]
+        means *= (np.sqrt(self.n) * (1.0 if self.times is None else self.times))[:, None]
         return means.T @ means
 
 
