@@ -21,7 +21,8 @@ StudyPopulation = Literal[
     "workers", "households", "workers-psu", "households-psu", "persons", "visits", "shares", "earnings", "adults"
 ]
 StudyMechanism = Literal["strict", "strict-history", "pseudo", "pseudo-debias", "censored", "per-instance", "laplace"]
-AuditMechanism = Literal["strict", "strict-history", "per-instance"]  # the second is beside an earlier release
+# noisy tables; Markov chains, without an earlier release and beside one
+AuditMechanism = Literal["strict", "strict-chains", "strict-history", "per-instance"]
 Planted = Literal["x10", "x100", "alone", "two-modes", "heavy"]  # the record that an intruder asks about
 StudyPrior = Literal["flat", "paper"]
 RiskSource = Literal["synthetic", "data"]  # what risks behind privacy weights are computed from

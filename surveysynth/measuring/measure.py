@@ -50,6 +50,7 @@ def measure_design(
     population_totals: Mapping[str, Floats] | None = None,
     public_weight: bool = False,
     unit: str | None = None,
+    blank: int | None = None,
     rng: np.random.Generator | None = None,
 ) -> NoisyTables:
     """Noisy tables of an outcome and of the weight.
@@ -78,6 +79,8 @@ def measure_design(
         Weights are public, and not measured.
     unit : str, optional
         Column of the units of several records that are protected.
+    blank : int, optional
+        For audits only: a record that is counted nowhere.
     rng : numpy.random.Generator, optional
         For tests only, and not safe.
 
@@ -91,7 +94,7 @@ def measure_design(
     split = shares(epsilon, len(fixed), len(levels), public_weight=public_weight, scored=cells.scored)
     code = cells.codes(design.column(name), name)
     units = _units(terms, unit, split)
-    y = _Measured(cells, code, n, rng, units)
+    y = _Measured(cells, code, n, rng, units, blank)
     y.histogram(split["outcome"])
     for term in fixed:
         if cells.scored:
@@ -102,7 +105,7 @@ def measure_design(
     weight = None
     if not public_weight:
         w_cells = Cells.of_weights(weight_bounds, population_total / n)
-        w = _Measured(w_cells, w_cells.of_numbers(np.asarray(design.weights, dtype=np.float64)), n, rng, units)
+        w = _Measured(w_cells, w_cells.of_numbers(np.asarray(design.weights, dtype=np.float64)), n, rng, units, blank)
         w.histogram(split["weight"])
         sd = np.sqrt(discrete_laplace_variance(split["weight by outcome"]))
         most = int(np.clip(ROWS // len(public_cells(fixed, n)[0]), LEAST_PARENTS, MOST_PARENTS))
@@ -204,6 +207,7 @@ class _Measured:
     n: int
     rng: np.random.Generator | None
     units: Units | None = None
+    blank: int | None = None
 
     def __post_init__(self) -> None:
         self.tables: list[NoisyTable] = []
@@ -211,6 +215,9 @@ class _Measured:
         # a record counts for so many parts of one, and what is protected for so many at most
         self.parts: Codes | int = 1 if self.units is None else self.units.parts
         self.per, self.most = (1, 1) if self.units is None else (PARTS, self.units.most)
+        self.counted = float(np.sum(np.broadcast_to(self.parts, self.n))) / self.per  # public: a blank one is counted
+        if self.blank is not None:
+            self.parts = np.where(np.arange(self.n) == self.blank, 0, self.parts)
 
     def sd(self, epsilon: float) -> float:
         """Standard deviation of the noise of a count."""
@@ -230,7 +237,7 @@ class _Measured:
         """Measure the histogram, and smooth it."""
         groups = histogram_groups(self.cells, self.n, epsilon / self.most)
         self.add(epsilon, None, np.zeros(self.n, dtype=np.intp), 1, groups)
-        self.p = smoothed(self.tables[0], self.cells, np.sum(np.broadcast_to(self.parts, self.n)) / self.per)
+        self.p = smoothed(self.tables[0], self.cells, self.counted)
 
     def by(
         self, name: str, level: Codes, levels: int, epsilon: float, parents: Codes | None = None,
@@ -259,7 +266,8 @@ class _Measured:
         sd = np.sqrt(discrete_laplace_variance(epsilon))
         group = groups_of(self.p, self.cells.numbers, len(one), OF_LEVELS, sd, OF_LEVELS, 0)
         J = int(group.max()) + 1
-        counts = noisy(counted(group[self.code[one]], J, self.code[other], group), epsilon, self.rng)
+        there = 1 if self.blank is None else ((one != self.blank) & (other != self.blank)).astype(np.int64)
+        counts = noisy(counted(group[self.code[one]], J, self.code[other], group, None, there), epsilon, self.rng)
         self.tables.append(NoisyTable(term.name, group, None, counts, epsilon, pairs=True))
 
     def scores(self, name: str, level: Codes, levels: int, epsilon: float) -> None:

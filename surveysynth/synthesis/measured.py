@@ -336,7 +336,7 @@ def _far(noisy: NoisyTables) -> str | None:
         return None
     histogram, means = noisy.weight.tables[0], noisy.weight.cells.bins.means
     value = np.bincount(histogram.groups, means) / np.bincount(histogram.groups)
-    total, sd = value @ histogram.counts[0], np.sqrt(histogram.variance * (value @ value))
+    total, sd = value @ histogram.sums[0], np.sqrt(histogram.variance * (value @ value))
     N = noisy.population_total
     if abs(total - N) < NOISES * sd or NEAR <= N / max(total, 1e-9 * N) <= 1 / NEAR:
         return None

@@ -9,13 +9,14 @@ import pytest
 from scipy.stats import binomtest
 
 import surveysynth as ss
+from surveysynth.measuring import measure
 from surveysynth.models.shared import clipped_fit
 from surveysynth.models.shared.clipped_fit import NARROW, Density, clipped_target
 from surveysynth.models.shared.normal_scores import NormalScores
 from surveysynth.privacy import reference as references
 from surveysynth.privacy.mechanisms import strict
 from surveysynth.privacy.reference import Reference
-from surveysynth.studies.audit import files, games, limits, outputs, study
+from surveysynth.studies.audit import files, games, limits, outputs, study, tables
 from surveysynth.studies.audit.games import CONTESTS, Stake, one_posterior, own_chains, play, with_and_without
 
 BOUNDS, TOTAL = (0.0, 20_000.0), 20_000.0
@@ -195,6 +196,8 @@ def test_games_have_chains_of_their_own_where_those_of_many_do_not_agree(monkeyp
 
 def few(monkeypatch, number=6):
     for name, contest in CONTESTS.items():
+        if contest.by_table:
+            continue
         monkeypatch.setitem(CONTESTS, name, replace(contest, player=own_chains, games=number))
 
 
@@ -219,7 +222,7 @@ def test_an_audit_is_kept_gone_on_with_and_summed_up(tmp_path, monkeypatch):
 
 def test_what_epsilon_does_not_allow_is_recorded(monkeypatch):
     few(monkeypatch)
-    cells = study.audit(own(), epsilon=[0.5], planted=["x10"], pairs=1, seed=1)
+    cells = study.audit(own(), epsilon=[0.5], planted=["x10"], mechanisms=["strict-chains"], pairs=1, seed=1)
     assert outputs.verdicts(cells).empty
     assert "PrivacyError" in outputs.describe(outputs.verdicts(cells), cells)
     cells = study.audit(own(), epsilon=[3.0], planted=["x10"], mechanisms=["strict-history"], pairs=1, seed=1)
@@ -229,7 +232,7 @@ def test_what_epsilon_does_not_allow_is_recorded(monkeypatch):
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"mechanisms": ["laplace"]}, "laplace is not one of strict, strict-history"),
+        ({"mechanisms": ["laplace"]}, "laplace is not one of strict, strict-chains, strict-history"),
         ({"planted": ["x7"]}, "x7 is not one of x10, x100, alone, two-modes, heavy"),
         ({"epsilon": [-1.0]}, "epsilon"),
         ({"pairs": 0}, "pairs"),
@@ -255,7 +258,7 @@ def test_the_command_does_it_and_says_what_is_wrong(folder, run_cli, monkeypatch
     for wrong, message in [
         ([*given, *words], "--data needs --population-total"),
         ([*words, "--weights", "w"], "--weights: only with --data"),
-        ([*words, "--mechanisms", "magic"], "magic is not one of strict, strict-history"),
+        ([*words, "--mechanisms", "magic"], "magic is not one of strict, strict-chains, strict-history"),
     ]:
         code, _, err = run_cli(*wrong)
         assert code == 2
@@ -361,3 +364,81 @@ def test_chains_that_start_at_a_fit_of_the_file_are_found(monkeypatch):
     monkeypatch.setattr(clipped_fit.ClippedTarget, "starts", at_the_larger_half)
     found, _ = audited(file, lambda side: ss.Strict(reference=file.reference), 3.0, 300, own_chains)
     assert found.lower > 3
+
+
+# ---- noisy tables
+
+
+def judged(games=4_000, relations=("blank",), epsilon=10.8, how="heavy"):
+    """Lower limit and stated epsilon of each table and of all."""
+    file = own()
+    cell = study.Cell(file, "strict", how, Stake(epsilon, 1), 1)
+    planted, rng = files.plant(file, how), np.random.default_rng(5)
+    played = {side: tables.noisy_tables(planted, side, epsilon, games, rng) for side in ("in", *relations)}
+    found = []
+    for relation in relations:
+        times = {"blank": 1, "replaced": 2}[relation]
+        for read in outputs.by_table(cell, [played["in"], played[relation]], relation):
+            verdict = limits.judge(read.inside, read.outside, level=0.01)
+            found.append((relation, read.part, verdict.lower, times * read.share * epsilon))
+    return pd.DataFrame(found, columns=["relation", "part", "lower", "stated"])
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """A smooth fit of public numbers alone, and no files: games take a millisecond."""
+    monkeypatch.setattr(measure, "smoothed", lambda table, cells, n: np.full(len(cells), 1 / len(cells)))
+    monkeypatch.setattr(tables, "FILES", 10**9)
+    monkeypatch.setattr(tables, "_of_a_file", lambda *_: {"files_outcome": 0.0, "files_weight": 0.0})
+
+
+def above(found):
+    return found[found["lower"] > found["stated"]]
+
+
+@pytest.mark.slow
+def test_no_noisy_table_tells_more_than_it_states(quick):
+    found = judged(relations=("blank", "replaced"))
+    assert above(found).empty
+    # and the attack is nearly as strong as can be
+    assert (found["lower"] / found["stated"])[found["part"] == "survey weight"].max() > 0.75
+
+
+@pytest.mark.slow
+def test_noise_that_is_a_fifth_too_small_is_found(quick, monkeypatch):
+    right = measure.noisy
+    monkeypatch.setattr(measure, "noisy", lambda counts, epsilon, *a, **k: right(counts, 1.25 * epsilon, *a, **k))
+    assert "survey weight" in above(judged())["part"].tolist()
+
+
+@pytest.mark.slow
+def test_a_record_that_is_counted_twice_is_found(quick, monkeypatch):
+    right = measure.counted
+    monkeypatch.setattr(measure, "counted", lambda *a, **k: 2 * right(*a, **k))
+    speaks = tables._speaks
+
+    def of_twice(table, level, code, row, others):  # the intruder knows the rule
+        return speaks(replace(table, counts=table.counts // 2), level, code, row, others)
+
+    monkeypatch.setattr(tables, "_speaks", of_twice)
+    assert "survey weight" in above(judged())["part"].tolist()
+
+
+@pytest.mark.slow
+def test_groups_that_follow_the_file_are_found(monkeypatch, quick):
+    """The edge of the last group is at the file's highest value instead of where noisy counts say, at epsilon 1."""
+    size = len(own().frame)
+
+    def last(p):
+        return np.flatnonzero(p >= 1 / size / 2)[-1]
+
+    monkeypatch.setattr(measure, "groups_of", lambda p, *_, **__: (np.arange(len(p)) >= last(p)) * 1)
+    assert above(judged(1_000, epsilon=1.0, how="x100")).empty
+
+    class Peeking(measure._Measured):
+        def by(self, name, level, levels, epsilon, parents=None, most=None):
+            self.p = np.bincount(self.code, self.parts * np.ones(size), len(self.cells)) / size
+            super().by(name, level, levels, epsilon, parents, most)
+
+    monkeypatch.setattr(measure, "_Measured", Peeking)
+    assert above(judged(1_000, epsilon=1.0, how="x100"))["part"].tolist() == ["all tables"]

@@ -50,6 +50,7 @@ from ...privacy.mechanisms.strict import FIRST_CLAMP, Strict, scores_epsilon
 from ...privacy.protected_fit import ProtectedFit, PseudoLikelihood
 from ...privacy.units import Unit
 from .files import PlantedFile
+from .tables import noisy_tables
 
 Floats = NDArray[np.float64]
 Side = Literal["in", "blank", "replaced"]
@@ -293,6 +294,13 @@ def bounded(file: PlantedFile) -> Mechanism:
     return PerInstance()
 
 
+def tables_of(
+    mechanism: Mechanism, file: PlantedFile, side: Side, stake: Stake, games: int, rng: np.random.Generator
+) -> pd.DataFrame:  # fmt: skip
+    """Games of noisy tables; the number of data sets does not matter."""
+    return noisy_tables(file, side, stake.epsilon, games, rng)
+
+
 Player = Callable[[Mechanism, PlantedFile, Side, Stake, int, np.random.Generator], pd.DataFrame]
 
 
@@ -314,6 +322,8 @@ class Contest:
         The other sides of a pair, and how many epsilon the mechanism states for each.
     delta : float
         Of the guarantee of one draw.
+    by_table : bool
+        What is played are noisy tables, each of which states its own epsilon.
     """
 
     mechanism: Callable[[PlantedFile], Mechanism]
@@ -322,6 +332,7 @@ class Contest:
     n: int
     stated: Mapping[Side, float] = field(default_factory=lambda: {"blank": 1.0, "replaced": 2.0})
     delta: float = 0.0
+    by_table: bool = False
 
     @property
     def sides(self) -> tuple[Side, ...]:
@@ -334,7 +345,8 @@ class Contest:
 
 
 CONTESTS: dict[AuditMechanism, Contest] = {
-    "strict": Contest(without_history, own_chains, 50, 901),
+    "strict": Contest(without_history, tables_of, 500, 201, by_table=True),
+    "strict-chains": Contest(without_history, own_chains, 50, 901),
     "strict-history": Contest(beside_history, one_posterior, 500, 201),
     "per-instance": Contest(bounded, with_and_without, 500, 201, {"blank": 1.0}, PerInstance.delta),
 }

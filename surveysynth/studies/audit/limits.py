@@ -54,7 +54,7 @@ class Verdict:
     most: float
 
 
-def judge(inside: Floats, outside: Floats, delta: float = 0.0) -> Verdict:
+def judge(inside: Floats, outside: Floats, delta: float = 0.0, level: float = LEVEL) -> Verdict:
     """The empirical epsilon between two sides.
 
     Parameters
@@ -64,6 +64,8 @@ def judge(inside: Floats, outside: Floats, delta: float = 0.0) -> Verdict:
         chooses the test.
     delta : float
         Of the guarantee.
+    level : float
+        Probability with which a lower limit is above epsilon, at most.
 
     Notes
     -----
@@ -76,7 +78,7 @@ def judge(inside: Floats, outside: Floats, delta: float = 0.0) -> Verdict:
         for weight in weights:
             scores = [sign * side[:half] @ weight for side, half in zip((inside, outside), cut, strict=True)]
             likely, rare = scores if direction == "in" else scores[::-1]
-            threshold, lower = best_threshold(likely, rare, delta)
+            threshold, lower = best_threshold(likely, rare, delta, level)
             if lower > best:
                 best, chosen = lower, (direction, sign * weight, threshold)
     direction, weight, threshold = chosen
@@ -86,37 +88,38 @@ def judge(inside: Floats, outside: Floats, delta: float = 0.0) -> Verdict:
     point = np.log((hits + 0.5) / (likely.size + 1)) - np.log((false_hits + 0.5) / (rare.size + 1))
     return Verdict(
         direction, min(likely.size, rare.size), hits, false_hits, float(point),
-        float(lower_epsilon(hits, likely.size, false_hits, rare.size, delta)),
-        float(lower_epsilon(likely.size, likely.size, 0, rare.size, delta)),
+        float(lower_epsilon(hits, likely.size, false_hits, rare.size, delta, level)),
+        float(lower_epsilon(likely.size, likely.size, 0, rare.size, delta, level)),
     )  # fmt: skip
 
 
 def lower_epsilon(
-    hits: Counts | int, games: int, false_hits: Counts | int, false_games: int, delta: float = 0.0
-) -> Floats:
-    """Lower limit of epsilon from counts of an event, at 95%: arrays alike, or numbers."""
-    low, _ = clopper_pearson(hits, games)
-    _, high = clopper_pearson(false_hits, false_games)
+    hits: Counts | int, games: int, false_hits: Counts | int, false_games: int, delta: float = 0.0,
+    level: float = LEVEL,
+) -> Floats:  # fmt: skip
+    """Lower limit of epsilon from counts of an event: arrays alike, or numbers."""
+    low, _ = clopper_pearson(hits, games, level)
+    _, high = clopper_pearson(false_hits, false_games, level)
     with np.errstate(divide="ignore"):
         return np.asarray(np.log(np.maximum(low - delta, 0.0)) - np.log(high))
 
 
-def clopper_pearson(hits: Counts | int, games: int) -> tuple[Floats, Floats]:
-    """Lower and upper limit of a probability, each missed with a probability of 2.5% at the most."""
+def clopper_pearson(hits: Counts | int, games: int, level: float = LEVEL) -> tuple[Floats, Floats]:
+    """Lower and upper limit of a probability, each missed with a probability of half the level at the most."""
     hits = np.asarray(hits, dtype=np.float64)
     few, many = np.maximum(hits, 1.0), np.minimum(hits, games - 1.0)
-    low = np.where(hits > 0, betaincinv(few, games - few + 1, LEVEL / 2), 0.0)
-    high = np.where(hits < games, betaincinv(many + 1, games - many, 1 - LEVEL / 2), 1.0)
+    low = np.where(hits > 0, betaincinv(few, games - few + 1, level / 2), 0.0)
+    high = np.where(hits < games, betaincinv(many + 1, games - many, 1 - level / 2), 1.0)
     return low, high
 
 
-def best_threshold(likely: Floats, rare: Floats, delta: float = 0.0) -> tuple[float, float]:
+def best_threshold(likely: Floats, rare: Floats, delta: float = 0.0, level: float = LEVEL) -> tuple[float, float]:
     """The threshold from which on scores of one side, over those of the other, show the largest epsilon; and that."""
     thresholds = np.unique(np.concatenate([likely, rare]))
     counts: Sequence[Counts] = [
         side.size - np.searchsorted(np.sort(side), thresholds, side="left") for side in (likely, rare)
     ]
-    lower = lower_epsilon(counts[0], likely.size, counts[1], rare.size, delta)
+    lower = lower_epsilon(counts[0], likely.size, counts[1], rare.size, delta, level)
     at = int(np.argmax(lower))
     return float(thresholds[at]), float(lower[at])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +12,19 @@ import pandas as pd
 from ..._version import __version__
 from ..base import stacked
 from ..writing import write_files
+from .files import plant
 from .games import CONTESTS, PARTS
-from .limits import judge
+from .limits import LEVEL, judge
 from .study import Cell, Cells
+from .tables import stated
 
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+
+FEW = 20  # games with a file below which these are not judged
 KEYS = ["file", "n", "mechanism", "planted", "epsilon", "m"]
 NAMES = {
-    "strict": "Strict, no history", "strict-history": "Strict, beside an earlier release",
+    "strict": "Strict", "strict-chains": "Strict by Markov chains, no history",
+    "strict-history": "Strict, beside an earlier release",
     "per-instance": "Per-instance bound",
 }  # fmt: skip
 LOOKS = {"blank": ("#0b6fa4", "o"), "replaced": ("#d9820f", "s")}
@@ -36,23 +43,31 @@ def verdicts(cells: Cells) -> pd.DataFrame:
     -------
     pandas.DataFrame
         ``file, n, mechanism, planted, epsilon, m``; ``relation``: the record "blank" or "replaced" on the other side;
-        ``stated``: epsilon, or 2 epsilon; ``pairs`` of games, ``judged`` of them; ``direction``, ``hits`` and
-        ``false_hits`` of the test, ``empirical`` and its lower limit ``lower`` at 95%, and ``most``, the largest that
-        so many games can show: :class:`.limits.Verdict`.  ``agreed``: the share of games with draws of chains that a
-        release would accept; the others have a chain each.  ``surveysynth``: the version.
+        ``part``: "all", or a noisy table, all of them, and files; ``stated``: epsilon of the part, or twice that;
+        ``pairs`` of games, ``judged`` of them; ``direction``, ``hits`` and ``false_hits`` of the test, ``empirical``
+        and its lower limit ``lower`` at 95%, and ``most``, the largest that so many games can show:
+        :class:`.limits.Verdict`.  Where there are several parts the 5% are shared among them.  ``agreed``: the share of
+        games with draws of chains that a release would accept; the others have a chain each.  ``surveysynth``: the
+        version.
     """
     rows = []
     for cell, study in cells:
         games, contest = study.all("games"), CONTESTS[cell.mechanism]
         for relation, times in contest.stated.items() if len(games) else ():
-            inside, outside = (spoken(games[games["side"] == side], relation) for side in ("in", relation))
-            found = judge(inside, outside, contest.failure(cell.stake.m))
-            rows.append(_of(cell) | {
-                "relation": relation, "stated": times * cell.stake.epsilon, "pairs": len(inside),
-                "judged": found.games, "direction": found.direction, "hits": found.hits,
-                "false_hits": found.false_hits, "empirical": found.point, "lower": found.lower, "most": found.most,
-                "agreed": games["agreed"].mean(),
-            })  # fmt: skip
+            sides = [games[games["side"] == side] for side in ("in", relation)]
+            played = (
+                by_table(cell, sides, relation) if contest.by_table
+                else [Read("all", 1.0, *(spoken(side, relation) for side in sides))]
+            )  # fmt: skip
+            for read in played:
+                found = judge(read.inside, read.outside, contest.failure(cell.stake.m), LEVEL / len(played))
+                rows.append(_of(cell) | {
+                    "relation": relation, "part": read.part, "stated": times * read.share * cell.stake.epsilon,
+                    "pairs": len(read.inside),
+                    "judged": found.games, "direction": found.direction, "hits": found.hits,
+                    "false_hits": found.false_hits, "empirical": found.point, "lower": found.lower,
+                    "most": found.most, "agreed": games["agreed"].mean() if "agreed" in games else 1.0,
+                })  # fmt: skip
     return pd.DataFrame(rows).assign(surveysynth=__version__)
 
 
@@ -65,6 +80,36 @@ def spoken(games: pd.DataFrame, relation: str) -> np.ndarray[Any, np.dtype[np.fl
     planted, typical = (games[[f"{value}_{part}" for part in PARTS]].to_numpy() for value in ("planted", "typical"))
     parts = planted if relation == "blank" else planted - typical
     return np.column_stack([parts[:, :-1].sum(axis=1), parts[:, :-1], planted[:, -1], typical[:, -1]])
+
+
+@dataclass(frozen=True)
+class Read:
+    """What the intruder reads of a part of a release: (games, statistics) on either side, and its share of epsilon."""
+
+    part: str
+    share: float
+    inside: Floats
+    outside: Floats
+
+
+def by_table(cell: Cell, sides: list[pd.DataFrame], relation: str) -> list[Read]:
+    """What is judged of noisy tables: each by its own epsilon, all together, and files that are drawn from them."""
+    each = stated(plant(cell.file, cell.planted), cell.stake.epsilon)
+    tables = range(len(each))
+
+    def llr(side: pd.DataFrame, k: int) -> Floats:
+        other = side[f"typical_{k}"] if relation == "replaced" else 0.0
+        return np.asarray(side[f"planted_{k}"] - other, dtype=np.float64)
+
+    found = []
+    for k, (name, epsilon) in enumerate(each):
+        found.append(Read(name, epsilon / cell.stake.epsilon, *(llr(side, k)[:, None] for side in sides)))
+    ratios = [np.column_stack([llr(side, k) for k in tables]) for side in sides]
+    groups = [side[[f"groups_{k}" for k in tables]].to_numpy() for side in sides]
+    whole = [np.column_stack([r.sum(axis=1), r, g]) for r, g in zip(ratios, groups, strict=True)]
+    files = [side[["files_outcome", "files_weight"]].dropna().to_numpy() for side in sides]
+    found.append(Read("all tables", 1.0, *whole))
+    return [*found, Read("files", 1.0, *files)] if min(map(len, files)) >= FEW else found
 
 
 def failures(cells: Cells) -> pd.DataFrame:
@@ -109,12 +154,13 @@ def describe(table: pd.DataFrame, cells: Cells) -> str:
                  f"{'most':>7}{'pairs':>8}"]  # fmt: skip
         for row in part.to_dict("records"):
             said.append(
-                f"  {row['planted']:<12}{row['epsilon']:8g}  {row['relation']:<10}{row['stated']:7g}"
+                f"  {row['planted']:<12}{row['epsilon']:8g}  {row['relation']:<10}{row['stated']:7.3g}"
                 f"{row['empirical']:11.2f}{row['lower']:8.2f}{row['most']:7.2f}{row['pairs']:8,}"
+                + ("" if row["part"] == "all" else f"  {row['part']}")
                 + ("" if row["lower"] <= row["stated"] else "  ABOVE THE STATED ONE")
-                + ("" if row["agreed"] == 1 or row["mechanism"] == "strict" else "  *")
+                + ("" if row["agreed"] == 1 or row["mechanism"] == "strict-chains" else "  *")
             )
-    if len(table) and (table["agreed"] < 1)[table["mechanism"] != "strict"].any():
+    if len(table) and (table["agreed"] < 1)[table["mechanism"] != "strict-chains"].any():
         said += ["", DISAGREED]
     above = int((table["lower"] > table["stated"]).sum()) if len(table) else 0
     said += ["", f"Above the stated epsilon: {above or 'none'} of {len(table)}."]
@@ -130,7 +176,8 @@ def _figure(table: pd.DataFrame, path: Path) -> Path:
     from matplotlib.figure import Figure  # not pyplot, which would choose a window system for the whole process
 
     names = [
-        f"{row['mechanism']}, {row['planted']}, epsilon {row['epsilon']:g}, m = {row['m']}"
+        f"{row['mechanism']}, {row['planted']}, epsilon {row['epsilon']:g}, "
+        + (f"m = {row['m']}" if row["part"] == "all" else row["part"])
         for row in table.to_dict("records")
     ]
     lines = list(dict.fromkeys(names))

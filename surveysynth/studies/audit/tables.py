@@ -1,0 +1,126 @@
+"""Games of noisy tables: a file is measured with the planted record, or without it, and an intruder reads every table.
+
+The intruder knows all other records and the public numbers, and sees every noisy table with its groups.  A record whose
+value adds s to a cell of true count h without it, in a table with noise of scale unit / epsilon, speaks by
+
+    (|c - h| - |c - h - s|) epsilon / unit,  c the noisy count,
+
+which is the log likelihood ratio of "the record has this value" over "it is blanked", exactly.  Of a mechanism that is
+not what it says groups may say more: where their edges lie, and how many they are.  Files that are drawn from the
+tables may say no more than the tables; what they say of the record is kept beside: how many of their records are in
+its cell of the outcome, and in that of the weight.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ...measuring.bins import Cells
+from ...measuring.joint_fit import drawn, fit_measurements
+from ...measuring.measure import WEIGHT_BOUNDS, measure_design
+from ...measuring.noisy_tables import NoisyTable, NoisyTables
+from ...measuring.outcome import Outcome
+from ...measuring.terms import terms_of
+from .files import PlantedFile
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
+
+FILES = 10  # one game in so many draws a file: it takes as long as measuring some hundred times
+
+
+def noisy_tables(
+    file: PlantedFile, side: str, epsilon: float, games: int, rng: np.random.Generator
+) -> pd.DataFrame:  # fmt: skip
+    """So many games of one side of a file.  Noise is that of releases, OpenDP's; the generator is for drawn files.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row a game: ``planted_{k}`` and ``typical_{k}``, what either value of the record speaks by in table k;
+        ``groups_{k}``, where its groups are, as one number; ``files_outcome`` and ``files_weight``, shares of the
+        records of a file that are in the planted record's cells, missing where no file was drawn.
+    """
+    design = file.typical if side == "replaced" else file.design
+    schema, predictors = Outcome(bounds=file.bounds), file.formula.split("~")[1].strip()
+    terms = terms_of(design, predictors)
+    row = file.row
+    found = []
+    for game in range(games):
+        tables = measure_design(
+            design, file.outcome, predictors, terms, schema, epsilon=epsilon, population_total=file.population_total,
+            blank=row if side == "blank" else None,
+        )  # fmt: skip
+        said: dict[str, Any] = {}
+        for value, of in (("planted", file.design), ("typical", file.typical)):
+            own = _cells(tables, file, of)
+            for k, (table, level, code) in enumerate(_read(tables, own)):
+                others = np.arange(len(code)) != row
+                said[f"{value}_{k}"] = _speaks(table, level, code, row, others)
+                said[f"groups_{k}"] = float(table.groups @ np.arange(1, len(table.groups) + 1))
+        if game % FILES == 0:
+            said |= _of_a_file(tables, _cells(tables, file, file.design), row, rng)
+        found.append(said)
+    return pd.DataFrame(found)
+
+
+def stated(file: PlantedFile, epsilon: float) -> list[tuple[str, float]]:
+    """Name and epsilon of every table."""
+    predictors = file.formula.split("~")[1].strip()
+    tables = measure_design(
+        file.typical, file.outcome, predictors, terms_of(file.typical, predictors), Outcome(bounds=file.bounds),
+        epsilon=epsilon, population_total=file.population_total, rng=np.random.default_rng(0),
+    )  # fmt: skip
+    return [
+        (f"{variable.name}{'' if table.by is None else f' by {table.by}'}{'' if table.scores is None else ', scores'}",
+         table.epsilon)
+        for variable in tables.variables for table in variable.tables
+    ]  # fmt: skip
+
+
+def _cells(tables: NoisyTables, file: PlantedFile, of: Any) -> tuple[Codes, Codes]:
+    """Cells of outcome and weight of every record (n,), (n,)."""
+    outcome = Cells.of(Outcome(bounds=file.bounds)).codes(of.column(file.outcome), file.outcome)
+    weight = Cells.of_weights(WEIGHT_BOUNDS, tables.population_total / tables.n)
+    return outcome, weight.of_numbers(np.asarray(of.weights, dtype=np.float64))
+
+
+def _read(tables: NoisyTables, cells: tuple[Codes, Codes]) -> list[tuple[NoisyTable, Codes, Codes]]:
+    """Every table with the level and the cell of each record."""
+    found = []
+    for variable, code in zip(tables.variables, cells, strict=True):
+        for table in variable.tables:
+            if table.by is None:
+                level = np.zeros(len(code), dtype=np.intp)
+            elif table.by_groups is not None:
+                level = table.by_groups[cells[0]]
+            else:
+                level = tables.terms[table.by].level
+            found.append((table, level, code))
+    return found
+
+
+def _speaks(table: NoisyTable, level: Codes, code: Codes, row: int, others: NDArray[np.bool_]) -> float:
+    adds = np.ones(len(code)) if table.scores is None else table.scores[code]
+    group = table.groups[code]
+    same = others & (level == level[row]) & (group == group[row])
+    noise = table.counts[level[row], group[row]] - adds[same].sum()
+    return float((abs(noise) - abs(noise - adds[row])) * table.epsilon / table.unit)
+
+
+def _of_a_file(
+    tables: NoisyTables, cells: tuple[Codes, Codes], row: int, rng: np.random.Generator
+) -> dict[str, float]:  # fmt: skip
+    """Shares of the records of one file in the cells of the planted record."""
+    fit = fit_measurements(tables)
+    p, q = fit.probabilities(next(fit.draws(1, rng)))
+    unit = fit.cells.units_of(tables.terms.values(), tables.n)
+    x, leaf = fit.cells.x[unit], fit.cells.leaf[unit]
+    y = drawn(p.of_records(x, np.zeros_like(x), leaf), rng)
+    assert q is not None
+    w = drawn(q.of_records(x, fit.steps[y], leaf), rng)
+    return {"files_outcome": float((y >= cells[0][row]).mean()), "files_weight": float((w >= cells[1][row]).mean())}
