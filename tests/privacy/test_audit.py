@@ -369,11 +369,11 @@ def test_chains_that_start_at_a_fit_of_the_file_are_found(monkeypatch):
 # ---- noisy tables
 
 
-def judged(games=4_000, relations=("blank",), epsilon=10.8, how="heavy"):
+def judged(games=4_000, relations=("blank",), epsilon=10.8):
     """Lower limit and stated epsilon of each table and of all."""
     file = own()
-    cell = study.Cell(file, "strict", how, Stake(epsilon, 1), 1)
-    planted, rng = files.plant(file, how), np.random.default_rng(5)
+    cell = study.Cell(file, "strict", "heavy", Stake(epsilon, 1), 1)
+    planted, rng = files.plant(file, "heavy"), np.random.default_rng(5)
     played = {side: tables.noisy_tables(planted, side, epsilon, games, rng) for side in ("in", *relations)}
     found = []
     for relation in relations:
@@ -426,14 +426,14 @@ def test_a_record_that_is_counted_twice_is_found(quick, monkeypatch):
 
 @pytest.mark.slow
 def test_groups_that_follow_the_file_are_found(monkeypatch, quick):
-    """The edge of the last group is at the file's highest value instead of where noisy counts say, at epsilon 1."""
+    """The edge of the last group is at the highest weight of the file instead of where noisy counts say, at epsilon 1."""
     size = len(own().frame)
 
     def last(p):
         return np.flatnonzero(p >= 1 / size / 2)[-1]
 
     monkeypatch.setattr(measure, "groups_of", lambda p, *_, **__: (np.arange(len(p)) >= last(p)) * 1)
-    assert above(judged(1_000, epsilon=1.0, how="x100")).empty
+    assert above(judged(1_000, epsilon=1.0)).empty
 
     class Peeking(measure._Measured):
         def by(self, name, level, levels, epsilon, parents=None, most=None):
@@ -441,4 +441,4 @@ def test_groups_that_follow_the_file_are_found(monkeypatch, quick):
             super().by(name, level, levels, epsilon, parents, most)
 
     monkeypatch.setattr(measure, "_Measured", Peeking)
-    assert above(judged(1_000, epsilon=1.0, how="x100"))["part"].tolist() == ["all tables"]
+    assert above(judged(1_000, epsilon=1.0))["part"].tolist() == ["all tables"]

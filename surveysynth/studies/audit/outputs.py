@@ -106,7 +106,8 @@ def by_table(cell: Cell, sides: list[pd.DataFrame], relation: str) -> list[Read]
         found.append(Read(name, epsilon / cell.stake.epsilon, *(llr(side, k)[:, None] for side in sides)))
     ratios = [np.column_stack([llr(side, k) for k in tables]) for side in sides]
     groups = [side[[f"groups_{k}" for k in tables]].to_numpy() for side in sides]
-    whole = [np.column_stack([r.sum(axis=1), r, g]) for r, g in zip(ratios, groups, strict=True)]
+    # groups can tell either way
+    whole = [np.column_stack([r.sum(axis=1), r, g, -g]) for r, g in zip(ratios, groups, strict=True)]
     files = [side[["files_outcome", "files_weight"]].dropna().to_numpy() for side in sides]
     found.append(Read("all tables", 1.0, *whole))
     return [*found, Read("files", 1.0, *files)] if min(map(len, files)) >= FEW else found
