@@ -31,6 +31,7 @@ SHARES = {
 OF_LEVELS = 4  # groups by strata or PSUs, at most
 PER_BIN, LEAST_BINS = 30.0, 16  # records times epsilon that a bin of a histogram should have; bins at least
 MOST_OF_WEIGHTS = 12  # groups of the weights, at most
+WEIGHT_SCORED = 5.5  # epsilon of a table, times the root of a level's records, from which weights have scores
 WEIGHT_BOUNDS = (0.02, 20.0)  # in mean weights, where nothing is said
 # Groups of the outcome in its table by weights: about for so many levels, at most, at least; and rows of the model of
 # weights by public cells and groups from which there are fewer
@@ -92,6 +93,10 @@ def measure_design(
     n, cells = design.n, Cells.of(outcome)
     fixed, levels = [t for t in terms if not t.drawn], [t for t in terms if t.drawn]
     split = shares(epsilon, len(fixed), len(levels), public_weight=public_weight, scored=cells.scored)
+    # sums of weights' scores remove what smoothing leaves of totals by level, where their noise is small beside that
+    in_two = split.get("weight by terms", 0.0) / 2
+    w_scored = bool(fixed) and not public_weight and in_two >= WEIGHT_SCORED * (max(t.levels for t in fixed) / n) ** 0.5
+    of_weights = in_two if w_scored else split.get("weight by terms", 0.0)
     code = cells.codes(design.column(name), name)
     units = _units(terms, unit, split)
     y = _Measured(cells, code, n, rng, units, blank)
@@ -112,7 +117,9 @@ def measure_design(
         parents = groups_of(y.p, cells.numbers, n, PARENT_LEVELS, sd, most, tails=0)
         w.by(name, parents[code], int(parents.max()) + 1, split["weight by outcome"], parents, most=MOST_OF_WEIGHTS)
         for term in fixed:
-            w.by(term.name, term.level, term.levels, split["weight by terms"], most=MOST_OF_WEIGHTS)
+            if w_scored:
+                w.scores(term.name, term.level, term.levels, of_weights)
+            w.by(term.name, term.level, term.levels, of_weights, most=MOST_OF_WEIGHTS)
         for term in levels:
             w.within(term, split["weight by design"])
         weight = w.variable(WEIGHT, tuple(term.name for term in fixed), (name,))
