@@ -19,8 +19,9 @@ from .._version import __version__
 from ..design.calibration import rake
 from ..design.survey_design import SurveyDesign
 from ..expenses import Expense
-from ..measuring.joint_fit import Conditional, Draw, JointFit, drawn, fit_measurements
+from ..measuring.joint_fit import Draw, JointFit, drawn, fit_measurements
 from ..measuring.noisy_tables import WEIGHT, NoisyTables, read_json
+from ..measuring.variable_fit import Conditional
 from ..models.sequential import MISSING
 from ..privacy.report import PrivacyReport
 

@@ -339,3 +339,11 @@ def test_public_totals_of_levels_are_met(sample):
     assert np.allclose(np.bincount(level[model.unit], model.records * mean), totals, rtol=0.01)
     table = found.release(m=4).tables("education", statistic="count").set_index("education")
     assert np.allclose(table.loc[[*given], "estimate"], totals, rtol=1e-9) and np.allclose(table["se"], 0)
+
+
+@pytest.mark.parametrize(("epsilon", "scored"), [(1.0, False), (40.0, True)])
+def test_weights_have_scores_where_noise_is_small(sample, epsilon, scored):
+    measured = ss.measure(sample, "income ~ education", epsilon=epsilon, bounds=(0, 20_000), population_total=29_501)
+    tables = measured.source.tables
+    assert any(table.scores is not None for table in tables.weight.tables) == scored
+    assert epsilon * (1 - 1e-8) <= tables.epsilon <= epsilon

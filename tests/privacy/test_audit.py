@@ -426,7 +426,7 @@ def test_a_record_that_is_counted_twice_is_found(quick, monkeypatch):
 
 @pytest.mark.slow
 def test_groups_that_follow_the_file_are_found(monkeypatch, quick):
-    """The edge of the last group is at the highest weight of the file instead of where noisy counts say, at epsilon 1."""
+    """The edge of the last group is at the highest weight of the file, and not where noisy counts say (epsilon 1)."""
     size = len(own().frame)
 
     def last(p):

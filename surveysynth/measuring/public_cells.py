@@ -1,0 +1,124 @@
+"""Combinations of public levels that records have, of formula terms, strata, PSUs and units."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import InputError
+from ..models.loglinear.bases import one_hot
+from ..validation import rows
+from .noisy_tables import NoisyTables
+from .terms import Term, public_cells
+from .units import PARTS, Units
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
+
+CLASSES = 5  # of strata, PSUs or units that are fitted as one, by their effects
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PublicCells:
+    """Combinations of public levels that records have: those of the formula's terms, by strata and PSUs.
+
+    Attributes
+    ----------
+    steps : int array (C, T)
+        Step of each term.
+    n : int array (C,)
+        Records.
+    x : int array (C,)
+        Combination of the formula's terms, without strata and PSUs.
+    leaf : int array (C,)
+        The level of the finest of strata and PSUs; 0 where there are none.
+    levels : dict of str to int array (L,)
+        Level of strata, PSUs and units of each leaf.
+    pairs : dict of str to int array (levels,)
+        Pairs of records that each level has, were they measured.
+    times : float array (C,) or None
+        What a record counts for, on average, where units of several records are protected.
+    """
+
+    steps: Codes
+    n: Codes
+    x: Codes
+    leaf: Codes
+    levels: Mapping[str, Codes]
+    pairs: Mapping[str, Codes]
+    times: Floats | None
+
+    @classmethod
+    def of(cls, measured: NoisyTables) -> PublicCells:
+        """Of the records that were measured."""
+        terms, n = [*measured.terms.values()], measured.n
+        steps, cell, records = public_cells(terms, n)
+        drawn = [k for k, term in enumerate(terms) if term.drawn]
+        fixed = [k for k, term in enumerate(terms) if not term.drawn]
+        x = np.unique(steps[:, fixed], axis=0, return_inverse=True)[1].ravel() if fixed else np.zeros(len(steps), int)
+        x = np.asarray(x, dtype=np.intp)
+        if not drawn:
+            return cls(steps, records, x, np.zeros(len(steps), dtype=np.intp), {}, {}, None)
+        leaf = steps[:, drawn[-1]]
+        first = np.unique(leaf, return_index=True)[1]
+        levels = {terms[k].name: steps[first, k] for k in drawn}
+        pairs = {term.name: np.bincount(term.level) // 2 for term in terms if term.drawn}
+        if measured.units not in levels:
+            return cls(steps, records, x, leaf, levels, pairs, None)
+        units = Units(terms[drawn[-1]].level, measured.most)
+        pairs = {name: np.bincount(level) // 2 for name, level in levels.items()}  # one record of each unit
+        pairs[measured.units] = np.minimum(np.bincount(units.of_record) // 2, 1)
+        times = np.bincount(cell, units.parts) / PARTS / records
+        return cls(steps, records, x, leaf, levels, pairs, times)
+
+    @cached_property
+    def first(self) -> Codes:
+        """A combination of each x (X,)."""
+        return np.asarray(np.unique(self.x, return_index=True)[1], dtype=np.intp)
+
+    @cached_property
+    def records(self) -> Floats:
+        """Of each x (X,)."""
+        return np.asarray(np.bincount(self.x, self.n), dtype=np.float64)
+
+    def times_of(self, place: Codes) -> Floats | None:
+        """What records of each place count for, places of combinations (C,) being from 0 to the last."""
+        if self.times is None:
+            return None
+        return np.asarray(np.bincount(place, self.n * self.times) / np.bincount(place, self.n), dtype=np.float64)
+
+    def units_of(self, terms: Iterable[Term], n: int) -> Codes:
+        """The combination of each of n records, from their terms (n,).
+
+        Raises
+        ------
+        InputError
+            Some have none that was measured.
+        """
+        width = len(self.steps.T)
+        steps = np.stack([term.step for term in terms], axis=1) if width else np.zeros((n, 0), dtype=np.intp)
+        both = np.concatenate([self.steps, steps])
+        code = np.unique(both, axis=0, return_inverse=True)[1].ravel() if width else np.zeros(len(both), dtype=np.intp)
+        place = np.full(code.max() + 1, -1, dtype=np.intp)
+        place[code[: len(self.steps)]] = np.arange(len(self.steps))
+        unit = place[code[len(self.steps) :]]
+        if (unit < 0).any():
+            raise InputError(f"{rows(unit < 0)} have public values that were not measured")
+        return unit
+
+    def classes(self, effects: Floats, p: Floats) -> tuple[Codes, Floats]:
+        """Leaves with similar effects (L, G) as one: the class of each (L,), and the effects of the classes (Q, G)."""
+        weight = np.bincount(self.leaf, self.n)
+        if len(effects) <= CLASSES:
+            return np.arange(len(effects)), effects
+        axis = np.linalg.svd((effects - weight @ effects / weight.sum()) * np.sqrt(p), full_matrices=False)[0][:, 0]
+        order = np.argsort(axis, kind="stable")
+        below = np.cumsum(weight[order]) - weight[order] / 2
+        found = np.empty(len(effects), dtype=np.intp)
+        found[order] = np.unique((below * CLASSES / weight.sum()).astype(np.intp), return_inverse=True)[1]
+        share = one_hot(found, int(found.max()) + 1) * weight[:, None]
+        return found, np.log((share / share.sum(axis=0)).T @ np.exp(effects))
