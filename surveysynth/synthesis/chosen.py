@@ -280,6 +280,7 @@ def _needs_bounds(settings: Settings, folder: Path) -> bool:
     if settings.privacy.mechanism == "strict":
         numeric = _model(settings, folder).numeric
         own_scale = str(settings.model.transform).endswith(".json")
+        numeric = tuple(name for name in numeric if name not in (settings.privacy.levels or {}))
         return bool(numeric) and settings.privacy.reference is None and not own_scale
     option = _takes(settings).get("bounds")
     return option is not None and option.default is option.empty

@@ -50,7 +50,7 @@ from .draws import check_chains
 from .edits import check_rules
 from .fit import Basis, Fit, check_accepted, check_debias, check_rule, check_steps
 from .levels import declared, number_codes
-from .measured import M, Totals, Weight, measurable, measure, refuse_schema
+from .measured import M, Totals, Weight, declares_itself, measurable, measure, refuse_schema
 from .missing import said_of_missing, without_missing
 from .policy import Policy
 from .sequence import sizes_of
@@ -384,8 +384,10 @@ def synthesize(
     if strict is not None:
         given = strict.settings
         total = next((given[name] for name in ("population_total", "population_totals") if name in given), None)
-        schema_of_it = next((given[name] for name in ("bounds", "outcomes") if name in given), None)
-        _check_default(strict.model, epsilon, given.get("weight") == "public" or total, schema_of_it)
+        of_outcome = next((given[name] for name in ("bounds", "outcomes") if name in given), None)
+        if of_outcome is None and declares_itself(design, strict.model.outcomes[0]):
+            of_outcome = True
+        _check_default(strict.model, epsilon, given.get("weight") == "public" or total, of_outcome)
         m = M if m is None else check_m(m)
         assert epsilon is not None  # as was checked
         with stages() as say:

@@ -260,10 +260,8 @@ def schema_of(
         if not isinstance(given[name], Outcome):
             raise InputError(f"outcomes= gives {name!r} no Outcome: write Outcome(bounds=...) or Outcome(levels=...)")
         return name, given[name]
-    if isinstance(column.dtype, pd.CategoricalDtype):
-        return name, Outcome(levels=column.cat.categories.tolist())
-    if pd.api.types.is_bool_dtype(column.dtype):
-        return name, Outcome(levels=[False, True])
+    if declares_itself(design, name):
+        return name, Outcome(levels=column.cat.categories.tolist() if hasattr(column, "cat") else [False, True])
     if pd.api.types.is_numeric_dtype(column.dtype):
         raise InputError(
             f"say the public bounds of {name!r}: bounds=(lowest, highest), from what is known of such amounts and not "
@@ -281,6 +279,12 @@ def check_unit(design: SurveyDesign, outcome: str, unit: str | None) -> None:
     check_cells(design.column(unit), unit)
     if unit in (outcome, design.weights_name, design.probs_name):
         raise InputError(f"unit {unit!r} is an outcome or a weight: a unit is a column of labels that stays as it is")
+
+
+def declares_itself(design: SurveyDesign, outcome: str) -> bool:
+    """Whether a column has a type that names its levels."""
+    dtype = design.column(outcome).dtype
+    return isinstance(dtype, pd.CategoricalDtype) or pd.api.types.is_bool_dtype(dtype)
 
 
 def public_totals(

@@ -246,3 +246,14 @@ def test_files_of_units_have_the_standard_errors_of_the_survey(share):
         files = [ss.estimate(file, "y", "sex", ["mean"])["se"].to_numpy() for file in release.datasets]
         ratios.append(np.sqrt(np.mean(np.square(files), axis=0)) / own)
     assert np.mean(ratios) == pytest.approx(1, abs=0.15)
+
+
+def test_a_category_with_levels_needs_no_more(tmp_path):
+    design = clustered(12, 25, 0.2, 1, strata=4)
+    frame = design.frame.assign(rich=pd.Categorical(np.where(design.frame["y"] > 100, "yes", "no"), ["no", "yes"]))
+    design = ss.SurveyDesign(frame, **design.roles())
+    release = ss.synthesize(design, "rich ~ group", epsilon=5, m=4, population_total=60_000)
+    assert set(release.tables("group", statistic="proportion")["category"]) == {"no", "yes"}
+    levels = {"rich": ["no", "yes"]}
+    plan = ss.Plan(design, "rich ~ group", epsilon=5, m=4, population_total=60_000, levels=levels)
+    assert plan.release().outcomes == ("rich",)
