@@ -341,6 +341,9 @@ def _far(noisy: NoisyTables) -> str | None:
     histogram, means = noisy.weight.tables[0], noisy.weight.cells.bins.means
     value = np.bincount(histogram.groups, means) / np.bincount(histogram.groups)
     total, sd = value @ histogram.sums[0], np.sqrt(histogram.variance * (value @ value))
+    if noisy.unit is not None:  # records of large units count for a part
+        all_of = noisy.n / max(histogram.sums.sum(), 1.0)
+        total, sd = total * all_of, sd * all_of
     N = noisy.population_total
     if abs(total - N) < NOISES * sd or NEAR <= N / max(total, 1e-9 * N) <= 1 / NEAR:
         return None

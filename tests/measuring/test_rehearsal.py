@@ -40,7 +40,7 @@ def test_what_is_expected_comes_about(n, epsilon):
     squares = []
     for seed in range(8):
         design = ss.datasets.census_sample(n, seed=seed)
-        release = ss.measure(design, FORMULA, epsilon=epsilon, **PUBLIC).release(20)
+        release = ss.measure(design, FORMULA, epsilon=epsilon, seed=seed, **PUBLIC).release(20, seed=seed)
         own = ss.estimate(design, "income", "education")
         both = own.merge(release.tables("education", statistic="mean"), on="education")
         squares.append([both["se_y"] ** 2, both["se_x"] ** 2])
