@@ -87,11 +87,7 @@ def fit_measurements(measured: NoisyTables) -> JointFit:
     cells = PublicCells.of(measured)
     fixed = [(k, term) for k, term in enumerate(every) if not term.drawn]
     step = {term.name: cells.steps[cells.first, k] for k, term in fixed}
-    levels = {}
-    for k, term in fixed:
-        level_of_step = np.zeros(term.step.max() + 1, dtype=np.intp)
-        level_of_step[term.step] = term.level
-        levels[term.name] = level_of_step[cells.steps[cells.first, k]]
+    levels = {term.name: term.level_of_step[step[term.name]] for _, term in fixed}
     features = [
         z for _, term in fixed
         for z in (
@@ -110,7 +106,7 @@ def fit_measurements(measured: NoisyTables) -> JointFit:
     if (mean := y.changes(tuple(effect.mean for effect in y.effects.values()))) is not None:
         p = p.tilted(mean)
     share = p.p @ one_hot(steps, J)
-    of_group = np.stack([np.bincount(cells.x, cells.n * each) for each in share.T], axis=1) / cells.records[:, None]
+    of_group = cells.mean_of(share, cells.x)
     by_parent = Rows(np.repeat(np.arange(X), J), of_group.ravel(), cells.records, times)
     of, within = by_parent.unit, np.tile(np.arange(J), X)
     assert measured.weight.cells.bins is not None

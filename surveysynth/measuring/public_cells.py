@@ -85,11 +85,14 @@ class PublicCells:
         """Of each x (X,)."""
         return np.asarray(np.bincount(self.x, self.n), dtype=np.float64)
 
+    def mean_of(self, values: Floats, place: Codes) -> Floats:
+        """Means over the records of each place (P, J), of values of the combinations (C, J)."""
+        sums = np.stack([np.bincount(place, self.n * each) for each in values.T], axis=1)
+        return np.asarray(sums / np.bincount(place, self.n)[:, None], dtype=np.float64)
+
     def times_of(self, place: Codes) -> Floats | None:
         """What records of each place count for, places of combinations (C,) being from 0 to the last."""
-        if self.times is None:
-            return None
-        return np.asarray(np.bincount(place, self.n * self.times) / np.bincount(place, self.n), dtype=np.float64)
+        return None if self.times is None else self.mean_of(self.times[:, None], place)[:, 0]
 
     def units_of(self, terms: Iterable[Term], n: int) -> Codes:
         """The combination of each of n records, from their terms (n,).

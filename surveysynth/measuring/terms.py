@@ -62,6 +62,13 @@ class Term:
         """Number of levels."""
         return len(self.labels)
 
+    @property
+    def level_of_step(self) -> Codes:
+        """Level of each step (steps,)."""
+        found = np.zeros(self.step.max() + 1, dtype=np.intp)
+        found[self.step] = self.level
+        return found
+
 
 def terms_of(
     design: SurveyDesign, predictors: str, grouped: bool = False, unit: str | None = None

@@ -73,7 +73,7 @@ class VariableFit:
         Q, J = len(of_class), self.share.shape[1]
         code, place = np.unique(self.cells.x * Q + found[self.cells.leaf], return_inverse=True)
         n = np.bincount(place, self.cells.n)
-        share = np.stack([np.bincount(place, self.cells.n * each) for each in self.share.T], axis=1) / n[:, None]
+        share = self.cells.mean_of(self.share, place)
         unit = np.repeat(np.arange(len(code)), J)
         row = (code[:, None] // Q * J + np.arange(J)).ravel()
         return self.base.of_rows(

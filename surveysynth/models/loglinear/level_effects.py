@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from .bases import Response, Variances
 from .fitting import Components, renewed
+from .response import LEAST_NOISE
 from .table_model import Codes, Floats
 
 RENEWALS = 60  # of V and of the variance components, at most
@@ -21,7 +23,6 @@ LONGEST = 2.0  # step of a log probability
 STILL = 1e-2
 LESS = 0.05  # guess of their variances, over that of the effects of a formula's terms
 WIDE = 40.0  # standard deviation of a guess beside what pairs tell, over the guess
-LEAST_NOISE = 0.05  # variance of a count; without noise that of counts would be singular
 LEAST, MOST = 1e-6, 4.0  # of a variance that pairs tell
 
 
@@ -52,10 +53,15 @@ class LevelRows:
         """The same rows by other levels."""
         return LevelRows(self.p, self.records, level, levels)
 
+    @cached_property
+    def _by_level(self) -> tuple[Codes, Codes, Codes]:
+        """Rows in the order of their levels, the levels that there are, and where each begins."""
+        order = np.argsort(self.level, kind="stable")
+        return order, *np.unique(self.level[order], return_index=True)
+
     def sums(self, values: Floats) -> Floats:
         """Sums over the records of each level (L, ...)."""
-        order = np.argsort(self.level, kind="stable")
-        found, first = np.unique(self.level[order], return_index=True)
+        order, found, first = self._by_level
         out = np.zeros((self.levels, *values.shape[1:]))
         records = self.records[order].reshape(-1, *[1] * (values.ndim - 1))
         out[found] = np.add.reduceat(values[order] * records, first, axis=0)

@@ -19,6 +19,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ...design.survey_design import SurveyDesign
 from ...measuring.bins import Cells
 from ...measuring.joint_fit import drawn, fit_measurements
 from ...measuring.measure import WEIGHT_BOUNDS, measure_design
@@ -46,35 +47,25 @@ def noisy_tables(
         records of a file that are in the planted record's cells, missing where no file was drawn.
     """
     design = file.typical if side == "replaced" else file.design
-    schema, predictors = Outcome(bounds=file.bounds), file.formula.split("~")[1].strip()
-    terms = terms_of(design, predictors)
-    row = file.row
+    row, others = file.row, np.arange(design.n) != file.row
+    known = {"planted": _cells(file, file.design), "typical": _cells(file, file.typical)}
     found = []
     for game in range(games):
-        tables = measure_design(
-            design, file.outcome, predictors, terms, schema, epsilon=epsilon, population_total=file.population_total,
-            blank=row if side == "blank" else None,
-        )  # fmt: skip
+        tables = _measured(file, design, epsilon, blank=row if side == "blank" else None)
         said: dict[str, Any] = {}
-        for value, of in (("planted", file.design), ("typical", file.typical)):
-            own = _cells(tables, file, of)
+        for value, own in known.items():
             for k, (table, level, code) in enumerate(_read(tables, own)):
-                others = np.arange(len(code)) != row
                 said[f"{value}_{k}"] = _speaks(table, level, code, row, others)
                 said[f"groups_{k}"] = float(table.groups @ np.arange(1, len(table.groups) + 1))
         if game % FILES == 0:
-            said |= _of_a_file(tables, _cells(tables, file, file.design), row, rng)
+            said |= _of_a_file(tables, known["planted"], row, rng)
         found.append(said)
     return pd.DataFrame(found)
 
 
 def stated(file: PlantedFile, epsilon: float) -> list[tuple[str, float]]:
     """Name and epsilon of every table."""
-    predictors = file.formula.split("~")[1].strip()
-    tables = measure_design(
-        file.typical, file.outcome, predictors, terms_of(file.typical, predictors), Outcome(bounds=file.bounds),
-        epsilon=epsilon, population_total=file.population_total, rng=np.random.default_rng(0),
-    )  # fmt: skip
+    tables = _measured(file, file.typical, epsilon)
     return [
         (f"{variable.name}{'' if table.by is None else f' by {table.by}'}{'' if table.scores is None else ', scores'}",
          table.epsilon)
@@ -82,10 +73,18 @@ def stated(file: PlantedFile, epsilon: float) -> list[tuple[str, float]]:
     ]  # fmt: skip
 
 
-def _cells(tables: NoisyTables, file: PlantedFile, of: Any) -> tuple[Codes, Codes]:
+def _measured(file: PlantedFile, design: SurveyDesign, epsilon: float, blank: int | None = None) -> NoisyTables:
+    predictors = file.formula.split("~")[1].strip()
+    return measure_design(
+        design, file.outcome, predictors, terms_of(design, predictors), Outcome(bounds=file.bounds), epsilon=epsilon,
+        population_total=file.population_total, blank=blank,
+    )  # fmt: skip
+
+
+def _cells(file: PlantedFile, of: SurveyDesign) -> tuple[Codes, Codes]:
     """Cells of outcome and weight of every record (n,), (n,)."""
     outcome = Cells.of(Outcome(bounds=file.bounds)).codes(of.column(file.outcome), file.outcome)
-    weight = Cells.of_weights(WEIGHT_BOUNDS, tables.population_total / tables.n)
+    weight = Cells.of_weights(WEIGHT_BOUNDS, file.mean_weight)
     return outcome, weight.of_numbers(np.asarray(of.weights, dtype=np.float64))
 
 
