@@ -399,10 +399,10 @@ def test_psus_have_effects_whose_size_is_paid_for_given_or_that_of_the_reference
     frame["income"] *= np.exp(0.6 * rng.standard_normal(100))[frame["school"]]
     design = ss.SurveyDesign(frame, weights="wt", psu="school")
     settings = {"epsilon": 9.0, "bounds": (0, 1_000_000), "population_total": frame["wt"].sum(), "seed": 1}
-    done = ss.synthesize(design, "income ~ gender", **settings)
+    done = ss.fit(design, "income ~ gender", **settings).release()
     assert "shares of PSUs 0.3" in str(done.privacy)
     one = [ss.estimate(d, "income", statistic="mean")["se"].iloc[0] for d in done.datasets]
-    ignored = ss.synthesize(design, "income ~ gender", clusters="ignore", **settings)
+    ignored = ss.fit(design, "income ~ gender", clusters="ignore", **settings).release()
     none = [ss.estimate(d, "income", statistic="mean")["se"].iloc[0] for d in ignored.datasets]
     there = ss.estimate(design, "income", statistic="mean")["se"].iloc[0]
     assert np.mean(one) == pytest.approx(there, rel=0.4)
