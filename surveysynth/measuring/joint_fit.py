@@ -6,7 +6,7 @@ strata, PSUs, units  ->  effects of their levels on top of it, drawn anew for ea
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +17,7 @@ from ..models.loglinear.fitting import Perturbation
 from ..models.loglinear.response import Observed, Rows, Total, fit_response
 from .groups import steps_of
 from .measure import smoothed
-from .noisy_tables import NoisyTable, NoisyTables, Variable
+from .noisy_tables import SCORE_UNIT, NoisyTable, NoisyTables, Variable
 from .public_cells import PublicCells
 from .variable_fit import Conditional, VariableDraw, VariableFit, conditional, of_terms, perturbation
 
@@ -81,6 +81,22 @@ class JointFit:
         return y, None if self.weight is None or of[1] is None else conditional(self.weight, of[1])
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class Earlier:
+    """An earlier variable, in the rows of the model of a later one.
+
+    Attributes
+    ----------
+    group : int array (R,)
+        Its group in the table of the later one.
+    mean : callable
+        From a number for each of its cells (G,) to the mean of each row (R,).
+    """
+
+    group: Codes
+    mean: Callable[[Floats], Floats]
+
+
 def fit_measurements(measured: NoisyTables) -> JointFit:
     """Fit outcome and weight to what was measured."""
     every = [*measured.terms.values()]
@@ -117,9 +133,13 @@ def fit_measurements(measured: NoisyTables) -> JointFit:
         Total(levels[name][of], values, np.asarray(known), KNOWN * np.asarray(known))
         for name, known in measured.population_totals.items()
     ]
+    earlier = Earlier(
+        group[within],
+        lambda scores: (cells.mean_of((p.p * scores) @ one_hot(steps, J), cells.x) / of_group).ravel(),
+    )
     w = _fit(
         measured.weight, cells, by_parent, [*(z[within] for z in parent), *(z[of] for z in features)],
-        {name: level[of] for name, level in levels.items()}, group[within], totals, share,
+        {name: level[of] for name, level in levels.items()}, earlier, totals, share,
     )  # fmt: skip
     return JointFit(measured, cells, y, w, steps)
 
@@ -146,24 +166,28 @@ def _parent(measured: NoisyTables, y: VariableFit) -> tuple[Codes, Codes, list[F
 
 def _fit(
     variable: Variable, cells: PublicCells, of_x: Rows, features: list[Floats], levels: dict[str, Codes],
-    parent: Codes | None, totals: list[Total], share: Floats,
+    earlier: Earlier | None, totals: list[Total], share: Floats,
 ) -> VariableFit:  # fmt: skip
     counted = of_x.n if of_x.times is None else of_x.n * of_x.times
     p = smoothed(variable.tables[0], variable.cells, counted.sum())
-    observed = [_observed(table, len(of_x.unit), levels, parent) for table in of_terms(variable)]
+    observed = [_observed(table, len(of_x.unit), levels, earlier) for table in of_terms(variable)]
     fit = fit_response(of_x, features, observed, totals, p, variable.cells.numbers, variable.cells.tail)
     return VariableFit(cells, fit.model, fit, share, p, {}).with_levels(variable)
 
 
-def _observed(table: NoisyTable, rows: int, levels: dict[str, Codes], parent: Codes | None) -> Observed:
+def _observed(table: NoisyTable, rows: int, levels: dict[str, Codes], earlier: Earlier | None) -> Observed:
+    times = None
     if table.by is None:
         level = np.zeros(rows, dtype=np.intp)
     elif table.by_groups is not None:
-        assert parent is not None
-        level = parent
+        assert earlier is not None
+        level = earlier.group
     else:
         level = levels[table.by]
-    return Observed(level, table.adds, table.sums, table.variance)
+    if table.by_scores is not None:
+        assert earlier is not None
+        times = earlier.mean(table.by_scores / SCORE_UNIT)
+    return Observed(level, table.adds, table.sums, table.variance, times)
 
 
 def drawn(probabilities: Floats, rng: np.random.Generator) -> Codes:

@@ -1,7 +1,7 @@
 """The one step that reads confidential values: count, add noise.
 
 histograms of the outcome and of the weight  ->  smooth fits  ->  groups
-outcome by terms,  weight by outcome,  weight by terms,  both by strata and PSUs,  in groups
+outcome by terms,  weight by outcome,  weight by terms,  both by strata and PSUs,  in groups and by sums of scores
 """
 
 from __future__ import annotations
@@ -26,12 +26,13 @@ from .units import PARTS, Units, most_records
 # Shares of epsilon; those of tables that are not made go to the others
 SHARES = {
     "outcome": 0.12, "weight": 0.06, "outcome by terms": 0.4, "weight by outcome": 0.18, "weight by terms": 0.24,
-    "outcome by design": 0.12, "weight by design": 0.06,
+    "products by terms": 0.08, "outcome by design": 0.12, "weight by design": 0.06,
 }  # fmt: skip
 OF_LEVELS = 4  # groups by strata or PSUs, at most
 PER_BIN, LEAST_BINS = 30.0, 16  # records times epsilon that a bin of a histogram should have; bins at least
 MOST_OF_WEIGHTS = 12  # groups of the weights, at most
-WEIGHT_SCORED = 5.5  # epsilon of a table, times the root of a level's records, from which weights have scores
+# Epsilon of a table, times the root of a level's records, from which weights have scores, and products with the outcome
+WEIGHT_SCORED, PRODUCTS = 5.5, 1.0
 WEIGHT_BOUNDS = (0.02, 20.0)  # in mean weights, where nothing is said
 # Groups of the outcome in its table by weights: about for so many levels, at most, at least; and rows of the model of
 # weights by public cells and groups from which there are fewer
@@ -92,11 +93,8 @@ def measure_design(
     """
     n, cells = design.n, Cells.of(outcome)
     fixed, levels = [t for t in terms if not t.drawn], [t for t in terms if t.drawn]
-    split = shares(epsilon, len(fixed), len(levels), public_weight=public_weight, scored=cells.scored)
-    # sums of weights' scores remove what smoothing leaves of totals by level, where their noise is small beside that
-    in_two = split.get("weight by terms", 0.0) / 2
-    w_scored = bool(fixed) and not public_weight and in_two >= WEIGHT_SCORED * (max(t.levels for t in fixed) / n) ** 0.5
-    of_weights = in_two if w_scored else split.get("weight by terms", 0.0)
+    least = n / max((term.levels for term in fixed), default=1)
+    split = shares(epsilon, len(fixed), len(levels), least, public_weight=public_weight, scored=cells.scored)
     code = cells.codes(design.column(name), name)
     units = _units(terms, unit, split)
     y = _Measured(cells, code, n, rng, units, blank)
@@ -117,9 +115,11 @@ def measure_design(
         parents = groups_of(y.p, cells.numbers, n, PARENT_LEVELS, sd, most, tails=0)
         w.by(name, parents[code], int(parents.max()) + 1, split["weight by outcome"], parents, most=MOST_OF_WEIGHTS)
         for term in fixed:
-            if w_scored:
-                w.scores(term.name, term.level, term.levels, of_weights)
-            w.by(term.name, term.level, term.levels, of_weights, most=MOST_OF_WEIGHTS)
+            if "weight scores by terms" in split:
+                w.scores(term.name, term.level, term.levels, split["weight scores by terms"])
+            if "products by terms" in split:
+                w.products(term, split["products by terms"], y, code)
+            w.by(term.name, term.level, term.levels, split["weight by terms"], most=MOST_OF_WEIGHTS)
         for term in levels:
             w.within(term, split["weight by design"])
         weight = w.variable(WEIGHT, tuple(term.name for term in fixed), (name,))
@@ -139,17 +139,33 @@ def _units(terms: Sequence[Term], unit: str | None, split: Mapping[str, float]) 
     return Units(found.level, most_records(found.level, split.get("outcome by terms", split["outcome"])))
 
 
-def shares(epsilon: float, terms: int, levels: int, *, public_weight: bool, scored: bool) -> dict[str, float]:
+def shares(
+    epsilon: float, terms: int, levels: int, records: float, *, public_weight: bool, scored: bool
+) -> dict[str, float]:  # fmt: skip
     """Epsilon of each table by its kind; all tables add up to epsilon, less what rounding may take.
 
-    There are so many terms of the formula, and ``levels`` of the design: strata and PSUs.  Where numbers are scored
-    there are two tables of the outcome by each term.
+    There are so many terms of the formula, the one with most levels has so many records a level, and there are
+    ``levels`` of the design: strata and PSUs.  Where numbers are scored there are two tables of the outcome by each
+    term.  Sums of weights' scores remove what smoothing leaves of totals by level, and sums of products tell how weight
+    and outcome go together in each level; both are measured where their noise is small beside that.
     """
     tables = {
         "outcome": 1, "outcome by terms": terms * (2 if scored else 1), "outcome by design": levels,
         "weight": 1, "weight by outcome": 1, "weight by terms": terms, "weight by design": levels,
+        "products by terms": terms if scored else 0,
     }  # fmt: skip
-    made = {kind: k for kind, k in tables.items() if k and not (public_weight and kind.startswith("weight"))}
+    made = {kind: k for kind, k in tables.items() if k and not (public_weight and kind.startswith(("weight", "prod")))}
+    split = _split(epsilon, made)
+    if split.get("products by terms", PRODUCTS) * records**0.5 < PRODUCTS:
+        split = _split(epsilon, {kind: k for kind, k in made.items() if kind != "products by terms"})
+    in_two = split.get("weight by terms", 0.0) / 2
+    if in_two * records**0.5 >= WEIGHT_SCORED:
+        split |= {"weight by terms": in_two, "weight scores by terms": in_two}
+    return split
+
+
+def _split(epsilon: float, made: Mapping[str, int]) -> dict[str, float]:
+    """Epsilon of each of so many tables of every kind."""
     each = epsilon * (1 - ROUNDING) / sum(SHARES[kind] for kind in made)
     return {kind: SHARES[kind] * each / k for kind, k in made.items()}
 
@@ -230,15 +246,17 @@ class _Measured:
         """Standard deviation of the noise of a count."""
         return float(discrete_laplace_variance(epsilon / self.most) ** 0.5)
 
-    def add(self, epsilon: float, by: str | None, level: Codes, levels: int, groups: Codes, **more: Any) -> None:
-        """Count, and add noise."""
+    def add(
+        self, epsilon: float, by: str | None, level: Codes, levels: int, groups: Codes, *, times: Codes | None = None,
+        **more: Any,
+    ) -> None:  # fmt: skip
+        """Count, and add noise; with ``times``, each record so many times a thousandth."""
         scores: Codes | None = more.get("scores")
-        per = self.per * (1 if scores is None else SCORE_UNIT)
-        whole = counted(level, levels, self.code, groups, scores, self.parts)
+        per = self.per * (1 if scores is None else SCORE_UNIT) * (1 if times is None else SCORE_UNIT)
+        parts = self.parts if times is None else self.parts * times
+        whole = counted(level, levels, self.code, groups, scores, parts)
         counts = noisy(whole, epsilon, self.rng, unit=self.most * per)
-        self.tables.append(
-            NoisyTable(by, groups, more.get("parents"), counts, epsilon, scores, unit=self.most * per, per=per)
-        )
+        self.tables.append(NoisyTable(by, groups, counts, epsilon, unit=self.most * per, per=per, **more))
 
     def histogram(self, epsilon: float) -> None:
         """Measure the histogram, and smooth it."""
@@ -253,7 +271,7 @@ class _Measured:
         """Measure groups of the cells by the levels of a factor; with ``most``, so many, without finer tails."""
         most, tails = (MOST, TAILS) if most is None else (most, 0)
         group = groups_of(self.p, self.cells.numbers, self.n, levels, self.sd(epsilon), most, tails)
-        self.add(epsilon, name, level, levels, group, parents=parents)
+        self.add(epsilon, name, level, levels, group, by_groups=parents)
 
     def within(self, term: Term, epsilon: float) -> None:
         """Measure how strata or PSUs differ: by each, or by pairs of records of one, whichever tells more."""
@@ -275,15 +293,31 @@ class _Measured:
         J = int(group.max()) + 1
         there = 1 if self.blank is None else ((one != self.blank) & (other != self.blank)).astype(np.int64)
         counts = noisy(counted(group[self.code[one]], J, self.code[other], group, None, there), epsilon, self.rng)
-        self.tables.append(NoisyTable(term.name, group, None, counts, epsilon, pairs=True))
+        self.tables.append(NoisyTable(term.name, group, counts, epsilon, pairs=True))
 
     def scores(self, name: str, level: Codes, levels: int, epsilon: float) -> None:
         """Measure the sum of scores of numbers, and counts of special values, by the levels of a factor."""
-        assert self.cells.bins is not None
         numbers = self.cells.numbers
-        score = scores_of(self.p, self.cells.bins.means, self.n, levels, self.sd(epsilon), SCORE_UNIT)
         group = np.concatenate([np.zeros(numbers, dtype=np.intp), 1 + np.arange(len(self.cells) - numbers)])
-        self.add(epsilon, name, level, levels, group, scores=score)
+        self.add(epsilon, name, level, levels, group, scores=self.scores_by(levels, epsilon))
+
+    def scores_by(self, levels: int, epsilon: float) -> Codes:
+        """Score of each cell (G,), for sums by so many levels."""
+        assert self.cells.bins is not None
+        return scores_of(self.p, self.cells.bins.means, self.n, levels, self.sd(epsilon), SCORE_UNIT)
+
+    def products(self, term: Term, epsilon: float, earlier: _Measured, code: Codes) -> None:
+        """Measure sums of the products of a score and that of an earlier variable's cell, by the levels of a term.
+
+        Special values of the earlier variable have no score.
+        """
+        scores = earlier.scores_by(term.levels, epsilon)
+        scores[earlier.cells.numbers :] = 0
+        one = np.zeros(len(self.cells), dtype=np.intp)
+        self.add(
+            epsilon, term.name, term.level, term.levels, one, scores=self.scores_by(term.levels, epsilon),
+            by_scores=scores, times=scores[code],
+        )  # fmt: skip
 
     def variable(self, name: str, terms: tuple[str, ...], parents: tuple[str, ...]) -> Variable:
         """What was measured."""

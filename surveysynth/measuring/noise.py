@@ -15,13 +15,12 @@ ROUNDING = 1e-9  # share of epsilon that is left for the rounding of its parts a
 
 def discrete_laplace_variance(epsilon: float) -> float:
     """Variance 2 q / (1 - q)^2, q = exp(-epsilon), of integer Laplace noise of scale 1 / epsilon."""
-    q = np.exp(-epsilon)
-    return float(2 * q / (1 - q) ** 2)
+    return float(2 * np.exp(-epsilon) / np.expm1(-epsilon) ** 2)
 
 
 def discrete_laplace(rng: np.random.Generator, epsilon: float, size: int) -> Counts:
     """Noise of the same law by numpy: for refits to simulated noise and for tests, never to protect a file."""
-    stop = 1 - np.exp(-epsilon)
+    stop = -np.expm1(-epsilon)
     return rng.geometric(stop, size) - rng.geometric(stop, size)
 
 

@@ -37,7 +37,8 @@ SCORE_UNIT = 1000  # scores are counted in thousandths, so that their sums and t
 class NoisyTable:
     """Counts with integer Laplace noise: levels of a term, or groups of an earlier variable, by groups of cells.
 
-    In a table of scores a record adds its score, which is between -1 and 1, and not 1.
+    In a table of scores a record adds its score, which is between -1 and 1, and not 1; in one of products, its score
+    times that of its value of an earlier variable.
 
     Attributes
     ----------
@@ -45,28 +46,31 @@ class NoisyTable:
         The term, or the earlier variable; None for a histogram.
     groups : int array (G,)
         Group of each cell of the variable.
-    by_groups : int array or None
-        Group of each cell of the earlier variable, where the table is by one.
     counts : int array (L, J)
         They can be negative; scores are in thousandths.
     epsilon : float
         Spent on a record whose values are blanked; the noise has scale unit / epsilon.
+    by_groups : int array, optional
+        Group of each cell of the earlier variable, where the table is by one.
     scores : int array (G,), optional
         What a record in each cell adds, in thousandths.
+    by_scores : int array, optional
+        Score of each cell of the earlier variable, in thousandths, in a table of products.
     unit : int
         The most that what is protected, a record or a unit of several, adds in all.
     per : int
-        What counts are in: 1,000 for scores, 60 for records of units that count for a part.
+        What counts are in: 1,000 for scores, its square for products, 60 for records of units that count for a part.
     pairs : bool
         Counts are those of disjoint pairs of records of the same level: the group of one by that of the other, (J, J).
     """
 
     by: str | None
     groups: Codes
-    by_groups: Codes | None
     counts: Counts
     epsilon: float
+    by_groups: Codes | None = None
     scores: Counts | None = None
+    by_scores: Counts | None = None
     unit: int = 1
     per: int = 1
     pairs: bool = False
@@ -217,9 +221,11 @@ class NoisyTables:
             rows = _labels(self.terms[table.by])
         parents = {} if table.by_groups is None else {"group_of_each_parent_cell": table.by_groups.tolist()}
         scores = {} if table.scores is None else {"score_of_each_cell": table.scores.tolist()}
+        if table.by_scores is not None:
+            scores["score_of_each_parent_cell"] = table.by_scores.tolist()
         columns = cells.names(table.groups)
         if table.scores is not None:
-            columns[0] = "sum of scores"
+            columns[0] = "sum of scores" if table.by_scores is None else "sum of products of scores"
         pairs = {"pairs_of_records_of_one_level": True} if table.pairs else {}
         return {
             "by": table.by, "epsilon": table.epsilon, "unit": table.unit, "per": table.per, "rows": rows,
@@ -280,14 +286,15 @@ def _variable_of(said: Mapping[str, Any]) -> Variable:
 def _table_of(said: Mapping[str, Any], cells: int) -> NoisyTable:
     groups, parents = np.array(said["group_of_each_cell"], dtype=np.intp), said.get("group_of_each_parent_cell")
     counts, scores = np.array(said["counts"], dtype=np.int64), said.get("score_of_each_cell")
+    times = said.get("score_of_each_parent_cell")
     if len(groups) != cells or counts.shape != (len(said["rows"]), groups.max() + 1):
         raise ValueError
     if scores is not None and (len(scores) != cells or np.abs(scores).max() > SCORE_UNIT):
         raise ValueError
     return NoisyTable(
-        said["by"], groups, None if parents is None else np.array(parents, dtype=np.intp), counts,
-        float(said["epsilon"]), None if scores is None else np.array(scores, dtype=np.int64), int(said["unit"]),
-        int(said["per"]), said.get("pairs_of_records_of_one_level", False),
+        said["by"], groups, counts, float(said["epsilon"]), None if parents is None else np.array(parents, np.intp),
+        None if scores is None else np.array(scores, np.int64), None if times is None else np.array(times, np.int64),
+        int(said["unit"]), int(said["per"]), said.get("pairs_of_records_of_one_level", False),
     )  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from surveysynth.measuring.measure import _Measured, counted, histogram_groups, 
 from surveysynth.measuring.noise import composed, discrete_laplace, discrete_laplace_variance, noisy
 from surveysynth.measuring.noisy_tables import SCORE_UNIT
 from surveysynth.measuring.outcome import Outcome
-from surveysynth.measuring.terms import terms_of
+from surveysynth.measuring.terms import Term, terms_of
 
 ANY = st.floats(allow_nan=False, width=64)
 ANY_HISTOGRAM = given(  # seed, bins, special values, records, levels, standard deviation of the noise
@@ -190,11 +190,16 @@ def test_the_noise_has_the_law_that_the_variance_is_of(epsilon):
     ("terms", "levels", "public"), [(0, 0, False), (1, 1, True), (2, 0, False), (7, 2, False), (0, 2, True)]
 )
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0, 10.8])
-def test_tables_together_spend_no_more_than_was_asked_for(epsilon, terms, levels, public):
+@pytest.mark.parametrize("records", [1, 100_000])
+def test_tables_together_spend_no_more_than_was_asked_for(epsilon, terms, levels, public, records):
     """OpenDP's own total, blank and replace, against the sum of the parts."""
-    split = shares(epsilon, terms, levels, public_weight=public, scored=True)
-    tables = {"outcome by terms": 2 * terms, "weight by terms": terms}
-    tables |= {"outcome by design": levels, "weight by design": levels}
+    split = shares(epsilon, terms, levels, records, public_weight=public, scored=True)
+    tables = {"outcome by terms": 2 * terms, "weight by terms": terms, "weight scores by terms": terms}
+    tables |= {"outcome by design": levels, "weight by design": levels, "products by terms": terms}
+    if terms == 0 or public or records == 1:
+        assert "weight scores by terms" not in split and "products by terms" not in split
+    elif epsilon >= 5:
+        assert "weight scores by terms" in split and "products by terms" in split
     each = [e for kind, e in split.items() for _ in range(tables.get(kind, 1))]
     blank, replace = composed([(e, unit) for e, unit in zip(each, itertools.cycle([1, SCORE_UNIT]), strict=False)])
     assert blank <= epsilon and blank == pytest.approx(math.fsum(each), rel=1e-12)
@@ -279,6 +284,37 @@ def test_a_record_changes_sums_of_scores_by_one_or_two(outcome):
             assert changes(whole, counted(level, 3, replaced, table.groups, table.scores)) <= 2 * SCORE_UNIT
 
 
+def test_a_record_changes_sums_of_products_by_one_or_two():
+    """Outcome and weight blanked, and replaced by any other pair of cells."""
+    rng, n = np.random.default_rng(2), 40
+    outcome = Cells.of(Outcome(bounds=(-3, 12), whole=True, missing="category"))
+    y = _Measured(outcome, rng.integers(0, len(outcome), n), n, rng)
+    weight = Cells.of_weights((0.1, 5.0), 1.0)
+    w = _Measured(weight, rng.integers(0, len(weight), n), n, rng)
+    for variable in (y, w):
+        variable.histogram(1.0)
+    region = Term("region", ("region",), (("a",), ("b",), ("c",)), *[rng.integers(0, 3, n)] * 2, None)
+    w.products(region, 0.5, y, y.code)
+    table = w.tables[1]
+    assert table.scores is not None and table.by_scores is not None
+    assert table.unit == table.per == SCORE_UNIT**2 and table.variance == pytest.approx(2 / 0.5**2, rel=0.01)
+    assert table.by_scores[-1] == 0 and np.abs(table.by_scores).max() == np.abs(table.scores).max() == SCORE_UNIT
+
+    def of(y_code, w_code, records=slice(None)):
+        adds = table.by_scores[y_code] * table.scores[w_code]
+        return np.bincount(region.level[records], adds[records], 3)
+
+    whole = of(y.code, w.code)
+    noise = (table.counts[:, 0] - whole) / table.unit
+    assert table.counts.shape == (3, 1) and np.abs(noise).max() < 30  # fifteen standard deviations
+    for i in range(n):
+        assert changes(whole, of(y.code, w.code, np.arange(n) != i)) <= table.unit
+        for y_code, w_code in itertools.product(range(len(outcome)), range(0, len(weight), 5)):
+            one, other = y.code.copy(), w.code.copy()
+            one[i], other[i] = y_code, w_code
+            assert changes(whole, of(one, other)) <= 2 * table.unit
+
+
 # terms
 
 
@@ -316,9 +352,28 @@ def test_with_hardly_any_noise_files_have_the_means_and_counts_of_the_file(sampl
     table = release.tables("education").set_index("education").drop(index="all")
     own_total, own_income = weighted(sample, 1.0), weighted(sample, sample.frame["income"])
     means, counts = (table.loc[table["statistic"] == name, "estimate"] for name in ("mean", "count"))
-    # the simulation error of forty files is 1%; smooth effects without an interaction leave up to 9%
+    # the simulation error of forty files is 1%; amounts beyond the highest score leave up to 9%
     assert np.allclose(means, (own_income / own_total)[means.index], rtol=0.12)
     assert np.allclose(counts, own_total[counts.index], rtol=0.04)
+
+
+@pytest.mark.parametrize("products", [True, False])
+def test_weighted_means_are_right_where_weights_go_with_the_outcome_otherwise_by_level(monkeypatch, products):
+    """Weights rise with the amount in one region and fall in the other: sums of products tell it, nothing else does."""
+    rng, n = np.random.default_rng(4), 8_000
+    region, z = np.repeat(["east", "west"], n // 2), rng.standard_normal(n)
+    weight = np.exp(np.where(region == "east", 0.5, -0.5) * z + 0.3 * rng.standard_normal(n))
+    frame = pd.DataFrame({"region": region, "income": 500 * np.exp(0.6 * z), "weight": weight})
+    if not products:
+        monkeypatch.setattr("surveysynth.measuring.measure.PRODUCTS", np.inf)
+    measured = ss.measure(
+        ss.SurveyDesign(frame, weights="weight"), "income ~ region", epsilon=10, bounds=(0, 50_000),
+        population_total=weight.sum(), seed=1,
+    )  # fmt: skip
+    means = measured.release(m=10, seed=1).tables("region", statistic="mean").set_index("region")["estimate"]
+    own = frame.assign(total=weight * frame["income"]).groupby("region")[["total", "weight"]].sum()
+    error = means[["east", "west"]] / (own["total"] / own["weight"]) - 1
+    assert (np.abs(error) < 0.1).all() if products else (np.abs(error) > 0.2).all()
 
 
 def test_public_totals_of_levels_are_met(sample):
@@ -341,9 +396,10 @@ def test_public_totals_of_levels_are_met(sample):
     assert np.allclose(table.loc[[*given], "estimate"], totals, rtol=1e-9) and np.allclose(table["se"], 0)
 
 
-@pytest.mark.parametrize(("epsilon", "scored"), [(1.0, False), (40.0, True)])
-def test_weights_have_scores_where_noise_is_small(sample, epsilon, scored):
+@pytest.mark.parametrize(("epsilon", "scores"), [(0.2, 0), (1.0, 1), (40.0, 2)])
+def test_weights_have_scores_and_products_where_noise_is_small(sample, epsilon, scores):
     measured = ss.measure(sample, "income ~ education", epsilon=epsilon, bounds=(0, 20_000), population_total=29_501)
     tables = measured.source.tables
-    assert any(table.scores is not None for table in tables.weight.tables) == scored
+    assert sum(table.scores is not None for table in tables.weight.tables) == scores
+    assert sum(table.by_scores is not None for table in tables.weight.tables) == min(scores, 1)
     assert epsilon * (1 - 1e-8) <= tables.epsilon <= epsilon

@@ -39,6 +39,7 @@ def small_model(parents: int = 1, times: np.ndarray | None = None) -> TableModel
     tables = [
         Table(np.zeros(len(unit), dtype=np.intp), np.eye(13), 1), Table(region, one_hot(groups, 5), 3),
         Table(sex, one_hot(groups, 5), 2), Table(within, one_hot(groups, 5), parents),
+        Table(sex, np.linspace(-1, 1, 13)[:, None], 2, times=np.cos(np.arange(len(unit)))),
         Table(region, np.arange(13.0)[:, None], 3, sampled=False),
     ]  # fmt: skip
     return TableModel(unit, share, N, tables, effects, times=times)
@@ -50,7 +51,8 @@ def tables_of(model: TableModel, records: np.ndarray) -> np.ndarray:
     found = []
     for table in model.tables:
         out = np.zeros((table.levels, table.bins.shape[1]))
-        np.add.at(out, table.level, (counted if table.sampled else records) @ table.bins)
+        add = (counted if table.sampled else records) @ table.bins
+        np.add.at(out, table.level, add if table.times is None else add * table.times[:, None])
         found.append(out.ravel())
     return np.concatenate(found)
 

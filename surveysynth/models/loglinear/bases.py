@@ -20,6 +20,8 @@ Block = tuple[Floats, Floats, Guess]  # functions of the bins, their relative va
 SLOPE, SPLINE, HEAP, SPECIAL = (25.0, FIXED), (1.0, 2.0), (0.05**2, 2.0), (25.0, FIXED)
 # of effects: a tilt of the density by the score, a smooth bend, log odds of special values
 TILT, BEND, ODDS = (0.1, 1.0), (0.03, 1.0), (0.3, 1.0)
+# and of a product with the response's score
+PRODUCT = (0.03, 1.0)
 
 
 @dataclass
@@ -87,6 +89,13 @@ class Response:
             bends, sizes = leading(_smooth(u), 1e-3, most)
             blocks = [(u[:, None] - p @ u, np.ones(1), TILT), (bends - p @ bends, sizes, BEND)]
         return self._effect(features, blocks, ODDS, variances)
+
+    def product(self, features: Floats, score: Floats, variances: Variances) -> Effect:
+        """An effect of products of public features (R, A) and a score (G,): sums of these are then met."""
+        centred = score - self.p @ score
+        centred = centred / np.sqrt(self.p @ centred**2)
+        component = np.array([variances.add(PRODUCT)])
+        return Effect(features, centred[:, None], np.ones(1), component)
 
     def _effect(self, features: Floats, blocks: list[Block], special: Guess, variances: Variances) -> Effect:
         """An effect of functions of the bins and of indicators of special values."""

@@ -29,17 +29,20 @@ class Observed:
     counts : array (L, J)
     variance : float
         Of the noise of each.
+    times : float array (R,), optional
+        What a record of each row counts for.
     """
 
     level: Codes
     adds: Floats
     counts: Floats
     variance: float
+    times: Floats | None = None
 
     @property
     def table(self) -> Table:
         """The table that was observed."""
-        return Table(self.level, self.adds, len(self.counts))
+        return Table(self.level, self.adds, len(self.counts), times=self.times)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -102,6 +105,10 @@ def fit_response(
     variances, response = Variances(), Response(p, numbers)
     effects = [response.baseline(len(rows.unit), variances)]
     effects += [response.effect(z, variances) for z in features]
+    effects += [
+        response.product(one_hot(o.level, len(o.counts)) * o.times[:, None], o.adds[:, 0], variances)
+        for o in observed if o.times is not None
+    ]  # fmt: skip
     tables = [*(o.table for o in observed), *(t.table for t in totals)]
     model = TableModel(rows.unit, rows.share, rows.n, tables, effects, times=rows.times)
     y = np.concatenate([*(o.counts.ravel() for o in observed), *(t.totals for t in totals)])

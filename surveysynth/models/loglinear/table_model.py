@@ -38,17 +38,28 @@ class Table:
         L.
     sampled : bool
         Whether records fall into its cells at random; a total that is known has no sampling variance.
+    times : float array (R,), optional
+        What a record of each row counts for in this table, where that is not 1.
     """
 
     level: Codes
     bins: Floats
     levels: int
     sampled: bool = True
+    times: Floats | None = None
 
     @property
     def size(self) -> int:
         """Number of cells, L J."""
         return self.levels * self.bins.shape[1]
+
+    def of_rows(self, rows: Codes) -> Table:
+        """The same table of other rows, which have the levels of these."""
+        return replace(self, level=self.level[rows], times=None if self.times is None else self.times[rows])
+
+    def weighted(self, rows: Floats) -> Floats:
+        """Rows (R, ...), times what their records count for."""
+        return rows if self.times is None else (rows.T * self.times).T
 
     @cached_property
     def rows(self) -> list[Codes]:
@@ -121,7 +132,7 @@ class TableModel:
     ) -> TableModel:  # fmt: skip
         """The same model of other rows, which have features and levels of these."""
         return TableModel(
-            unit, share, n, [replace(table, level=table.level[rows]) for table in self.tables],
+            unit, share, n, [table.of_rows(rows) for table in self.tables],
             [replace(effect, features=effect.features[rows]) for effect in self.effects], offset, times,
         )  # fmt: skip
 
@@ -136,7 +147,7 @@ class TableModel:
         return self.records if self.times is None else self.records * self.times[self.unit]
 
     def _rows(self, table: Table) -> Floats:
-        return self.counted if table.sampled else self.records
+        return table.weighted(self.counted if table.sampled else self.records)
 
     @cached_property
     def places(self) -> list[slice]:
@@ -205,7 +216,7 @@ class TableModel:
         for one, a in self._sampled():
             for other, b in self._sampled():
                 if b.start >= a.start:
-                    block = _common(one, other, w)
+                    block = _common(one, other, one.weighted(other.weighted(w)))
                     out[a, b] += block
                     if b.start > a.start:
                         out[b, a] += block.T
@@ -226,7 +237,7 @@ class TableModel:
         means = np.zeros((len(self.n), sum(table.size for table in self.tables)))
         for table, at in self._sampled():
             of = np.zeros((len(self.n), table.levels, table.bins.shape[1]))
-            np.add.at(of, (self.unit, table.level), self.share[:, None] * (p @ table.bins))
+            np.add.at(of, (self.unit, table.level), table.weighted(self.share[:, None] * (p @ table.bins)))
             means[:, at] = of.reshape(len(self.n), table.size)
         means *= (np.sqrt(self.n) * (1.0 if self.times is None else self.times))[:, None]
         return means.T @ means
