@@ -81,6 +81,13 @@ class NoisyTable:
         return discrete_laplace_variance(self.epsilon / self.unit) / self.per**2
 
     @property
+    def kind(self) -> str:
+        """What its numbers are: counts, sums of scores, or of products of two."""
+        if self.by_scores is not None:
+            return "products"
+        return "counts" if self.scores is None else "scores"
+
+    @property
     def sums(self) -> Floats:
         """Counts, or sums of scores (L, J)."""
         return self.counts / self.per

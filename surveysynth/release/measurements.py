@@ -72,8 +72,8 @@ class Measurements:
         -------
         pandas.DataFrame
             ``variable, by, level, kind, cell, count, noise_sd``: counts, which can be negative; of the kind "scores"
-            sums of scores, and counts of special values beside them.  ``noise_sd`` is the standard deviation of the
-            noise.
+            sums of scores, and counts of special values beside them; of the kind "products" sums of the scores of
+            weights times those of the outcome.  ``noise_sd`` is the standard deviation of the noise.
         """
         parts, tables = [], self.source.tables
         for variable, said in zip(tables.variables, tables.as_json()["variables"], strict=True):
@@ -81,7 +81,7 @@ class Measurements:
                 L, J = table.counts.shape
                 parts.append(pd.DataFrame({
                     "variable": variable.name, "by": table.by or "", "level": np.repeat(as_said["rows"], J),
-                    "kind": "counts" if table.scores is None else "scores",
+                    "kind": table.kind,
                     "cell": as_said["columns"] * L, "count": table.sums.ravel(), "noise_sd": table.variance**0.5,
                 }))  # fmt: skip
         return pd.concat(parts, ignore_index=True)

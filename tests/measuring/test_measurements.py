@@ -38,8 +38,9 @@ def test_noisy_counts_are_those_of_the_file_up_to_noise(sample, measured):
     """A histogram adds up to the records, and education x income to the records of each level, up to 8 sd of noise."""
     table = measured.table()
     assert set(table["by"]) == {"", "division", "education", "income"}
-    counted = table[table["cell"] != "sum of scores"]
-    assert len(counted) == len(table) - 9 - 4
+    counted = table[table["kind"] == "counts"]
+    # of the outcome sums of scores by both terms, of the weight those of products with it
+    assert len(counted) == len(table) - 2 * (9 + 4)
     for (_, by, level), cells in counted.groupby(["variable", "by", "level"]):
         if by in ("division", "education"):
             expected = (sample.frame[by].astype(str) == level).sum()

@@ -368,9 +368,15 @@ def test_chains_that_start_at_a_fit_of_the_file_are_found(monkeypatch):
 # ---- noisy tables
 
 
-def judged(games=4_000, relations=("blank",), epsilon=10.8):
+def by_half():
+    """A file with a term, by which outcome, weight and their products are measured."""
+    with_term = frame().assign(half=lambda f: np.arange(len(f)) % 2)
+    return files.own(with_term, "pay ~ C(half)", weights="w", bounds=BOUNDS, population_total=TOTAL)
+
+
+def judged(games=4_000, relations=("blank",), epsilon=10.8, file=None):
     """Lower limit and stated epsilon of each table and of all."""
-    file = own()
+    file = own() if file is None else file
     cell = study.Cell(file, "strict", "heavy", Stake(epsilon, 1), 1)
     planted, rng = files.plant(file, "heavy"), np.random.default_rng(5)
     played = {side: tables.noisy_tables(planted, side, epsilon, games, rng) for side in ("in", *relations)}
@@ -406,6 +412,21 @@ def test_no_noisy_table_tells_more_than_it_states(quick):
 
 
 @pytest.mark.slow
+def test_sums_of_products_tell_no_more_than_they_state_and_those_with_too_little_noise_are_found(quick, monkeypatch):
+    part, right = "survey weight by half, products", measure.noisy
+    # a fit by which both values of the planted record are beyond the highest scores
+    low = np.exp(-np.arange(500) / 4)
+    monkeypatch.setattr(measure, "smoothed", lambda table, cells, n: low[: len(cells)] / low[: len(cells)].sum())
+    assert above(judged(1_500, ("blank", "replaced"), 40, by_half())).empty
+
+    def with_less(counts, epsilon, *a, unit):
+        return right(counts, epsilon, *a, unit=unit / 2 if unit == 1_000**2 else unit)
+
+    monkeypatch.setattr(measure, "noisy", with_less)
+    assert part in above(judged(1_500, epsilon=40, file=by_half()))["part"].tolist()
+
+
+@pytest.mark.slow
 def test_noise_that_is_a_fifth_too_small_is_found(quick, monkeypatch):
     right = measure.noisy
     monkeypatch.setattr(measure, "noisy", lambda counts, epsilon, *a, **k: right(counts, 1.25 * epsilon, *a, **k))
@@ -418,8 +439,8 @@ def test_a_record_that_is_counted_twice_is_found(quick, monkeypatch):
     monkeypatch.setattr(measure, "counted", lambda *a, **k: 2 * right(*a, **k))
     speaks = tables._speaks
 
-    def of_twice(table, level, code, row, others):  # the intruder knows the rule
-        return speaks(replace(table, counts=table.counts // 2), level, code, row, others)
+    def of_twice(table, *of):  # the intruder knows the rule
+        return speaks(replace(table, counts=table.counts // 2), *of)
 
     monkeypatch.setattr(tables, "_speaks", of_twice)
     assert "survey weight" in above(judged())["part"].tolist()

@@ -31,6 +31,7 @@ from .files import PlantedFile
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
+_KINDS = {"counts": "", "scores": ", scores", "products": ", products"}
 FILES = 10  # one game in so many draws a file: it takes as long as measuring some hundred times
 
 
@@ -55,7 +56,7 @@ def noisy_tables(
         said: dict[str, Any] = {}
         for value, own in known.items():
             for k, (table, level, code) in enumerate(_read(tables, own)):
-                said[f"{value}_{k}"] = _speaks(table, level, code, row, others)
+                said[f"{value}_{k}"] = _speaks(table, level, code, own[0], row, others)
                 said[f"groups_{k}"] = float(table.groups @ np.arange(1, len(table.groups) + 1))
         if game % FILES == 0:
             said |= _of_a_file(tables, known["planted"], row, rng)
@@ -67,8 +68,7 @@ def stated(file: PlantedFile, epsilon: float) -> list[tuple[str, float]]:
     """Name and epsilon of every table."""
     tables = _measured(file, file.typical, epsilon)
     return [
-        (f"{variable.name}{'' if table.by is None else f' by {table.by}'}{'' if table.scores is None else ', scores'}",
-         table.epsilon)
+        (f"{variable.name}{'' if table.by is None else f' by {table.by}'}{_KINDS[table.kind]}", table.epsilon)
         for variable in tables.variables for table in variable.tables
     ]  # fmt: skip
 
@@ -103,8 +103,12 @@ def _read(tables: NoisyTables, cells: tuple[Codes, Codes]) -> list[tuple[NoisyTa
     return found
 
 
-def _speaks(table: NoisyTable, level: Codes, code: Codes, row: int, others: NDArray[np.bool_]) -> float:
+def _speaks(
+    table: NoisyTable, level: Codes, code: Codes, outcome: Codes, row: int, others: NDArray[np.bool_]
+) -> float:  # fmt: skip
     adds = np.ones(len(code)) if table.scores is None else table.scores[code]
+    if table.by_scores is not None:
+        adds = adds * table.by_scores[outcome]
     group = table.groups[code]
     same = others & (level == level[row]) & (group == group[row])
     noise = table.counts[level[row], group[row]] - adds[same].sum()
