@@ -18,8 +18,9 @@ SecondStage = Literal["pps", "srs"]  # how units of a PSU are drawn
 StudyMethod = Literal["fbs", "fbp", "laplace"]
 Between = Literal["larger", "files", "model"]  # where the variance between data sets comes from
 StudyPopulation = Literal[
-    "workers", "households", "workers-psu", "households-psu", "persons", "visits", "shares", "earnings", "adults"
-]
+    "workers", "households", "workers-psu", "households-psu", "persons", "visits", "shares", "earnings", "adults",
+    "poverty", "activity",
+]  # fmt: skip
 StudyMechanism = Literal["strict", "strict-history", "pseudo", "pseudo-debias", "censored", "per-instance", "laplace"]
 # noisy tables; Markov chains, without an earlier release and beside one
 AuditMechanism = Literal["strict", "strict-chains", "strict-history", "per-instance"]

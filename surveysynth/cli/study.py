@@ -178,7 +178,7 @@ def coverage_command(
         StudyPopulation | None,
         _simulated(
             "workers (default), households (R's laeken), either in PSUs (workers-psu), persons by household, visits "
-            "(counts), shares (beta), earnings (gamma), adults (mixture)."
+            "(counts), shares, earnings, adults (half without pay), poverty (yes or no), activity (five categories)."
         ),
     ] = None,
     n: Annotated[Sequence[int] | None, by_commas("Sample sizes, by commas; default 2000.", whole_numbers)] = None,

@@ -15,7 +15,6 @@ from .. import measures
 from ..base import Replicates, stacked
 from ..measures import CONFIDENTIAL
 from ..writing import write_files
-from .populations import STATISTICS
 from .study import BY_FILES, BY_MODEL, KEYS, Cell
 
 Cells = Sequence[tuple[Cell, Replicates]]
@@ -129,16 +128,16 @@ def failures(cells: Cells) -> pd.DataFrame:
 
 
 def ruined(cells: Cells) -> pd.DataFrame:
-    """Releases whose grand mean is more than 5 confidential standard errors from the truth, of each cell."""
+    """Releases whose grand mean, or a proportion, is over 5 confidential standard errors from the truth, by cell."""
     parts = []
     for cell, study in cells:
         e = study.all("estimates").merge(cell.population.truths(), on=["margin", "level", "statistic"])
-        e = e[(e["margin"] == "all") & (e["statistic"] == "mean")]
-        own = e.loc[e["method"] == CONFIDENTIAL, ["replicate", "se"]].rename(columns={"se": "own_se"})
-        e = e[e["method"] != CONFIDENTIAL].merge(own, on="replicate")
-        e["far"] = (e["estimate"] - e["truth"]).abs() > FAR * e["own_se"].median()
-        for method, part in e.groupby("method", sort=False):
-            found = {"method": method, "ruined": int(part["far"].sum()), "samples": len(part)}
+        e = e[(e["margin"] == "all") & e["statistic"].isin(["mean", "proportion"])]
+        own_se = e[e["method"] == CONFIDENTIAL].groupby("level")["se"].median()
+        e["far"] = (e["estimate"] - e["truth"]).abs() > FAR * e["level"].map(own_se)
+        for method, part in e[e["method"] != CONFIDENTIAL].groupby("method", sort=False):
+            far = part.groupby("replicate")["far"].any()
+            found = {"method": method, "ruined": int(far.sum()), "samples": len(far)}
             parts.append(pd.DataFrame([_of(cell) | found]))
     return stacked(parts)
 
@@ -165,7 +164,7 @@ def write(cells: Cells, out: str | Path) -> list[Path]:
 
 
 def describe(margins: pd.DataFrame, cells: Cells) -> str:
-    """The summary: means, totals and counts, cell by cell."""
+    """The summary: every statistic and margin, cell by cell."""
     said = [
         f"95% intervals on repeated samples of real populations (surveysynth {__version__}).",
         "Means over the levels of each margin.  Coverage with its Monte Carlo standard error, own: the confidential",
@@ -179,10 +178,10 @@ def describe(margins: pd.DataFrame, cells: Cells) -> str:
         files = "" if np.isnan(part["m"].iloc[0]) else f", m = {part['m'].iloc[0]:g}"
         said += ["", f"{population}, n = {n:,}: {NAMES[str(method)]}, epsilon = {epsilon:g}{files}; "
                  f"{at['samples']} samples, {at['ruined']} ruined"]  # fmt: skip
-        said.append(f"  {'':<18}coverage (se)   own     bias    rmse   rmse/own  length/own  lowest  below")
+        said.append(f"  {'':<24}coverage (se)   own     bias    rmse   rmse/own  length/own  lowest  below")
         for row in part.to_dict("records"):
             said.append(
-                f"  {row['statistic'] + ', ' + row['margin']:<18}{row['coverage']:6.3f} ({row['coverage_se']:.3f})"
+                f"  {row['statistic'] + ', ' + row['margin']:<24}{row['coverage']:6.3f} ({row['coverage_se']:.3f})"
                 f"{row['own_coverage']:8.3f}{row['bias']:+9.3f}{row['rmse']:8.3f}{row['rmse_ratio']:9.2f}"
                 f"{row['length_ratio']:11.2f}{row['lowest']:9.3f}{row['below']:6d}"
             )
@@ -198,15 +197,15 @@ def _figure(table: pd.DataFrame, path: Path, *, title: str) -> Path:
     """Coverage above, RMSE over the confidential sample's below, against epsilon: a line a mechanism."""
     from matplotlib.figure import Figure  # not pyplot, which would choose a window system for the whole process
 
-    figure = Figure(figsize=(10.5, 7.0), layout="constrained")
-    axes: Any = figure.subplots(2, len(STATISTICS), sharex=True, sharey="row")
+    statistics = list(dict.fromkeys(table["statistic"]))
+    figure = Figure(figsize=(3.5 * len(statistics), 7.0), layout="constrained")
+    axes: Any = figure.subplots(2, len(statistics), sharex=True, sharey="row", squeeze=False)
     epsilons = sorted(table["epsilon"].unique())
     means = table.groupby(["method", "statistic", "epsilon"], sort=False, as_index=False).agg(
         coverage=("coverage", "mean"), error=("coverage_se", "mean"), rmse_ratio=("rmse_ratio", "mean"),
         own=("own_coverage", "mean"),
     )  # fmt: skip
-    titles = {"mean": "means", "total": "totals", "count": "counts"}
-    for k, statistic in enumerate(STATISTICS):
+    for k, statistic in enumerate(statistics):
         for method, (color, marker, style) in LOOKS.items():
             here = means[(means["method"] == method) & (means["statistic"] == statistic)]
             if not len(here):
@@ -221,7 +220,7 @@ def _figure(table: pd.DataFrame, path: Path, *, title: str) -> Path:
         axes[0, k].axhline(own, color="#7f7f7f", ls=":", lw=1.2, label="confidential sample")
         axes[0, k].axhline(NOMINAL, color="#444444", ls="--", lw=1)
         axes[1, k].axhline(1, color="#7f7f7f", ls=":", lw=1.2)
-        axes[0, k].set_title(titles[statistic], fontsize=11)
+        axes[0, k].set_title(statistic.replace("_", " "), fontsize=11)
         axes[1, k].set_yscale("log")
         low, high = (f(means["rmse_ratio"].to_numpy()) for f in (np.min, np.max))
         shown = [x for x in RATIOS if 0.8 * low <= x <= 1.25 * high or x == 1]

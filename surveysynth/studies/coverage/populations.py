@@ -1,10 +1,10 @@
-"""Real populations that samples are drawn from: workers, households, their members, counts, shares, pay, one's own."""
+"""Real populations that samples are drawn from: amounts, counts, shares, categories, and one's own."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, get_args
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -17,18 +17,24 @@ from ...design.formula import formula_columns
 from ...design.survey_design import SurveyDesign
 from ...errors import InputError
 from ...estimation import estimate
+from ...measuring.outcome import Outcome
 from ...models.base import Synthesizer
 from ...models.beta.model import BetaRegression
 from ...models.counts.model import NegativeBinomialRegression
 from ...models.gamma import GammaRegression
 from ...models.mixture.model import Mixture
+from ...models.multinomial import MultinomialRegression
 from ...validation import one_of
 
 Floats = NDArray[np.float64]
 
 STATISTICS = ("mean", "total", "count")
+AMOUNTS, CATEGORIES = (*STATISTICS, "quantile", "gini", "poverty_rate"), ("proportion", "count")
+QUANTILES = 0.1, 0.5, 0.9
 POPULATION_SEED = 2026  # a population that is resampled is one population, whatever the seed of a study
 HOUSEHOLDS, AGES, ADULTS = 30_000, [0, 35, 50, 65, 120], [16, 30, 45, 60, 120]
+POOR = 0.6  # of the median income
+ACTIVITIES = {1: "full time", 2: "part time", 3: "unemployed", 5: "retired"}  # eusilc's codes; others are "other"
 PSU, TAKE = 40, 20  # units of a made-up PSU, and of these in a sample
 ALIKE = 3.0  # noise, over the outcome's spread, by which units are sorted into PSUs: their icc is about .07
 ONE = "weight of one unit"
@@ -45,8 +51,8 @@ class RealPopulation:
     frame : pandas.DataFrame
     formula : str
         Of the models; its predictors are the margins of the tables.
-    bounds : (float, float)
-        Public lowest and highest outcome.
+    schema : Outcome
+        What is public of the outcome: strict releases are made with it.
     strata, size : str
         Columns of strata, which are predictors, and of the measure of size.
     psu : str, optional
@@ -55,26 +61,44 @@ class RealPopulation:
         Units of every PSU in a sample: a number, or the column that holds it.
     unit : str, optional
         Column of the units that epsilon protects, where these are groups of records.
+    weight : {"synthesize", "public"}
+        Whether strict releases draw the weight, or keep it: of whole households, or the same throughout.
+    statistics : tuple of str
+        Of the tables.
     model : Synthesizer, optional
-        Of an outcome that is no amount for FBS: a regression of counts, shares or gamma amounts, or a mixture.  It has
-        the bounds.
+        What mechanisms other than noisy tables fit to an outcome that is no amount for FBS: a regression of counts,
+        shares, gamma amounts or categories, or a mixture.  It has the bounds.
     """
 
     name: str
     frame: pd.DataFrame
     formula: str
-    bounds: tuple[float, float]
+    schema: Outcome
     strata: str
     size: str
     psu: str | None = None
     take: int | str = TAKE
     unit: str | None = None
+    weight: Literal["synthesize", "public"] = "synthesize"
+    statistics: tuple[str, ...] = STATISTICS
     model: Synthesizer | None = None
 
     @property
     def outcome(self) -> str:
-        """The amount that is synthesized."""
+        """What is synthesized."""
         return self.formula.split("~")[0].strip()
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Public lowest and highest outcome (InputError: a category has none)."""
+        if self.schema.bounds is None:
+            raise InputError(f"{self.outcome!r} is a category, which has no bounds")
+        return self.schema.bounds
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """What tables are asked for."""
+        return {"statistic": self.statistics} | ({"quantiles": QUANTILES} if "quantile" in self.statistics else {})
 
     @property
     def margins(self) -> tuple[str, ...]:
@@ -90,17 +114,24 @@ class RealPopulation:
     def truths(self) -> pd.DataFrame:
         """``margin, level, statistic, truth``; the grand total has the margin "all"."""
         everybody = SurveyDesign(self.frame.assign(**{ONE: 1.0}), weights=ONE)
-        table = by_margin(lambda margin: estimate(everybody, self.outcome, [margin], STATISTICS), self.margins)
+        table = by_margin(lambda margin: estimate(everybody, self.outcome, [margin], **self.asked), self.margins)
         return table[["margin", "level", "statistic", "estimate"]].rename(columns={"estimate": "truth"})
 
 
 def by_margin(tables: Callable[[str], pd.DataFrame], margins: tuple[str, ...]) -> pd.DataFrame:
-    """Tables by one margin each, one below the other, the grand total once: ``margin, level`` and what they hold."""
+    """Tables by one margin each, one below the other, the grand total once: ``margin, level`` and what they hold.
+
+    A quantile has its probability in ``statistic``, and a proportion its category in ``level``.
+    """
     parts = []
     for k, margin in enumerate(margins):
         table = tables(margin).rename(columns={margin: "level"}).astype({"level": str})
         everybody = table["level"] == "all"
         table.insert(0, "margin", np.where(everybody, "all", margin))
+        if "prob" in table:
+            table["statistic"] += table["prob"].map(" {:g}".format, na_action="ignore").fillna("")
+        if "category" in table:
+            table["level"] += table["category"].map(lambda category: f": {category}" if category else "")
         parts.append(table if k == 0 else table[~everybody])
     return pd.concat(parts, ignore_index=True)
 
@@ -114,7 +145,10 @@ def workers() -> RealPopulation:
         The extra ``demo`` is not installed.
     """
     frame = census_workers().astype({"education": str})
-    return RealPopulation("workers", frame, "income ~ education + division", (0, TOP_CODE), "division", "experience")
+    return RealPopulation(
+        "workers", frame, "income ~ education + division", Outcome(bounds=(0, TOP_CODE)), "division", "experience",
+        statistics=AMOUNTS,
+    )  # fmt: skip
 
 
 def households() -> RealPopulation:
@@ -135,7 +169,25 @@ def households() -> RealPopulation:
         "region": drawn["db040"], "age": pd.cut(drawn["age"], AGES, right=False).astype(str),
         "income": drawn["eqIncome"], "size": drawn["hsize"] * np.exp(0.2 * rng.standard_normal(HOUSEHOLDS)),
     })  # fmt: skip
-    return RealPopulation("households", frame, "income ~ age + region", (0, 150_000), "region", "size")
+    schema = Outcome(bounds=(0, 150_000))
+    return RealPopulation("households", frame, "income ~ age + region", schema, "region", "size", statistics=AMOUNTS)
+
+
+def poverty() -> RealPopulation:
+    """Which of the households have less than 60% of their median income: 15 in 100.
+
+    Raises
+    ------
+    RError
+        R, rpy2 or laeken is not there.
+    """
+    frame = households().frame
+    income = frame.pop("income")
+    frame["poor"] = np.where(income < POOR * income.median(), "yes", "no")
+    formula = "poor ~ age + region"
+    model = MultinomialRegression(formula, weight="public")
+    return RealPopulation("poverty", frame, formula, Outcome(levels=["yes", "no"]), "region", "size",
+                          statistics=CATEGORIES, model=model)  # fmt: skip
 
 
 def persons() -> RealPopulation:
@@ -158,8 +210,8 @@ def persons() -> RealPopulation:
     frame["size"] = noise[frame["household"]]
     columns = ["household", "region", "sex", "income", "members", "size"]
     return RealPopulation(
-        "persons", frame[columns], "income ~ sex + region", (0, 200_000), "region", "size", "household", "members",
-        unit="household",
+        "persons", frame[columns], "income ~ sex + region", Outcome(bounds=(0, 200_000)), "region", "size", "household",
+        "members", unit="household", weight="public", statistics=AMOUNTS,
     )  # fmt: skip
 
 
@@ -208,13 +260,13 @@ def visits() -> RealPopulation:
     })  # fmt: skip
     formula, bounds = "visits ~ health + plan", (0, 100)
     model = NegativeBinomialRegression(formula, bounds=bounds)
-    return RealPopulation("visits", frame, formula, bounds, "plan", "size", model=model)
+    return RealPopulation("visits", frame, formula, Outcome(bounds=bounds, whole=True), "plan", "size", model=model)
 
 
 def shares() -> RealPopulation:
     """What part of a household's income the first adult with one has: 30,000 of 3,443 with two such members or more.
 
-    Of laeken's eusilc, resampled with replacement.  The weight is public, as a beta regression has no density of it.
+    Of laeken's eusilc, resampled with replacement.  To a beta regression the weight is public: it has no density.
 
     Raises
     ------
@@ -233,7 +285,7 @@ def shares() -> RealPopulation:
     frame["size"] = np.exp(0.4 * noise)
     formula, bounds = "share ~ sex + region", (0, 1)
     model = BetaRegression(formula, bounds=bounds, weight="public")
-    return RealPopulation("shares", frame, formula, bounds, "region", "size", model=model)
+    return RealPopulation("shares", frame, formula, Outcome(bounds=bounds), "region", "size", model=model)
 
 
 def earnings() -> RealPopulation:
@@ -254,14 +306,15 @@ def earnings() -> RealPopulation:
     frame["size"] = np.sqrt(frame["pay"]) * np.exp(0.2 * noise)
     formula, bounds = "pay ~ sex + job", (0, 200_000)
     model = GammaRegression(formula, bounds=bounds)
-    return RealPopulation("earnings", frame, formula, bounds, "job", "size", model=model)
+    return RealPopulation("earnings", frame, formula, Outcome(bounds=bounds), "job", "size", statistics=AMOUNTS,
+                          model=model)  # fmt: skip
 
 
 def adults() -> RealPopulation:
     """A year's pay of 30,000 of 16 years and more, of whom half have none: resampled from 11,500 or so of eusilc.
 
-    Pay below 100 euros is taken to be that.  Samples are simple ones of strata, whose weights are public, as a strict
-    mixture has no density of them.
+    Pay below 100 euros is taken to be that.  Samples are simple ones of strata, whose weights are public, as a mixture
+    has no density of them.
 
     Raises
     ------
@@ -276,7 +329,29 @@ def adults() -> RealPopulation:
     frame["size"] = 1.0
     formula = "pay ~ sex + age"
     model = Mixture(formula, zeros=True, bounds=(low, high), weight="public")
-    return RealPopulation("adults", frame, formula, (low, high), "age", "size", model=model)
+    schema = Outcome(bounds=(0, high), zeros=True)
+    return RealPopulation("adults", frame, formula, schema, "age", "size", weight="public", model=model)
+
+
+def activity() -> RealPopulation:
+    """What 30,000 of 16 years and more do, one of five: resampled from the 12,107 of eusilc of whom it is known.
+
+    The size measure is the number of members of the household with noise, so that weights go with the activity.
+
+    Raises
+    ------
+    RError
+        R, rpy2 or laeken is not there.
+    """
+    read = _eusilc("eusilc[which(eusilc$age >= 16 & !is.na(eusilc$pl030)), ]", db040="character", rb090="character",
+                   pl030="numeric", hsize="numeric")  # fmt: skip
+    does = read["pl030"].map(ACTIVITIES).fillna("other")
+    rows = pd.DataFrame({"region": read["db040"], "sex": read["rb090"], "activity": does, "hsize": read["hsize"]})
+    frame, noise = _resampled(rows)
+    frame["size"] = frame.pop("hsize") * np.exp(0.2 * noise)
+    formula, schema = "activity ~ sex + region", Outcome(levels=[*ACTIVITIES.values(), "other"])
+    model = MultinomialRegression(formula, weight="public")
+    return RealPopulation("activity", frame, formula, schema, "region", "size", statistics=CATEGORIES, model=model)
 
 
 def _resampled(rows: pd.DataFrame) -> tuple[pd.DataFrame, Floats]:
@@ -295,10 +370,7 @@ def in_psus(population: RealPopulation) -> RealPopulation:
     frame["psu"] = frame.groupby(population.strata, observed=True).cumcount() // PSU
     whole = frame.groupby([population.strata, "psu"], observed=True)["psu"].transform("size") == PSU
     frame = frame[whole]  # what is over in a stratum is left out
-    return RealPopulation(
-        f"{population.name} in PSUs", frame.reset_index(drop=True), population.formula, population.bounds,
-        population.strata, population.size, "psu",
-    )  # fmt: skip
+    return replace(population, name=f"{population.name} in PSUs", frame=frame.reset_index(drop=True), psu="psu")
 
 
 POPULATIONS: dict[StudyPopulation, Callable[[], RealPopulation]] = {
@@ -311,6 +383,8 @@ POPULATIONS: dict[StudyPopulation, Callable[[], RealPopulation]] = {
     "shares": shares,
     "earnings": earnings,
     "adults": adults,
+    "poverty": poverty,
+    "activity": activity,
 }
 
 
@@ -329,14 +403,14 @@ def population(name: StudyPopulation) -> RealPopulation:
 def own(
     frame: pd.DataFrame, formula: str, *, bounds: tuple[float, float], strata: str, size: str, psu: str | None = None
 ) -> RealPopulation:
-    """One's own file as a population: samples of it are not for publication.
+    """One's own file of an amount as a population: samples of it are not for publication.
 
     Raises
     ------
     InputError
         A column that is not there.
     """
-    made = RealPopulation("own", frame, formula, bounds, strata, size, psu)
+    made = RealPopulation("own", frame, formula, Outcome(bounds=bounds), strata, size, psu)
     named = [made.outcome, *made.margins, strata, size, *([] if psu is None else [psu])]
     missing = [name for name in named if name not in frame]
     if missing:

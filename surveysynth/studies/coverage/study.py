@@ -31,7 +31,7 @@ from ...synthesis.fitting import fit, synthesize
 from ...validation import positive, whole
 from ..base import Replicate, Replicates, of_cells, recorded, repeat, seed_of, stacked
 from ..measures import CONFIDENTIAL
-from .populations import STATISTICS, RealPopulation, by_margin
+from .populations import RealPopulation, by_margin
 
 LAST_YEAR, OF_HISTORY = 1, 10.8  # the stream of last year's samples; epsilon of its strict release
 NUMBERS = ["estimate", "se", "ci_low", "ci_high"]
@@ -74,58 +74,44 @@ class Cell:
         """What every replicate is made with."""
         p = self.population
         return {
-            "population": p.name, "N": len(p.frame), "formula": p.formula, "bounds": list(p.bounds), "n": self.n,
-            "mechanism": self.mechanism, "epsilon": self.epsilon, "seed": self.seed,
+            "population": p.name, "N": len(p.frame), "formula": p.formula, "schema": p.schema.said,
+            "statistics": list(p.statistics), "n": self.n, "mechanism": self.mechanism, "epsilon": self.epsilon,
+            "seed": self.seed,
         }  # fmt: skip
 
 
-def of_release(release: Release, between: Between = "larger") -> Tables:
+def of_release(release: Release, population: RealPopulation, between: Between = "larger") -> Tables:
     """Tables of a release by one margin."""
-    return lambda margin: release.tables([margin], statistic=STATISTICS, between=between).assign(m=release.m)
-
-
-def of_strict(release: Release, population: RealPopulation) -> list[tuple[str, Tables]]:
-    """Tables as they are by default; of records fitted by FBS also with the variance of files and of the model."""
-    larger = "", of_release(release)
-    if population.model is not None or release.measured is not None:
-        return [larger]
-    return [larger, (BY_FILES, of_release(release, "files")), (BY_MODEL, of_release(release, "model"))]
-
-
-def _model(population: RealPopulation) -> Synthesizer | str:
-    """Of a strict release."""
-    if population.unit is not None:  # a weight of the whole unit
-        return FBS(population.formula, weight="public")
-    return population.model or population.formula
-
-
-def _bounds(population: RealPopulation) -> tuple[float, float] | None:
-    """Those that the model has not got."""
-    return population.bounds if population.model is None else None
+    return lambda margin: release.tables([margin], between=between, **population.asked).assign(m=release.m)
 
 
 def _strict(cell: Cell, design: SurveyDesign, seed: int) -> Sequence[tuple[str, Tables]]:
-    """From noisy tables; of units, PSUs and other models by chains."""
+    """From noisy tables."""
     p = cell.population
     release = synthesize(
-        design, _model(p), epsilon=cell.epsilon, bounds=_bounds(p), population_total=len(p.frame), unit=p.unit,
-        seed=seed,
+        design, p.formula, epsilon=cell.epsilon, outcomes={p.outcome: p.schema}, weight=p.weight,
+        population_total=len(p.frame), unit=p.unit, seed=seed,
     )  # fmt: skip
-    return of_strict(release, p)
+    return [("", of_release(release, p))]
 
 
 def _strict_with_history(cell: Cell, design: SurveyDesign, seed: int) -> Sequence[tuple[str, Tables]]:
-    """Beside the strict release of an earlier sample of the same size."""
+    """Beside the strict release of an earlier sample of the same size, by chains.
+
+    Tables of FBS also have the variance of files alone, and of the model alone.
+    """
     p = cell.population
     earlier = p.sample(cell.n, seed_of(seed, LAST_YEAR))
-    total = len(p.frame)
-    last = fit(
-        earlier, _model(p), epsilon=OF_HISTORY, bounds=_bounds(p), population_total=total, seed=seed
+    model = p.model or FBS(p.formula, weight="public" if p.weight == "public" else None)
+    bounds, total = p.bounds if p.model is None else None, len(p.frame)
+    last = fit(earlier, model, epsilon=OF_HISTORY, bounds=bounds, population_total=total, seed=seed).release()
+    release = fit(
+        design, model, epsilon=cell.epsilon, mechanism=Strict(reference=last), population_total=total, seed=seed
     ).release()
-    done = fit(
-        design, _model(p), epsilon=cell.epsilon, mechanism=Strict(reference=last), population_total=total, seed=seed
-    )  # fmt: skip
-    return of_strict(done.release(), p)
+    larger = "", of_release(release, p)
+    if p.model is not None:
+        return [larger]
+    return [larger, (BY_FILES, of_release(release, p, "files")), (BY_MODEL, of_release(release, p, "model"))]
 
 
 def _pseudo(cell: Cell, design: SurveyDesign, seed: int, *, debias: bool = False) -> Sequence[tuple[str, Tables]]:
@@ -134,7 +120,7 @@ def _pseudo(cell: Cell, design: SurveyDesign, seed: int, *, debias: bool = False
         design, _plain(cell, "flat"), epsilon=cell.epsilon, m=3, mechanism=PseudoPosterior(),
         population_total=len(cell.population.frame), seed=seed,
     )  # fmt: skip
-    return [("", of_release(done.release(debias=debias, accept_diagnostics=["information"])))]
+    return [("", of_release(done.release(debias=debias, accept_diagnostics=["information"]), cell.population))]
 
 
 def _per_instance(cell: Cell, design: SurveyDesign, seed: int) -> Sequence[tuple[str, Tables]]:
@@ -143,7 +129,7 @@ def _per_instance(cell: Cell, design: SurveyDesign, seed: int) -> Sequence[tuple
         design, _plain(cell, "flat"), epsilon=cell.epsilon, m=3, mechanism=PerInstance(),
         population_total=len(cell.population.frame), seed=seed,
     )  # fmt: skip
-    return [("", of_release(done.release()))]
+    return [("", of_release(done.release(), cell.population))]
 
 
 def _debiased(cell: Cell, design: SurveyDesign, seed: int) -> Sequence[tuple[str, Tables]]:
@@ -156,7 +142,7 @@ def _censored(cell: Cell, design: SurveyDesign, seed: int) -> Sequence[tuple[str
         design, _plain(cell, "normal"), epsilon=cell.epsilon, m=3, mechanism=Censored(),
         population_total=len(cell.population.frame), seed=seed, warmup=500, draws=500,
     )  # fmt: skip
-    return [("", of_release(done.release()))]
+    return [("", of_release(done.release(), cell.population))]
 
 
 def _laplace(cell: Cell, design: SurveyDesign, seed: int) -> Sequence[tuple[str, Tables]]:
@@ -187,7 +173,7 @@ def one_sample(cell: Cell, number: int) -> Replicate:
     began, p, failures = time.perf_counter(), cell.population, list[dict[str, Any]]()
     design = p.sample(cell.n, seed_of(cell.seed, cell.n, number))
     seed = seed_of(cell.seed, cell.n, number, 1 + list(MAKERS).index(cell.mechanism), round(1000 * cell.epsilon))
-    own = by_margin(lambda margin: estimate(design, p.outcome, [margin], STATISTICS), p.margins)
+    own = by_margin(lambda margin: estimate(design, p.outcome, [margin], **p.asked), p.margins)
     tables = [_rows(own, CONFIDENTIAL, np.nan, number)]
     with recorded(failures, replicate=number):
         for how, made in MAKERS[cell.mechanism](cell, design, seed):
