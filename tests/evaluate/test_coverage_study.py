@@ -1,5 +1,6 @@
 """The coverage study: populations, cells, what it sums up, and the command."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +27,20 @@ def own(**settings):
     return populations.own(frame(), "pay ~ region + sex", bounds=(0, 20_000), strata="region", size="size", **settings)
 
 
+def working():
+    """The same people with a category, which of them work, and pay that is 0 where they do not."""
+    made = frame()
+    made["work"] = np.random.default_rng(2).choice(["none", "part", "full"], len(made), p=[0.5, 0.2, 0.3])
+    return made.assign(pay=made["pay"].where(made["work"] != "none", 0.0))
+
+
+def of_kind(formula, schema, **settings):
+    return populations.RealPopulation("working", working(), formula, schema, "region", "size", **settings)
+
+
+WORK = "work ~ region + sex", ss.Outcome(levels=["none", "part", "full"])
+
+
 def test_truths_are_those_of_the_population():
     truths = own().truths().set_index(["statistic", "margin", "level"])["truth"]
     everybody = frame()
@@ -37,6 +52,50 @@ def test_truths_are_those_of_the_population():
             assert truths["count", margin, level] == groups.size()[level]
     assert truths["mean", "all", "all"] == pytest.approx(everybody["pay"].mean())
     assert truths.index.is_unique
+
+
+def test_a_category_has_a_truth_for_each_of_its_levels_and_a_quantile_for_each_probability():
+    truths = of_kind(*WORK, statistics=populations.CATEGORIES).truths().set_index(["statistic", "margin", "level"])
+    shares = working().groupby("sex")["work"].value_counts(normalize=True)
+    for (sex, work), share in shares.items():
+        assert truths.loc[("proportion", "sex", f"{sex}: {work}"), "truth"] == pytest.approx(share)
+    assert len(truths) == 5 * (3 + 1)
+    amounts = replace(own(), statistics=populations.AMOUNTS).truths().set_index(["statistic", "margin", "level"])
+    for prob in (0.1, 0.5, 0.9):
+        quantile = frame()["pay"].quantile(prob, interpolation="inverted_cdf")
+        assert amounts.loc[(f"quantile {prob:g}", "all", "all"), "truth"] == pytest.approx(quantile)
+    poor = frame()["pay"] < 0.6 * frame()["pay"].median()
+    assert amounts.loc[("poverty_rate", "all", "all"), "truth"] == pytest.approx(poor.mean(), abs=1e-3)
+    assert {"gini", "mean"} < set(amounts.index.get_level_values("statistic"))
+
+
+@pytest.mark.parametrize(("formula", "schema", "settings"), [
+    (*WORK, {"statistics": populations.CATEGORIES, "model": ss.MultinomialRegression(WORK[0], weight="public")}),
+    ("pay ~ region + sex", ss.Outcome(bounds=(0, 20_000), zeros=True),
+     {"weight": "public", "model": ss.Mixture("pay ~ region + sex", zeros=True, bounds=(1, 20_000), weight="public")}),
+])  # fmt: skip
+def test_strict_is_from_noisy_tables_whatever_models_other_mechanisms_fit(formula, schema, settings):
+    """Twenty data sets are those of noisy tables; intervals of a good sample hold the truth."""
+    population = of_kind(formula, schema, **settings)
+    done = one_sample(Cell(population, 600, "strict", 10.8, 5), 1)
+    assert done.failures == []
+    e = done.frames["estimates"].merge(population.truths(), on=["margin", "level", "statistic"], how="outer")
+    strict = e[e["method"] == "strict"]
+    assert (strict["m"] == 20).all()
+    assert len(strict) == (e["method"] == "confidential").sum()
+    assert (np.abs(strict["estimate"] - strict["truth"]) <= 5 * strict["se"] + 1e-9 * strict["truth"]).all()
+
+
+def test_categories_are_summed_up(tmp_path):
+    population = of_kind(*WORK, statistics=populations.CATEGORIES)
+    cells = coverage_study(population, n=[400], epsilon=[9.0], replicates=2, seed=3)
+    assert (tmp_path / "coverage_working_400.png") in outputs.write(cells, tmp_path)
+    margins = pd.read_csv(tmp_path / "margins.csv").query("method == 'strict'").set_index(["statistic", "margin"])
+    assert margins["levels"].to_dict() == {
+        ("proportion", "all"): 3, ("proportion", "sex"): 6, ("proportion", "region"): 6, ("count", "sex"): 2,
+        ("count", "region"): 2,
+    }  # fmt: skip
+    assert outputs.ruined(cells)[["ruined", "samples"]].to_numpy().tolist() == [[0, 2]]
 
 
 def test_made_up_psus_have_forty_units_and_are_a_little_alike():
@@ -130,6 +189,19 @@ def test_households_are_those_of_laeken(r_frame):
     assert len(population.frame) == 30_000
     assert (np.abs(means - there["mean"]) < 4 * there["sem"]).all()
     assert population.sample(1500, 1).n == 1500
+
+
+@pytest.mark.slow
+def test_categories_are_those_of_laeken(r_frame):
+    """What men and women do; households below 60% of the median."""
+    activity = populations.population("activity")
+    there = r_frame("""{ data(eusilc, package = 'laeken'); a <- eusilc[which(eusilc$age >= 16 & !is.na(eusilc$pl030)), ]
+        data.frame(sex = as.character(a$rb090), retired = a$pl030 == 5) }""").groupby("sex")["retired"].mean()
+    shares = (activity.frame["activity"] == "retired").groupby(activity.frame["sex"]).mean()
+    assert np.allclose(shares, there, atol=0.02)
+    assert set(activity.frame["activity"]) == set(activity.schema.levels)
+    poverty, incomes = (populations.population(name).frame for name in ("poverty", "households"))
+    assert ((poverty["poor"] == "yes") == (incomes["income"] < 0.6 * incomes["income"].median())).all()
 
 
 @pytest.mark.slow

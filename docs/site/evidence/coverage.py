@@ -78,8 +78,9 @@ table("households", "count")
 # %% [markdown]
 # ## Counts, shares and positive amounts
 #
-# Visits to a doctor, which are not quite negative binomial; shares of a household's income, by a beta regression; and
-# pay by a gamma regression, whose one shape is wrong for some jobs, with privacy and without.
+# Visits to a doctor, shares of a household's income, and pay. Chains, and mechanisms other than Strict, fit a negative
+# binomial, which visits are not quite; a beta regression; and a gamma regression, whose one shape is wrong for some
+# jobs, with privacy and without.
 
 # %% tags=["hide-input"]
 table("visits", "mean")

@@ -83,6 +83,7 @@ def by_margin(table: pd.DataFrame, cells: Cells) -> pd.DataFrame:
           confidential sample's own where that is lower, at a Holm-adjusted 5% over all levels of the cell.
     """
     given = (table["margin"] == "all") & (table["statistic"] == "count")  # the population total is public
+    given |= table["ci_length"] == 0  # and counts of strata are, where units of a stratum weigh the same
     table = table[~given]
     table = table.assign(relative_bias=table["bias"] / table["truth"], relative_rmse=table["rmse"] / table["truth"])
     table["below"] = _below(table)

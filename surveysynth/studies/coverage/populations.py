@@ -33,8 +33,9 @@ AMOUNTS, CATEGORIES = (*STATISTICS, "quantile", "gini", "poverty_rate"), ("propo
 QUANTILES = 0.1, 0.5, 0.9
 POPULATION_SEED = 2026  # a population that is resampled is one population, whatever the seed of a study
 HOUSEHOLDS, AGES, ADULTS = 30_000, [0, 35, 50, 65, 120], [16, 30, 45, 60, 120]
-POOR = 0.6  # of the median income
-ACTIVITIES = {1: "full time", 2: "part time", 3: "unemployed", 5: "retired"}  # eusilc's codes; others are "other"
+POOR, YES_OR_NO = 0.6, ["yes", "no"]  # the poverty line, of the median income
+ACTIVITIES = {1: "full time", 2: "part time", 3: "unemployed", 5: "retired"}  # by eusilc's codes
+ANY_ACTIVITY = [*ACTIVITIES.values(), "other"]
 PSU, TAKE = 40, 20  # units of a made-up PSU, and of these in a sample
 ALIKE = 3.0  # noise, over the outcome's spread, by which units are sorted into PSUs: their icc is about .07
 ONE = "weight of one unit"
@@ -183,11 +184,11 @@ def poverty() -> RealPopulation:
     """
     frame = households().frame
     income = frame.pop("income")
-    frame["poor"] = np.where(income < POOR * income.median(), "yes", "no")
-    formula = "poor ~ age + region"
+    poor = np.where(income < POOR * income.median(), "yes", "no")
+    frame["poor"] = pd.Categorical(poor, YES_OR_NO)
+    formula, schema = "poor ~ age + region", Outcome(levels=YES_OR_NO)
     model = MultinomialRegression(formula, weight="public")
-    return RealPopulation("poverty", frame, formula, Outcome(levels=["yes", "no"]), "region", "size",
-                          statistics=CATEGORIES, model=model)  # fmt: skip
+    return RealPopulation("poverty", frame, formula, schema, "region", "size", statistics=CATEGORIES, model=model)
 
 
 def persons() -> RealPopulation:
@@ -345,11 +346,11 @@ def activity() -> RealPopulation:
     """
     read = _eusilc("eusilc[which(eusilc$age >= 16 & !is.na(eusilc$pl030)), ]", db040="character", rb090="character",
                    pl030="numeric", hsize="numeric")  # fmt: skip
-    does = read["pl030"].map(ACTIVITIES).fillna("other")
+    does = pd.Categorical(read["pl030"].map(ACTIVITIES).fillna("other"), ANY_ACTIVITY)
     rows = pd.DataFrame({"region": read["db040"], "sex": read["rb090"], "activity": does, "hsize": read["hsize"]})
     frame, noise = _resampled(rows)
     frame["size"] = frame.pop("hsize") * np.exp(0.2 * noise)
-    formula, schema = "activity ~ sex + region", Outcome(levels=[*ACTIVITIES.values(), "other"])
+    formula, schema = "activity ~ sex + region", Outcome(levels=ANY_ACTIVITY)
     model = MultinomialRegression(formula, weight="public")
     return RealPopulation("activity", frame, formula, schema, "region", "size", statistics=CATEGORIES, model=model)
 
