@@ -199,7 +199,7 @@ def _figure(table: pd.DataFrame, path: Path, *, title: str) -> Path:
     from matplotlib.figure import Figure  # not pyplot, which would choose a window system for the whole process
 
     statistics = list(dict.fromkeys(table["statistic"]))
-    figure = Figure(figsize=(3.5 * len(statistics), 7.0), layout="constrained")
+    figure = Figure(figsize=(2.5 * len(statistics) + 3.0, 7.0), layout="constrained")
     axes: Any = figure.subplots(2, len(statistics), sharex=True, sharey="row", squeeze=False)
     epsilons = sorted(table["epsilon"].unique())
     means = table.groupby(["method", "statistic", "epsilon"], sort=False, as_index=False).agg(
