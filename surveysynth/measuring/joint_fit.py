@@ -87,13 +87,13 @@ class Earlier:
 
     Attributes
     ----------
-    group : int array (R,)
-        Its group in the table of the later one.
+    group : callable
+        From groups of its cells (G,), which its steps are parts of, to that of each row (R,).
     mean : callable
         From a number for each of its cells (G,) to the mean of each row (R,).
     """
 
-    group: Codes
+    group: Callable[[Codes], Codes]
     mean: Callable[[Floats], Floats]
 
 
@@ -116,8 +116,8 @@ def fit_measurements(measured: NoisyTables) -> JointFit:
     y = _fit(measured.outcome, cells, of_x, features, levels, None, [], np.ones((len(cells.x), 1)))
     if measured.weight is None:
         return JointFit(measured, cells, y, None, np.zeros(0, dtype=np.intp))
-    steps, group, parent = _parent(measured, y)
-    J = len(group)
+    steps, parent = _parent(measured, y)
+    J = int(steps.max()) + 1
     p = y.level_rows(y.fit.theta)
     if (mean := y.changes(tuple(effect.mean for effect in y.effects.values()))) is not None:
         p = p.tilted(mean)
@@ -134,7 +134,7 @@ def fit_measurements(measured: NoisyTables) -> JointFit:
         for name, known in measured.population_totals.items()
     ]
     earlier = Earlier(
-        group[within],
+        lambda groups: groups[np.unique(steps, return_index=True)[1]][within],
         lambda scores: (cells.mean_of((p.p * scores) @ one_hot(steps, J), cells.x) / of_group).ravel(),
     )
     w = _fit(
@@ -144,24 +144,24 @@ def fit_measurements(measured: NoisyTables) -> JointFit:
     return JointFit(measured, cells, y, w, steps)
 
 
-def _parent(measured: NoisyTables, y: VariableFit) -> tuple[Codes, Codes, list[Floats]]:
-    """Steps of the outcome's cells on which the weight depends, the group of each step, its features by effect (J, A).
+def _parent(measured: NoisyTables, y: VariableFit) -> tuple[Codes, list[Floats]]:
+    """Steps of the outcome's cells on which the weight depends, and their features by effect (J, A).
 
     Steps are finer than the groups of the table: within the first and the last group weights go on to change.
     """
     assert measured.weight is not None
-    groups = next(table.by_groups for table in measured.weight.tables if table.by_groups is not None)
+    groups = next(table.by_groups for table in measured.weight.tables if table.by == measured.outcome.name)
+    assert groups is not None
     numbers, p = measured.outcome.cells.numbers, y.fit.model.records @ y.fit.model.probabilities(y.fit.theta)
     steps = steps_of(p, groups, numbers)
-    group = groups[np.unique(steps, return_index=True)[1]]
-    J, many = len(group), int(steps[numbers - 1]) + 1 if numbers else 0
+    J, many = int(steps.max()) + 1, int(steps[numbers - 1]) + 1 if numbers else 0
     features = []
     if many:
         response = Response(p, numbers)
         inside = one_hot(steps[:numbers], J)[:, :many]
         mean = (inside.T @ (response.bins * response.scores)) / np.maximum(inside.T @ response.bins, 1e-12)
         features = [np.pad(z, ((0, J - many), (0, 0))) for z in smooth_features(mean)]
-    return steps, group, [*features, *([np.eye(J)[:, many:]] if many < J else [])]
+    return steps, [*features, *([np.eye(J)[:, many:]] if many < J else [])]
 
 
 def _fit(
@@ -179,14 +179,14 @@ def _observed(table: NoisyTable, rows: int, levels: dict[str, Codes], earlier: E
     times = None
     if table.by is None:
         level = np.zeros(rows, dtype=np.intp)
-    elif table.by_groups is not None:
-        assert earlier is not None
-        level = earlier.group
-    else:
+    elif table.by_groups is None:
         level = levels[table.by]
-    if table.by_scores is not None:
+    else:
         assert earlier is not None
-        times = earlier.mean(table.by_scores / SCORE_UNIT)
+        level = earlier.group(table.by_groups)
+        if table.by_scores is not None:
+            level = levels[table.by] * (int(table.by_groups.max()) + 1) + level
+            times = earlier.mean(table.by_scores / SCORE_UNIT)
     return Observed(level, table.adds, table.sums, table.variance, times)
 
 

@@ -118,7 +118,7 @@ def measure_design(
             if "weight scores by terms" in split:
                 w.scores(term.name, term.level, term.levels, split["weight scores by terms"])
             if "products by terms" in split:
-                w.products(term, split["products by terms"], y, code)
+                w.products(term, split["products by terms"], y)
             w.by(term.name, term.level, term.levels, split["weight by terms"], most=MOST_OF_WEIGHTS)
         for term in levels:
             w.within(term, split["weight by design"])
@@ -152,7 +152,7 @@ def shares(
     tables = {
         "outcome": 1, "outcome by terms": terms * (2 if scored else 1), "outcome by design": levels,
         "weight": 1, "weight by outcome": 1, "weight by terms": terms, "weight by design": levels,
-        "products by terms": terms if scored else 0,
+        "products by terms": terms,
     }  # fmt: skip
     made = {kind: k for kind, k in tables.items() if k and not (public_weight and kind.startswith(("weight", "prod")))}
     split = _split(epsilon, made)
@@ -306,17 +306,19 @@ class _Measured:
         assert self.cells.bins is not None
         return scores_of(self.p, self.cells.bins.means, self.n, levels, self.sd(epsilon), SCORE_UNIT)
 
-    def products(self, term: Term, epsilon: float, earlier: _Measured, code: Codes) -> None:
+    def products(self, term: Term, epsilon: float, earlier: _Measured) -> None:
         """Measure sums of the products of a score and that of an earlier variable's cell, by the levels of a term.
 
-        Special values of the earlier variable have no score.
+        A special value of the earlier variable has a sum of its own, and the score 1.
         """
-        scores = earlier.scores_by(term.levels, epsilon)
-        scores[earlier.cells.numbers :] = 0
-        one = np.zeros(len(self.cells), dtype=np.intp)
+        numbers, special = earlier.cells.numbers, len(earlier.cells) - earlier.cells.numbers
+        scores = np.full(len(earlier.cells), SCORE_UNIT) if numbers < 2 else earlier.scores_by(term.levels, epsilon)
+        kinds = np.concatenate([np.zeros(numbers, dtype=np.intp), np.arange(special) + (numbers > 0)])
+        J, one = int(kinds.max()) + 1, np.zeros(len(self.cells), dtype=np.intp)
         self.add(
-            epsilon, term.name, term.level, term.levels, one, scores=self.scores_by(term.levels, epsilon),
-            by_scores=scores, times=scores[code],
+            epsilon, term.name, term.level * J + kinds[earlier.code], term.levels * J, one,
+            scores=self.scores_by(term.levels * J, epsilon), by_groups=kinds, by_scores=scores,
+            times=scores[earlier.code],
         )  # fmt: skip
 
     def variable(self, name: str, terms: tuple[str, ...], parents: tuple[str, ...]) -> Variable:

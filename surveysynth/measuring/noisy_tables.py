@@ -51,7 +51,7 @@ class NoisyTable:
     epsilon : float
         Spent on a record whose values are blanked; the noise has scale unit / epsilon.
     by_groups : int array, optional
-        Group of each cell of the earlier variable, where the table is by one.
+        Group of each cell of the earlier variable, where the table is by one; a table of products is by both.
     scores : int array (G,), optional
         What a record in each cell adds, in thousandths.
     by_scores : int array, optional
@@ -222,6 +222,11 @@ class NoisyTables:
             rows = ["all"]
         elif table.pairs:
             rows = cells.names(table.groups)
+        elif table.by_scores is not None:
+            assert table.by_groups is not None
+            kinds = self.outcome.cells.names(table.by_groups)
+            rows = _labels(self.terms[table.by])
+            rows = rows if len(kinds) == 1 else [f"{label} x {kind}" for label in rows for kind in kinds]
         elif table.by_groups is not None:
             rows = self.outcome.cells.names(table.by_groups)
         else:
@@ -265,8 +270,8 @@ def _read(said: Mapping[str, Any], public: SurveyDesign) -> NoisyTables:
         raise InputError("the measurements are of another number of records than these public columns have")
     for variable in said["variables"]:
         for table in variable["tables"]:
-            by_level = table["by"] in terms and "pairs_of_records_of_one_level" not in table
-            if by_level and table["rows"] != _labels(terms[table["by"]]):
+            other = "pairs_of_records_of_one_level" in table or "group_of_each_parent_cell" in table
+            if table["by"] in terms and not other and table["rows"] != _labels(terms[table["by"]]):
                 raise InputError(f"the measurements have other levels of {table['by']!r} than the public columns")
     outcome, *rest = (_variable_of(variable) for variable in said["variables"])
     totals = {

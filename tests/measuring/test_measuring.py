@@ -16,7 +16,7 @@ from surveysynth.measuring.groups import groups_of, scores_of, steps_of
 from surveysynth.measuring.joint_fit import fit_measurements
 from surveysynth.measuring.measure import _Measured, counted, histogram_groups, measure_design, shares
 from surveysynth.measuring.noise import composed, discrete_laplace, discrete_laplace_variance, noisy
-from surveysynth.measuring.noisy_tables import SCORE_UNIT
+from surveysynth.measuring.noisy_tables import SCORE_UNIT, read_json
 from surveysynth.measuring.outcome import Outcome
 from surveysynth.measuring.terms import Term, terms_of
 
@@ -294,19 +294,20 @@ def test_a_record_changes_sums_of_products_by_one_or_two():
     for variable in (y, w):
         variable.histogram(1.0)
     region = Term("region", ("region",), (("a",), ("b",), ("c",)), *[rng.integers(0, 3, n)] * 2, None)
-    w.products(region, 0.5, y, y.code)
+    w.products(region, 0.5, y)
     table = w.tables[1]
     assert table.scores is not None and table.by_scores is not None
     assert table.unit == table.per == SCORE_UNIT**2 and table.variance == pytest.approx(2 / 0.5**2, rel=0.01)
-    assert table.by_scores[-1] == 0 and np.abs(table.by_scores).max() == np.abs(table.scores).max() == SCORE_UNIT
+    assert table.by_groups.tolist() == [0] * 16 + [1] and table.by_scores[-1] == SCORE_UNIT  # missing by itself
+    assert np.abs(table.by_scores).max() == np.abs(table.scores).max() == SCORE_UNIT
 
     def of(y_code, w_code, records=slice(None)):
-        adds = table.by_scores[y_code] * table.scores[w_code]
-        return np.bincount(region.level[records], adds[records], 3)
+        adds, cell = table.by_scores[y_code] * table.scores[w_code], 2 * region.level + table.by_groups[y_code]
+        return np.bincount(cell[records], adds[records], 6)
 
     whole = of(y.code, w.code)
     noise = (table.counts[:, 0] - whole) / table.unit
-    assert table.counts.shape == (3, 1) and np.abs(noise).max() < 30  # fifteen standard deviations
+    assert table.counts.shape == (6, 1) and np.abs(noise).max() < 30  # fifteen standard deviations
     for i in range(n):
         assert changes(whole, of(y.code, w.code, np.arange(n) != i)) <= table.unit
         for y_code, w_code in itertools.product(range(len(outcome)), range(0, len(weight), 5)):
@@ -370,10 +371,29 @@ def test_weighted_means_are_right_where_weights_go_with_the_outcome_otherwise_by
         ss.SurveyDesign(frame, weights="weight"), "income ~ region", epsilon=10, bounds=(0, 50_000),
         population_total=weight.sum(), seed=1,
     )  # fmt: skip
+    read = read_json(measured.source.tables.as_json(), measured.source.public)
+    assert [table.kind for table in read.tables] == [table.kind for table in measured.source.tables.tables]
     means = measured.release(m=10, seed=1).tables("region", statistic="mean").set_index("region")["estimate"]
     own = frame.assign(total=weight * frame["income"]).groupby("region")[["total", "weight"]].sum()
     error = means[["east", "west"]] / (own["total"] / own["weight"]) - 1
     assert (np.abs(error) < 0.1).all() if products else (np.abs(error) > 0.2).all()
+
+
+@pytest.mark.parametrize("products", [True, False])
+def test_weighted_shares_are_right_where_weights_go_with_the_category_otherwise_by_level(monkeypatch, products):
+    rng, n = np.random.default_rng(4), 8_000
+    region, poor = np.repeat(["east", "west"], n // 2), rng.random(n) < 0.3
+    weight = np.exp(np.where(region == "east", 1.0, -1.0) * poor + 0.3 * rng.standard_normal(n))
+    frame = pd.DataFrame({"region": region, "poor": poor, "weight": weight})
+    if not products:
+        monkeypatch.setattr("surveysynth.measuring.measure.PRODUCTS", np.inf)
+    measured = ss.measure(
+        ss.SurveyDesign(frame, weights="weight"), "poor ~ region", epsilon=10, population_total=weight.sum(), seed=1
+    )
+    table = measured.release(m=10, seed=1).tables("region", statistic="proportion").set_index(["region", "category"])
+    own = frame.assign(total=weight * poor).groupby("region")[["total", "weight"]].sum()
+    error = table["estimate"].xs("True", level="category")[["east", "west"]] - own["total"] / own["weight"]
+    assert (np.abs(error) < 0.03).all() if products else (np.abs(error) > 0.08).all()
 
 
 def test_public_totals_of_levels_are_met(sample):

@@ -95,6 +95,8 @@ def _read(tables: NoisyTables, cells: tuple[Codes, Codes]) -> list[tuple[NoisyTa
         for table in variable.tables:
             if table.by is None:
                 level = np.zeros(len(code), dtype=np.intp)
+            elif table.by_scores is not None and table.by_groups is not None:
+                level = tables.terms[table.by].level * (int(table.by_groups.max()) + 1) + table.by_groups[cells[0]]
             elif table.by_groups is not None:
                 level = table.by_groups[cells[0]]
             else:
