@@ -383,7 +383,7 @@ def test_weighted_means_are_right_where_weights_go_with_the_outcome_otherwise_by
 def test_weighted_shares_are_right_where_weights_go_with_the_category_otherwise_by_level(monkeypatch, products):
     rng, n = np.random.default_rng(4), 8_000
     region, poor = np.repeat(["east", "west"], n // 2), rng.random(n) < 0.3
-    weight = np.exp(np.where(region == "east", 1.0, -1.0) * poor + 0.3 * rng.standard_normal(n))
+    weight = np.exp(np.where(region == "east", 0.4, -0.4) * poor + 0.5 * rng.standard_normal(n))
     frame = pd.DataFrame({"region": region, "poor": poor, "weight": weight})
     if not products:
         monkeypatch.setattr("surveysynth.measuring.measure.PRODUCTS", np.inf)
@@ -393,7 +393,7 @@ def test_weighted_shares_are_right_where_weights_go_with_the_category_otherwise_
     table = measured.release(m=10, seed=1).tables("region", statistic="proportion").set_index(["region", "category"])
     own = frame.assign(total=weight * poor).groupby("region")[["total", "weight"]].sum()
     error = table["estimate"].xs("True", level="category")[["east", "west"]] - own["total"] / own["weight"]
-    assert (np.abs(error) < 0.03).all() if products else (np.abs(error) > 0.08).all()
+    assert (np.abs(error) < 0.03).all() if products else (np.abs(error) > 0.06).all()
 
 
 def test_public_totals_of_levels_are_met(sample):
