@@ -1,12 +1,12 @@
-"""Outcome and weight as noisy tables say they go together: fits, draws, and the cells of synthetic records.
+"""Variables in sequence as noisy tables say they go together: fits, draws, and the cells of synthetic records.
 
-formula terms        ->  a log-linear model of public cells
+formula terms        ->  a log-linear model of public cells, and of earlier variables
 strata, PSUs, units  ->  effects of their levels on top of it, drawn anew for each data set
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,38 +15,37 @@ from numpy.typing import NDArray
 from ..models.loglinear.bases import Response, one_hot, smooth_features
 from ..models.loglinear.fitting import Perturbation
 from ..models.loglinear.response import Observed, Rows, Total, fit_response
+from .expanded import LEAST, Expanded, by_one, by_simulated, without_earlier
 from .groups import steps_of
 from .measure import smoothed
-from .noisy_tables import SCORE_UNIT, NoisyTable, NoisyTables, Variable
+from .noisy_tables import SCORE_UNIT, WEIGHT, NoisyTables, Variable
 from .public_cells import PublicCells
-from .variable_fit import Conditional, VariableDraw, VariableFit, conditional, of_terms, perturbation
+from .variable_fit import Feature, VariableDraw, VariableFit, of_terms, perturbation
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
 KNOWN = 0.003  # standard error of a known total, as a share of it: rounding
+SIMULATED = 4_000  # records by which several earlier variables stand, about
 
-Draw = tuple[VariableDraw, VariableDraw | None]
+Draw = tuple[VariableDraw, ...]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class JointFit:
-    """Outcome given public columns, weight given outcome and public columns.
+    """Outcomes given public columns and earlier outcomes, and the weight given all of them.
 
     Attributes
     ----------
     measured : NoisyTables
     cells : PublicCells
-    outcome, weight : VariableFit
-    steps : int array (G,)
-        Step of each cell of the outcome, given which the weight is modelled.
+    variables : dict of str to VariableFit
+        In sequence, the weight last.
     """
 
     measured: NoisyTables
     cells: PublicCells
-    outcome: VariableFit
-    weight: VariableFit | None
-    steps: Codes
+    variables: Mapping[str, VariableFit]
 
     def draws(self, count: int, rng: np.random.Generator, *, opposite: bool = True) -> Iterator[Draw]:
         """So many draws of the coefficients.
@@ -54,105 +53,134 @@ class JointFit:
         Every second one is perturbed in the ``opposite`` way of the one before, so that the mean of all draws is about
         the fit.  Without that all have the same effects of strata and PSUs: they differ by noise and prior alone.
         """
-        variables = [(self.measured.outcome, self.outcome)]
-        if self.weight is not None and self.measured.weight is not None:
-            variables.append((self.measured.weight, self.weight))
-        levels = [fit.drawn_levels(rng) for _, fit in variables]
+        fits = [*self.variables.values()]
+        levels = [fit.drawn_levels(rng) for fit in fits]
         by: list[Perturbation] = []
         for k in range(count):
             if k % 2 == 0 or not opposite:
-                by = [perturbation(variable, fit.fit, rng) for variable, fit in variables]
+                by = [
+                    perturbation(variable, fit.fit, rng)
+                    for variable, fit in zip(self.measured.variables, fits, strict=True)
+                ]
             else:
                 by = [-each for each in by]
             if opposite and k:
                 levels = [
                     fit.opposite(each) if k % 2 else fit.drawn_levels(rng)
-                    for (_, fit), each in zip(variables, levels, strict=True)
+                    for fit, each in zip(fits, levels, strict=True)
                 ]
-            made = [
+            yield tuple(
                 VariableDraw(fit.draw(each, of_levels), of_levels)
-                for (_, fit), each, of_levels in zip(variables, by, levels, strict=True)
-            ]
-            yield made[0], made[1] if len(made) > 1 else None
-
-    def probabilities(self, of: Draw) -> tuple[Conditional, Conditional | None]:
-        """Of the cells of the outcome, and of those of the weight by the outcome's steps."""
-        y = conditional(self.outcome, of[0])
-        return y, None if self.weight is None or of[1] is None else conditional(self.weight, of[1])
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Earlier:
-    """An earlier variable, in the rows of the model of a later one.
-
-    Attributes
-    ----------
-    group : callable
-        From groups of its cells (G,), which its steps are parts of, to that of each row (R,).
-    mean : callable
-        From a number for each of its cells (G,) to the mean of each row (R,).
-    """
-
-    group: Callable[[Codes], Codes]
-    mean: Callable[[Floats], Floats]
-
+                for fit, each, of_levels in zip(fits, by, levels, strict=True)
+            )
 
 def fit_measurements(measured: NoisyTables) -> JointFit:
-    """Fit outcome and weight to what was measured."""
-    every = [*measured.terms.values()]
-    cells = PublicCells.of(measured)
-    fixed = [(k, term) for k, term in enumerate(every) if not term.drawn]
-    step = {term.name: cells.steps[cells.first, k] for k, term in fixed}
-    levels = {term.name: term.level_of_step[step[term.name]] for _, term in fixed}
-    features = [
-        z for _, term in fixed
-        for z in (
-            [one_hot(step[term.name], term.levels)] if term.score is None
-            else [f[step[term.name]] for f in smooth_features(term.score)]
-        )
-    ]  # fmt: skip
-    X, times = len(cells.first), cells.times_of(cells.x)
-    of_x = Rows(np.arange(X), np.ones(X), cells.records, times)
-    y = _fit(measured.outcome, cells, of_x, features, levels, None, [], np.ones((len(cells.x), 1)))
-    if measured.weight is None:
-        return JointFit(measured, cells, y, None, np.zeros(0, dtype=np.intp))
-    steps, parent = _parent(measured, y)
-    J = int(steps.max()) + 1
-    p = y.level_rows(y.fit.theta)
-    if (mean := y.changes(tuple(effect.mean for effect in y.effects.values()))) is not None:
-        p = p.tilted(mean)
-    share = p.p @ one_hot(steps, J)
-    of_group = cells.mean_of(share, cells.x)
-    by_parent = Rows(np.repeat(np.arange(X), J), of_group.ravel(), cells.records, times)
-    of, within = by_parent.unit, np.tile(np.arange(J), X)
-    assert measured.weight.cells.bins is not None
-    values = measured.weight.cells.bins.means
-    N = measured.population_total
-    totals = [Total(np.zeros(X * J, dtype=np.intp), values, np.array([N]), np.array([KNOWN * N]))]
-    totals += [
-        Total(levels[name][of], values, np.asarray(known), KNOWN * np.asarray(known))
-        for name, known in measured.population_totals.items()
-    ]
-    earlier = Earlier(
-        lambda groups: groups[np.unique(steps, return_index=True)[1]][within],
-        lambda scores: (cells.mean_of((p.p * scores) @ one_hot(steps, J), cells.x) / of_group).ravel(),
-    )
-    w = _fit(
-        measured.weight, cells, by_parent, [*(z[within] for z in parent), *(z[of] for z in features)],
-        {name: level[of] for name, level in levels.items()}, earlier, totals, share,
+    """Fit every variable to what was measured of it, in sequence."""
+    cells, fits = PublicCells.of(measured), dict[str, VariableFit]()
+    simulated = _simulated(cells) if any(len(variable.parents) > 1 for variable in measured.variables) else None
+    codes: dict[str, Codes] = {}
+    rng = np.random.default_rng(0)  # public, so that every reader has the same fit
+    for variable in measured.variables:
+        fits[variable.name] = fit = _fit(measured, variable, cells, fits, simulated, codes)
+        if simulated is not None and variable.name != WEIGHT:
+            typical = VariableDraw(fit.fit.theta, fit.mean_levels)
+            codes[variable.name] = drawn(fit.probabilities(typical, simulated, codes), rng)
+    return JointFit(measured, cells, fits)
+
+
+def _simulated(cells: PublicCells) -> Codes:
+    """Combinations of simulated records: as often as records have them, and each at least once."""
+    times = np.maximum(np.rint(cells.n * (SIMULATED / cells.n.sum())), 1).astype(np.intp)
+    return np.repeat(np.arange(len(cells.n)), times)
+
+
+def _fit(
+    measured: NoisyTables, variable: Variable, cells: PublicCells, fits: Mapping[str, VariableFit],
+    simulated: Codes | None, codes: Mapping[str, Codes],
+) -> VariableFit:  # fmt: skip
+    """Fit one variable, given the fits of those that it depends on."""
+    parents = {name: _steps(variable, measured.variable(name), fits[name]) for name in variable.parents}
+    expanded = _expanded(cells, fits, {name: steps for name, (steps, _) in parents.items()}, simulated, codes)
+    x, n, terms = cells.by(variable.terms), cells.n, [measured.terms[name] for name in variable.terms]
+    key = np.stack([x[expanded.cell], *expanded.step.values()])
+    found, first, row = np.unique(key, axis=1, return_index=True, return_inverse=True)
+    row = row.ravel()
+    inside = n[expanded.cell] * expanded.share
+    weight = np.bincount(row, inside)
+    records = np.bincount(x, n).astype(np.float64)
+    rows = Rows(found[0], weight / records[found[0]], records, cells.times_of(x))
+
+    step = {term.name: cells.step[term.name][expanded.cell[first]] for term in terms}
+    step |= {name: of[first] for name, of in expanded.step.items()}
+    level = {term.name: term.level_of_step[step[term.name]] for term in terms}
+
+    def mean(name: str, values: Floats) -> Floats:
+        return np.asarray(np.bincount(row, inside * expanded.mean[name](values)) / np.maximum(weight, LEAST))
+
+    features = [Feature(name, z) for name, (_, of) in parents.items() for z in of]
+    for term in terms:
+        by_step = [one_hot(np.arange(term.levels), term.levels)] if term.score is None else smooth_features(term.score)
+        features += [Feature(term.name, z) for z in by_step]
+    steps = {name: of for name, (of, _) in parents.items()}
+    observed, products = [], []
+    for table in of_terms(variable):
+        at = np.zeros(len(first), dtype=np.intp) if table.by is None else level[table.by]
+        times = None
+        if table.earlier is not None and table.by_groups is not None:
+            J = int(table.by_groups.max()) + 1
+            of_step = table.by_groups[np.unique(steps[table.earlier], return_index=True)[1]]
+            at = at * J + of_step[step[table.earlier]]
+            if table.by_scores is not None and table.by is not None:
+                score = table.by_scores / SCORE_UNIT
+                times = mean(table.earlier, score)
+                of_level = one_hot(measured.terms[table.by].level_of_step, measured.terms[table.by].levels)
+                by_kind = one_hot(table.by_groups, J) * score[:, None]
+                products.append(Feature(table.by, of_level, table.earlier, by_kind))
+        observed.append(Observed(at, table.adds, table.sums, table.variance, times))
+    p = smoothed(variable.tables[0], variable.cells, cells.counted.sum())
+    fit = fit_response(
+        rows, [feature.by_step[step[feature.of]] for feature in features], observed,
+        _totals(measured, level, len(first)) if variable.name == WEIGHT else [], p, variable.cells.numbers,
+        variable.cells.tail,
     )  # fmt: skip
-    return JointFit(measured, cells, y, w, steps)
+    made = VariableFit(cells, expanded, row, x, steps, [*features, *products], fit.model, fit, p, {})
+    return made.with_levels(variable)
 
 
-def _parent(measured: NoisyTables, y: VariableFit) -> tuple[Codes, list[Floats]]:
-    """Steps of the outcome's cells on which the weight depends, and their features by effect (J, A).
+def _totals(measured: NoisyTables, level: Mapping[str, Codes], rows: int) -> list[Total]:
+    """What is known of the sums of weights: of all, and of levels."""
+    assert measured.weight is not None and measured.weight.cells.bins is not None
+    values, N = measured.weight.cells.bins.means, measured.population_total
+    return [
+        Total(np.zeros(rows, dtype=np.intp), values, np.array([N]), np.array([KNOWN * N])),
+        *(Total(level[name], values, np.asarray(known), KNOWN * np.asarray(known))
+          for name, known in measured.population_totals.items()),
+    ]  # fmt: skip
 
-    Steps are finer than the groups of the table: within the first and the last group weights go on to change.
+
+def _expanded(
+    cells: PublicCells, fits: Mapping[str, VariableFit], steps: Mapping[str, Codes], simulated: Codes | None,
+    codes: Mapping[str, Codes],
+) -> Expanded:  # fmt: skip
+    """Parts of the public cells by the earlier variables that one depends on."""
+    if not steps:
+        return without_earlier(len(cells.n))
+    if simulated is None:
+        ((name, of),) = steps.items()
+        return by_one(name, of, fits[name].most_probable().p)
+    every = {name: fits[name].most_probable() for name in steps}
+    expected = {name: of.records @ of.p * (cells.n.sum() / of.records.sum()) for name, of in every.items()}
+    return by_simulated(simulated, cells.n.astype(np.float64), codes, steps, expected)
+
+
+def _steps(variable: Variable, parent: Variable, fit: VariableFit) -> tuple[Codes, list[Floats]]:
+    """Steps of an earlier variable's cells on which one depends, and their features by effect (J, A).
+
+    Steps are finer than the groups of the table: within the first and the last group the variable goes on to change.
     """
-    assert measured.weight is not None
-    groups = next(table.by_groups for table in measured.weight.tables if table.by == measured.outcome.name)
+    groups = next(table.by_groups for table in variable.tables if table.earlier == parent.name and table.by is None)
     assert groups is not None
-    numbers, p = measured.outcome.cells.numbers, y.fit.model.records @ y.fit.model.probabilities(y.fit.theta)
+    numbers, p = parent.cells.numbers, fit.fit.model.records @ fit.fit.model.probabilities(fit.fit.theta)
     steps = steps_of(p, groups, numbers)
     J, many = int(steps.max()) + 1, int(steps[numbers - 1]) + 1 if numbers else 0
     features = []
@@ -162,32 +190,6 @@ def _parent(measured: NoisyTables, y: VariableFit) -> tuple[Codes, list[Floats]]
         mean = (inside.T @ (response.bins * response.scores)) / np.maximum(inside.T @ response.bins, 1e-12)
         features = [np.pad(z, ((0, J - many), (0, 0))) for z in smooth_features(mean)]
     return steps, [*features, *([np.eye(J)[:, many:]] if many < J else [])]
-
-
-def _fit(
-    variable: Variable, cells: PublicCells, of_x: Rows, features: list[Floats], levels: dict[str, Codes],
-    earlier: Earlier | None, totals: list[Total], share: Floats,
-) -> VariableFit:  # fmt: skip
-    counted = of_x.n if of_x.times is None else of_x.n * of_x.times
-    p = smoothed(variable.tables[0], variable.cells, counted.sum())
-    observed = [_observed(table, len(of_x.unit), levels, earlier) for table in of_terms(variable)]
-    fit = fit_response(of_x, features, observed, totals, p, variable.cells.numbers, variable.cells.tail)
-    return VariableFit(cells, fit.model, fit, share, p, {}).with_levels(variable)
-
-
-def _observed(table: NoisyTable, rows: int, levels: dict[str, Codes], earlier: Earlier | None) -> Observed:
-    times = None
-    if table.by is None:
-        level = np.zeros(rows, dtype=np.intp)
-    elif table.by_groups is None:
-        level = levels[table.by]
-    else:
-        assert earlier is not None
-        level = earlier.group(table.by_groups)
-        if table.by_scores is not None:
-            level = levels[table.by] * (int(table.by_groups.max()) + 1) + level
-            times = earlier.mean(table.by_scores / SCORE_UNIT)
-    return Observed(level, table.adds, table.sums, table.variance, times)
 
 
 def drawn(probabilities: Floats, rng: np.random.Generator) -> Codes:

@@ -23,11 +23,9 @@ from .outcome import Outcome
 from .terms import Term, public_cells, unit_name
 from .units import PARTS, Units, most_records
 
-# Shares of epsilon; those of tables that are not made go to the others
-SHARES = {
-    "outcome": 0.12, "weight": 0.06, "outcome by terms": 0.4, "weight by outcome": 0.18, "weight by terms": 0.24,
-    "products by terms": 0.08, "outcome by design": 0.12, "weight by design": 0.06,
-}  # fmt: skip
+# Shares of epsilon by kind of table, of an outcome and of the weight, over the sum of those of the tables that are made
+OUTCOME = {"histogram": 0.12, "by terms": 0.4, "by design": 0.12}
+OF_WEIGHT = {"histogram": 0.06, "by outcomes": 0.18, "by terms": 0.24, "products by terms": 0.08, "by design": 0.06}
 OF_LEVELS = 4  # groups by strata or PSUs, at most
 PER_BIN, LEAST_BINS = 30.0, 16  # records times epsilon that a bin of a histogram should have; bins at least
 MOST_OF_WEIGHTS = 12  # groups of the weights, at most
@@ -39,12 +37,21 @@ WEIGHT_BOUNDS = (0.02, 20.0)  # in mean weights, where nothing is said
 PARENT_LEVELS, MOST_PARENTS, LEAST_PARENTS, ROWS = 4, 12, 4, 3_000
 
 
+@dataclass(frozen=True)
+class Question:
+    """An outcome, its schema, and what it depends on: names of public terms, and of earlier outcomes."""
+
+    name: str
+    outcome: Outcome
+    terms: tuple[str, ...]
+    earlier: tuple[str, ...] = ()
+
+
 def measure_design(
     design: SurveyDesign,
-    name: str,
+    questions: Sequence[Question],
     predictors: str,
     terms: Sequence[Term],
-    outcome: Outcome,
     *,
     epsilon: float,
     population_total: float,
@@ -55,20 +62,18 @@ def measure_design(
     blank: int | None = None,
     rng: np.random.Generator | None = None,
 ) -> NoisyTables:
-    """Noisy tables of an outcome and of the weight.
+    """Noisy tables of outcomes in sequence and of the weight.
 
     Parameters
     ----------
     design : SurveyDesign
         The confidential file.
-    name : str
-        The outcome.
+    questions : sequence of Question
+        The outcomes; the weight depends on all of them and on all terms.
     predictors : str
-        ``"region + sex"``, public.
+        ``"region + sex"``, public: of all outcomes.
     terms : list of Term
         Theirs, with the size of units; strata and PSUs that they do not determine; and units of several records.
-    outcome : Outcome
-        Its schema.
     epsilon : float
         For a record, or a unit of several, whose outcomes and weights are blanked; twice that for one with others.
     population_total : float
@@ -91,42 +96,44 @@ def measure_design(
     InputError
         The file contradicts the schema.
     """
-    n, cells = design.n, Cells.of(outcome)
-    fixed, levels = [t for t in terms if not t.drawn], [t for t in terms if t.drawn]
+    n, fixed, levels = design.n, [t for t in terms if not t.drawn], [t for t in terms if t.drawn]
+    every = [Cells.of(question.outcome) for question in questions]
+    factors = [(len(q.terms) + len(q.earlier), c.scored) for q, c in zip(questions, every, strict=True)]
     least = n / max((term.levels for term in fixed), default=1)
-    split = shares(epsilon, len(fixed), len(levels), least, public_weight=public_weight, scored=cells.scored)
-    code = cells.codes(design.column(name), name)
-    units = _units(terms, unit, split)
-    y = _Measured(cells, code, n, rng, units, blank)
-    y.histogram(split["outcome"])
-    for term in fixed:
-        if cells.scored:
-            y.scores(term.name, term.level, term.levels, split["outcome by terms"])
-        y.by(term.name, term.level, term.levels, split["outcome by terms"])
-    for term in levels:
-        y.within(term, split["outcome by design"])
+    split = shares(epsilon, factors, len(fixed), len(levels), least, public_weight=public_weight)
+    units = _units(terms, unit, split[0])
+    measured: dict[str, _Measured] = {}
+    for question, cells, of in zip(questions, every, split, strict=False):
+        y = _Measured(cells, cells.codes(design.column(question.name), question.name), n, rng, units, blank)
+        y.histogram(of["histogram"])
+        for term in fixed:
+            if term.name in question.terms:
+                y.by_term(term, of["by terms"], scored=cells.scored)
+        for name in question.earlier:
+            y.by_earlier(name, measured[name], of["by terms"], MOST_PARENTS, scored=cells.scored)
+        for term in levels:
+            y.within(term, of["by design"])
+        measured[question.name] = y
+    outcomes = tuple(measured[q.name].variable(q.name, q.terms, q.earlier) for q in questions)
     weight = None
     if not public_weight:
-        w_cells = Cells.of_weights(weight_bounds, population_total / n)
+        of, w_cells = split[-1], Cells.of_weights(weight_bounds, population_total / n)
         w = _Measured(w_cells, w_cells.of_numbers(np.asarray(design.weights, dtype=np.float64)), n, rng, units, blank)
-        w.histogram(split["weight"])
-        sd = np.sqrt(discrete_laplace_variance(split["weight by outcome"]))
+        w.histogram(of["histogram"])
         most = int(np.clip(ROWS // len(public_cells(fixed, n)[0]), LEAST_PARENTS, MOST_PARENTS))
-        parents = groups_of(y.p, cells.numbers, n, PARENT_LEVELS, sd, most, tails=0)
-        w.by(name, parents[code], int(parents.max()) + 1, split["weight by outcome"], parents, most=MOST_OF_WEIGHTS)
+        for name, y in measured.items():
+            w.by_earlier(name, y, of["by outcomes"], most)
         for term in fixed:
-            if "weight scores by terms" in split:
-                w.scores(term.name, term.level, term.levels, split["weight scores by terms"])
-            if "products by terms" in split:
-                w.products(term, split["products by terms"], y)
-            w.by(term.name, term.level, term.levels, split["weight by terms"], most=MOST_OF_WEIGHTS)
+            if "scores by terms" in of:
+                w.scores(term.name, term.level, term.levels, of["scores by terms"])
+            for name, y in measured.items() if "products by terms" in of else ():
+                w.products(term, of["products by terms"], name, y)
+            w.by(term.name, term.level, term.levels, of["by terms"], most=MOST_OF_WEIGHTS)
         for term in levels:
-            w.within(term, split["weight by design"])
-        weight = w.variable(WEIGHT, tuple(term.name for term in fixed), (name,))
-    outcomes = y.variable(name, tuple(term.name for term in fixed), ())
-    by_name = {term.name: term for term in terms}
+            w.within(term, of["by design"])
+        weight = w.variable(WEIGHT, tuple(term.name for term in fixed), tuple(measured))
     return NoisyTables(
-        predictors, outcomes, weight, by_name, n, population_total, population_totals or {},
+        predictors, outcomes, weight, {term.name: term for term in terms}, n, population_total, population_totals or {},
         None if units is None else unit, 1 if units is None else units.most,
     )  # fmt: skip
 
@@ -136,38 +143,51 @@ def _units(terms: Sequence[Term], unit: str | None, split: Mapping[str, float]) 
     found = next((term for term in terms if unit is not None and term.name == unit_name(unit)), None)
     if found is None:
         return None
-    return Units(found.level, most_records(found.level, split.get("outcome by terms", split["outcome"])))
+    return Units(found.level, most_records(found.level, split.get("by terms", split["histogram"])))
 
 
 def shares(
-    epsilon: float, terms: int, levels: int, records: float, *, public_weight: bool, scored: bool
-) -> dict[str, float]:  # fmt: skip
-    """Epsilon of each table by its kind; all tables add up to epsilon, less what rounding may take.
+    epsilon: float, outcomes: Sequence[tuple[int, bool]], terms: int, levels: int, records: float, *,
+    public_weight: bool,
+) -> list[dict[str, float]]:  # fmt: skip
+    """Epsilon of each table of every variable, by kind; all tables add up to epsilon, less what rounding may take.
 
-    There are so many terms of the formula, the one with most levels has so many records a level, and there are
-    ``levels`` of the design: strata and PSUs.  Where numbers are scored there are two tables of the outcome by each
-    term.  Sums of weights' scores remove what smoothing leaves of totals by level, and sums of products tell how weight
-    and outcome go together in each level; both are measured where their noise is small beside that.
+    Each outcome depends on so many terms and earlier outcomes, and is a number whose scores are measured, or not.  The
+    weight, the last of the variables, depends on all outcomes and on all terms; the term with most levels has so many
+    ``records`` a level.  There are ``levels`` of the design: strata and PSUs.  Where numbers are scored there are two
+    tables of the outcome by each term.  Sums of weights' scores remove what smoothing leaves of totals by level, and
+    sums of products tell how weight and outcome go together in each level; both are measured where their noise is
+    small beside that.
     """
-    tables = {
-        "outcome": 1, "outcome by terms": terms * (2 if scored else 1), "outcome by design": levels,
-        "weight": 1, "weight by outcome": 1, "weight by terms": terms, "weight by design": levels,
-        "products by terms": terms,
-    }  # fmt: skip
-    made = {kind: k for kind, k in tables.items() if k and not (public_weight and kind.startswith(("weight", "prod")))}
+    V = len(outcomes)
+    made = [
+        {"histogram": (OUTCOME["histogram"], 1), "by terms": (OUTCOME["by terms"], many * (2 if scored else 1)),
+         "by design": (OUTCOME["by design"], levels)}
+        for many, scored in outcomes
+    ]  # fmt: skip
+    if not public_weight:
+        made.append({
+            "histogram": (OF_WEIGHT["histogram"], 1), "by outcomes": (V * OF_WEIGHT["by outcomes"], V),
+            "by terms": (OF_WEIGHT["by terms"], terms), "by design": (OF_WEIGHT["by design"], levels),
+            "products by terms": (V * OF_WEIGHT["products by terms"], V * terms),
+        })  # fmt: skip
     split = _split(epsilon, made)
-    if split.get("products by terms", PRODUCTS) * records**0.5 < PRODUCTS:
-        split = _split(epsilon, {kind: k for kind, k in made.items() if kind != "products by terms"})
-    in_two = split.get("weight by terms", 0.0) / 2
+    if public_weight:
+        return split
+    if split[-1].get("products by terms", PRODUCTS) * records**0.5 < PRODUCTS:
+        del made[-1]["products by terms"]
+        split = _split(epsilon, made)
+    in_two = split[-1].get("by terms", 0.0) / 2
     if in_two * records**0.5 >= WEIGHT_SCORED:
-        split |= {"weight by terms": in_two, "weight scores by terms": in_two}
+        split[-1] |= {"by terms": in_two, "scores by terms": in_two}
     return split
 
 
-def _split(epsilon: float, made: Mapping[str, int]) -> dict[str, float]:
-    """Epsilon of each of so many tables of every kind."""
-    each = epsilon * (1 - ROUNDING) / sum(SHARES[kind] for kind in made)
-    return {kind: SHARES[kind] * each / k for kind, k in made.items()}
+def _split(epsilon: float, made: Sequence[Mapping[str, tuple[float, int]]]) -> list[dict[str, float]]:
+    """Epsilon of each table, from the share of its kind and how many there are of it."""
+    whole = sum(share for kinds in made for share, many in kinds.values() if many)
+    each = epsilon * (1 - ROUNDING) / whole
+    return [{kind: share * each / many for kind, (share, many) in kinds.items() if many} for kinds in made]
 
 
 def counted(
@@ -265,13 +285,29 @@ class _Measured:
         self.p = smoothed(self.tables[0], self.cells, self.counted)
 
     def by(
-        self, name: str, level: Codes, levels: int, epsilon: float, parents: Codes | None = None,
-        most: int | None = None,
+        self, name: str | None, level: Codes, levels: int, epsilon: float, most: int | None = None, **earlier: Any
     ) -> None:  # fmt: skip
         """Measure groups of the cells by the levels of a factor; with ``most``, so many, without finer tails."""
         most, tails = (MOST, TAILS) if most is None else (most, 0)
         group = groups_of(self.p, self.cells.numbers, self.n, levels, self.sd(epsilon), most, tails)
-        self.add(epsilon, name, level, levels, group, by_groups=parents)
+        self.add(epsilon, name, level, levels, group, **earlier)
+
+    def by_term(self, term: Term, epsilon: float, *, scored: bool) -> None:
+        """Measure sums of scores, where there are any, and groups of the cells by a term."""
+        if scored:
+            self.scores(term.name, term.level, term.levels, epsilon)
+        self.by(term.name, term.level, term.levels, epsilon)
+
+    def by_earlier(
+        self, name: str, earlier: _Measured, epsilon: float, most: int, *, scored: bool = False
+    ) -> None:  # fmt: skip
+        """Measure groups of the cells by those of an earlier variable, at most so many of it."""
+        sd = np.sqrt(discrete_laplace_variance(epsilon))
+        group = groups_of(earlier.p, earlier.cells.numbers, self.n, PARENT_LEVELS, sd, most, tails=0)
+        level, levels = group[earlier.code], int(group.max()) + 1
+        if scored:
+            self.scores(None, level, levels, epsilon, earlier=name, by_groups=group)
+        self.by(None, level, levels, epsilon, MOST_OF_WEIGHTS, earlier=name, by_groups=group)
 
     def within(self, term: Term, epsilon: float) -> None:
         """Measure how strata or PSUs differ: by each, or by pairs of records of one, whichever tells more."""
@@ -295,18 +331,18 @@ class _Measured:
         counts = noisy(counted(group[self.code[one]], J, self.code[other], group, None, there), epsilon, self.rng)
         self.tables.append(NoisyTable(term.name, group, counts, epsilon, pairs=True))
 
-    def scores(self, name: str, level: Codes, levels: int, epsilon: float) -> None:
+    def scores(self, name: str | None, level: Codes, levels: int, epsilon: float, **earlier: Any) -> None:
         """Measure the sum of scores of numbers, and counts of special values, by the levels of a factor."""
         numbers = self.cells.numbers
         group = np.concatenate([np.zeros(numbers, dtype=np.intp), 1 + np.arange(len(self.cells) - numbers)])
-        self.add(epsilon, name, level, levels, group, scores=self.scores_by(levels, epsilon))
+        self.add(epsilon, name, level, levels, group, scores=self.scores_by(levels, epsilon), **earlier)
 
     def scores_by(self, levels: int, epsilon: float) -> Codes:
         """Score of each cell (G,), for sums by so many levels."""
         assert self.cells.bins is not None
         return scores_of(self.p, self.cells.bins.means, self.n, levels, self.sd(epsilon), SCORE_UNIT)
 
-    def products(self, term: Term, epsilon: float, earlier: _Measured) -> None:
+    def products(self, term: Term, epsilon: float, name: str, earlier: _Measured) -> None:
         """Measure sums of the products of a score and that of an earlier variable's cell, by the levels of a term.
 
         A special value of the earlier variable has a sum of its own, and the score 1.
@@ -317,7 +353,7 @@ class _Measured:
         J, one = int(kinds.max()) + 1, np.zeros(len(self.cells), dtype=np.intp)
         self.add(
             epsilon, term.name, term.level * J + kinds[earlier.code], term.levels * J, one,
-            scores=self.scores_by(term.levels * J, epsilon), by_groups=kinds, by_scores=scores,
+            scores=self.scores_by(term.levels * J, epsilon), earlier=name, by_groups=kinds, by_scores=scores,
             times=scores[earlier.code],
         )  # fmt: skip
 

@@ -43,15 +43,17 @@ class NoisyTable:
     Attributes
     ----------
     by : str or None
-        The term, or the earlier variable; None for a histogram.
+        The term; None for a histogram, and for a table by an earlier variable alone.
     groups : int array (G,)
         Group of each cell of the variable.
     counts : int array (L, J)
         They can be negative; scores are in thousandths.
     epsilon : float
         Spent on a record whose values are blanked; the noise has scale unit / epsilon.
+    earlier : str, optional
+        The earlier variable, where the table is by one; a table of products is by a term and by one.
     by_groups : int array, optional
-        Group of each cell of the earlier variable, where the table is by one; a table of products is by both.
+        Group of each of its cells.
     scores : int array (G,), optional
         What a record in each cell adds, in thousandths.
     by_scores : int array, optional
@@ -68,6 +70,7 @@ class NoisyTable:
     groups: Codes
     counts: Counts
     epsilon: float
+    earlier: str | None = None
     by_groups: Codes | None = None
     scores: Counts | None = None
     by_scores: Counts | None = None
@@ -129,9 +132,11 @@ class NoisyTables:
     Attributes
     ----------
     predictors : str
-        Right-hand side of the formula.
-    outcome, weight : Variable
-        ``weight`` is None where weights are public.
+        Public terms of all formulas, as one right-hand side.
+    outcomes : tuple of Variable
+        In sequence.
+    weight : Variable or None
+        The last of all; None where weights are public.
     terms : dict of str to Term
         Levels of the public terms, record by record; then strata and PSUs that these do not determine.
     n : int
@@ -147,7 +152,7 @@ class NoisyTables:
     """
 
     predictors: str
-    outcome: Variable
+    outcomes: tuple[Variable, ...]
     weight: Variable | None
     terms: Mapping[str, Term]
     n: int
@@ -159,7 +164,11 @@ class NoisyTables:
     @property
     def variables(self) -> tuple[Variable, ...]:
         """All that were measured, in order."""
-        return (self.outcome,) if self.weight is None else (self.outcome, self.weight)
+        return self.outcomes if self.weight is None else (*self.outcomes, self.weight)
+
+    def variable(self, name: str) -> Variable:
+        """The one of that name."""
+        return next(variable for variable in self.variables if variable.name == name)
 
     @property
     def tables(self) -> tuple[NoisyTable, ...]:
@@ -218,23 +227,16 @@ class NoisyTables:
         }
 
     def _table(self, table: NoisyTable, cells: Cells) -> dict[str, Any]:
-        if table.by is None:
-            rows = ["all"]
-        elif table.pairs:
+        rows, earlier = ["all"] if table.by is None else _labels(self.terms[table.by]), {}
+        if table.pairs:
             rows = cells.names(table.groups)
-        elif table.by_scores is not None:
-            assert table.by_groups is not None
-            kinds = self.outcome.cells.names(table.by_groups)
-            rows = _labels(self.terms[table.by])
-            rows = rows if len(kinds) == 1 else [f"{label} x {kind}" for label in rows for kind in kinds]
-        elif table.by_groups is not None:
-            rows = self.outcome.cells.names(table.by_groups)
-        else:
-            rows = _labels(self.terms[table.by])
-        parents = {} if table.by_groups is None else {"group_of_each_parent_cell": table.by_groups.tolist()}
+        if table.earlier is not None and table.by_groups is not None:
+            kinds = self.variable(table.earlier).cells.names(table.by_groups)
+            rows = kinds if table.by is None else [f"{label} x {kind}" for label in rows for kind in kinds]
+            earlier = {"earlier": table.earlier, "group_of_each_earlier_cell": table.by_groups.tolist()}
         scores = {} if table.scores is None else {"score_of_each_cell": table.scores.tolist()}
         if table.by_scores is not None:
-            scores["score_of_each_parent_cell"] = table.by_scores.tolist()
+            scores["score_of_each_earlier_cell"] = table.by_scores.tolist()
         columns = cells.names(table.groups)
         if table.scores is not None:
             columns[0] = "sum of scores" if table.by_scores is None else "sum of products of scores"
@@ -242,7 +244,7 @@ class NoisyTables:
         return {
             "by": table.by, "epsilon": table.epsilon, "unit": table.unit, "per": table.per, "rows": rows,
             "columns": columns, "counts": table.counts.tolist(), "group_of_each_cell": table.groups.tolist(), **scores,
-            **parents, **pairs,
+            **earlier, **pairs,
         }  # fmt: skip
 
 
@@ -270,16 +272,17 @@ def _read(said: Mapping[str, Any], public: SurveyDesign) -> NoisyTables:
         raise InputError("the measurements are of another number of records than these public columns have")
     for variable in said["variables"]:
         for table in variable["tables"]:
-            other = "pairs_of_records_of_one_level" in table or "group_of_each_parent_cell" in table
+            other = "pairs_of_records_of_one_level" in table or "earlier" in table
             if table["by"] in terms and not other and table["rows"] != _labels(terms[table["by"]]):
                 raise InputError(f"the measurements have other levels of {table['by']!r} than the public columns")
-    outcome, *rest = (_variable_of(variable) for variable in said["variables"])
+    variables = [_variable_of(variable) for variable in said["variables"]]
+    weight = variables.pop() if variables[-1].name == WEIGHT else None
     totals = {
         name: np.array([given[label] for label in _labels(terms[name])], dtype=np.float64)
         for name, given in said["population_totals"].items()
     }
     return NoisyTables(
-        said["predictors"], outcome, rest[0] if rest else None, terms, public.n, float(said["population_total"]),
+        said["predictors"], tuple(variables), weight, terms, public.n, float(said["population_total"]),
         totals, unit, said.get("records_of_a_unit_at_most", 1),
     )  # fmt: skip
 
@@ -296,16 +299,18 @@ def _variable_of(said: Mapping[str, Any]) -> Variable:
 
 
 def _table_of(said: Mapping[str, Any], cells: int) -> NoisyTable:
-    groups, parents = np.array(said["group_of_each_cell"], dtype=np.intp), said.get("group_of_each_parent_cell")
+    groups, by_groups = np.array(said["group_of_each_cell"], dtype=np.intp), said.get("group_of_each_earlier_cell")
     counts, scores = np.array(said["counts"], dtype=np.int64), said.get("score_of_each_cell")
-    times = said.get("score_of_each_parent_cell")
+    by_scores = said.get("score_of_each_earlier_cell")
     if len(groups) != cells or counts.shape != (len(said["rows"]), groups.max() + 1):
         raise ValueError
     if scores is not None and (len(scores) != cells or np.abs(scores).max() > SCORE_UNIT):
         raise ValueError
     return NoisyTable(
-        said["by"], groups, counts, float(said["epsilon"]), None if parents is None else np.array(parents, np.intp),
-        None if scores is None else np.array(scores, np.int64), None if times is None else np.array(times, np.int64),
+        said["by"], groups, counts, float(said["epsilon"]), said.get("earlier"),
+        None if by_groups is None else np.array(by_groups, np.intp),
+        None if scores is None else np.array(scores, np.int64),
+        None if by_scores is None else np.array(by_scores, np.int64),
         int(said["unit"]), int(said["per"]), said.get("pairs_of_records_of_one_level", False),
     )  # fmt: skip
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -24,16 +24,14 @@ CLASSES = 5  # of strata, PSUs or units that are fitted as one, by their effects
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PublicCells:
-    """Combinations of public levels that records have: those of the formula's terms, by strata and PSUs.
+    """Combinations of public levels that records have: those of the formulas' terms, by strata and PSUs.
 
     Attributes
     ----------
-    steps : int array (C, T)
-        Step of each term.
+    step : dict of str to int array (C,)
+        Step of each term, strata, PSUs and units among them.
     n : int array (C,)
         Records.
-    x : int array (C,)
-        Combination of the formula's terms, without strata and PSUs.
     leaf : int array (C,)
         The level of the finest of strata and PSUs; 0 where there are none.
     levels : dict of str to int array (L,)
@@ -44,9 +42,8 @@ class PublicCells:
         What a record counts for, on average, where units of several records are protected.
     """
 
-    steps: Codes
+    step: Mapping[str, Codes]
     n: Codes
-    x: Codes
     leaf: Codes
     levels: Mapping[str, Codes]
     pairs: Mapping[str, Codes]
@@ -57,33 +54,33 @@ class PublicCells:
         """Of the records that were measured."""
         terms, n = [*measured.terms.values()], measured.n
         steps, cell, records = public_cells(terms, n)
-        drawn = [k for k, term in enumerate(terms) if term.drawn]
-        fixed = [k for k, term in enumerate(terms) if not term.drawn]
-        x = np.unique(steps[:, fixed], axis=0, return_inverse=True)[1].ravel() if fixed else np.zeros(len(steps), int)
-        x = np.asarray(x, dtype=np.intp)
+        step = {term.name: steps[:, k] for k, term in enumerate(terms)}
+        drawn = [term for term in terms if term.drawn]
         if not drawn:
-            return cls(steps, records, x, np.zeros(len(steps), dtype=np.intp), {}, {}, None)
-        leaf = steps[:, drawn[-1]]
+            return cls(step, records, np.zeros(len(steps), dtype=np.intp), {}, {}, None)
+        leaf = step[drawn[-1].name]
         first = np.unique(leaf, return_index=True)[1]
-        levels = {terms[k].name: steps[first, k] for k in drawn}
-        pairs = {term.name: np.bincount(term.level) // 2 for term in terms if term.drawn}
+        levels = {term.name: step[term.name][first] for term in drawn}
+        pairs = {term.name: np.bincount(term.level) // 2 for term in drawn}
         if measured.units not in levels:
-            return cls(steps, records, x, leaf, levels, pairs, None)
-        units = Units(terms[drawn[-1]].level, measured.most)
+            return cls(step, records, leaf, levels, pairs, None)
+        units = Units(drawn[-1].level, measured.most)
         pairs = {name: np.bincount(level) // 2 for name, level in levels.items()}  # one record of each unit
         pairs[measured.units] = np.minimum(np.bincount(units.of_record) // 2, 1)
         times = np.bincount(cell, units.parts) / PARTS / records
-        return cls(steps, records, x, leaf, levels, pairs, times)
+        return cls(step, records, leaf, levels, pairs, times)
+
+    def by(self, names: Sequence[str]) -> Codes:
+        """Which combination of these terms alone each one has (C,)."""
+        if not names:
+            return np.zeros(len(self.n), dtype=np.intp)
+        found = np.unique(np.stack([self.step[name] for name in names], axis=1), axis=0, return_inverse=True)[1]
+        return np.asarray(found.ravel(), dtype=np.intp)
 
     @cached_property
-    def first(self) -> Codes:
-        """A combination of each x (X,)."""
-        return np.asarray(np.unique(self.x, return_index=True)[1], dtype=np.intp)
-
-    @cached_property
-    def records(self) -> Floats:
-        """Of each x (X,)."""
-        return np.asarray(np.bincount(self.x, self.n), dtype=np.float64)
+    def counted(self) -> Floats:
+        """What the records of each combination count for (C,)."""
+        return np.asarray(self.n * (1.0 if self.times is None else self.times), dtype=np.float64)
 
     def mean_of(self, values: Floats, place: Codes) -> Floats:
         """Means over the records of each place (P, J), of values of the combinations (C, J)."""
@@ -102,13 +99,14 @@ class PublicCells:
         InputError
             Some have none that was measured.
         """
-        width = len(self.steps.T)
+        width = len(self.step)
         steps = np.stack([term.step for term in terms], axis=1) if width else np.zeros((n, 0), dtype=np.intp)
-        both = np.concatenate([self.steps, steps])
+        own = np.stack([*self.step.values()], axis=1) if width else np.zeros((1, 0), dtype=np.intp)
+        both = np.concatenate([own, steps])
         code = np.unique(both, axis=0, return_inverse=True)[1].ravel() if width else np.zeros(len(both), dtype=np.intp)
         place = np.full(code.max() + 1, -1, dtype=np.intp)
-        place[code[: len(self.steps)]] = np.arange(len(self.steps))
-        unit = place[code[len(self.steps) :]]
+        place[code[: len(own)]] = np.arange(len(own))
+        unit = place[code[len(own) :]]
         if (unit < 0).any():
             raise InputError(f"{rows(unit < 0)} have public values that were not measured")
         return unit

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,6 +12,7 @@ from ..models.loglinear.bases import Response, one_hot
 from ..models.loglinear.fitting import Perturbation, TableFit, draw, refitted
 from ..models.loglinear.level_effects import LevelEffects, LevelRows, fit_levels, levels_from_pairs, tilted
 from ..models.loglinear.table_model import TableModel
+from .expanded import Expanded
 from .noise import discrete_laplace
 from .noisy_tables import NoisyTable, Variable
 from .public_cells import PublicCells
@@ -24,18 +25,47 @@ Coefficients = tuple[Floats, ...]  # of strata and of PSUs, (L, K) each
 
 
 @dataclass(frozen=True, eq=False, repr=False)
+class Feature:
+    """What an effect depends on: steps of a term or of an earlier variable, perhaps times scores of one.
+
+    Attributes
+    ----------
+    of : str
+        The term, or the earlier variable.
+    by_step : float array (S, A)
+    times : str, optional
+        An earlier variable.
+    score : float array (G, J), optional
+        Of its cells, by kind.
+    """
+
+    of: str
+    by_step: Floats
+    times: str | None = None
+    score: Floats | None = None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class VariableFit:
-    """A variable given public cells, and in groups of an earlier variable where it depends on one.
+    """A variable given public cells and earlier variables.
 
     Attributes
     ----------
     cells : PublicCells
+    expanded : Expanded
+        Parts of the public cells.
+    row : int array (K,)
+        Row of the model that each part has.
+    x : int array (C,)
+        Combination of the variable's own terms.
+    steps : dict of str to int array (G,)
+        Step of each cell of every earlier variable.
+    features : sequence of Feature
+        Of each effect but that of all records.
     base : TableModel
-        Of a row for every x and every group of the earlier variable, without effects of strata and PSUs.
+        Without effects of strata and PSUs.
     fit : TableFit
         Of a model that has them in classes.
-    share : float array (C, J)
-        Probabilities of the groups of the earlier variable; (C, 1) ones without one.
     p : float array (G,)
         About how probable each cell is.
     effects : dict of str to LevelEffects
@@ -43,9 +73,13 @@ class VariableFit:
     """
 
     cells: PublicCells
+    expanded: Expanded
+    row: Codes
+    x: Codes
+    steps: Mapping[str, Codes]
+    features: Sequence[Feature]
     base: TableModel
     fit: TableFit
-    share: Floats
     p: Floats
     effects: Mapping[str, LevelEffects]
 
@@ -56,13 +90,18 @@ class VariableFit:
         of = zip(self.effects.items(), coefficients, strict=True)
         return np.asarray(sum(effect.of(b)[self.cells.levels[name]] for (name, effect), b in of))
 
+    @property
+    def mean_levels(self) -> Coefficients:
+        """The most probable effects of strata, PSUs and units."""
+        return tuple(effect.mean for effect in self.effects.values())
+
     def drawn_levels(self, rng: np.random.Generator) -> Coefficients:
         """Effects of strata, PSUs and units from their whole distribution."""
         return tuple(effect.draw(rng) for effect in self.effects.values())
 
     def opposite(self, coefficients: Coefficients) -> Coefficients:
         """As probable, on the other side of the mean."""
-        return tuple(2 * effect.mean - b for effect, b in zip(self.effects.values(), coefficients, strict=True))
+        return tuple(2 * mean - b for mean, b in zip(self.mean_levels, coefficients, strict=True))
 
     def model(self, coefficients: Coefficients) -> TableModel:
         """The model with these effects of strata and PSUs, in classes."""
@@ -70,14 +109,15 @@ class VariableFit:
         if changes is None:
             return self.fit.model
         found, of_class = self.cells.classes(changes, self.p)
-        Q, J = len(of_class), self.share.shape[1]
-        code, place = np.unique(self.cells.x * Q + found[self.cells.leaf], return_inverse=True)
+        Q, R = len(of_class), len(self.base.unit)
+        code, place = np.unique(self.x * Q + found[self.cells.leaf], return_inverse=True)
         n = np.bincount(place, self.cells.n)
-        share = self.cells.mean_of(self.share, place)
-        unit = np.repeat(np.arange(len(code)), J)
-        row = (code[:, None] // Q * J + np.arange(J)).ravel()
+        cell = self.expanded.cell
+        part, at = np.unique(place[cell] * R + self.row, return_inverse=True)
+        unit, row = np.divmod(part, R)
+        share = np.bincount(at, self.cells.n[cell] * self.expanded.share) / n[unit]
         return self.base.of_rows(
-            row, unit, share.ravel(), n.astype(np.float64), of_class[code % Q][unit], self.cells.times_of(place)
+            row, unit, share, n.astype(np.float64), of_class[code % Q][unit], self.cells.times_of(place)
         )
 
     def draw(self, by: Perturbation, coefficients: Coefficients) -> Floats:
@@ -85,12 +125,11 @@ class VariableFit:
         return draw(self.fit, by, self.model(coefficients) if self.effects else None)
 
     def level_rows(self, theta: Floats) -> LevelRows:
-        """Rows for every combination of public levels and every group of the earlier variable, by leaf."""
-        J = self.share.shape[1]
-        p = self.base.probabilities(theta)[(self.cells.x[:, None] * J + np.arange(J)).ravel()]
-        counted = self.cells.n * (1.0 if self.cells.times is None else self.cells.times)
-        records = (counted[:, None] * self.share).ravel()
-        return LevelRows(p, records, np.repeat(self.cells.leaf, J), int(self.cells.leaf.max()) + 1)
+        """Rows for every part of every combination of public levels, by leaf."""
+        cell = self.expanded.cell
+        records = self.cells.counted[cell] * self.expanded.share
+        leaves = int(self.cells.leaf.max()) + 1
+        return LevelRows(self.base.probabilities(theta)[self.row], records, self.cells.leaf[cell], leaves)
 
     def with_levels(self, variable: Variable) -> VariableFit:
         """With effects of strata and PSUs, as far as they were measured."""
@@ -116,6 +155,40 @@ class VariableFit:
             made = replace(made, fit=refitted(made.fit, made.model(typical)))
         return made
 
+    def most_probable(self) -> LevelRows:
+        """Parts of the combinations with the most probable effects of all kinds."""
+        rows = self.level_rows(self.fit.theta)
+        changes = self.changes(self.mean_levels)
+        return rows if changes is None else rows.tilted(changes)
+
+    def probabilities(self, of: VariableDraw, cell: Codes, code: Mapping[str, Codes]) -> Floats:
+        """Of the cells of each record (n, G).
+
+        Parameters
+        ----------
+        of : VariableDraw
+        cell : int array (n,)
+            Combination of public levels.
+        code : dict of str to int array (n,)
+            Cells of earlier variables.
+        """
+        scored = {feature.times for feature in self.features if feature.times is not None}
+        alike = [self.x[cell], *(code[name] if name in scored else at[code[name]] for name, at in self.steps.items())]
+        _, first, record = np.unique(np.stack(alike), axis=1, return_index=True, return_inverse=True)
+        rows = [np.ones((len(first), 1))]
+        for feature in self.features:
+            if feature.of in self.steps:
+                step = self.steps[feature.of][code[feature.of][first]]
+            else:
+                step = self.cells.step[feature.of][cell[first]]
+            z = feature.by_step[step]
+            if feature.times is not None and feature.score is not None:
+                z = (z[:, :, None] * feature.score[code[feature.times][first]][:, None, :]).reshape(len(z), -1)
+            rows.append(z)
+        p = self.base.of_features(rows).probabilities(of.theta)[record.ravel()]
+        changes = self.changes(of.levels)
+        return p if changes is None else tilted(p, changes, self.cells.leaf[cell])
+
 
 @dataclass(frozen=True)
 class VariableDraw:
@@ -123,25 +196,6 @@ class VariableDraw:
 
     theta: Floats
     levels: Coefficients
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Conditional:
-    """Probabilities of a variable's cells, by x and by groups of the earlier variable, with changes by leaf."""
-
-    p: Floats  # (X, J, G)
-    changes: Floats | None
-
-    def of_records(self, x: Codes, group: Codes, leaf: Codes) -> Floats:
-        """Of the cells of each record (n, G)."""
-        p = self.p[x, group]
-        return p if self.changes is None else tilted(p, self.changes, leaf)
-
-
-def conditional(fit: VariableFit, of: VariableDraw) -> Conditional:
-    """Probabilities under the coefficients of a draw."""
-    p = fit.base.probabilities(of.theta)
-    return Conditional(p.reshape(-1, fit.share.shape[1], p.shape[1]), fit.changes(of.levels))
 
 
 def perturbation(variable: Variable, fit: TableFit, rng: np.random.Generator) -> Perturbation:
@@ -157,4 +211,4 @@ def perturbation(variable: Variable, fit: TableFit, rng: np.random.Generator) ->
 
 def of_terms(variable: Variable) -> list[NoisyTable]:
     """Tables of the histogram, the formula's terms and earlier variables: not those of strata and PSUs."""
-    return [table for table in variable.tables if table.by is None or table.by in (*variable.terms, *variable.parents)]
+    return [table for table in variable.tables if table.by is None or table.by in variable.terms]

@@ -80,8 +80,8 @@ class Measurements:
             for table, as_said in zip(variable.tables, said["tables"], strict=True):
                 L, J = table.counts.shape
                 parts.append(pd.DataFrame({
-                    "variable": variable.name, "by": table.by or "", "level": np.repeat(as_said["rows"], J),
-                    "kind": table.kind,
+                    "variable": variable.name, "by": table.by or table.earlier or "",
+                    "level": np.repeat(as_said["rows"], J), "kind": table.kind,
                     "cell": as_said["columns"] * L, "count": table.sums.ravel(), "noise_sd": table.variance**0.5,
                 }))  # fmt: skip
         return pd.concat(parts, ignore_index=True)

@@ -153,7 +153,7 @@ class Release:
             privacy=measured.report(m),
             predictors=measured.predictors,
             outcomes=measured.outcomes,
-            categorical=() if tables.outcome.cells.bins is not None else measured.outcomes,
+            categorical=tuple(variable.name for variable in tables.outcomes if variable.cells.bins is None),
             method=measured.method(),
             internal={"rows": rows} | ({} if measured.kept is None else {"kept": measured.kept}),
             rests_on=(measured.expense,),

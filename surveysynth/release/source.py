@@ -21,7 +21,6 @@ from ..design.survey_design import SurveyDesign
 from ..expenses import Expense
 from ..measuring.joint_fit import Draw, JointFit, drawn, fit_measurements
 from ..measuring.noisy_tables import WEIGHT, NoisyTables, read_json
-from ..measuring.variable_fit import Conditional
 from ..models.sequential import MISSING
 from ..privacy.report import PrivacyReport
 
@@ -120,18 +119,19 @@ class Source:
     @property
     def outcomes(self) -> tuple[str, ...]:
         """The synthesized columns."""
-        return (self.tables.outcome.name,)
+        return tuple(variable.name for variable in self.tables.outcomes)
 
     def data_sets(self, m: int, rng: np.random.Generator) -> tuple[tuple[SurveyDesign, ...], Codes]:
         """So many data sets, two of each draw, their records in random order; and these orders, (m, n)."""
         unit = self._unit(self.public)
         made, orders = [], []
         for coefficients in self._draws(m // PAIR, rng):
-            p, q = self._fit.probabilities(coefficients)
             for _ in range(PAIR):
                 order = rng.permutation(self.tables.n)
                 orders.append(order)
-                made.append(self._data_set(self.public, unit, p, q, (rng, rng), order, smoothed=self.model == "FBP"))
+                made.append(
+                    self._data_set(self.public, unit, coefficients, (rng, rng), order, smoothed=self.model == "FBP")
+                )
         return tuple(made), np.array(orders)
 
     def redrawn(self, like: SurveyDesign) -> tuple[SurveyDesign, ...]:
@@ -142,9 +142,8 @@ class Source:
         """
         unit, made = self._unit(like), []
         for k, coefficients in enumerate(self._refits):
-            p, q = self._fit.probabilities(coefficients)
             same = np.random.default_rng(1), np.random.default_rng(2 + k if self.model == "FBP" else 2)
-            made.append(self._data_set(like, unit, p, q, same, None, smoothed=False))
+            made.append(self._data_set(like, unit, coefficients, same, None, smoothed=False))
         return tuple(made)
 
     @cached_property
@@ -167,18 +166,17 @@ class Source:
         return self._fit.cells.units_of(self.tables.terms_of(design), design.n)
 
     def _data_set(
-        self, like: SurveyDesign, unit: Codes, p: Conditional, q: Conditional | None,
+        self, like: SurveyDesign, unit: Codes, of: Draw,
         rngs: tuple[np.random.Generator, np.random.Generator], order: Codes | None, *, smoothed: bool,
     ) -> SurveyDesign:  # fmt: skip
-        """The public columns of a design with outcome and weight of one draw.
+        """The public columns of a design with outcomes and weight of one draw.
 
         Parameters
         ----------
         like : SurveyDesign
         unit : int array (n,)
             Combination of public levels of each record.
-        p, q : Conditional
-            Probabilities of the cells of the outcome, and of those of the weight in steps of the outcome's.
+        of : Draw
         rngs : two generators
             Of outcomes, and of weights.
         order : int array (n,), optional
@@ -186,16 +184,16 @@ class Source:
         smoothed : bool
             Whether weights are the expected ones.
         """
-        x, leaf = self._fit.cells.x[unit], self._fit.cells.leaf[unit]
-        y = drawn(p.of_records(x, np.zeros_like(x), leaf), rngs[0])
-        columns: dict[str, Any] = {self.tables.outcome.name: self.tables.outcome.cells.values(y, rngs[0]).array}
-        weight = self.tables.weight
-        if q is not None and weight is not None:
-            of = q.of_records(x, self._fit.steps[y], leaf)
-            bins = weight.cells.bins
-            assert bins is not None
-            w = of @ bins.means if smoothed else bins.draw(drawn(of, rngs[1]), rngs[1])
-            columns[str(like.weights_name)] = self._to_totals(w, like)
+        columns: dict[str, Any] = {}
+        codes: dict[str, Codes] = {}
+        for variable, coefficients in zip(self.tables.variables, of, strict=True):
+            p, bins = self._fit.variables[variable.name].probabilities(coefficients, unit, codes), variable.cells.bins
+            if variable.name != WEIGHT:
+                codes[variable.name] = drawn(p, rngs[0])
+                columns[variable.name] = variable.cells.values(codes[variable.name], rngs[0]).array
+            elif bins is not None:
+                w = p @ bins.means if smoothed else bins.draw(drawn(p, rngs[1]), rngs[1])
+                columns[str(like.weights_name)] = self._to_totals(w, like)
         frame = like.frame.assign(**columns)
         if order is not None:
             made = (*self.outcomes, like.weights_name)
@@ -228,16 +226,18 @@ class Source:
         """Public facts about package and model, for the manifest."""
         weight = self.tables.weight
         drawn_or_not = "synthesized" if self.model == "FBS" else "synthesized (smoothed)"
-        missing = self.tables.outcome.cells.outcome.missing and self.tables.outcome.cells.bins is not None
+        missing = [v.name for v in self.tables.outcomes if v.cells.outcome.missing and v.cells.bins is not None]
         return {
             "package": {"surveysynth": __version__},
             "method": self.model,
             "model": "log-linear, of noisy tables",
-            "formula": f"{self.tables.outcome.name} ~ {self.tables.predictors or '1'}",
+            "formula": "; ".join(
+                f"{v.name} ~ {' + '.join((*v.terms, *v.parents)) or '1'}" for v in self.tables.outcomes
+            ),
             "weights": "public" if weight is None else drawn_or_not,
             "combining": HOW_TO_COMBINE,
             **({} if self.ledger is None else {"ledger": dict(self.ledger)}),
-            **({"elsewhere": {self.tables.outcome.name: MISSING}} if missing else {}),
+            **({"elsewhere": dict.fromkeys(missing, MISSING)} if missing else {}),
         }
 
     def published(self) -> dict[str, Any]:

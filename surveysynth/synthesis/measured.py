@@ -18,7 +18,7 @@ from ..design.to_synthesize import to_synthesize
 from ..errors import InputError
 from ..estimation.tables import OWN
 from ..expenses import Fingerprint, new_id, strict
-from ..measuring.measure import WEIGHT_BOUNDS, measure_design
+from ..measuring.measure import WEIGHT_BOUNDS, Question, measure_design
 from ..measuring.noisy_tables import NoisyTables
 from ..measuring.outcome import Outcome
 from ..measuring.terms import Term, terms_of
@@ -153,7 +153,8 @@ def measure(
     if ledger is not None:
         ledger.check(epsilon)
     noisy = measure_design(
-        design, name, model.predictors, terms, outcome, epsilon=epsilon, population_total=total,
+        design, [Question(name, outcome, tuple(term.name for term in terms if not term.drawn))], model.predictors,
+        terms, epsilon=epsilon, population_total=total,
         population_totals=totals, weight_bounds=weight_bounds, public_weight=weight == "public", unit=unit,
         rng=None if seed is None else np.random.default_rng(seed),
     )  # fmt: skip

@@ -14,9 +14,9 @@ from surveysynth import InputError
 from surveysynth.measuring.bins import Bins, Cells
 from surveysynth.measuring.groups import groups_of, scores_of, steps_of
 from surveysynth.measuring.joint_fit import fit_measurements
-from surveysynth.measuring.measure import _Measured, counted, histogram_groups, measure_design, shares
+from surveysynth.measuring.measure import Question, _Measured, counted, histogram_groups, measure_design, shares
 from surveysynth.measuring.noise import composed, discrete_laplace, discrete_laplace_variance, noisy
-from surveysynth.measuring.noisy_tables import SCORE_UNIT, read_json
+from surveysynth.measuring.noisy_tables import SCORE_UNIT, WEIGHT, read_json
 from surveysynth.measuring.outcome import Outcome
 from surveysynth.measuring.terms import Term, terms_of
 
@@ -191,16 +191,21 @@ def test_the_noise_has_the_law_that_the_variance_is_of(epsilon):
 )
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0, 10.8])
 @pytest.mark.parametrize("records", [1, 100_000])
-def test_tables_together_spend_no_more_than_was_asked_for(epsilon, terms, levels, public, records):
+@pytest.mark.parametrize("later", [0, 1])
+def test_tables_together_spend_no_more_than_was_asked_for(epsilon, terms, levels, public, records, later):
     """OpenDP's own total, blank and replace, against the sum of the parts."""
-    split = shares(epsilon, terms, levels, records, public_weight=public, scored=True)
-    tables = {"outcome by terms": 2 * terms, "weight by terms": terms, "weight scores by terms": terms}
-    tables |= {"outcome by design": levels, "weight by design": levels, "products by terms": terms}
+    outcomes = [(terms, True), (terms + 1, False)][: 1 + later]
+    split = shares(epsilon, outcomes, terms, levels, records, public_weight=public)
+    many = [{"by terms": k * (2 if scored else 1), "by design": levels} for k, scored in outcomes]
+    many.append({"by terms": terms, "scores by terms": terms, "by design": levels, "by outcomes": len(outcomes)})
+    many[-1]["products by terms"] = terms * len(outcomes)
     if terms == 0 or public or records == 1:
-        assert "weight scores by terms" not in split and "products by terms" not in split
+        assert "scores by terms" not in split[-1] and "products by terms" not in split[-1]
     elif epsilon >= 5:
-        assert "weight scores by terms" in split and "products by terms" in split
-    each = [e for kind, e in split.items() for _ in range(tables.get(kind, 1))]
+        assert "scores by terms" in split[-1] and "products by terms" in split[-1]
+    each = [
+        e for of, tables in zip(split, many, strict=False) for kind, e in of.items() for _ in range(tables.get(kind, 1))
+    ]  # fmt: skip
     blank, replace = composed([(e, unit) for e, unit in zip(each, itertools.cycle([1, SCORE_UNIT]), strict=False)])
     assert blank <= epsilon and blank == pytest.approx(math.fsum(each), rel=1e-12)
     assert replace <= 2 * epsilon and replace == pytest.approx(2 * math.fsum(each), rel=1e-12)
@@ -218,8 +223,8 @@ def test_a_measured_file_spends_what_was_asked_for(outcome, public, epsilon):
     income = income if outcome.bounds else pd.Series(np.where(income < 700, "low", "high"))
     design = ss.SurveyDesign(sample.frame.assign(income=income.to_numpy()), weights="weight")
     tables = measure_design(
-        design, "income", "division + education", terms_of(design, "division + education"), outcome, epsilon=epsilon,
-        population_total=29_501, public_weight=public,
+        design, [Question("income", outcome, ("division", "education"))], "division + education",
+        terms_of(design, "division + education"), epsilon=epsilon, population_total=29_501, public_weight=public,
     )  # fmt: skip
     assert epsilon * (1 - 1e-8) <= tables.epsilon <= epsilon
 
@@ -294,7 +299,7 @@ def test_a_record_changes_sums_of_products_by_one_or_two():
     for variable in (y, w):
         variable.histogram(1.0)
     region = Term("region", ("region",), (("a",), ("b",), ("c",)), *[rng.integers(0, 3, n)] * 2, None)
-    w.products(region, 0.5, y)
+    w.products(region, 0.5, "y", y)
     table = w.tables[1]
     assert table.scores is not None and table.by_scores is not None
     assert table.unit == table.per == SCORE_UNIT**2 and table.variance == pytest.approx(2 / 0.5**2, rel=0.01)
@@ -407,10 +412,10 @@ def test_public_totals_of_levels_are_met(sample):
         population_totals={"education": given},
     )  # fmt: skip
     fit = fit_measurements(found.source.tables)
-    assert fit.weight is not None
-    model = fit.weight.fit.model
-    mean = model.probabilities(fit.weight.fit.theta) @ found.source.tables.weight.cells.bins.means
-    level = fit.cells.steps[:, [*found.source.tables.terms].index("education")]
+    weight = fit.variables[WEIGHT].fit
+    model = weight.model
+    mean = model.probabilities(weight.theta) @ found.source.tables.weight.cells.bins.means
+    level = fit.cells.step["education"]
     assert np.allclose(np.bincount(level[model.unit], model.records * mean), totals, rtol=0.01)
     table = found.release(m=4).tables("education", statistic="count").set_index("education")
     assert np.allclose(table.loc[[*given], "estimate"], totals, rtol=1e-9) and np.allclose(table["se"], 0)

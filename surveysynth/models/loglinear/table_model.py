@@ -136,6 +136,11 @@ class TableModel:
             [replace(effect, features=effect.features[rows]) for effect in self.effects], offset, times,
         )  # fmt: skip
 
+    def of_features(self, features: Sequence[Floats]) -> TableModel:
+        """The effects alone, for other rows with these features (R, A) each: for probabilities."""
+        effects = [replace(effect, features=z) for effect, z in zip(self.effects, features, strict=True)]
+        return TableModel(np.zeros(0, dtype=np.intp), np.zeros(0), np.zeros(0), [], effects)
+
     @cached_property
     def records(self) -> Floats:
         """Expected records of each row (R,)."""

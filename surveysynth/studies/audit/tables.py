@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from ...design.survey_design import SurveyDesign
 from ...measuring.bins import Cells
 from ...measuring.joint_fit import drawn, fit_measurements
-from ...measuring.measure import WEIGHT_BOUNDS, measure_design
+from ...measuring.measure import WEIGHT_BOUNDS, Question, measure_design
 from ...measuring.noisy_tables import NoisyTable, NoisyTables
 from ...measuring.outcome import Outcome
 from ...measuring.terms import terms_of
@@ -68,16 +68,17 @@ def stated(file: PlantedFile, epsilon: float) -> list[tuple[str, float]]:
     """Name and epsilon of every table."""
     tables = _measured(file, file.typical, epsilon)
     return [
-        (f"{variable.name}{'' if table.by is None else f' by {table.by}'}{_KINDS[table.kind]}", table.epsilon)
+        (variable.name + (f" by {by}" if (by := table.by or table.earlier) else "") + _KINDS[table.kind], table.epsilon)
         for variable in tables.variables for table in variable.tables
     ]  # fmt: skip
 
 
 def _measured(file: PlantedFile, design: SurveyDesign, epsilon: float, blank: int | None = None) -> NoisyTables:
     predictors = file.formula.split("~")[1].strip()
+    terms = terms_of(design, predictors)
     return measure_design(
-        design, file.outcome, predictors, terms_of(design, predictors), Outcome(bounds=file.bounds), epsilon=epsilon,
-        population_total=file.population_total, blank=blank,
+        design, [Question(file.outcome, Outcome(bounds=file.bounds), tuple(term.name for term in terms))], predictors,
+        terms, epsilon=epsilon, population_total=file.population_total, blank=blank,
     )  # fmt: skip
 
 
@@ -93,14 +94,9 @@ def _read(tables: NoisyTables, cells: tuple[Codes, Codes]) -> list[tuple[NoisyTa
     found = []
     for variable, code in zip(tables.variables, cells, strict=True):
         for table in variable.tables:
-            if table.by is None:
-                level = np.zeros(len(code), dtype=np.intp)
-            elif table.by_scores is not None and table.by_groups is not None:
-                level = tables.terms[table.by].level * (int(table.by_groups.max()) + 1) + table.by_groups[cells[0]]
-            elif table.by_groups is not None:
-                level = table.by_groups[cells[0]]
-            else:
-                level = tables.terms[table.by].level
+            level = np.zeros(len(code), dtype=np.intp) if table.by is None else tables.terms[table.by].level
+            if table.by_groups is not None:
+                level = level * (int(table.by_groups.max()) + 1) + table.by_groups[cells[0]]
             found.append((table, level, code))
     return found
 
@@ -122,10 +118,9 @@ def _of_a_file(
 ) -> dict[str, float]:  # fmt: skip
     """Shares of the records of one file in the cells of the planted record."""
     fit = fit_measurements(tables)
-    p, q = fit.probabilities(next(fit.draws(1, rng)))
     unit = fit.cells.units_of(tables.terms.values(), tables.n)
-    x, leaf = fit.cells.x[unit], fit.cells.leaf[unit]
-    y = drawn(p.of_records(x, np.zeros_like(x), leaf), rng)
-    assert q is not None
-    w = drawn(q.of_records(x, fit.steps[y], leaf), rng)
+    codes: dict[str, Codes] = {}
+    for (name, variable), coefficients in zip(fit.variables.items(), next(fit.draws(1, rng)), strict=True):
+        codes[name] = drawn(variable.probabilities(coefficients, unit, codes), rng)
+    y, w = codes.values()
     return {"files_outcome": float((y >= cells[0][row]).mean()), "files_weight": float((w >= cells[1][row]).mean())}
