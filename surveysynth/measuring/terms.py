@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -10,6 +10,7 @@ import formulaic
 import numpy as np
 import pandas as pd
 from formulaic.parser.types import Factor
+from formulaic.parser.types import Term as FormulaTerm
 from numpy.typing import NDArray
 from scipy.stats import norm
 
@@ -84,9 +85,8 @@ def terms_of(
         A term that is no column, ``C(column)`` or product of such; a missing value in a predictor; an interaction with
         a number.
     """
-    named = [] if predictors.strip() in ("", "1") else [_columns(term) for term in _products(predictors)]
-    single = {column for columns in named for column in columns}
-    wanted = [*dict.fromkeys([*((c,) for columns in named for c in columns), *named])]
+    wanted = _wanted(predictors)
+    single = {column for columns in wanted for column in columns}
     made = {column: _single(design, column, f"C({column})" in predictors) for column in sorted(single)}
     found = [made[columns[0]] if len(columns) == 1 else _crossed([made[c] for c in columns]) for columns in wanted]
     groups, own = design_terms(design, single) if grouped else [], []
@@ -98,6 +98,31 @@ def terms_of(
         own = [units] if units.levels < design.n else []
         groups = [term for term in groups if len(np.unique(term.level)) < units.levels or not own]
     return [*found, *groups, *own]
+
+
+def term_names(predictors: str) -> tuple[str, ...]:
+    """Names of the terms of a formula's right-hand side, main effects of an interaction among them."""
+    return tuple(":".join(columns) for columns in _wanted(predictors))
+
+
+def split_terms(predictors: str, earlier: Collection[str]) -> tuple[str, tuple[str, ...]]:
+    """A right-hand side without earlier outcomes, and the earlier outcomes in it (InputError: a product with one)."""
+    public, found = [], []
+    for term in _products(predictors):
+        columns = _columns(term.factors)
+        among = [column for column in columns if column in earlier]
+        if among and len(columns) > 1:
+            raise InputError(
+                f"{term}: a product with an earlier outcome is not measured; make a column of both, as an outcome"
+            )
+        found += among
+        public += [] if among else [str(term)]
+    return " + ".join(public) or "1", tuple(dict.fromkeys(found))
+
+
+def _wanted(predictors: str) -> list[tuple[str, ...]]:
+    named = [_columns(term.factors) for term in _products(predictors)]
+    return [*dict.fromkeys([*((c,) for columns in named for c in columns), *named])]
 
 
 def design_terms(design: SurveyDesign, columns: Iterable[str]) -> list[Term]:
@@ -145,9 +170,11 @@ def public_cells(terms: Iterable[Term], n: int) -> tuple[Codes, Codes, Codes]:
     return found, cell.ravel(), records
 
 
-def _products(predictors: str) -> Sequence[Sequence[Factor]]:
+def _products(predictors: str) -> Sequence[FormulaTerm]:
+    if predictors.strip() in ("", "1"):
+        return []
     factors_of(predictors)  # refuses what is no formula
-    return [term.factors for term in formulaic.Formula(f"1 + {predictors}") if str(term) != "1"]
+    return [term for term in formulaic.Formula(f"1 + {predictors}") if str(term) != "1"]
 
 
 def _columns(factors: Sequence[Factor]) -> tuple[str, ...]:

@@ -50,7 +50,7 @@ from .draws import check_chains
 from .edits import check_rules
 from .fit import Basis, Fit, check_accepted, check_debias, check_rule, check_steps
 from .levels import declared, number_codes
-from .measured import M, Totals, Weight, declares_itself, measurable, measure, refuse_schema
+from .measured import M, Totals, Weight, declares_itself, in_sequence, measurable, measure, refuse_schema
 from .missing import said_of_missing, without_missing
 from .policy import Policy
 from .sequence import sizes_of
@@ -385,9 +385,9 @@ def synthesize(
         given = strict.settings
         total = next((given[name] for name in ("population_total", "population_totals") if name in given), None)
         of_outcome = next((given[name] for name in ("bounds", "outcomes") if name in given), None)
-        if of_outcome is None and declares_itself(design, strict.model.outcomes[0]):
+        if of_outcome is None and all(declares_itself(design, name) for name in strict.outcomes):
             of_outcome = True
-        _check_default(strict.model, epsilon, given.get("weight") == "public" or total, of_outcome)
+        _check_default(in_sequence(strict.model)[0], epsilon, given.get("weight") == "public" or total, of_outcome)
         m = M if m is None else check_m(m)
         assert epsilon is not None  # as was checked
         with stages() as say:

@@ -21,7 +21,7 @@ from ..expenses import Fingerprint, new_id, strict
 from ..measuring.measure import WEIGHT_BOUNDS, Question, measure_design
 from ..measuring.noisy_tables import NoisyTables
 from ..measuring.outcome import Outcome
-from ..measuring.terms import Term, terms_of
+from ..measuring.terms import Term, split_terms, term_names, terms_of
 from ..models.normal.fbp import FBP
 from ..models.normal.fbs import FBS
 from ..models.shared.transforms import LogTransform
@@ -36,6 +36,7 @@ Floats = NDArray[np.float64]
 Bounds = tuple[float, float] | Mapping[str, tuple[float, float]]
 Weight = Literal["synthesize", "public"]
 Totals = Mapping[str, Mapping[Any, float]]
+Formulas = str | FBS | FBP | Sequence[str]
 
 NOISES = 6  # standard deviations of noise, which has long tails, beyond which something is told
 M = 20  # data sets, where nothing is said
@@ -57,7 +58,7 @@ WEIGHTS = "weights lie between {:g} and {:g} times the mean weight N / n, or cou
 
 def measure(
     design: SurveyDesign,
-    formula: str | FBS | FBP,
+    formula: Formulas,
     *,
     epsilon: float,
     population_total: float | Mapping[Any, float] | None = None,
@@ -81,9 +82,11 @@ def measure(
     ----------
     design : SurveyDesign
         The confidential file.
-    formula : str, FBS or FBP
+    formula : str, FBS or FBP, or list of str
         ``"income ~ region + sex"``: one outcome, and public predictors, categories or numbers; ``region:sex`` is a
-        table of its own.  FBP gives files expected weights.
+        table of its own.  FBP gives files expected weights.  A list has a formula for each outcome, in sequence: a
+        later one can have earlier outcomes among its predictors, ``["job ~ sex", "income ~ sex + job"]``; the outcomes
+        of one formula, ``"job + income ~ sex"``, each depend on those before them.  The weight depends on all.
     epsilon : float
         What the file spends, on a record (or a unit of several) whose outcome and weight are blanked; twice that for
         one with other values.
@@ -132,7 +135,7 @@ def measure(
     >>> measured.table().columns.tolist()
     ['variable', 'by', 'level', 'kind', 'cell', 'count', 'noise_sd']
     """
-    model = FBS(formula) if isinstance(formula, str) else formula
+    model, asked = in_sequence(formula)
     epsilon = positive(epsilon, "epsilon")
     one_of(weight, get_args(Weight), "weight")
     one_of(clusters, get_args(Clusters), "clusters")
@@ -141,8 +144,8 @@ def measure(
         raise InputError("weight_bounds are in mean weights, so 1 lies between them, and none is negative")
     check_seed(seed)
     check_ledger(ledger)
-    name, outcome = schema_of(design, model, bounds, outcomes)
-    check_unit(design, name, unit)
+    schema = schema_of(design, model, bounds, outcomes)
+    check_unit(design, model.outcomes, unit)
     check_public(design, model, public, unit)
     design, _, notes = to_synthesize(design)
     for note in notes:
@@ -152,10 +155,14 @@ def measure(
     total, totals = public_totals(design, terms, population_total, population_totals, public_weight=weight == "public")
     if ledger is not None:
         ledger.check(epsilon)
+    others = {term.name for term in terms if not term.drawn} - {*term_names(model.predictors)}  # the size of units
+    questions = [
+        Question(name, schema[name], (*term_names(predictors), *others), earlier)
+        for name, (predictors, earlier) in asked.items()
+    ]
     noisy = measure_design(
-        design, [Question(name, outcome, tuple(term.name for term in terms if not term.drawn))], model.predictors,
-        terms, epsilon=epsilon, population_total=total,
-        population_totals=totals, weight_bounds=weight_bounds, public_weight=weight == "public", unit=unit,
+        design, questions, model.predictors, terms, epsilon=epsilon, population_total=total, population_totals=totals,
+        weight_bounds=weight_bounds, public_weight=weight == "public", unit=unit,
         rng=None if seed is None else np.random.default_rng(seed),
     )  # fmt: skip
     if (far := _far(noisy)) is not None:
@@ -163,12 +170,12 @@ def measure(
     said = [
         PUBLIC.format(", ".join(public_columns(design, model, unit))),
         *([] if noisy.unit is None else [UNITS.format(unit, noisy.most)]),
-        SCHEMA.format(name, outcome.said),
+        *(SCHEMA.format(name, outcome.said) for name, outcome in schema.items()),
         *([] if noisy.weight is None else [WEIGHTS.format(*weight_bounds), "the population total is public"]),
         *notes, *(said_of_ignored(design, model) if clusters == "ignore" else []),
     ]  # fmt: skip
-    file = Fingerprint.of([design.column(name)])
-    expense = strict(f"noisy tables of {name}", epsilon, file, new_id())
+    file = Fingerprint.of([design.column(name) for name in schema])
+    expense = strict(f"noisy tables of {', '.join(schema)}", epsilon, file, new_id())
     predictors = tuple(c for c in public_columns(design, model) if c in model.predictor_columns)
     source = Source(
         noisy, _weighted(like, total), predictors, "FBP" if isinstance(model, FBP) else "FBS", epsilon,
@@ -181,8 +188,13 @@ def measure(
 class Strictly:
     """A call of ``synthesize`` that is one of :func:`measure`."""
 
-    model: FBS | FBP
+    model: FBS | FBP | list[str]
     settings: dict[str, Any]
+
+    @property
+    def outcomes(self) -> tuple[str, ...]:
+        """The outcomes."""
+        return in_sequence(self.model)[0].outcomes
 
 
 def measurable(design: SurveyDesign, model: object, given: Mapping[str, Any]) -> Strictly | None:
@@ -197,6 +209,8 @@ def measurable(design: SurveyDesign, model: object, given: Mapping[str, Any]) ->
     texts = isinstance(said.get("clusters", ""), str) and isinstance(said.get("weight", ""), str)
     if not (isinstance(design, SurveyDesign) and plain and texts and set(said) <= TAKEN):
         return None
+    if isinstance(model, list | tuple) and model and all(isinstance(one, str) and "~" in one for one in model):
+        return None if "levels" in said else Strictly([*model], {k: v for k, v in said.items() if k != "mechanism"})
     if isinstance(model, str) and "~" in model:
         model = FBS(model)
     if not isinstance(model, FBS | FBP) or len(model.outcomes) != 1:
@@ -236,33 +250,70 @@ def _is_nothing(value: Any) -> bool:
     return value is None or value is False or (isinstance(value, int | str | tuple | list) and not value)
 
 
+def in_sequence(formula: Formulas) -> tuple[FBS | FBP, dict[str, tuple[str, tuple[str, ...]]]]:
+    """One model of all outcomes, and the public predictors and earlier outcomes of each.
+
+    Raises
+    ------
+    InputError
+        Another model; an outcome of two formulas; a product with an earlier outcome.
+    """
+    if isinstance(formula, list | tuple) and formula and all(isinstance(one, str) for one in formula):
+        models: list[FBS | FBP] = [FBS(one) for one in formula]
+    elif isinstance(formula, str | FBS | FBP):
+        models = [FBS(formula) if isinstance(formula, str) else formula]
+    else:
+        raise InputError(
+            "a strict release takes a formula, a list of formulas, FBS(...) or FBP(...): the schema says the kind of "
+            "outcome"
+        )
+    found: dict[str, tuple[str, tuple[str, ...]]] = {}
+    for model in models:
+        public, earlier = split_terms(model.predictors, found)
+        for k, name in enumerate(model.outcomes):
+            if name in found:
+                raise InputError(f"{name!r} is the outcome of two formulas")
+            found[name] = public, (*earlier, *(each for each in model.outcomes[:k] if each not in earlier))
+    if len(found) == 1:
+        return models[0], found
+    names = [f"`{name}`" if not name.isidentifier() else name for name in found]
+    predictors = " + ".join(dict.fromkeys(public for public, _ in found.values() if public != "1")) or "1"
+    return FBS(f"{' + '.join(names)} ~ {predictors}"), found
+
+
 def schema_of(
-    design: SurveyDesign, model: object, bounds: Bounds | None, outcomes: Mapping[str, Outcome] | None
-) -> tuple[str, Outcome]:
-    """The one outcome, and what is declared of it (InputError: nothing, or of other columns; another model)."""
+    design: SurveyDesign, model: FBS | FBP, bounds: Bounds | None, outcomes: Mapping[str, Outcome] | None
+) -> dict[str, Outcome]:
+    """What is declared of each outcome (InputError: nothing, or of other columns)."""
     if not isinstance(design, SurveyDesign):
         raise InputError("the first argument is a SurveyDesign: SurveyDesign(frame, weights=...)")
-    if not isinstance(model, FBS | FBP):
-        raise InputError("a strict release takes a formula, FBS(...) or FBP(...): the schema says the kind of outcome")
-    if len(model.outcomes) != 1:
-        raise InputError(f"{len(model.outcomes)} outcomes in one formula: measure one outcome at a time")
-    (name,), given = model.outcomes, _mapping(outcomes, "outcomes", "{outcome: Outcome(...)}")
+    names, given = model.outcomes, _mapping(outcomes, "outcomes", "{outcome: Outcome(...)}")
+    if isinstance(bounds, Mapping):
+        given |= {outcome: Outcome(bounds=pair) for outcome, pair in bounds.items()}
+    elif bounds is not None and len(names) > 1:
+        raise InputError(f"bounds= of {len(names)} outcomes: write outcomes={{{names[0]!r}: Outcome(bounds=...), ...}}")
+    elif bounds is not None:
+        given[names[0]] = Outcome(bounds=bounds)
+    others = [outcome for outcome in given if outcome not in names]
+    if others:
+        outcome = "the outcome is" if len(names) == 1 else "the outcomes are"
+        raise InputError(
+            f"outcomes= and bounds= name {', '.join(map(repr, others))}, and {outcome} {', '.join(map(repr, names))}"
+        )
+    return {name: _declared(design, name, given) for name in names}
+
+
+def _declared(design: SurveyDesign, name: str, given: Mapping[str, Outcome]) -> Outcome:
+    """What is declared of one outcome: by the caller, or by the type of its column."""
     column = design.column(name)
     if name in OWN:
         raise InputError(f"{name}: tables have a column of that name; rename it")
-    if isinstance(bounds, Mapping):
-        given |= {outcome: Outcome(bounds=pair) for outcome, pair in bounds.items()}
-    elif bounds is not None:
-        given[name] = Outcome(bounds=bounds)
-    others = [outcome for outcome in given if outcome != name]
-    if others:
-        raise InputError(f"outcomes= and bounds= name {', '.join(map(repr, others))}, and the outcome is {name!r}")
     if name in given:
         if not isinstance(given[name], Outcome):
             raise InputError(f"outcomes= gives {name!r} no Outcome: write Outcome(bounds=...) or Outcome(levels=...)")
-        return name, given[name]
+        return given[name]
     if declares_itself(design, name):
-        return name, Outcome(levels=column.cat.categories.tolist() if hasattr(column, "cat") else [False, True])
+        return Outcome(levels=column.cat.categories.tolist() if hasattr(column, "cat") else [False, True])
     if pd.api.types.is_numeric_dtype(column.dtype):
         raise InputError(
             f"say the public bounds of {name!r}: bounds=(lowest, highest), from what is known of such amounts and not "
@@ -271,14 +322,14 @@ def schema_of(
     raise InputError(f"say the levels of {name!r}: outcomes={{{name!r}: Outcome(levels=[...])}}")
 
 
-def check_unit(design: SurveyDesign, outcome: str, unit: str | None) -> None:
+def check_unit(design: SurveyDesign, outcomes: Sequence[str], unit: str | None) -> None:
     """Refuse what names no column of units (InputError)."""
     if unit is None:
         return
     if not isinstance(unit, str):
         raise InputError("unit must be the name of one column: that of households, say")
     check_cells(design.column(unit), unit)
-    if unit in (outcome, design.weights_name, design.probs_name):
+    if unit in (*outcomes, design.weights_name, design.probs_name):
         raise InputError(f"unit {unit!r} is an outcome or a weight: a unit is a column of labels that stays as it is")
 
 

@@ -17,6 +17,7 @@ from scipy.stats import norm
 
 from ..choices import Clusters
 from ..design.survey_design import SurveyDesign
+from ..errors import InputError
 from ..estimation.tables import estimate
 from ..measuring.bins import Bins
 from ..measuring.measure import WEIGHT_BOUNDS
@@ -94,9 +95,11 @@ def expected_errors(
     """
     epsilon, names = positive(epsilon, "epsilon"), as_list(by)
     model = FBS(formula) if isinstance(formula, str) else formula
-    name, schema = schema_of(design, model, bounds, outcomes)
+    if not isinstance(model, FBS | FBP) or len(model.outcomes) != 1:
+        raise InputError("expected_errors takes one formula, of one outcome, or FBS(...) or FBP(...) of one")
+    ((name, schema),) = schema_of(design, model, bounds, outcomes).items()
     one_of(clusters, get_args(Clusters), "clusters")
-    check_unit(design, name, unit)
+    check_unit(design, [name], unit)
     terms = terms_of(design, model.predictors, clusters == "model", unit)
     whole(m, "m")
     one_of(weight, get_args(Weight), "weight")

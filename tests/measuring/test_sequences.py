@@ -1,0 +1,175 @@
+"""Several outcomes in one strict release: each depends on earlier ones, and the weight on all."""
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import surveysynth as ss
+from surveysynth import InputError, Outcome
+from surveysynth.measuring.joint_fit import fit_measurements
+from surveysynth.measuring.noisy_tables import WEIGHT
+
+FORMULAS = ["job ~ region + sex", "pay ~ region + sex + job", "rent ~ region + job + pay"]
+SCHEMA = {
+    "job": Outcome(levels=["works", "retired", "other"]), "pay": Outcome(bounds=(0, 500_000), zeros=True),
+    "rent": Outcome(bounds=(0, 100_000)),
+}  # fmt: skip
+TOTAL = 1_000_000.0
+
+
+def people(n, seed=1):
+    """Who works is paid, rents rise with pay, and pensioners have larger weights."""
+    rng = np.random.default_rng(seed)
+    region, sex = rng.choice(list("abc"), n), rng.choice(list("fm"), n)
+    job = np.where(
+        rng.random(n) < 0.3 + 0.3 * (sex == "m"), "works", np.where(rng.random(n) < 0.5, "retired", "other")
+    )
+    pay = np.where(job == "works", np.exp(10 + 0.3 * (region == "a") + 0.5 * rng.standard_normal(n)), 0.0)
+    rent = np.exp(8 + 0.1 * np.log1p(pay) + 0.4 * rng.standard_normal(n))
+    weight = np.exp(0.4 * rng.standard_normal(n) + 0.4 * (job == "retired"))
+    frame = pd.DataFrame({"region": region, "sex": sex, "job": job, "pay": pay, "rent": rent})
+    return ss.SurveyDesign(frame.assign(weight=weight * (TOTAL / weight.sum())), weights="weight")
+
+
+def measured(design, formulas=FORMULAS, **settings):
+    formulas = [formulas] if isinstance(formulas, str) else formulas
+    names = {name for name in SCHEMA if any(name in formula.split("~")[0] for formula in formulas)}
+    given = {"epsilon": 10.0, "population_total": TOTAL, "outcomes": {name: SCHEMA[name] for name in names}, "seed": 1}
+    return ss.measure(design, formulas, **given | settings)
+
+
+@pytest.fixture(scope="module")
+def design():
+    return people(3_000)
+
+
+@pytest.fixture(scope="module")
+def found(design):
+    return measured(design)
+
+
+def test_every_table_is_there_and_all_together_spend_what_was_asked_for(found):
+    """By OpenDP's own total of the tables that there are."""
+    tables = found.source.tables
+    by = {variable.name: {table.by or table.earlier for table in variable.tables} for variable in tables.variables}
+    assert by["job"] == {None, "region", "sex"} and by["pay"] == {None, "region", "sex", "job"}
+    assert by["rent"] == {None, "region", "job", "pay"}
+    assert by[WEIGHT] == {None, "region", "sex", "job", "pay", "rent"}
+    products = {(table.by, table.earlier) for table in tables.weight.tables if table.kind == "products"}
+    assert products == set(itertools.product(["region", "sex"], ["job", "pay", "rent"]))
+    assert 10 * (1 - 1e-8) <= tables.epsilon <= 10
+
+
+def test_every_table_counts_a_record_once_and_adds_its_unit_at_most(design):
+    """Counted again from the file; noise of epsilon 10,000 is next to none."""
+    tables = measured(design, epsilon=1e4).source.tables
+    codes = {
+        variable.name: variable.cells.codes(design.column(variable.name), variable.name)
+        for variable in tables.outcomes
+    } | {WEIGHT: tables.weight.cells.of_numbers(design.weights)}  # fmt: skip
+    for variable in tables.variables:
+        for table in variable.tables:
+            level = np.zeros(design.n, dtype=int) if table.by is None else tables.terms[table.by].level
+            adds = np.ones(design.n, dtype=int) if table.scores is None else table.scores[codes[variable.name]]
+            if table.earlier is not None:
+                group = table.by_groups[codes[table.earlier]]
+                level = level * (table.by_groups.max() + 1) + group
+            if table.by_scores is not None:
+                adds = adds * table.by_scores[codes[table.earlier]]
+            own = np.zeros_like(table.counts)
+            np.add.at(own, (level, table.groups[codes[variable.name]]), adds)
+            assert np.abs(adds).max() <= table.unit
+            assert np.abs(table.counts - own).max() <= 30 * table.unit / table.epsilon
+
+
+def test_means_and_relations_are_those_of_the_file(design, found):
+    """Means by an earlier outcome, rank correlations, zeros; weights by an outcome: by twelve files of 3,000."""
+    release = found.release(m=12, seed=2)
+    own, files = design.frame, [each.frame for each in release.datasets]
+
+    def mean(of):
+        return sum(of(file) for file in files) / len(files)
+
+    def means(frame):
+        return frame.assign(total=frame["rent"] * frame["weight"]).groupby("job")[["total", "weight"]].sum().pipe(
+            lambda sums: sums["total"] / sums["weight"]
+        )  # fmt: skip
+
+    np.testing.assert_allclose(mean(means)[means(own).index], means(own), rtol=0.06)
+    ranks = [frame[["pay", "rent", "weight"]].corr("spearman").to_numpy() for frame in files]
+    assert np.abs(np.mean(ranks, axis=0) - own[["pay", "rent", "weight"]].corr("spearman")).max().max() < 0.05
+    zeros = mean(lambda frame: (frame["pay"] == 0).groupby(frame["job"]).mean())
+    assert zeros["works"] < 0.02 and zeros["other"] > 0.97
+    assert all(frame["weight"].sum() == pytest.approx(TOTAL) for frame in files)
+    # without the table of pay, rent would not know of it
+    blind = measured(design, ["job ~ region", "pay ~ region + job", "rent ~ region"]).release(m=4, seed=2)
+    off = [each.frame[["pay", "rent"]].corr("spearman").iloc[0, 1] for each in blind.datasets]
+    assert np.mean(off) < own[["pay", "rent"]].corr("spearman").iloc[0, 1] - 0.2
+
+
+def test_outcomes_of_one_formula_depend_on_those_before_them(design):
+    one = measured(design, "job + rent ~ region")
+    rent = one.source.tables.variable("rent")
+    assert rent.terms == ("region",) and rent.parents == ("job",)
+    assert one.source.outcomes == ("job", "rent")
+
+
+def test_it_is_written_and_read_back(design, tmp_path):
+    kept = measured(design, ["job ~ region", "rent ~ region + job"], seed=None)
+    kept.write(tmp_path / "kept")
+    again = ss.read_measurements(tmp_path / "kept")
+    for one, other in zip(kept.source.tables.tables, again.source.tables.tables, strict=True):
+        assert (one.by, one.earlier, one.kind, one.epsilon) == (other.by, other.earlier, other.kind, other.epsilon)
+        np.testing.assert_array_equal(one.counts, other.counts)
+    first, second = (each.release(m=4, seed=3) for each in (kept, again))
+    for one, other in zip(first.datasets, second.datasets, strict=True):
+        pd.testing.assert_frame_equal(one.frame, other.frame)
+    first.write(tmp_path / "release")
+    table = ss.read_release(tmp_path / "release").tables("job", outcome="rent", statistic="mean")
+    pd.testing.assert_frame_equal(table, first.tables("job", outcome="rent", statistic="mean"), check_dtype=False)
+
+
+def test_one_call_releases_a_sequence(design):
+    outcomes = {name: SCHEMA[name] for name in ("job", "rent")}
+    release = ss.synthesize(
+        design, ["job ~ region", "rent ~ region + job"], epsilon=8, population_total=TOTAL, outcomes=outcomes, m=4
+    )
+    assert release.measured is not None and release.outcomes == ("job", "rent") and release.categorical == ("job",)
+
+
+def test_a_sequence_knows_strata_and_psus():
+    rng = np.random.default_rng(3)
+    frame = people(1_200).frame.assign(school=np.arange(1_200) // 40)
+    frame["rent"] *= np.exp(0.5 * rng.standard_normal(30))[frame["school"]]
+    design = ss.SurveyDesign(frame, weights="weight", psu="school")
+    release = measured(design, ["job ~ sex", "rent ~ sex + job"]).release(m=8, seed=1)
+    one = np.mean([ss.estimate(each, "rent", statistic="mean")["se"].iloc[0] for each in release.datasets])
+    assert one == pytest.approx(ss.estimate(design, "rent", statistic="mean")["se"].iloc[0], rel=0.35)
+
+
+@pytest.mark.parametrize(
+    ("formulas", "message"),
+    [
+        (["job ~ region", "rent ~ region * job"], "a product with an earlier outcome"),
+        (["job ~ region", "job ~ sex"], "'job' is the outcome of two formulas"),
+        (["rent ~ region + job", "job ~ region"], "'job' is the outcome|job"),
+        ([], "takes a formula, a list of formulas"),
+        (["job ~ region", 3], "takes a formula, a list of formulas"),
+    ],
+)
+def test_wrong_sequences_are_refused(design, formulas, message):
+    with pytest.raises(InputError, match=message):
+        ss.measure(design, formulas, epsilon=5, population_total=TOTAL, outcomes=SCHEMA)
+
+
+def test_the_fit_of_a_later_outcome_has_the_groups_that_the_earlier_fits_have(found):
+    """Simulated records stand for earlier outcomes: their steps add up to what the fits expect."""
+    fit = fit_measurements(found.source.tables)
+    rent = fit.variables["rent"]
+    for name in ("job", "pay"):
+        of = fit.variables[name].most_probable()
+        expected = np.bincount(rent.steps[name], of.records @ of.p)
+        n = fit.cells.n[rent.expanded.cell] * rent.expanded.share
+        np.testing.assert_allclose(np.bincount(rent.expanded.step[name], n), expected, rtol=0.02, atol=2)
