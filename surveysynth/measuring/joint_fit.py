@@ -18,8 +18,8 @@ from ..models.loglinear.response import Observed, Rows, Total, fit_response
 from .expanded import LEAST, Expanded, by_one, by_simulated, without_earlier
 from .groups import steps_of
 from .measure import smoothed
-from .noisy_tables import SCORE_UNIT, WEIGHT, NoisyTables, Variable
-from .public_cells import PublicCells
+from .noisy_tables import SCORE_UNIT, WEIGHT, NoisyTable, NoisyTables, Variable
+from .public_cells import PublicCells, combined
 from .variable_fit import Feature, VariableDraw, VariableFit, of_terms, perturbation
 
 Floats = NDArray[np.float64]
@@ -76,9 +76,10 @@ class JointFit:
 
 def fit_measurements(measured: NoisyTables) -> JointFit:
     """Fit every variable to what was measured of it, in sequence."""
-    cells, fits = PublicCells.of(measured), dict[str, VariableFit]()
-    simulated = _simulated(cells) if any(len(variable.parents) > 1 for variable in measured.variables) else None
-    codes: dict[str, Codes] = {}
+    cells, fits, codes = PublicCells.of(measured), dict[str, VariableFit](), dict[str, Codes]()
+    alone = {variable.name for variable in measured.variables if not variable.parents}
+    exact = all(len(variable.parents) < 2 and {*variable.parents} <= alone for variable in measured.variables)
+    simulated = None if exact else _simulated(cells)
     rng = np.random.default_rng(0)  # public, so that every reader has the same fit
     for variable in measured.variables:
         fits[variable.name] = fit = _fit(measured, variable, cells, fits, simulated, codes)
@@ -99,17 +100,21 @@ def _fit(
     simulated: Codes | None, codes: Mapping[str, Codes],
 ) -> VariableFit:  # fmt: skip
     """Fit one variable, given the fits of those that it depends on."""
-    parents = {name: _steps(variable, measured.variable(name), fits[name]) for name in variable.parents}
-    expanded = _expanded(cells, fits, {name: steps for name, (steps, _) in parents.items()}, simulated, codes)
-    x, n, terms = cells.by(variable.terms), cells.n, [measured.terms[name] for name in variable.terms]
-    key = np.stack([x[expanded.cell], *expanded.step.values()])
-    found, first, row = np.unique(key, axis=1, return_index=True, return_inverse=True)
-    row = row.ravel()
-    inside = n[expanded.cell] * expanded.share
-    weight = np.bincount(row, inside)
-    records = np.bincount(x, n).astype(np.float64)
-    rows = Rows(found[0], weight / records[found[0]], records, cells.times_of(x))
+    steps, features = dict[str, Codes](), list[Feature]()
+    for name in variable.parents:
+        steps[name], by_step = _steps(variable, measured.variable(name), fits[name])
+        features += [Feature(name, z) for z in by_step]
+    terms = [measured.terms[name] for name in variable.terms]
+    for term in terms:
+        smooth = [np.eye(term.levels)] if term.score is None else smooth_features(term.score)
+        features += [Feature(term.name, z) for z in smooth]
 
+    x, expanded = cells.by(variable.terms), _expanded(cells, fits, steps, simulated, codes)
+    first, row = combined([x[expanded.cell], *expanded.step.values()])
+    inside = cells.n[expanded.cell] * expanded.share
+    weight, records = np.bincount(row, inside), np.bincount(x, cells.n).astype(np.float64)
+    unit = x[expanded.cell[first]]
+    rows = Rows(unit, weight / records[unit], records, cells.times_of(x))
     step = {term.name: cells.step[term.name][expanded.cell[first]] for term in terms}
     step |= {name: of[first] for name, of in expanded.step.items()}
     level = {term.name: term.level_of_step[step[term.name]] for term in terms}
@@ -117,34 +122,29 @@ def _fit(
     def mean(name: str, values: Floats) -> Floats:
         return np.asarray(np.bincount(row, inside * expanded.mean[name](values)) / np.maximum(weight, LEAST))
 
-    features = [Feature(name, z) for name, (_, of) in parents.items() for z in of]
-    for term in terms:
-        by_step = [one_hot(np.arange(term.levels), term.levels)] if term.score is None else smooth_features(term.score)
-        features += [Feature(term.name, z) for z in by_step]
-    steps = {name: of for name, (of, _) in parents.items()}
-    observed, products = [], []
+    observed = []
     for table in of_terms(variable):
         at = np.zeros(len(first), dtype=np.intp) if table.by is None else level[table.by]
         times = None
         if table.earlier is not None and table.by_groups is not None:
-            J = int(table.by_groups.max()) + 1
-            of_step = table.by_groups[np.unique(steps[table.earlier], return_index=True)[1]]
-            at = at * J + of_step[step[table.earlier]]
-            if table.by_scores is not None and table.by is not None:
-                score = table.by_scores / SCORE_UNIT
-                times = mean(table.earlier, score)
-                of_level = one_hot(measured.terms[table.by].level_of_step, measured.terms[table.by].levels)
-                by_kind = one_hot(table.by_groups, J) * score[:, None]
-                products.append(Feature(table.by, of_level, table.earlier, by_kind))
+            groups = table.by_groups[np.unique(steps[table.earlier], return_index=True)[1]]
+            at = at * (int(groups.max()) + 1) + groups[step[table.earlier]]
+            times = None if table.by_scores is None else mean(table.earlier, table.by_scores / SCORE_UNIT)
         observed.append(Observed(at, table.adds, table.sums, table.variance, times))
     p = smoothed(variable.tables[0], variable.cells, cells.counted.sum())
-    fit = fit_response(
-        rows, [feature.by_step[step[feature.of]] for feature in features], observed,
-        _totals(measured, level, len(first)) if variable.name == WEIGHT else [], p, variable.cells.numbers,
-        variable.cells.tail,
-    )  # fmt: skip
-    made = VariableFit(cells, expanded, row, x, steps, [*features, *products], fit.model, fit, p, {})
-    return made.with_levels(variable)
+    totals = _totals(measured, level, len(first)) if variable.name == WEIGHT else []
+    of_rows = [feature.by_step[step[feature.of]] for feature in features]
+    fit = fit_response(rows, of_rows, observed, totals, p, variable.cells.numbers, variable.cells.tail)
+    features += [_product(table, measured) for table in of_terms(variable) if table.by_scores is not None]
+    return VariableFit(cells, expanded, row, x, steps, features, fit.model, fit, p, {}).with_levels(variable)
+
+
+def _product(table: NoisyTable, measured: NoisyTables) -> Feature:
+    """What the effect of a table of products depends on: levels of a term, by kind and score of an earlier variable."""
+    assert table.by is not None and table.by_groups is not None and table.by_scores is not None
+    term, kinds = measured.terms[table.by], one_hot(table.by_groups, int(table.by_groups.max()) + 1)
+    levels = one_hot(term.level_of_step, term.levels)
+    return Feature(term.name, levels, table.earlier, kinds * table.by_scores[:, None] / SCORE_UNIT)
 
 
 def _totals(measured: NoisyTables, level: Mapping[str, Codes], rows: int) -> list[Total]:

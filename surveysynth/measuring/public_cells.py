@@ -22,6 +22,14 @@ Codes = NDArray[np.intp]
 CLASSES = 5  # of strata, PSUs or units that are fitted as one, by their effects
 
 
+def combined(codes: Sequence[Codes]) -> tuple[Codes, Codes]:
+    """Combinations of codes (n,) that there are: the first record of each (R,), and the one of each record (n,)."""
+    place = np.zeros_like(codes[0])
+    for code in codes:
+        place = np.unique(place * (int(code.max(initial=0)) + 1) + code, return_inverse=True)[1].ravel()
+    return np.unique(place, return_index=True)[1], place
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class PublicCells:
     """Combinations of public levels that records have: those of the formulas' terms, by strata and PSUs.
@@ -72,10 +80,7 @@ class PublicCells:
 
     def by(self, names: Sequence[str]) -> Codes:
         """Which combination of these terms alone each one has (C,)."""
-        if not names:
-            return np.zeros(len(self.n), dtype=np.intp)
-        found = np.unique(np.stack([self.step[name] for name in names], axis=1), axis=0, return_inverse=True)[1]
-        return np.asarray(found.ravel(), dtype=np.intp)
+        return combined([np.zeros(len(self.n), dtype=np.intp), *(self.step[name] for name in names)])[1]
 
     @cached_property
     def counted(self) -> Floats:

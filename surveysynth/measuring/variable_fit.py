@@ -15,7 +15,7 @@ from ..models.loglinear.table_model import TableModel
 from .expanded import Expanded
 from .noise import discrete_laplace
 from .noisy_tables import NoisyTable, Variable
-from .public_cells import PublicCells
+from .public_cells import PublicCells, combined
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -174,7 +174,7 @@ class VariableFit:
         """
         scored = {feature.times for feature in self.features if feature.times is not None}
         alike = [self.x[cell], *(code[name] if name in scored else at[code[name]] for name, at in self.steps.items())]
-        _, first, record = np.unique(np.stack(alike), axis=1, return_index=True, return_inverse=True)
+        first, record = combined(alike)
         rows = [np.ones((len(first), 1))]
         for feature in self.features:
             if feature.of in self.steps:
@@ -185,7 +185,7 @@ class VariableFit:
             if feature.times is not None and feature.score is not None:
                 z = (z[:, :, None] * feature.score[code[feature.times][first]][:, None, :]).reshape(len(z), -1)
             rows.append(z)
-        p = self.base.of_features(rows).probabilities(of.theta)[record.ravel()]
+        p = self.base.of_features(rows).probabilities(of.theta)[record]
         changes = self.changes(of.levels)
         return p if changes is None else tilted(p, changes, self.cells.leaf[cell])
 

@@ -139,6 +139,14 @@ def test_one_call_releases_a_sequence(design):
     assert release.measured is not None and release.outcomes == ("job", "rent") and release.categorical == ("job",)
 
 
+def test_each_outcome_may_depend_on_the_one_before_it_alone(design):
+    """Three in a row, with public weights: no outcome has two earlier ones, and simulated records stand for them."""
+    found = measured(design, ["job ~ sex", "pay ~ job", "rent ~ pay"], weight="public", population_total=None)
+    files = [each.frame for each in found.release(m=8, seed=1).datasets]
+    ranks = np.mean([frame[["pay", "rent"]].corr("spearman").iloc[0, 1] for frame in files])
+    assert ranks == pytest.approx(design.frame[["pay", "rent"]].corr("spearman").iloc[0, 1], abs=0.06)
+
+
 def test_a_sequence_knows_strata_and_psus():
     rng = np.random.default_rng(3)
     frame = people(1_200).frame.assign(school=np.arange(1_200) // 40)
