@@ -48,7 +48,7 @@ class Measurements:
     >>> design = ss.datasets.sdr_sample(seed=1)
     >>> measured = ss.measure(design, "salary ~ gender", epsilon=5, population_total=100_000, bounds=(0, 1_000_000))
     >>> measured
-    Measurements: 9 noisy tables of salary and survey weight by gender, strata (field), 1,000 records, epsilon = 5
+    Measurements: 10 noisy tables of salary and survey weight by gender, strata (field), 1,000 records, epsilon = 5
     >>> release = measured.release(m=4)
     >>> release.more(4).m
     8
@@ -220,7 +220,7 @@ def read_measurements(path: str | Path) -> Measurements:
     >>> design = ss.datasets.sdr_sample(seed=1)
     >>> measured = ss.measure(design, "salary ~ gender", epsilon=5, population_total=100_000, bounds=(0, 1_000_000))
     >>> ss.read_measurements(measured.write("measured"))
-    Measurements: 9 noisy tables of salary and survey weight by gender, strata (field), 1,000 records, epsilon = 5
+    Measurements: 10 noisy tables of salary and survey weight by gender, strata (field), 1,000 records, epsilon = 5
     """
     place = as_path(path)
     folder = public_folder(place)

@@ -334,9 +334,9 @@ def synthesize(
     """Release m weighted synthetic data sets, in one call.
 
     Unless ``mechanism=`` says otherwise the release is strict: an outcome, or several by a list of formulas, and the
-    weight are measured as by :func:`measure`, and data sets are drawn from the noisy tables.  Records are fitted under the other mechanisms, and,
-    by Markov chains, in strict releases with a reference, of :class:`Sequential`, of other models than FBS and FBP, and
-    with edit rules.
+    weight are measured as by :func:`measure`, and data sets are drawn from the noisy tables.  Records are fitted under
+    the other mechanisms, and, by Markov chains, in strict releases with a reference, of :class:`Sequential`, of other
+    models than FBS and FBP, and with edit rules.
 
     Under privacy weights it prints on stderr how much of the file's information they keep: for the agency, not for
     publication.
