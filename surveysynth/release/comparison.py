@@ -333,7 +333,11 @@ def _cells(own: pd.DataFrame, theirs: pd.DataFrame, by: list[str]) -> pd.DataFra
     """Estimates of the file and of the release, cell by cell."""
     keys = [c for c in (*QUANTITY, *by) if c in theirs and c in own]
     labels = [c for c in keys if c != "prob"]
-    file, theirs = (table.assign(**{c: table[c].astype(str) for c in labels}) for table in (own, theirs))
+    # an amount beside categories has no category: "" in one table, missing in the other
+    file, theirs = (
+        table.assign(**{c: table[c].astype(object).where(table[c].notna(), "").astype(str) for c in labels})
+        for table in (own, theirs)
+    )
     file = file[[*keys, "estimate", "se", "ci_low", "ci_high"]].rename(
         columns={"ci_low": "file_low", "ci_high": "file_high"}
     )

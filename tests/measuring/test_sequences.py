@@ -139,6 +139,14 @@ def test_one_call_releases_a_sequence(design):
     assert release.measured is not None and release.outcomes == ("job", "rent") and release.categorical == ("job",)
 
 
+def test_a_comparison_has_cells_of_categories_and_of_amounts(design, found):
+    comparison = ss.compare(design, found.release(m=4, seed=1), by="region")
+    cells = comparison.cells[comparison.cells["region"] != "all"]
+    assert len(cells) == 3 * (1 + 2 + 3)  # a count, two means, three shares in each region
+    compared = cells[cells["statistic"] != "count"]
+    assert compared["std_diff"].notna().all() and compared["holds"].notna().all()
+
+
 def test_each_outcome_may_depend_on_the_one_before_it_alone(design):
     """Three in a row, with public weights: no outcome has two earlier ones, and simulated records stand for them."""
     found = measured(design, ["job ~ sex", "pay ~ job", "rent ~ pay"], weight="public", population_total=None)
