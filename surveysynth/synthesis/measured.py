@@ -200,8 +200,8 @@ class Strictly:
 def measurable(design: SurveyDesign, model: object, given: Mapping[str, Any]) -> Strictly | None:
     """What to measure for a strict release; None where the release is one of a fit to records.
 
-    Records are fitted under other mechanisms; under ``Strict`` with a reference, of models in sequence and others than
-    FBS and FBP, and with edit rules.
+    Records are fitted under other mechanisms; under ``Strict`` with a reference, of models in sequence that are no list
+    of formulas by columns, of others than FBS and FBP, and with edit rules.
     """
     said = {name: value for name, value in given.items() if not (_is_nothing(value) or _is_plain(name, value))}
     mechanism = said.get("mechanism")
@@ -210,7 +210,8 @@ def measurable(design: SurveyDesign, model: object, given: Mapping[str, Any]) ->
     if not (isinstance(design, SurveyDesign) and plain and texts and set(said) <= TAKEN):
         return None
     if isinstance(model, list | tuple) and model and all(isinstance(one, str) and "~" in one for one in model):
-        return None if "levels" in said else Strictly([*model], {k: v for k, v in said.items() if k != "mechanism"})
+        by_columns = "levels" not in said and _is_by_columns(model)
+        return Strictly([*model], {k: v for k, v in said.items() if k != "mechanism"}) if by_columns else None
     if isinstance(model, str) and "~" in model:
         model = FBS(model)
     if not isinstance(model, FBS | FBP) or len(model.outcomes) != 1:
@@ -230,6 +231,15 @@ def measurable(design: SurveyDesign, model: object, given: Mapping[str, Any]) ->
     if model.zeros and "bounds" in settings and not isinstance(settings["bounds"], Mapping):
         settings["outcomes"] = {name: Outcome(bounds=settings.pop("bounds"), zeros=True)}
     return Strictly(bare, settings)
+
+
+def _is_by_columns(formulas: Sequence[str]) -> bool:
+    """Whether tables can be made by the terms of these formulas; fits to records take functions of columns, too."""
+    try:
+        in_sequence(formulas)
+    except InputError:
+        return False
+    return True
 
 
 def refuse_schema(settings: Mapping[str, Any]) -> None:
