@@ -115,7 +115,6 @@ def expected_of_tables(settings: Settings, known: Known, folder: Path) -> pd.Dat
     given = {"levels": said.levels, "bounds": said.bounds, "unit": said.unit, "clusters": settings.model.clusters}
     strict = measurable(known.design, model, given)
     assert strict is not None and said.epsilon is not None  # as is_measured() saw
-    assert not isinstance(strict.model, list)  # of one formula
     return expected_errors(
         known.design, strict.model, epsilon=said.epsilon, by=by_of(settings, model),
         population_total=said.population_total, m=settings.release.m or M, **strict.settings,

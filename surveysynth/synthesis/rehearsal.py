@@ -17,17 +17,15 @@ from scipy.stats import norm
 
 from ..choices import Clusters
 from ..design.survey_design import SurveyDesign
-from ..errors import InputError
 from ..estimation.tables import estimate
 from ..measuring.bins import Bins
 from ..measuring.measure import WEIGHT_BOUNDS
 from ..measuring.outcome import Outcome
 from ..measuring.terms import Term, terms_of
-from ..models.normal.fbp import FBP
-from ..models.normal.fbs import FBS
 from ..release.measurements import Measurements
+from ..release.release import Release
 from ..validation import as_list, one_of, positive, whole
-from .measured import Bounds, Totals, Weight, check_unit, measure, public_totals, schema_of
+from .measured import Bounds, Formulas, Totals, Weight, check_unit, in_sequence, measure, public_totals, schema_of
 
 Floats = NDArray[np.float64]
 
@@ -44,7 +42,7 @@ WORTH_LITTLE = 3.0  # standard error over the sample's own from which a table is
 
 def expected_errors(
     design: SurveyDesign,
-    formula: str | FBS | FBP,
+    formula: Formulas,
     *,
     epsilon: float,
     by: str | Sequence[str] | None = None,
@@ -77,7 +75,8 @@ def expected_errors(
     -------
     pandas.DataFrame
         A row a cell: ``<by...>, statistic, ratio, cv``: the standard error of the release over that of the sample
-        itself, and over the estimate, as far as the schema lets one guess.
+        itself, and over the estimate, as far as the schema lets one guess.  ``outcome`` comes before the statistic
+        where there are several.
 
     Raises
     ------
@@ -94,12 +93,10 @@ def expected_errors(
     (['gender', 'statistic', 'ratio', 'cv'], 5)
     """
     epsilon, names = positive(epsilon, "epsilon"), as_list(by)
-    model = FBS(formula) if isinstance(formula, str) else formula
-    if not isinstance(model, FBS | FBP) or len(model.outcomes) != 1:
-        raise InputError("expected_errors takes one formula, of one outcome, or FBS(...) or FBP(...) of one")
-    ((name, schema),) = schema_of(design, model, bounds, outcomes).items()
+    model = in_sequence(formula)[0]
+    schema = schema_of(design, model, bounds, outcomes)
     one_of(clusters, get_args(Clusters), "clusters")
-    check_unit(design, [name], unit)
+    check_unit(design, model.outcomes, unit)
     terms = terms_of(design, model.predictors, clusters == "model", unit)
     whole(m, "m")
     one_of(weight, get_args(Weight), "weight")
@@ -107,34 +104,42 @@ def expected_errors(
     found = []
     for run in range(RUNS):
         rng = np.random.default_rng(run)
-        columns: dict[str, Any] = {name: _values(schema, terms, design.n, rng)}
+        columns: dict[str, Any] = {name: _values(each, terms, design.n, rng) for name, each in schema.items()}
         if weight != "public":
             w = np.exp(_shifted(terms, design.n, rng, WEIGHT_SPREAD))
             columns[str(design.weights_name or design.probs_name)] = w * (total / w.sum())
         made = SurveyDesign(design.frame.assign(**columns), **design.roles())
         measured = measure(
-            made, model, epsilon=epsilon, population_total=population_total, population_totals=population_totals,
-            outcomes={name: schema}, weight=weight, weight_bounds=weight_bounds, clusters=clusters, unit=unit,
+            made, formula, epsilon=epsilon, population_total=population_total, population_totals=population_totals,
+            outcomes=schema, weight=weight, weight_bounds=weight_bounds, clusters=clusters, unit=unit,
             seed=run,
         )  # fmt: skip
-        found.append(_compared(made, measured, name, names, m, run))
-    keys = [*names, "statistic", *(["category"] if "category" in found[0] else [])]
-    squares = pd.concat(found).groupby(keys, sort=False, observed=True).mean()
+        found.append(_compared(made, measured, names, m, run))
+    keys = [c for c in found[0] if c not in ("own", "released", "estimate")]
+    squares = pd.concat(found).groupby(keys, sort=False, observed=True, dropna=False).mean()
     # of mean squares, as the standard error of one small sample is often far from what is usual
     ratio = (squares["released"] / squares["own"]) ** 0.5
     cv = squares["released"] ** 0.5 / squares["estimate"].abs()
     return pd.DataFrame({"ratio": ratio, "cv": cv}).reset_index()
 
 
-def _compared(
-    made: SurveyDesign, measured: Measurements, name: str, names: list[str], m: int, seed: int
-) -> pd.DataFrame:  # fmt: skip
+def _compared(made: SurveyDesign, measured: Measurements, names: list[str], m: int, seed: int) -> pd.DataFrame:
     """Estimates from a release of a made-up file, and their squared standard errors beside the file's own."""
-    release = measured.release(m, seed=seed)
-    statistics = ["proportion"] if release.categorical else ["count", "mean"]
+    release, found = measured.release(m, seed=seed), []
+    for name in release.outcomes:
+        cells = _cells(made, release, name, names)
+        found.append(cells if len(release.outcomes) == 1 else cells.assign(outcome=name))
+    first = [*names, *(["outcome"] if len(found) > 1 else [])]
+    return pd.concat(found).pipe(lambda cells: cells[[*first, *cells.columns.difference(first, sort=False)]])
+
+
+def _cells(made: SurveyDesign, release: Release, name: str, names: list[str]) -> pd.DataFrame:
+    """Of one outcome."""
+    categorical = name in release.categorical
+    statistics = ["proportion"] if categorical else ["count", "mean"]
     released = release.tables(names, outcome=name, statistic=statistics)
     own = estimate(made, name, names, statistics, missing="available")
-    keys = [*names, "statistic", *(["category"] if release.categorical else [])]
+    keys = [*names, "statistic", *(["category"] if categorical else [])]
     both = own.merge(released, on=keys, suffixes=("", "_released"))
     known = (both["se"] > 0) & ~((both[names] == "all").all(axis=1) & (both["statistic"] == "count"))
     both = both[known]

@@ -147,6 +147,19 @@ def test_a_comparison_has_cells_of_categories_and_of_amounts(design, found):
     assert compared["std_diff"].notna().all() and compared["holds"].notna().all()
 
 
+def test_errors_are_expected_of_every_outcome(design):
+    """About those of releases: a sequence is rehearsed as it will be made."""
+    given = {"epsilon": 10, "population_total": TOTAL, "outcomes": {name: SCHEMA[name] for name in ("job", "rent")}}
+    formulas = ["job ~ region", "rent ~ region + job"]
+    expected = ss.expected_errors(design, formulas, by="region", m=4, **given)
+    assert set(zip(expected["outcome"], expected["statistic"], strict=True)) == {
+        ("job", "proportion"), ("rent", "count"), ("rent", "mean"),
+    }  # fmt: skip
+    assert len(expected) == 4 * 3 + 3 + 4 and expected["ratio"].between(0.7, 2.5).all()
+    worse = ss.expected_errors(design, formulas, by="region", m=4, **given | {"epsilon": 1})
+    assert worse["ratio"].mean() > 1.3 * expected["ratio"].mean()
+
+
 def test_each_outcome_may_depend_on_the_one_before_it_alone(design):
     """Three in a row, with public weights: no outcome has two earlier ones, and simulated records stand for them."""
     found = measured(design, ["job ~ sex", "pay ~ job", "rent ~ pay"], weight="public", population_total=None)
