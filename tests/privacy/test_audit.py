@@ -458,9 +458,9 @@ def test_groups_that_follow_the_file_are_found(monkeypatch, quick):
     assert above(judged(1_000, epsilon=1.0)).empty
 
     class Peeking(measure._Measured):
-        def by(self, name, level, levels, epsilon, parents=None, most=None):
+        def by(self, *of, **more):
             self.p = np.bincount(self.code, self.parts * np.ones(size), len(self.cells)) / size
-            super().by(name, level, levels, epsilon, parents, most)
+            super().by(*of, **more)
 
     monkeypatch.setattr(measure, "_Measured", Peeking)
     assert above(judged(1_000, epsilon=1.0))["part"].tolist() == ["all tables"]
