@@ -74,6 +74,7 @@ class JointFit:
                 for fit, each, of_levels in zip(fits, by, levels, strict=True)
             )
 
+
 def fit_measurements(measured: NoisyTables) -> JointFit:
     """Fit every variable to what was measured of it, in sequence."""
     cells, fits, codes = PublicCells.of(measured), dict[str, VariableFit](), dict[str, Codes]()

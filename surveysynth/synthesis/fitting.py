@@ -385,9 +385,10 @@ def synthesize(
         given = strict.settings
         total = next((given[name] for name in ("population_total", "population_totals") if name in given), None)
         of_outcome = next((given[name] for name in ("bounds", "outcomes") if name in given), None)
-        if of_outcome is None and all(declares_itself(design, name) for name in strict.outcomes):
+        of_all, _ = in_sequence(strict.model)
+        if of_outcome is None and all(declares_itself(design, name) for name in of_all.outcomes):
             of_outcome = True
-        _check_default(in_sequence(strict.model)[0], epsilon, given.get("weight") == "public" or total, of_outcome)
+        _check_default(of_all, epsilon, given.get("weight") == "public" or total, of_outcome)
         m = M if m is None else check_m(m)
         assert epsilon is not None  # as was checked
         with stages() as say:

@@ -191,11 +191,6 @@ class Strictly:
     model: FBS | FBP | list[str]
     settings: dict[str, Any]
 
-    @property
-    def outcomes(self) -> tuple[str, ...]:
-        """The outcomes."""
-        return in_sequence(self.model)[0].outcomes
-
 
 def measurable(design: SurveyDesign, model: object, given: Mapping[str, Any]) -> Strictly | None:
     """What to measure for a strict release; None where the release is one of a fit to records.

@@ -128,9 +128,10 @@ def _compared(made: SurveyDesign, measured: Measurements, names: list[str], m: i
     release, found = measured.release(m, seed=seed), []
     for name in release.outcomes:
         cells = _cells(made, release, name, names)
-        found.append(cells if len(release.outcomes) == 1 else cells.assign(outcome=name))
-    first = [*names, *(["outcome"] if len(found) > 1 else [])]
-    return pd.concat(found).pipe(lambda cells: cells[[*first, *cells.columns.difference(first, sort=False)]])
+        if len(release.outcomes) > 1:
+            cells.insert(len(names), "outcome", name)
+        found.append(cells)
+    return pd.concat(found)
 
 
 def _cells(made: SurveyDesign, release: Release, name: str, names: list[str]) -> pd.DataFrame:
