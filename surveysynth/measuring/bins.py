@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ..design.conditions import obeyed
 from ..errors import InputError
 from ..models.loglinear.response import Tail
 from ..validation import rows
@@ -16,6 +17,7 @@ from .outcome import Outcome
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
+Bools = NDArray[np.bool_]
 
 FINE = 128  # bins of a number
 RANGE = 2_000.0  # of the larger bound over the amount from which bins have equal ratios
@@ -153,6 +155,16 @@ class Cells:
     def __len__(self) -> int:
         return self.numbers + len(self.outcome.special)
 
+    @property
+    def answers(self) -> int:
+        """Number of cells of records that are asked; the one of the others, if there are such, is the last of all."""
+        return len(self) - (self.outcome.applies is not None)
+
+    def asked(self, frame: pd.DataFrame) -> Bools:
+        """Which records of a file are asked, by the columns that come before (n,)."""
+        rule = self.outcome.applies
+        return np.ones(len(frame), dtype=bool) if rule is None else obeyed([rule], frame, "applies")
+
     def names(self, groups: Codes) -> list[str]:
         """Names of groups of cells, intervals of numbers first."""
         found = []
@@ -167,9 +179,13 @@ class Cells:
 
     def values(self, codes: Codes, rng: np.random.Generator) -> pd.Series:
         """A value within each cell (n,): numbers at random within bins, labels of a category, missing ones as such."""
-        outcome, missing = self.outcome, codes == len(self) - 1 if self.outcome.missing else np.zeros(len(codes), bool)
+        outcome = self.outcome
         if self.bins is None:
             labels = [*(outcome.levels or ()), *(["missing"] if outcome.missing else [])]
+            if outcome.applies is not None:
+                place = labels.index(outcome.outside) if outcome.outside in labels else len(labels)
+                codes = np.where(codes == self.answers, place, codes)
+                labels += [outcome.outside] if place == len(labels) else []
             if all(isinstance(label, int | float | np.number) and not isinstance(label, bool) for label in labels):
                 return pd.Series(np.array(labels)[codes])  # codes stay numbers
             return pd.Series(pd.Categorical.from_codes(codes, pd.Index(labels)))
@@ -181,8 +197,11 @@ class Cells:
         drawn = np.clip(drawn, *self.bins_ends)
         for place, value in enumerate(self.special_numbers, self.numbers):
             drawn[codes == place] = value
-        drawn[missing] = np.nan
-        whole = outcome.whole and not outcome.missing and np.all(np.mod(self.special_numbers, 1) == 0)
+        if outcome.missing:
+            drawn[codes == self.answers - 1] = np.nan
+        if outcome.applies is not None:
+            drawn[codes == self.answers] = outcome.outside
+        whole = outcome.whole and not np.isnan(drawn).any() and np.all(np.mod(self.special_numbers, 1) == 0)
         return pd.Series(drawn.astype(np.int64) if whole else drawn)
 
     @property
@@ -198,14 +217,18 @@ class Cells:
         heaps = [heap for heap in self.outcome.heaps if not (self.outcome.zeros and heap == 0)]
         return [*([0.0] if self.outcome.zeros else []), *heaps]
 
-    def codes(self, column: pd.Series, name: str) -> Codes:
-        """Cell of each record (n,).
+    def codes(self, column: pd.Series, name: str, asked: Bools | None = None) -> Codes:
+        """Cell of each record (n,), the last of all for those that are not asked.
 
         Raises
         ------
         InputError
             The column contradicts the schema: text among numbers, levels or missing values that are not declared.
         """
+        if asked is not None and not asked.all():
+            codes = np.full(len(column), self.answers, dtype=np.intp)
+            codes[asked] = self.codes(column[asked], name)
+            return codes
         missing = column.isna().to_numpy()
         if missing.any() and self.outcome.missing is None:
             raise InputError(
@@ -213,7 +236,7 @@ class Cells:
                 f'outcomes={{"{name}": Outcome(..., missing="category")}}'
             )
         codes = self._of_levels(column, missing, name) if self.bins is None else self._of_numbers(column, missing, name)
-        codes[missing] = len(self) - 1
+        codes[missing] = self.answers - 1
         return codes
 
     def _of_levels(self, column: pd.Series, missing: NDArray[np.bool_], name: str) -> Codes:

@@ -7,7 +7,7 @@ several               ->  simulated records, of which the groups of every earlie
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from ..models.loglinear.bases import one_hot
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
+Bools = NDArray[np.bool_]
 
 LEAST = 1e-12  # of a share, where a mean is taken over it
 ROUNDS = 20  # of raking simulated records
@@ -43,9 +44,14 @@ class Expanded:
     mean: Mapping[str, Callable[[Floats], Floats]]
 
 
-def without_earlier(combinations: int) -> Expanded:
-    """Each combination is one part."""
-    return Expanded(np.arange(combinations), np.ones(combinations), {}, {})
+    def asked(self, there: Bools) -> Expanded:
+        """Of the records that are asked alone: the others count for nothing."""
+        return replace(self, share=self.share * there)
+
+
+def without_earlier(cell: Codes, n: int) -> Expanded:
+    """Each record, or each combination, is one part, of combinations ``cell`` (K,)."""
+    return Expanded(cell, 1 / np.bincount(cell, minlength=n)[cell], {}, {})
 
 
 def by_one(name: str, steps: Codes, p: Floats) -> Expanded:

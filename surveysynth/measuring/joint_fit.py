@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from ..models.loglinear.bases import Response, one_hot, smooth_features
@@ -75,30 +77,55 @@ class JointFit:
             )
 
 
-def fit_measurements(measured: NoisyTables) -> JointFit:
-    """Fit every variable to what was measured of it, in sequence."""
-    cells, fits, codes = PublicCells.of(measured), dict[str, VariableFit](), dict[str, Codes]()
+@dataclass(frozen=True, eq=False, repr=False)
+class Records:
+    """Synthetic records, as far as their variables are drawn.
+
+    Attributes
+    ----------
+    cell : int array (K,)
+        Combination of public levels of each.
+    frame : DataFrame
+        Public columns, and values of the variables so far.
+    codes : dict of str to int array (K,)
+        Cells of the variables so far.
+    """
+
+    cell: Codes
+    frame: pd.DataFrame
+    codes: Mapping[str, Codes]
+
+    def with_variable(self, variable: Variable, fit: VariableFit, of: VariableDraw, rng: Generator) -> Records:
+        """With one variable more; records that are not asked have the last of its cells."""
+        code = drawn(fit.probabilities(of, self.cell, self.codes), rng)
+        code = np.where(variable.cells.asked(self.frame), code, variable.cells.answers)
+        values = variable.cells.values(code, rng).array
+        return Records(
+            self.cell, self.frame.assign(**{variable.name: values}), {**self.codes, variable.name: code}
+        )  # fmt: skip
+
+
+def fit_measurements(measured: NoisyTables, public: pd.DataFrame) -> JointFit:
+    """Fit every variable to what was measured of it, in sequence; ``public`` has the public columns of all records."""
+    cells, fits = PublicCells.of(measured), dict[str, VariableFit]()
+    some = cells.some(SIMULATED)
+    records = Records(cells.of_record[some], public.iloc[some].reset_index(drop=True), {})
     alone = {variable.name for variable in measured.variables if not variable.parents}
-    exact = all(len(variable.parents) < 2 and {*variable.parents} <= alone for variable in measured.variables)
-    simulated = None if exact else _simulated(cells)
+    exact = all(
+        len(variable.parents) < 2 and {*variable.parents} <= alone and variable.cells.outcome.applies is None
+        for variable in measured.variables
+    )
     rng = np.random.default_rng(0)  # public, so that every reader has the same fit
     for variable in measured.variables:
-        fits[variable.name] = fit = _fit(measured, variable, cells, fits, simulated, codes)
-        if simulated is not None and variable.name != WEIGHT:
-            typical = VariableDraw(fit.fit.theta, fit.mean_levels)
-            codes[variable.name] = drawn(fit.probabilities(typical, simulated, codes), rng)
+        fits[variable.name] = fit = _fit(measured, variable, cells, fits, None if exact else records)
+        if not exact and variable.name != WEIGHT:
+            records = records.with_variable(variable, fit, VariableDraw(fit.fit.theta, fit.mean_levels), rng)
     return JointFit(measured, cells, fits)
-
-
-def _simulated(cells: PublicCells) -> Codes:
-    """Combinations of simulated records: as often as records have them, and each at least once."""
-    times = np.maximum(np.rint(cells.n * (SIMULATED / cells.n.sum())), 1).astype(np.intp)
-    return np.repeat(np.arange(len(cells.n)), times)
 
 
 def _fit(
     measured: NoisyTables, variable: Variable, cells: PublicCells, fits: Mapping[str, VariableFit],
-    simulated: Codes | None, codes: Mapping[str, Codes],
+    records: Records | None,
 ) -> VariableFit:  # fmt: skip
     """Fit one variable, given the fits of those that it depends on."""
     steps, features = dict[str, Codes](), list[Feature]()
@@ -110,12 +137,12 @@ def _fit(
         smooth = [np.eye(term.levels)] if term.score is None else smooth_features(term.score)
         features += [Feature(term.name, z) for z in smooth]
 
-    x, expanded = cells.by(variable.terms), _expanded(cells, fits, steps, simulated, codes)
+    x, expanded = cells.by(variable.terms), _expanded(variable, cells, fits, steps, records)
     first, row = combined([x[expanded.cell], *expanded.step.values()])
     inside = cells.n[expanded.cell] * expanded.share
-    weight, records = np.bincount(row, inside), np.bincount(x, cells.n).astype(np.float64)
+    weight, n = np.bincount(row, inside), np.bincount(x, cells.n).astype(np.float64)
     unit = x[expanded.cell[first]]
-    rows = Rows(unit, weight / records[unit], records, cells.times_of(x))
+    rows = Rows(unit, weight / n[unit], n, cells.times_of(x))
     step = {term.name: cells.step[term.name][expanded.cell[first]] for term in terms}
     step |= {name: of[first] for name, of in expanded.step.items()}
     level = {term.name: term.level_of_step[step[term.name]] for term in terms}
@@ -132,7 +159,7 @@ def _fit(
             at = at * (int(groups.max()) + 1) + groups[step[table.earlier]]
             times = None if table.by_scores is None else mean(table.earlier, table.by_scores / SCORE_UNIT)
         observed.append(Observed(at, table.adds, table.sums, table.variance, times))
-    p = smoothed(variable.tables[0], variable.cells, cells.counted.sum())
+    p = smoothed(variable.answers[0], variable.cells, float(cells.counted[expanded.cell] @ expanded.share))
     totals = _totals(measured, level, len(first)) if variable.name == WEIGHT else []
     of_rows = [feature.by_step[step[feature.of]] for feature in features]
     fit = fit_response(rows, of_rows, observed, totals, p, variable.cells.numbers, variable.cells.tail)
@@ -160,18 +187,26 @@ def _totals(measured: NoisyTables, level: Mapping[str, Codes], rows: int) -> lis
 
 
 def _expanded(
-    cells: PublicCells, fits: Mapping[str, VariableFit], steps: Mapping[str, Codes], simulated: Codes | None,
-    codes: Mapping[str, Codes],
+    variable: Variable, cells: PublicCells, fits: Mapping[str, VariableFit], steps: Mapping[str, Codes],
+    records: Records | None,
 ) -> Expanded:  # fmt: skip
-    """Parts of the public cells by the earlier variables that one depends on."""
-    if not steps:
-        return without_earlier(len(cells.n))
-    if simulated is None:
+    """Parts of the public cells by the earlier variables that one depends on, as far as records of them are asked."""
+    C, asked_of_some = len(cells.n), variable.cells.outcome.applies is not None
+    if not steps and not asked_of_some:
+        return without_earlier(np.arange(C), C)
+    if records is None:
         ((name, of),) = steps.items()
         return by_one(name, of, fits[name].most_probable().p)
-    every = {name: fits[name].most_probable() for name in steps}
-    expected = {name: of.records @ of.p * (cells.n.sum() / of.records.sum()) for name, of in every.items()}
-    return by_simulated(simulated, cells.n.astype(np.float64), codes, steps, expected)
+    if not steps:
+        return without_earlier(records.cell, C).asked(variable.cells.asked(records.frame))
+    expected, n = {}, cells.n.astype(np.float64)
+    for name, of in steps.items():
+        every = fits[name].most_probable()
+        answers = every.records @ every.p * (n.sum() / cells.counted.sum())
+        others = np.maximum(n.sum() - answers.sum(), 0.0)  # those that are not asked
+        expected[name] = np.append(answers, np.full(len(of) - len(answers), others))
+    made = by_simulated(records.cell, n, records.codes, steps, expected)
+    return made.asked(variable.cells.asked(records.frame))
 
 
 def _steps(variable: Variable, parent: Variable, fit: VariableFit) -> tuple[Codes, list[Floats]]:
@@ -188,7 +223,7 @@ def _steps(variable: Variable, parent: Variable, fit: VariableFit) -> tuple[Code
     if many:
         response = Response(p, numbers)
         inside = one_hot(steps[:numbers], J)[:, :many]
-        mean = (inside.T @ (response.bins * response.scores)) / np.maximum(inside.T @ response.bins, 1e-12)
+        mean = (inside.T @ (response.bins * response.axis)) / np.maximum(inside.T @ response.bins, 1e-12)
         features = [np.pad(z, ((0, J - many), (0, 0))) for z in smooth_features(mean)]
     return steps, [*features, *([np.eye(J)[:, many:]] if many < J else [])]
 

@@ -103,8 +103,13 @@ def measure_design(
     split = shares(epsilon, factors, len(fixed), len(levels), least, public_weight=public_weight)
     units = _units(terms, unit, split[0])
     measured: dict[str, _Measured] = {}
+    frame = design.frame
     for question, cells, of in zip(questions, every, split, strict=False):
-        y = _Measured(cells, cells.codes(design.column(question.name), question.name), n, rng, units, blank)
+        column, asked = design.column(question.name), cells.asked(frame)
+        if not asked.all():  # later rules see what synthetic files have there
+            frame = frame.assign(**{question.name: column.astype(object).where(asked, question.outcome.outside)})
+            frame = frame.infer_objects()
+        y = _Measured(cells, cells.codes(column, question.name, asked), n, rng, units, blank)
         y.histogram(of["histogram"])
         for term in fixed:
             if term.name in question.terms:

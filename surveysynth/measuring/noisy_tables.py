@@ -6,7 +6,7 @@ What is published holds everything that the tables mean: cells by their edges an
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -95,6 +95,13 @@ class NoisyTable:
         """Counts, or sums of scores (L, J)."""
         return self.counts / self.per
 
+    def first(self, cells: int) -> NoisyTable:
+        """Of so many cells alone; the others have groups of their own."""
+        J = int(self.groups[:cells].max()) + 1
+        counts = self.counts[:J, :J] if self.pairs else self.counts[:, :J]
+        scores = None if self.scores is None else self.scores[:cells]
+        return replace(self, groups=self.groups[:cells], counts=counts, scores=scores)
+
     @property
     def adds(self) -> Floats:
         """What a record in each cell adds to each column (G, J)."""
@@ -123,6 +130,12 @@ class Variable:
     terms: tuple[str, ...]
     parents: tuple[str, ...]
     tables: tuple[NoisyTable, ...]
+
+    @property
+    def answers(self) -> tuple[NoisyTable, ...]:
+        """Tables of the records that are asked: without the cell of the others, which is certain."""
+        asked = self.cells.answers
+        return self.tables if asked == len(self.cells) else tuple(table.first(asked) for table in self.tables)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

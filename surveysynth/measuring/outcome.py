@@ -12,6 +12,7 @@ from ..errors import InputError
 from ..validation import interval_of, is_finite, is_text, one_of, positive, several, truth
 
 MOST_LEVELS = 100
+NOT_ASKED = "not applicable"
 
 
 @dataclass(frozen=True)
@@ -36,12 +37,18 @@ class Outcome:
         Values of their own that many records share, such as a top code.
     round : float, optional
         Unit to which synthetic values are rounded.
+    applies : str, optional
+        Public condition on columns that come before, such as ``"tenure == 'tenant'"``: the question is asked where it
+        holds, and what the file has elsewhere is not looked at.
+    elsewhere : 0 or str, optional
+        What synthetic files have where it is not asked: 0, or a label of a category; by default numbers are missing
+        there, and categories ``"not applicable"``.
 
     Raises
     ------
     InputError
         Neither bounds nor levels, or both; bounds that are not in order; levels that are not distinct; heaps or zero
-        beyond the bounds.
+        beyond the bounds; ``elsewhere`` without ``applies``, or of the wrong type.
 
     Examples
     --------
@@ -58,6 +65,8 @@ class Outcome:
     whole: bool = False
     heaps: Sequence[float] = ()
     round: float | None = None
+    applies: str | None = None
+    elsewhere: float | str | None = None
 
     def __post_init__(self) -> None:
         for name in ("zeros", "whole"):
@@ -71,6 +80,7 @@ class Outcome:
             self._check_levels()
         else:
             self._check_bounds()
+        self._check_applies()
 
     def _check_levels(self) -> None:
         assert self.levels is not None
@@ -94,6 +104,25 @@ class Outcome:
         if self.zeros and not low <= 0 <= high:
             raise InputError("zeros=True, but 0 is not within the bounds")
 
+    def _check_applies(self) -> None:
+        if self.applies is not None and not (is_text(self.applies) and self.applies.strip()):
+            raise InputError("applies is a condition on columns, as text: \"tenure == 'tenant'\"")
+        if self.elsewhere is None:
+            return
+        if self.applies is None:
+            raise InputError("elsewhere is what an outcome is where it is not asked: applies= says where it is")
+        if self.levels is None and not (is_finite(self.elsewhere) and self.elsewhere == 0):
+            raise InputError("elsewhere is 0 for a number, or missing if it is left out")
+        if self.levels is not None and not is_text(self.elsewhere):
+            raise InputError("elsewhere is a label for a category, which is text")
+
+    @property
+    def outside(self) -> float | str:
+        """What files have where the question is not asked."""
+        if self.elsewhere is not None:
+            return self.elsewhere
+        return np.nan if self.levels is None else NOT_ASKED
+
     @property
     def said(self) -> str:
         """What is declared, in words."""
@@ -105,12 +134,13 @@ class Outcome:
         words += ["zeros a value of their own"] if self.zeros else []
         words += [f"heaps at {', '.join(f'{heap:g}' for heap in self.heaps)}"] if self.heaps else []
         words += ["missing values an answer of their own"] if self.missing else []
+        words += [f"asked where {self.applies}"] if self.applies else []
         return "; ".join(words)
 
     @property
     def special(self) -> tuple[str, ...]:
-        """Names of the values that have a cell of their own: levels, zero, heaps, missing."""
+        """Names of the values that have a cell of their own: levels, zero, heaps, missing, not applicable."""
         names = [str(level) for level in self.levels or ()]
         names += ["zero"] if self.zeros else []
         names += [f"{heap:g}" for heap in self.heaps if not (self.zeros and heap == 0)]
-        return (*names, *(["missing"] if self.missing else []))
+        return (*names, *(["missing"] if self.missing else []), *([NOT_ASKED] if self.applies else []))

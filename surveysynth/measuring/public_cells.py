@@ -40,6 +40,8 @@ class PublicCells:
         Step of each term, strata, PSUs and units among them.
     n : int array (C,)
         Records.
+    of_record : int array (n,)
+        Combination of each record.
     leaf : int array (C,)
         The level of the finest of strata and PSUs; 0 where there are none.
     levels : dict of str to int array (L,)
@@ -52,6 +54,7 @@ class PublicCells:
 
     step: Mapping[str, Codes]
     n: Codes
+    of_record: Codes
     leaf: Codes
     levels: Mapping[str, Codes]
     pairs: Mapping[str, Codes]
@@ -65,18 +68,26 @@ class PublicCells:
         step = {term.name: steps[:, k] for k, term in enumerate(terms)}
         drawn = [term for term in terms if term.drawn]
         if not drawn:
-            return cls(step, records, np.zeros(len(steps), dtype=np.intp), {}, {}, None)
+            return cls(step, records, cell, np.zeros(len(steps), dtype=np.intp), {}, {}, None)
         leaf = step[drawn[-1].name]
         first = np.unique(leaf, return_index=True)[1]
         levels = {term.name: step[term.name][first] for term in drawn}
         pairs = {term.name: np.bincount(term.level) // 2 for term in drawn}
         if measured.units not in levels:
-            return cls(step, records, leaf, levels, pairs, None)
+            return cls(step, records, cell, leaf, levels, pairs, None)
         units = Units(drawn[-1].level, measured.most)
         pairs = {name: np.bincount(level) // 2 for name, level in levels.items()}  # one record of each unit
         pairs[measured.units] = np.minimum(np.bincount(units.of_record) // 2, 1)
         times = np.bincount(cell, units.parts) / PARTS / records
-        return cls(step, records, leaf, levels, pairs, times)
+        return cls(step, records, cell, leaf, levels, pairs, times)
+
+    def some(self, count: int) -> Codes:
+        """About so many records, of every combination at least one, and as many of each as there are (K,)."""
+        order = np.argsort(self.of_record, kind="stable")
+        times = np.maximum(np.rint(self.n * (count / self.n.sum())), 1).astype(np.intp)
+        place = np.arange(times.sum()) - np.repeat(np.cumsum(times) - times, times)
+        inside = place * np.repeat(self.n, times) // np.repeat(times, times)
+        return order[np.repeat(np.cumsum(self.n) - self.n, times) + inside]
 
     def by(self, names: Sequence[str]) -> Codes:
         """Which combination of these terms alone each one has (C,)."""

@@ -133,7 +133,7 @@ class VariableFit:
 
     def with_levels(self, variable: Variable) -> VariableFit:
         """With effects of strata and PSUs, as far as they were measured."""
-        tables = {table.by: table for table in variable.tables if table.by in self.cells.levels}
+        tables = {table.by: table for table in variable.answers if table.by in self.cells.levels}
         made, response = self, Response(self.p, variable.cells.numbers)
         for turn in range(PASSES if tables else 0):
             every = made.level_rows(made.fit.theta)
@@ -143,7 +143,8 @@ class VariableFit:
                 table = tables[name]
                 at = every.at(level[leaf], int(level.max()) + 1)
                 groups, counts = one_hot(table.groups, table.counts.shape[1]), table.sums
-                pairs = self.cells.pairs[name]
+                asked = at.sums(np.ones(len(at.p))) / np.bincount(level[self.cells.leaf], self.cells.counted)
+                pairs = self.cells.pairs[name] * asked**2
                 effects = (
                     levels_from_pairs(response, at, groups, counts, table.variance, pairs, [*found.values()])
                     if table.pairs
@@ -211,4 +212,4 @@ def perturbation(variable: Variable, fit: TableFit, rng: np.random.Generator) ->
 
 def of_terms(variable: Variable) -> list[NoisyTable]:
     """Tables of the histogram, the formula's terms and earlier variables: not those of strata and PSUs."""
-    return [table for table in variable.tables if table.by is None or table.by in variable.terms]
+    return [table for table in variable.answers if table.by is None or table.by in variable.terms]

@@ -19,7 +19,7 @@ from .._version import __version__
 from ..design.calibration import rake
 from ..design.survey_design import SurveyDesign
 from ..expenses import Expense
-from ..measuring.joint_fit import Draw, JointFit, drawn, fit_measurements
+from ..measuring.joint_fit import Draw, JointFit, Records, drawn, fit_measurements
 from ..measuring.noisy_tables import WEIGHT, NoisyTables, read_json
 from ..models.sequential import MISSING
 from ..privacy.report import PrivacyReport
@@ -149,7 +149,7 @@ class Source:
     @cached_property
     def _fit(self) -> JointFit:
         with threadpool_limits(1, "blas"):  # matrices are small: threads would wait for each other
-            return fit_measurements(self.tables)
+            return fit_measurements(self.tables, self.public.frame)
 
     @cached_property
     def _refits(self) -> list[Draw]:
@@ -184,17 +184,14 @@ class Source:
         smoothed : bool
             Whether weights are the expected ones.
         """
-        columns: dict[str, Any] = {}
-        codes: dict[str, Codes] = {}
-        for variable, coefficients in zip(self.tables.variables, of, strict=True):
-            p, bins = self._fit.variables[variable.name].probabilities(coefficients, unit, codes), variable.cells.bins
-            if variable.name != WEIGHT:
-                codes[variable.name] = drawn(p, rngs[0])
-                columns[variable.name] = variable.cells.values(codes[variable.name], rngs[0]).array
-            elif bins is not None:
-                w = p @ bins.means if smoothed else bins.draw(drawn(p, rngs[1]), rngs[1])
-                columns[str(like.weights_name)] = self._to_totals(w, like)
-        frame = like.frame.assign(**columns)
+        records, weight = Records(unit, like.frame, {}), self.tables.weight
+        for variable, coefficients in zip(self.tables.outcomes, of, strict=False):
+            records = records.with_variable(variable, self._fit.variables[variable.name], coefficients, rngs[0])
+        frame = records.frame
+        if weight is not None and (bins := weight.cells.bins) is not None:
+            p = self._fit.variables[WEIGHT].probabilities(of[-1], unit, records.codes)
+            w = p @ bins.means if smoothed else bins.draw(drawn(p, rngs[1]), rngs[1])
+            frame = frame.assign(**{str(like.weights_name): self._to_totals(w, like)})
         if order is not None:
             made = (*self.outcomes, like.weights_name)
             frame = frame.iloc[order].reset_index(drop=True)[[*(c for c in frame if c not in made), *made]]
@@ -226,7 +223,8 @@ class Source:
         """Public facts about package and model, for the manifest."""
         weight = self.tables.weight
         drawn_or_not = "synthesized" if self.model == "FBS" else "synthesized (smoothed)"
-        missing = [v.name for v in self.tables.outcomes if v.cells.outcome.missing and v.cells.bins is not None]
+        schema = {v.name: v.cells.outcome for v in self.tables.outcomes if v.cells.bins is not None}
+        missing = [name for name, of in schema.items() if of.missing or (of.applies and of.elsewhere is None)]
         return {
             "package": {"surveysynth": __version__},
             "method": self.model,

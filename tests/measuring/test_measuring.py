@@ -411,7 +411,7 @@ def test_public_totals_of_levels_are_met(sample):
         sample, "income ~ division + education", epsilon=5, bounds=(0, 20_000), population_total=29_501,
         population_totals={"education": given},
     )  # fmt: skip
-    fit = fit_measurements(found.source.tables)
+    fit = fit_measurements(found.source.tables, found.source.public.frame)
     weight = fit.variables[WEIGHT].fit
     model = weight.model
     mean = model.probabilities(weight.theta) @ found.source.tables.weight.cells.bins.means

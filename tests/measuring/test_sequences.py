@@ -195,7 +195,7 @@ def test_wrong_sequences_are_refused(design, formulas, message):
 
 def test_the_fit_of_a_later_outcome_has_the_groups_that_the_earlier_fits_have(found):
     """Simulated records stand for earlier outcomes: their steps add up to what the fits expect."""
-    fit = fit_measurements(found.source.tables)
+    fit = fit_measurements(found.source.tables, found.source.public.frame)
     rent = fit.variables["rent"]
     for name in ("job", "pay"):
         of = fit.variables[name].most_probable()

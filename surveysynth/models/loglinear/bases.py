@@ -69,11 +69,18 @@ class Response:
         middle = np.cumsum(self.bins) - self.bins / 2
         return np.asarray(norm.ppf(np.clip(middle, 1e-5, 1 - 1e-5)), dtype=np.float64)
 
+    @property
+    def axis(self) -> Floats:
+        """Bins from the median, in standard deviations (G,): amounts on the scale on which bins have equal width."""
+        index = np.arange(self.numbers) + 0.5
+        sd = max(np.sqrt(self.bins @ (index - self.bins @ index) ** 2), 1.0)
+        return np.asarray((index - np.interp(0.5, np.cumsum(self.bins), index)) / sd)
+
     def baseline(self, rows: int, variances: Variances) -> Effect:
         """The log density of all records: a line, a spline from the median, heaps, and special values."""
         blocks = []
         if self.numbers:
-            x = _axis(self.bins)
+            x = self.axis
             spline, sizes = leading(spline_kernel(x), 1e-7, 24)
             blocks = [
                 (x[:, None], np.ones(1), SLOPE), (spline, sizes, SPLINE),
@@ -157,8 +164,3 @@ def _smooth(u: Floats) -> Floats:
     return np.exp(-0.5 * ((u[:, None] - u) / LENGTH) ** 2)
 
 
-def _axis(p: Floats) -> Floats:
-    """Bins from the median, in standard deviations of p (G,)."""
-    index = np.arange(len(p)) + 0.5
-    sd = max(np.sqrt(p @ (index - p @ index) ** 2), 1.0)
-    return (index - np.interp(0.5, np.cumsum(p), index)) / sd

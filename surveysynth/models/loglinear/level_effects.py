@@ -148,7 +148,7 @@ def fit_levels(response: Response, rows: LevelRows, groups: Floats, counts: Floa
 
 
 def levels_from_pairs(
-    response: Response, rows: LevelRows, groups: Floats, counts: Floats, noise: float, pairs: Codes,
+    response: Response, rows: LevelRows, groups: Floats, counts: Floats, noise: float, pairs: Floats,
     coarser: Sequence[LevelEffects] = (),
 ) -> LevelEffects:  # fmt: skip
     """Effects whose variances are those that make pairs of records of a level as alike as they are: each has mean zero.
@@ -163,7 +163,7 @@ def levels_from_pairs(
         As for :func:`fit_levels`.
     counts : float array (J, J)
         Noisy counts of pairs of records of one level, by the group of each.
-    pairs : int array (L,)
+    pairs : float array (L,)
         Pairs of each level.
     coarser : sequence of LevelEffects
         Those of levels that hold these: what is open of them makes pairs alike, too.
@@ -172,7 +172,7 @@ def levels_from_pairs(
     m = rows.p @ groups
     mu, D, _ = rows.moments(groups, basis)
     n = rows.sums(np.ones(len(m)))
-    P, own = np.asarray(pairs, dtype=np.float64), rows.sums(m[:, :, None] * m[:, None, :])
+    P, own = pairs, rows.sums(m[:, :, None] * m[:, None, :])
     different = (mu[:, :, None] * mu[:, None, :] - own) / np.maximum(n * (n - 1), 1)[:, None, None]
     apart = np.sum(P[:, None, None] * different, axis=0)
     d = D / np.maximum(n, 1)[:, None, None]

@@ -59,7 +59,7 @@ def noisy_tables(
                 said[f"{value}_{k}"] = _speaks(table, level, code, own[0], row, others)
                 said[f"groups_{k}"] = float(table.groups @ np.arange(1, len(table.groups) + 1))
         if game % FILES == 0:
-            said |= _of_a_file(tables, known["planted"], row, rng)
+            said |= _of_a_file(tables, file.design.frame.drop(columns=file.outcome), known["planted"], row, rng)
         found.append(said)
     return pd.DataFrame(found)
 
@@ -114,13 +114,12 @@ def _speaks(
 
 
 def _of_a_file(
-    tables: NoisyTables, cells: tuple[Codes, Codes], row: int, rng: np.random.Generator
+    tables: NoisyTables, public: pd.DataFrame, cells: tuple[Codes, Codes], row: int, rng: np.random.Generator
 ) -> dict[str, float]:  # fmt: skip
     """Shares of the records of one file in the cells of the planted record."""
-    fit = fit_measurements(tables)
-    unit = fit.cells.units_of(tables.terms.values(), tables.n)
+    fit = fit_measurements(tables, public)
     codes: dict[str, Codes] = {}
     for (name, variable), coefficients in zip(fit.variables.items(), next(fit.draws(1, rng)), strict=True):
-        codes[name] = drawn(variable.probabilities(coefficients, unit, codes), rng)
+        codes[name] = drawn(variable.probabilities(coefficients, fit.cells.of_record, codes), rng)
     y, w = codes.values()
     return {"files_outcome": float((y >= cells[0][row]).mean()), "files_weight": float((w >= cells[1][row]).mean())}
