@@ -426,10 +426,23 @@ def combined_of(
     q = _without_rounding(q)
     of_model = None if of_model is None else _without_rounding(of_model)
     u = np.where(fixed, 0.0, np.where(u < 0, np.nan, u))  # Horvitz and Thompson's may be negative: no standard error
+    if quantity.statistic == "quantile":
+        u = _known_in_most(u)
     found = combining.combine(q, u, degf, noise, of_model)
     if larger and of_model is not None:
         found = combining.larger(combining.combine(q, u, degf, noise), found)
     return found
+
+
+def _known_in_most(u: Floats) -> Floats:
+    """Variances (m, D) of quantiles: Woodruff's limits lie beyond a few data sets' records, whose u is that of others.
+
+    Where half of the data sets or more have no limits there is no variance.
+    """
+    known = ~np.isnan(u)
+    many = 2 * known.sum(axis=0) > len(u)
+    mean = np.where(known, u, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
+    return np.where(known | ~many, u, mean)
 
 
 def _without_rounding(estimates: Floats) -> Floats:

@@ -7,6 +7,9 @@ from surveys import PSEUDO, make_design, model
 
 import surveysynth as ss
 from surveysynth.estimation.combining import Combined, combine, interval
+from surveysynth.estimation.estimators import Estimates
+from surveysynth.estimation.quantities import Quantity
+from surveysynth.estimation.tables import combined_of
 
 Q = np.array([[10.0, 5.0, 7.0], [12.0, 5.0, 7.5], [14.0, 5.0, 7.1]])
 U = np.array([[1.0, 2.0, 0.0], [2.0, 2.0, 0.0], [3.0, 5.0, 0.0]])
@@ -121,3 +124,14 @@ def test_what_gives_no_estimates_with_variances_is_refused(release, case):
         release.combine(function)
     with pytest.raises(ss.InputError, match="a function of a SurveyDesign, not int"):
         release.combine(3)
+
+
+def test_a_quantile_that_has_no_limits_in_a_few_data_sets_takes_the_variance_of_the_others():
+    """By hand; where half of the data sets have none, or another statistic has none in one, there is no variance."""
+    u = [np.array(row) for row in ([1.0, np.nan, 1.0], [2.0, 4.0, np.nan], [np.nan, 2.0, np.nan], [3.0, 6.0, 5.0])]
+    results = [Estimates(np.array([q, q, q]), each) for q, each in zip((1.0, 2.0, 3.0, 4.0), u, strict=True)]
+    settings = {"degf": np.full(3, 50.0), "noise": None, "of_model": None, "larger": False}
+    found = combined_of(Quantity("quantile", "y", prob=0.9), results, **settings)
+    b = 5 / 3  # between 1, 2, 3 and 4
+    np.testing.assert_allclose(found.se**2, [2 + b / 4, 4 + b / 4, np.nan], rtol=1e-12)
+    assert np.isnan(combined_of(Quantity("mean", "y"), results, **settings).se).all()
