@@ -6,7 +6,7 @@ strata, PSUs, units  ->  effects of their levels on top of it, drawn anew for ea
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +14,7 @@ import pandas as pd
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from ..design.conditions import columns_of_condition, obeyed
 from ..models.loglinear.bases import Response, one_hot, smooth_features
 from ..models.loglinear.fitting import Perturbation
 from ..models.loglinear.response import Observed, Rows, Total, fit_response
@@ -95,18 +96,58 @@ class Records:
     frame: pd.DataFrame
     codes: Mapping[str, Codes]
 
-    def with_variable(self, variable: Variable, fit: VariableFit, of: VariableDraw, rng: Generator) -> Records:
-        """With one variable more; records that are not asked have the last of its cells."""
-        code = drawn(fit.probabilities(of, self.cell, self.codes), rng)
-        code = np.where(variable.cells.asked(self.frame), code, variable.cells.answers)
-        values = variable.cells.values(code, rng).array
-        return Records(
-            self.cell, self.frame.assign(**{variable.name: values}), {**self.codes, variable.name: code}
-        )  # fmt: skip
+    def with_variable(
+        self, variable: Variable, fit: VariableFit, of: VariableDraw, rng: Generator, edits: Sequence[str] = ()
+    ) -> Records:  # fmt: skip
+        """With one variable more; records that are not asked have the last of its cells.
+
+        Where a rule about it and earlier columns is broken, its cell is drawn among those that obey the rule.
+        """
+        p = fit.probabilities(of, self.cell, self.codes)
+        code = np.where(variable.cells.asked(self.frame), drawn(p, rng), variable.cells.answers)
+        made = self._with(variable, code, variable.cells.values(code, rng))
+        columns = {*made.frame}
+        rules = [rule for rule in edits if {variable.name} <= columns_of_condition(rule, "edits") <= columns]
+        return made._obeying(variable, p, rules, rng.spawn(1)[0]) if rules else made
+
+    def _with(self, variable: Variable, code: Codes, values: pd.Series) -> Records:
+        frame = self.frame.assign(**{variable.name: values.array})
+        return Records(self.cell, frame, {**self.codes, variable.name: code})
+
+    def _obeying(self, variable: Variable, p: Floats, rules: Sequence[str], rng: Generator) -> Records:
+        """With other cells of the variable where rules are broken, as far as there are such that obey them."""
+        code, A = self.codes[variable.name].copy(), variable.cells.answers
+        broken = np.flatnonzero(~obeyed(rules, self.frame) & (code < A))
+        every = variable.cells.values(np.tile(np.arange(A), len(broken)), rng)
+        tried = self.frame.iloc[np.repeat(broken, A)].assign(**{variable.name: every.array})
+        possible = p[broken] * obeyed(rules, tried).reshape(len(broken), A)
+        some = possible.sum(axis=1) > 0
+        found = drawn(possible[some] / possible[some].sum(axis=1, keepdims=True), rng)
+        code[broken[some]] = found
+        values = pd.Series(self.frame[variable.name].array)
+        values.iloc[broken[some]] = every.iloc[np.flatnonzero(some) * A + found].array
+        return self._with(variable, code, values)
+
+    def replaced(self, there: NDArray[np.bool_], others: Records) -> Records:
+        """With other records in these places."""
+        frame, codes = self.frame.copy(), {name: code.copy() for name, code in self.codes.items()}
+        for name, code in codes.items():
+            code[there] = others.codes[name]
+            frame.loc[there, name] = others.frame[name].array
+        return Records(self.cell, frame, codes)
 
 
-def fit_measurements(measured: NoisyTables, public: pd.DataFrame) -> JointFit:
-    """Fit every variable to what was measured of it, in sequence; ``public`` has the public columns of all records."""
+def fit_measurements(measured: NoisyTables, public: pd.DataFrame, edits: Sequence[str] = ()) -> JointFit:
+    """Fit every variable to what was measured of it, in sequence.
+
+    Parameters
+    ----------
+    measured : NoisyTables
+    public : DataFrame
+        The public columns of all records.
+    edits : sequence of str
+        Rules that records obey.
+    """
     cells, fits = PublicCells.of(measured), dict[str, VariableFit]()
     some = cells.some(SIMULATED)
     records = Records(cells.of_record[some], public.iloc[some].reset_index(drop=True), {})
@@ -119,7 +160,8 @@ def fit_measurements(measured: NoisyTables, public: pd.DataFrame) -> JointFit:
     for variable in measured.variables:
         fits[variable.name] = fit = _fit(measured, variable, cells, fits, None if exact else records)
         if not exact and variable.name != WEIGHT:
-            records = records.with_variable(variable, fit, VariableDraw(fit.fit.theta, fit.mean_levels), rng)
+            typical = VariableDraw(fit.fit.theta, fit.mean_levels)
+            records = records.with_variable(variable, fit, typical, rng, edits)
     return JointFit(measured, cells, fits)
 
 

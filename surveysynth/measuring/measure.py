@@ -39,12 +39,16 @@ PARENT_LEVELS, MOST_PARENTS, LEAST_PARENTS, ROWS = 4, 12, 4, 3_000
 
 @dataclass(frozen=True)
 class Question:
-    """An outcome, its schema, and what it depends on: names of public terms, and of earlier outcomes."""
+    """An outcome, its schema, and what it depends on: names of public terms, and of earlier outcomes.
+
+    Epsilon of its tables is ``importance`` times what it would be.
+    """
 
     name: str
     outcome: Outcome
     terms: tuple[str, ...]
     earlier: tuple[str, ...] = ()
+    importance: float = 1.0
 
 
 def measure_design(
@@ -98,7 +102,9 @@ def measure_design(
     """
     n, fixed, levels = design.n, [t for t in terms if not t.drawn], [t for t in terms if t.drawn]
     every = [Cells.of(question.outcome) for question in questions]
-    factors = [(len(q.terms) + len(q.earlier), c.scored) for q, c in zip(questions, every, strict=True)]
+    factors = [
+        (len(q.terms) + len(q.earlier), c.scored, q.importance) for q, c in zip(questions, every, strict=True)
+    ]
     least = n / max((term.levels for term in fixed), default=1)
     split = shares(epsilon, factors, len(fixed), len(levels), least, public_weight=public_weight)
     units = _units(terms, unit, split[0])
@@ -152,23 +158,25 @@ def _units(terms: Sequence[Term], unit: str | None, split: Mapping[str, float]) 
 
 
 def shares(
-    epsilon: float, outcomes: Sequence[tuple[int, bool]], terms: int, levels: int, records: float, *,
+    epsilon: float, outcomes: Sequence[tuple[int, bool, float]], terms: int, levels: int, records: float, *,
     public_weight: bool,
 ) -> list[dict[str, float]]:  # fmt: skip
     """Epsilon of each table of every variable, by kind; all tables add up to epsilon, less what rounding may take.
 
-    Each outcome depends on so many terms and earlier outcomes, and is a number whose scores are measured, or not.  The
-    weight, the last of the variables, depends on all outcomes and on all terms; the term with most levels has so many
-    ``records`` a level.  There are ``levels`` of the design: strata and PSUs.  Where numbers are scored there are two
+    Each outcome depends on so many terms and earlier outcomes, is a number whose scores are measured, or not, and has
+    an importance, by which its shares are multiplied.  The weight, the last of the variables, depends on all outcomes
+    and on all terms; the term with most levels has so many ``records`` a level.  There are ``levels`` of the design:
+    strata and PSUs.  Where numbers are scored there are two
     tables of the outcome by each term.  Sums of weights' scores remove what smoothing leaves of totals by level, and
     sums of products tell how weight and outcome go together in each level; both are measured where their noise is
     small beside that.
     """
     V = len(outcomes)
     made = [
-        {"histogram": (OUTCOME["histogram"], 1), "by terms": (OUTCOME["by terms"], many * (2 if scored else 1)),
-         "by design": (OUTCOME["by design"], levels)}
-        for many, scored in outcomes
+        {"histogram": (times * OUTCOME["histogram"], 1),
+         "by terms": (times * OUTCOME["by terms"], many * (2 if scored else 1)),
+         "by design": (times * OUTCOME["by design"], levels)}
+        for many, scored, times in outcomes
     ]  # fmt: skip
     if not public_weight:
         made.append({

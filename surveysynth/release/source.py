@@ -17,7 +17,9 @@ from threadpoolctl import threadpool_limits
 
 from .._version import __version__
 from ..design.calibration import rake
+from ..design.conditions import obeyed
 from ..design.survey_design import SurveyDesign
+from ..errors import ModelError
 from ..expenses import Expense
 from ..measuring.joint_fit import Draw, JointFit, Records, drawn, fit_measurements
 from ..measuring.noisy_tables import WEIGHT, NoisyTables, read_json
@@ -29,6 +31,7 @@ Codes = NDArray[np.intp]
 
 MECHANISM = "noisy tables"
 PAIR = 2  # data sets of one draw: how they differ is what their own simulation adds
+ROUNDS = 100  # draws of a record that breaks a rule
 REFITS = 24  # draws from which the variance of an estimate that noise makes is computed
 COMBINING = "T = mean(u) + N + B / M"
 HOW_TO_COMBINE = {
@@ -72,6 +75,8 @@ class Source:
         What else the report says.
     expense : Expense
         What the measurements cost, as a ledger counts it.
+    edits : tuple of str
+        Public rules that every synthetic record obeys.
     publishable : bool
         False of measurements that were made with a seed.
     labels : mapping of column to text
@@ -88,6 +93,7 @@ class Source:
     epsilon: float
     notes: tuple[str, ...]
     expense: Expense
+    edits: tuple[str, ...] = ()
     publishable: bool = True
     labels: Mapping[str, str] = field(default_factory=dict)
     ledger: Mapping[str, Any] | None = None
@@ -113,7 +119,7 @@ class Source:
         """From what :meth:`published` wrote, and the public columns (InputError: they do not agree)."""
         return cls(
             read_json(said, public), public, predictors, said["model"], said["epsilon"], tuple(said["notes"]), expense,
-            publishable=said["publishable"],
+            edits=tuple(said.get("edits", ())), publishable=said["publishable"],
         )  # fmt: skip
 
     @property
@@ -149,7 +155,7 @@ class Source:
     @cached_property
     def _fit(self) -> JointFit:
         with threadpool_limits(1, "blas"):  # matrices are small: threads would wait for each other
-            return fit_measurements(self.tables, self.public.frame)
+            return fit_measurements(self.tables, self.public.frame, self.edits)
 
     @cached_property
     def _refits(self) -> list[Draw]:
@@ -184,9 +190,7 @@ class Source:
         smoothed : bool
             Whether weights are the expected ones.
         """
-        records, weight = Records(unit, like.frame, {}), self.tables.weight
-        for variable, coefficients in zip(self.tables.outcomes, of, strict=False):
-            records = records.with_variable(variable, self._fit.variables[variable.name], coefficients, rngs[0])
+        records, weight = self._records(Records(unit, like.frame, {}), of, rngs[0]), self.tables.weight
         frame = records.frame
         if weight is not None and (bins := weight.cells.bins) is not None:
             p = self._fit.variables[WEIGHT].probabilities(of[-1], unit, records.codes)
@@ -196,6 +200,29 @@ class Source:
             made = (*self.outcomes, like.weights_name)
             frame = frame.iloc[order].reset_index(drop=True)[[*(c for c in frame if c not in made), *made]]
         return SurveyDesign(frame, **self._roles(like), labels=self.labels or None)
+
+    def _records(self, public: Records, of: Draw, rng: np.random.Generator) -> Records:
+        """Records with outcomes that obey all rules; one that no answer to a later question mends is drawn anew."""
+        made = self._outcomes(public, of, rng)
+        again = rng.spawn(1)[0]
+        for _ in range(ROUNDS if self.edits else 0):
+            broken = ~obeyed(self.edits, made.frame)
+            if not broken.any():
+                return made
+            others = Records(public.cell[broken], public.frame[broken], {})
+            made = made.replaced(broken, self._outcomes(others, of, again))
+        if self.edits and not obeyed(self.edits, made.frame).all():
+            raise ModelError(
+                f"some synthetic records break a rule of edits= in every one of {ROUNDS} draws: the model hardly ever "
+                "obeys it. Make the variables of the rule predictors of each other, or leave the rule out"
+            )
+        return made
+
+    def _outcomes(self, records: Records, of: Draw, rng: np.random.Generator) -> Records:
+        for variable, coefficients in zip(self.tables.outcomes, of, strict=False):
+            fit = self._fit.variables[variable.name]
+            records = records.with_variable(variable, fit, coefficients, rng, self.edits)
+        return records
 
     def _to_totals(self, w: Floats, like: SurveyDesign) -> Floats:
         """Weights that add up to the population total, and in each level to what is public of it."""
@@ -234,6 +261,7 @@ class Source:
             ),
             "weights": "public" if weight is None else drawn_or_not,
             "combining": HOW_TO_COMBINE,
+            **({"edits": list(self.edits)} if self.edits else {}),
             **({} if self.ledger is None else {"ledger": dict(self.ledger)}),
             **({"elsewhere": dict.fromkeys(missing, MISSING)} if missing else {}),
         }
@@ -242,5 +270,5 @@ class Source:
         """What ``measurements.json`` of a release holds, beside the public columns in its data sets."""
         return self.tables.as_json() | {
             "epsilon": self.epsilon, "model": self.model, "notes": list(self.notes), "expense": self.expense.public(),
-            "publishable": self.publishable,
+            "publishable": self.publishable, **({"edits": list(self.edits)} if self.edits else {}),
         }  # fmt: skip

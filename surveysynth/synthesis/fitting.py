@@ -329,6 +329,7 @@ def synthesize(
     population_totals: Totals | None = None,
     weight: Weight | None = None,
     weight_bounds: tuple[float, float] | None = None,
+    importance: Mapping[str, float] | None = None,
     **settings: Any,
 ) -> Release:
     """Release m weighted synthetic data sets, in one call.
@@ -336,7 +337,7 @@ def synthesize(
     Unless ``mechanism=`` says otherwise the release is strict: an outcome, or several by a list of formulas, and the
     weight are measured as by :func:`measure`, and data sets are drawn from the noisy tables.  Records are fitted under
     the other mechanisms, and, by Markov chains, in strict releases with a reference, of :class:`Sequential`, of other
-    models than FBS and FBP, and with edit rules.
+    models than FBS and FBP.
 
     Under privacy weights it prints on stderr how much of the file's information they keep: for the agency, not for
     publication.
@@ -350,7 +351,7 @@ def synthesize(
         :func:`fit`.
     debias, accept_diagnostics, ledger, rule, edits
         As for :meth:`Fit.release`.
-    outcomes, population_totals, weight, weight_bounds
+    outcomes, population_totals, weight, weight_bounds, importance
         As for :func:`measure`; refused where records are fitted.
 
     Returns
@@ -378,6 +379,7 @@ def synthesize(
     check_keywords(synthesize, settings, fit)
     schema = {
         "outcomes": outcomes, "population_totals": population_totals, "weight": weight, "weight_bounds": weight_bounds,
+        "importance": importance,
     }  # fmt: skip
     of_records = {"debias": debias, "accept_diagnostics": accept_diagnostics, "rule": rule, "edits": edits}
     strict = measurable(design, synthesizer, settings | schema | of_records)

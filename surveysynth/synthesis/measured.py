@@ -13,11 +13,13 @@ from numpy.typing import NDArray
 
 from ..choices import Clusters
 from ..design.columns import check_cells
+from ..design.conditions import obeyed
 from ..design.survey_design import SurveyDesign
 from ..design.to_synthesize import to_synthesize
 from ..errors import InputError
 from ..estimation.tables import OWN
 from ..expenses import Fingerprint, new_id, strict
+from ..measuring.bins import Cells
 from ..measuring.measure import WEIGHT_BOUNDS, Question, measure_design
 from ..measuring.noisy_tables import NoisyTables
 from ..measuring.outcome import Outcome
@@ -31,6 +33,7 @@ from ..release.measurements import Measurements, entered
 from ..release.source import Source
 from ..validation import check_seed, interval_of, one_of, positive
 from .assemble import NEAR, check_enough, check_public, public_columns, public_frame, roles_of, said_of_ignored
+from .edits import HELD, check_rules
 
 Floats = NDArray[np.float64]
 Bounds = tuple[float, float] | Mapping[str, tuple[float, float]]
@@ -39,9 +42,12 @@ Totals = Mapping[str, Mapping[Any, float]]
 Formulas = str | FBS | FBP | Sequence[str]
 
 NOISES = 6  # standard deviations of noise, which has long tails, beyond which something is told
+TRIED = 100  # made-up records on which rules are evaluated beforehand
 M = 20  # data sets, where nothing is said
-SCHEMA_ENTRIES = "outcomes", "population_totals", "weight", "weight_bounds"  # which fits to records have not
-TAKEN = {*SCHEMA_ENTRIES, "population_total", "bounds", "public", "seed", "levels", "mechanism", "clusters", "unit"}
+SCHEMA_ENTRIES = "outcomes", "population_totals", "weight", "weight_bounds", "importance"  # not of fits to records
+TAKEN = {
+    *SCHEMA_ENTRIES, "edits", "population_total", "bounds", "public", "seed", "levels", "mechanism", "clusters", "unit",
+}  # fmt: skip
 PLAIN = {"engine": "auto", "clusters": "model", "chains": 4, "tolerance": 0.01}  # what fit() has by default
 AGREE = 1e-3  # share by which totals of levels may differ in sum from the population total
 PUBLIC = (
@@ -70,6 +76,8 @@ def measure(
     clusters: Clusters = "model",
     unit: str | None = None,
     public: Sequence[str] | None = None,
+    importance: Mapping[str, float] | None = None,
+    edits: Sequence[str] | str | None = None,
     ledger: Ledger | None = None,
     seed: int | None = None,
 ) -> Measurements:
@@ -110,6 +118,11 @@ def measure(
         recoded and published.
     public : list of str, optional
         Columns that may be published: others are refused.
+    importance : mapping of outcome to float, optional
+        By what the epsilon of an outcome's tables is multiplied, in relation to others: 1 where nothing is said.
+    edits : list of str, optional
+        Public rules that every synthetic record obeys, conditions on columns of the files: ``"rent <= income"``.
+        Answers that break one are drawn again.
     ledger : Ledger, optional
         Charged before anything else is done with the noisy tables.
     seed : int, optional
@@ -124,7 +137,7 @@ def measure(
     ------
     InputError
         The file contradicts its schema; a predictor that is missing or is not counted by; no schema, no population
-        total, or totals that contradict each other.
+        total, or totals that contradict each other; a rule that names other columns, or none that it is about.
     PrivacyError
         The ledger's cap leaves less than epsilon; nothing was measured.
 
@@ -146,18 +159,21 @@ def measure(
     check_ledger(ledger)
     schema = schema_of(design, model, bounds, outcomes)
     check_unit(design, model.outcomes, unit)
+    times = _importance(importance, model.outcomes)
     check_public(design, model, public, unit)
+    rules = _rules(design, model, unit, schema, edits)
     design, _, notes = to_synthesize(design)
     for note in notes:
         warnings.warn(note, stacklevel=2)
     like = _public(design, model, seed, unit, weighted=weight == "public")
+    _try_rules(like.frame, schema, rules)
     terms = terms_of(like, model.predictors, clusters == "model", unit)
     total, totals = public_totals(design, terms, population_total, population_totals, public_weight=weight == "public")
     if ledger is not None:
         ledger.check(epsilon)
     others = {term.name for term in terms if not term.drawn} - {*term_names(model.predictors)}  # the size of units
     questions = [
-        Question(name, schema[name], (*term_names(predictors), *others), earlier)
+        Question(name, schema[name], (*term_names(predictors), *others), earlier, times.get(name, 1.0))
         for name, (predictors, earlier) in asked.items()
     ]
     noisy = measure_design(
@@ -172,6 +188,7 @@ def measure(
         *([] if noisy.unit is None else [UNITS.format(unit, noisy.most)]),
         *(SCHEMA.format(name, outcome.said) for name, outcome in schema.items()),
         *([] if noisy.weight is None else [WEIGHTS.format(*weight_bounds), "the population total is public"]),
+        *([HELD.format("; ".join(rules))] if rules else []),
         *notes, *(said_of_ignored(design, model) if clusters == "ignore" else []),
     ]  # fmt: skip
     file = Fingerprint.of([design.column(name) for name in schema])
@@ -179,9 +196,40 @@ def measure(
     predictors = tuple(c for c in public_columns(design, model) if c in model.predictor_columns)
     source = Source(
         noisy, _weighted(like, total), predictors, "FBP" if isinstance(model, FBP) else "FBS", epsilon,
-        tuple(said), expense, publishable=seed is None,
+        tuple(said), expense, edits=rules, publishable=seed is None,
     )  # fmt: skip
     return Measurements(source if ledger is None else entered(source, ledger))
+
+
+def _importance(given: Mapping[str, float] | None, outcomes: Sequence[str]) -> dict[str, float]:
+    """How much each outcome matters (InputError: other columns, or no positive number)."""
+    found = _mapping(given, "importance", "{outcome: number}")
+    if others := [name for name in found if name not in outcomes]:
+        raise InputError(f"importance= names {', '.join(map(repr, others))}: no outcome of this release")
+    return {name: positive(value, f"importance of {name!r}") for name, value in found.items()}
+
+
+def _rules(
+    design: SurveyDesign, model: FBS | FBP, unit: str | None, schema: Mapping[str, Outcome],
+    edits: Sequence[str] | str | None,
+) -> tuple[str, ...]:  # fmt: skip
+    """Edit rules, if they and those of who is asked are conditions on columns that files have (InputError)."""
+    known = [*public_columns(design, model, unit)]
+    for name, outcome in schema.items():
+        check_rules(outcome.applies, known, f"{name}: applies")
+        known.append(name)
+    return tuple(check_rules(edits, known))
+
+
+def _try_rules(public: pd.DataFrame, schema: Mapping[str, Outcome], rules: Sequence[str]) -> None:
+    """Evaluate all rules on made-up answers, before anything is measured (InputError: texts compared with numbers)."""
+    rng = np.random.default_rng(0)
+    frame = public.head(TRIED)
+    for name, outcome in schema.items():
+        cells = Cells.of(outcome)
+        cells.asked(frame)
+        frame = frame.assign(**{name: cells.values(rng.integers(0, len(cells), len(frame)), rng).array})
+    obeyed(rules, frame)
 
 
 @dataclass(frozen=True)
@@ -196,7 +244,7 @@ def measurable(design: SurveyDesign, model: object, given: Mapping[str, Any]) ->
     """What to measure for a strict release; None where the release is one of a fit to records.
 
     Records are fitted under other mechanisms; under ``Strict`` with a reference, of models in sequence that are no list
-    of formulas by columns, of others than FBS and FBP, and with edit rules.
+    of formulas by columns, and of others than FBS and FBP.
     """
     said = {name: value for name, value in given.items() if not (_is_nothing(value) or _is_plain(name, value))}
     mechanism = said.get("mechanism")
@@ -242,8 +290,8 @@ def refuse_schema(settings: Mapping[str, Any]) -> None:
     given = [name for name in SCHEMA_ENTRIES if not _is_nothing(settings.get(name))]
     if given:
         raise InputError(
-            f"{', '.join(given)}: only for strict releases of one outcome by its formula, FBS or FBP, without a "
-            "reference or edits="
+            f"{', '.join(given)}: only for strict releases of one outcome by its formula, FBS or FBP, or of a list "
+            "of formulas, without a reference"
         )
 
 

@@ -195,6 +195,7 @@ def test_the_noise_has_the_law_that_the_variance_is_of(epsilon):
 def test_tables_together_spend_no_more_than_was_asked_for(epsilon, terms, levels, public, records, later):
     """OpenDP's own total, blank and replace, against the sum of the parts."""
     outcomes = [(terms, True), (terms + 1, False)][: 1 + later]
+    outcomes = [(*outcome, 1.0) for outcome in outcomes]
     split = shares(epsilon, outcomes, terms, levels, records, public_weight=public)
     many = [{"by terms": k * (2 if scored else 1), "by design": levels} for k, scored in outcomes]
     many.append({"by terms": terms, "scores by terms": terms, "by design": levels, "by outcomes": len(outcomes)})

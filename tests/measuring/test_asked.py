@@ -1,0 +1,187 @@
+"""Rules of strict releases: whom a question is asked, what every record obeys, and which outcomes matter most."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import surveysynth as ss
+from surveysynth import InputError, ModelError, Outcome
+
+TOTAL = 500_000.0
+FORMULAS = ["earners ~ region + members", "pay ~ region + earners", "tenure ~ region + pay", "rent ~ region + tenure"]
+SCHEMA = {
+    "earners": Outcome(levels=[0, 1, 2]),
+    "pay": Outcome(bounds=(1, 1_000_000), applies="earners > 0", elsewhere=0),
+    "tenure": Outcome(levels=["owner", "tenant"], missing="category"),
+    "rent": Outcome(bounds=(1, 10_000), applies="tenure == 'tenant' and members > 1"),
+}
+RULES = ["earners <= members", "pay < 900000"]
+
+
+def households(n, seed=1):
+    """Earners are paid, some tenants have a rent."""
+    rng = np.random.default_rng(seed)
+    region, members = rng.choice(list("abc"), n), rng.integers(1, 5, n)
+    earners = np.minimum(rng.binomial(2, 0.6, n), members)
+    pay = np.exp(10 + 0.3 * (region == "a") + 0.3 * earners + 0.4 * rng.standard_normal(n))
+    tenure = np.where(rng.random(n) < 0.5, "tenant", "owner").astype(object)
+    tenure[rng.random(n) < 0.1] = np.nan
+    rent = np.exp(6 + 0.2 * (region == "b") + 0.3 * rng.standard_normal(n))
+    frame = pd.DataFrame({"region": region, "members": members, "earners": earners, "tenure": tenure})
+    frame["pay"], frame["rent"] = np.where(earners > 0, pay, 0.0), np.where(asked_rent(frame), rent, np.nan)
+    w = np.exp(0.3 * rng.standard_normal(n))
+    return frame.assign(w=w * (TOTAL / w.sum()))
+
+
+def asked_rent(frame):
+    return (frame["tenure"] == "tenant") & (frame["members"] > 1)
+
+
+def measured(frame, formulas=FORMULAS, **settings):
+    names = [formula.split(" ~")[0] for formula in formulas]
+    given = {"epsilon": 12.0, "population_total": TOTAL, "outcomes": {name: SCHEMA.get(name) for name in names}, "seed": 1}
+    return ss.measure(ss.SurveyDesign(frame, weights="w"), formulas, **given | settings)
+
+
+@pytest.fixture(scope="module")
+def release():
+    return measured(households(2_000), edits=RULES).release(4, seed=1)
+
+
+def test_every_record_has_an_answer_where_it_is_asked_and_none_elsewhere(release, tmp_path):
+    for design in release.datasets:
+        frame = design.frame
+        assert ((frame["pay"] > 0) == (frame["earners"] > 0)).all() and (frame["pay"] >= 0).all()
+        assert (frame["rent"].notna() == asked_rent(frame)).all()
+        assert (frame["earners"] <= frame["members"]).all()
+    table = release.tables(by="region", outcome="rent", statistic="mean")
+    assert table["estimate"].between(300, 700).all() and (table["n"] < 700).all()
+    back = ss.read_release(release.write(tmp_path / "r"))
+    assert back.measured.edits == tuple(RULES)
+    more = back.more(4, seed=5).datasets[-1].frame
+    assert (more["earners"] <= more["members"]).all() and back.manifest()["edits"] == RULES
+
+
+def test_what_the_file_has_where_a_question_is_not_asked_is_not_looked_at():
+    frame = households(600)
+    other = frame.assign(
+        pay=frame["pay"].where(frame["earners"] > 0, 77_777.0), rent=frame["rent"].where(asked_rent(frame), -3.0)
+    )
+    one, two = (measured(each).source.tables.as_json() for each in (frame, other))
+    assert one == two
+    with pytest.raises(InputError, match="'pay' is missing in"):
+        measured(frame.assign(pay=np.nan))
+
+
+def test_estimates_of_those_who_are_asked_are_the_files_own_without_noise():
+    """Were the others of a public cell not left out, amounts would be spread over them."""
+    frame = households(6_000)
+    found = measured(frame, epsilon=3e4).release(6, seed=2)
+    own = ss.SurveyDesign(frame, weights="w")
+    for name, where in (("pay", lambda each: each["earners"] > 0), ("rent", None)):
+        mine = found.tables(by="region", outcome=name, statistic="mean", where=where)
+        truth = ss.estimate(own, name, "region", "mean", where=where, missing="available")
+        off = (mine["estimate"] - truth["estimate"]) / truth["se"]
+        assert np.abs(off).max() < 1.2  # by simulation of six data sets: one half each
+    shares = [(design.frame["pay"] > 0).mean() for design in found.datasets]
+    assert np.mean(shares) == pytest.approx((frame["pay"] > 0).mean(), abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("schema", "elsewhere"),
+    [
+        ({"levels": ["full", "part"]}, "not applicable"),
+        ({"levels": ["full", "part"], "elsewhere": "none"}, "none"),
+        ({"levels": ["full", "part", "none"], "elsewhere": "none"}, "none"),
+        ({"levels": [1, 2], "elsewhere": "none"}, "none"),
+        ({"bounds": (0, 80), "whole": True, "elsewhere": 0}, 0),
+        ({"bounds": (0, 80), "whole": True, "zeros": True, "missing": "category"}, np.nan),
+        ({"bounds": (0, 80), "heaps": [40]}, np.nan),
+    ],
+)  # fmt: skip
+def test_kinds_of_answers_and_what_they_are_elsewhere(schema, elsewhere):
+    frame = households(800)
+    rng = np.random.default_rng(3)
+    answers = rng.choice(schema["levels"], 800) if "levels" in schema else rng.integers(0, 60, 800)
+    frame["hours"] = answers
+    outcomes = {"earners": SCHEMA["earners"], "hours": Outcome(applies="earners > 0", **schema)}
+    made = measured(frame, ["earners ~ region", "hours ~ region + earners"], outcomes=outcomes).release(4, seed=1)
+    for design in made.datasets:
+        outside = design.frame["hours"][design.frame["earners"] == 0]
+        assert outside.isna().all() if elsewhere != elsewhere else (outside.astype(str) == str(elsewhere)).all()
+        inside = design.frame["hours"][design.frame["earners"] > 0].dropna()
+        assert set(inside.astype(str)) <= set(map(str, schema["levels"])) if "levels" in schema else inside.max() <= 80
+    assert len(made.tables(by="region")) > 0
+
+
+def test_a_rule_may_be_about_public_columns_alone():
+    frame = households(800)
+    schema = {"pay": Outcome(bounds=(1, 1_000_000), applies="members >= 2")}
+    frame["pay"] += 5.0
+    made = measured(frame, ["pay ~ region + members"], outcomes=schema).release(4, seed=1)
+    for design in made.datasets:
+        assert (design.frame["pay"].notna() == (design.frame["members"] >= 2)).all()
+
+
+def test_a_record_that_no_later_answer_mends_is_drawn_anew():
+    """Nobody with two earners is a tenant: where two earners were drawn first, half of the tenures break the rule."""
+    frame = households(800)
+    rules = ["earners < 2 or tenure == 'owner'", "earners < 2 or pay > 30000", "pay < 60000"]
+    made = measured(frame, FORMULAS[:3], edits=rules).release(4, seed=1)
+    for design in made.datasets:
+        two = design.frame[design.frame["earners"] == 2]
+        assert len(two) > 50 and (two["tenure"] == "owner").all() and (two["pay"] > 30_000).all()
+        assert (design.frame["pay"] < 60_000).all()
+    with pytest.raises(ModelError, match="break a rule of edits= in every one of 100 draws"):
+        measured(frame, FORMULAS[:2], edits=["pay < 0"]).release(4, seed=1)
+
+
+def test_the_release_says_what_is_asked_and_obeyed(release):
+    text = str(release.privacy)
+    assert "asked where earners > 0" in text and "earners <= members" in text
+
+
+def test_importance_multiplies_what_an_outcomes_tables_spend():
+    frame = households(300)
+    one, two = (measured(frame, **{"importance": of}).source.tables for of in (None, {"pay": 3.0}))
+
+    def spent(tables, name):
+        return sum(table.epsilon for table in tables.variable(name).tables)
+
+    assert one.epsilon == pytest.approx(12.0) and two.epsilon == pytest.approx(12.0)
+    ratio = (spent(two, "pay") / spent(two, "rent")) / (spent(one, "pay") / spent(one, "rent"))
+    assert ratio == pytest.approx(3.0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"importance": {"region": 2}}, "importance= names 'region'"),
+        ({"importance": {"pay": 0}}, "importance of 'pay'"),
+        ({"edits": ["pay < wealth"]}, "names wealth"),
+        ({"edits": ["tenure < 5"]}, "cannot be evaluated"),
+        ({"edits": ["pay + 1"]}, "is no condition"),
+        ({"outcomes": SCHEMA | {"pay": Outcome(bounds=(1, 2), applies="rent > 0")}}, "names rent"),
+        ({"outcomes": SCHEMA | {"pay": Outcome(bounds=(1, 2), applies="w > 0")}}, "names w"),
+    ],
+)  # fmt: skip
+def test_rules_that_cannot_hold_are_refused_before_anything_is_measured(settings, said, tmp_path):
+    ledger = ss.Ledger(tmp_path / "ledger.json", survey="a", cap=20, create=True)
+    with pytest.raises(InputError, match=said):
+        measured(households(300), ledger=ledger, **settings)
+    assert len(ledger.entries()) == 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"bounds": (0, 1), "elsewhere": 0}, "applies= says where"),
+        ({"bounds": (0, 1), "applies": "a > 0", "elsewhere": 5}, "elsewhere is 0"),
+        ({"bounds": (0, 1), "applies": "a > 0", "elsewhere": "none"}, "elsewhere is 0"),
+        ({"levels": ["a", "b"], "applies": "a > 0", "elsewhere": 0}, "a label"),
+        ({"bounds": (0, 1), "applies": 3}, "condition on columns"),
+    ],
+)  # fmt: skip
+def test_schemas_that_contradict_themselves_are_refused(settings, said):
+    with pytest.raises(InputError, match=said):
+        Outcome(**settings)
