@@ -36,11 +36,23 @@ BOUNDS = {
     "earnings": (1, 160_000), "business": (1, 115_000),
     "pensions": (1, 95_000), "benefits": (1, 100_000), "capital": (1, 120_000),
 }  # fmt: skip
+LEVELS = {
+    "activity": ["works", "retired", "other"], "earners": [*range(MOST + 1)], "children": [*range(MOST + 1)],
+}  # fmt: skip
 RULES = ["earners + children <= members", "children < members", "earners > 0 or (earnings == 0 and business == 0)"]
-APPLIES = {"earnings": "earners > 0", "business": "earners > 0"}
-NONE = dict.fromkeys(APPLIES, 0)
+EARNED = "earnings", "business"
+FORMULAS = [  # of noisy tables: public columns and earlier outcomes
+    "activity ~ region + sex + age + members",
+    "earners ~ sex + age + members + activity",
+    "children ~ sex + age + members + earners",
+    "pensions ~ region + sex + age + members + activity + earners",
+    "earnings ~ region + sex + age + activity + earners",
+    "business ~ sex + age + activity + earners + earnings",
+    "benefits ~ sex + age + members + activity + earners + children + pensions",
+    "capital ~ sex + age + earnings + pensions",
+]
 GIVEN = "age + sex + members + log(members)"
-MORE = {  # that amounts are given, in the order in which they are drawn
+MORE = {  # that amounts are given under privacy weights, in the order in which they are drawn
     "pensions": "C(activity) + earners", "earnings": "age * earners + children",
     "business": "earners + log(earnings + 1000)",
     "benefits": "age * C(activity) + earners + children + log(pensions + 1000)",
@@ -48,9 +60,14 @@ MORE = {  # that amounts are given, in the order in which they are drawn
 }  # fmt: skip
 
 
-LEVELS = {
-    "activity": ["works", "retired", "other"], "earners": [*range(MOST + 1)], "children": [*range(MOST + 1)],
-}  # fmt: skip
+def schema() -> dict[str, ss.Outcome]:
+    """What is public of the outcomes; amounts that are earned are asked where somebody earns."""
+    amounts = {
+        name: ss.Outcome(bounds=bounds, zeros=True, **(
+            {"applies": "earners > 0", "elsewhere": 0} if name in EARNED else {}
+        )) for name, bounds in BOUNDS.items()
+    }  # fmt: skip
+    return {name: ss.Outcome(levels=levels) for name, levels in LEVELS.items()} | amounts
 
 
 def population() -> pd.DataFrame:
@@ -81,27 +98,6 @@ def population() -> pd.DataFrame:
     drawn["total"] = drawn[COMPONENTS].sum(axis=1)
     drawn["size"] = drawn["members"] * np.exp(0.2 * rng.standard_normal(HOUSEHOLDS))
     return drawn
-
-
-def strict() -> ss.Sequential:
-    """Eight models: an amount with the weight, three categories, four more amounts, zeros an outcome of their own.
-
-    Earners and children are categories: households have either more alike than counts at random.  How they go with the
-    size of the household, and earnings with earners, hangs on age, as a comparison with the file shows.
-    """
-
-    def amount(name: str, more: str) -> ss.FBS:
-        return ss.FBS(f"{name} ~ {GIVEN} + {more}", zeros=True)
-
-    def category(name: str, more: str) -> ss.MultinomialRegression:
-        return ss.MultinomialRegression(f"C({name}) ~ {GIVEN} + {more}")
-
-    return ss.Sequential([
-        amount("pensions", "region"), category("earners", "age * log(members) + log(pensions + 1000)"),
-        category("activity", "earners + log(pensions + 1000)"),
-        category("children", "age * log(members) + earners + C(activity)"),
-        *(amount(name, more) for name, more in MORE.items() if name != "pensions"),
-    ], applies=APPLIES, elsewhere=NONE)  # fmt: skip
 
 
 def pseudo() -> ss.Sequential:
@@ -153,24 +149,23 @@ def correlations(frame: pd.DataFrame) -> dict[str, float]:
     return {f"{a}, {b}": matrix.loc[a, b] for k, a in enumerate(names) for b in names[k + 1 :]}
 
 
-def one(people: pd.DataFrame, mechanism: str, seed: int, n: int, epsilon: float, m: int, draws: int) -> pd.DataFrame:
+def one(people: pd.DataFrame, mechanism: str, seed: int, n: int, epsilon: float, m: int) -> pd.DataFrame:
     """A sample released: a row a statistic and a row a correlation, beside the truth and the sample's own."""
     sample = draw_sample(people, n=n, strata="region", size="size", rng=np.random.default_rng(seed))
     truths = statistics(lambda by, outcome, what: ss.estimate(everybody(people), outcome, by, what))
     truths = truths.set_index("statistic")
     own = statistics(lambda by, outcome, what: ss.estimate(sample, outcome, by, what)).set_index("statistic")
     start, said, broken = time.process_time(), "released", 0
-    settings = {"epsilon": epsilon, "m": m, "population_total": float(HOUSEHOLDS), "edits": RULES, "clusters": "ignore"}
+    settings = {"epsilon": epsilon, "population_total": float(HOUSEHOLDS), "edits": RULES}
     try:
         if mechanism == "strict":
-            settings |= {"bounds": BOUNDS, "draws": draws}
-            release = ss.synthesize(sample, strict(), levels=LEVELS, **settings)
+            release = ss.synthesize(sample, FORMULAS, outcomes=schema(), **settings)
         else:
             has = {f"has_{c}": np.where(sample.frame[c] > 0, "yes", "no") for c in COMPONENTS}
             file = ss.SurveyDesign(sample.frame.assign(**has), **sample.roles())
             release = ss.synthesize(
-                file, pseudo(), mechanism=ss.PseudoPosterior(), accept_diagnostics=["information"], warmup=600,
-                draws=800, levels=LEVELS | {name: ["no", "yes"] for name in has}, **settings
+                file, pseudo(), m=m, clusters="ignore", mechanism=ss.PseudoPosterior(), warmup=600, draws=800,
+                accept_diagnostics=["information"], levels=LEVELS | {name: ["no", "yes"] for name in has}, **settings
             )
     except ss.SurveySynthError as error:
         said = f"refused: {error}"[:120]
@@ -238,8 +233,7 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=1, help="seed of the first sample")
     parser.add_argument("--n", type=int, default=12_000)
     parser.add_argument("--epsilon", type=float, default=10.8)
-    parser.add_argument("--m", type=int, default=4)
-    parser.add_argument("--draws", type=int, default=1000)
+    parser.add_argument("--m", type=int, default=4, help="data sets under privacy weights; 20 of noisy tables")
     parser.add_argument("--mechanisms", default="strict,pseudo")
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args()
@@ -250,7 +244,7 @@ def main() -> None:
             done = pd.read_csv(given.out) if given.out.exists() else pd.DataFrame({"seed": [], "mechanism": []})
             if ((done["seed"] == seed) & (done["mechanism"] == mechanism)).any():
                 continue
-            rows = one(people, mechanism, seed, given.n, given.epsilon, given.m, given.draws)
+            rows = one(people, mechanism, seed, given.n, given.epsilon, given.m)
             rows.to_csv(given.out, mode="a", header=not given.out.exists(), index=False)
     print(summary(pd.read_csv(given.out)))
 

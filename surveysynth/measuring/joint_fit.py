@@ -29,7 +29,7 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
 KNOWN = 0.003  # standard error of a known total, as a share of it: rounding
-SIMULATED = 4_000  # records by which several earlier variables stand, about
+SIMULATED = 6_000  # records by which several earlier variables stand, about
 
 Draw = tuple[VariableDraw, ...]
 

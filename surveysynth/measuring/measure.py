@@ -34,6 +34,7 @@ WEIGHT_SCORED, PRODUCTS = 5.5, 1.0
 WEIGHT_BOUNDS = (0.02, 20.0)  # in mean weights, where nothing is said
 # Groups of the outcome in its table by weights: about for so many levels, at most, at least; and rows of the model of
 # weights by public cells and groups from which there are fewer
+MOST_PRODUCTS = 12  # tables of products, about: by the terms with fewest levels
 PARENT_LEVELS, MOST_PARENTS, LEAST_PARENTS, ROWS = 4, 12, 4, 3_000
 
 
@@ -106,7 +107,10 @@ def measure_design(
         (len(q.terms) + len(q.earlier), c.scored, q.importance) for q, c in zip(questions, every, strict=True)
     ]
     least = n / max((term.levels for term in fixed), default=1)
-    split = shares(epsilon, factors, len(fixed), len(levels), least, public_weight=public_weight)
+    multiplied = sorted(fixed, key=lambda term: term.levels)[: max(MOST_PRODUCTS // len(questions), 1)]
+    split = shares(
+        epsilon, factors, len(fixed), len(levels), least, len(multiplied), public_weight=public_weight
+    )  # fmt: skip
     units = _units(terms, unit, split[0])
     measured: dict[str, _Measured] = {}
     frame = design.frame
@@ -137,7 +141,7 @@ def measure_design(
         for term in fixed:
             if "scores by terms" in of:
                 w.scores(term.name, term.level, term.levels, of["scores by terms"])
-            for name, y in measured.items() if "products by terms" in of else ():
+            for name, y in measured.items() if "products by terms" in of and term in multiplied else ():
                 w.products(term, of["products by terms"], name, y)
             w.by(term.name, term.level, term.levels, of["by terms"], most=MOST_OF_WEIGHTS)
         for term in levels:
@@ -158,15 +162,15 @@ def _units(terms: Sequence[Term], unit: str | None, split: Mapping[str, float]) 
 
 
 def shares(
-    epsilon: float, outcomes: Sequence[tuple[int, bool, float]], terms: int, levels: int, records: float, *,
-    public_weight: bool,
+    epsilon: float, outcomes: Sequence[tuple[int, bool, float]], terms: int, levels: int, records: float,
+    multiplied: int, *, public_weight: bool,
 ) -> list[dict[str, float]]:  # fmt: skip
     """Epsilon of each table of every variable, by kind; all tables add up to epsilon, less what rounding may take.
 
     Each outcome depends on so many terms and earlier outcomes, is a number whose scores are measured, or not, and has
     an importance, by which its shares are multiplied.  The weight, the last of the variables, depends on all outcomes
-    and on all terms; the term with most levels has so many ``records`` a level.  There are ``levels`` of the design:
-    strata and PSUs.  Where numbers are scored there are two
+    and on all terms, of which so many are ``multiplied`` with each outcome; the term with most levels has so many
+    ``records`` a level.  There are ``levels`` of the design: strata and PSUs.  Where numbers are scored there are two
     tables of the outcome by each term.  Sums of weights' scores remove what smoothing leaves of totals by level, and
     sums of products tell how weight and outcome go together in each level; both are measured where their noise is
     small beside that.
@@ -182,7 +186,7 @@ def shares(
         made.append({
             "histogram": (OF_WEIGHT["histogram"], 1), "by outcomes": (V * OF_WEIGHT["by outcomes"], V),
             "by terms": (OF_WEIGHT["by terms"], terms), "by design": (OF_WEIGHT["by design"], levels),
-            "products by terms": (V * OF_WEIGHT["products by terms"], V * terms),
+            "products by terms": (V * OF_WEIGHT["products by terms"], V * multiplied),
         })  # fmt: skip
     split = _split(epsilon, made)
     if public_weight:

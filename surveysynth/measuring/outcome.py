@@ -28,7 +28,8 @@ class Outcome:
     levels : sequence, optional
         Every level of a category.
     zeros : bool
-        Zero is a value of its own: the numbers next to it say nothing about how many zeros there are.
+        Zero is a value of its own, which may be beyond the bounds of the others: the numbers next to it say nothing
+        about how many zeros there are.
     missing : {"category"}, optional
         Missing values are an answer of their own; without it a missing value is refused.
     whole : bool
@@ -47,7 +48,7 @@ class Outcome:
     Raises
     ------
     InputError
-        Neither bounds nor levels, or both; bounds that are not in order; levels that are not distinct; heaps or zero
+        Neither bounds nor levels, or both; bounds that are not in order; levels that are not distinct; heaps
         beyond the bounds; ``elsewhere`` without ``applies``, or of the wrong type.
 
     Examples
@@ -101,8 +102,6 @@ class Outcome:
         object.__setattr__(self, "heaps", tuple(map(float, heaps)))
         if len(set(self.heaps)) < len(self.heaps) or not all(low <= heap <= high for heap in self.heaps):
             raise InputError("heaps must be different numbers within the bounds")
-        if self.zeros and not low <= 0 <= high:
-            raise InputError("zeros=True, but 0 is not within the bounds")
 
     def _check_applies(self) -> None:
         if self.applies is not None and not (is_text(self.applies) and self.applies.strip()):

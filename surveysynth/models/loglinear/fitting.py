@@ -17,7 +17,7 @@ from .table_model import Codes, Floats, TableModel
 
 RENEWALS = 20  # of V and of the variance components, at most
 STEPS, FEW = 40, 5  # of Levenberg-Marquardt, at most; and between two renewals
-QUASI, HALVINGS = 30, 10  # quasi-Newton steps of a draw, at most, and how often each is halved
+QUASI, HALVINGS = 100, 10  # quasi-Newton steps of a draw, at most, and how often each is halved
 STILL = 5e-2
 LEAST = 1e-6  # of a variance component
 
@@ -65,7 +65,7 @@ class TableFit:
     @cached_property
     def curvature(self) -> tuple[Floats, bool]:
         """H = J' V^-1 J + Q at the fit, factored."""
-        J = self.model.jacobian(self.model.probabilities(self.theta))
+        J = self.model.slopes(self.theta, self.model.probabilities(self.theta))
         factor: tuple[Floats, bool] = cho_factor(
             information(solve_triangular(self.root, J, lower=True), self.q, self.known)
         )
@@ -95,7 +95,7 @@ def fit_tables(
     total = 0
     for _ in range(RENEWALS):
         q = np.asarray(relative * variance[component], dtype=np.float64)
-        V = model.covariance(model.probabilities(theta)) + np.diag(noise)
+        V = model.sketch.covariance(model.sketch.probabilities(theta)) + np.diag(noise)
         root = np.asarray(np.linalg.cholesky(V), dtype=np.float64)
         before = theta
         theta, H, steps = descend(model, y, root, known, theta, np.zeros_like(theta), q, most=FEW)
@@ -138,9 +138,9 @@ def descend(
     p = model.probabilities(theta)
     r, value = _residual(model, y, root, known, theta, mean, q, p)
     for steps in range(1, most + 1):  # noqa: B007
-        a = solve_triangular(root, model.jacobian(p), lower=True)
-        H = information(a, q, known)
-        gradient = a.T @ r + _of_the_prior(known, theta, mean, q)
+        H = information(solve_triangular(root, model.slopes(theta, p), lower=True), q, known)
+        gradient = model.gradient(p, solve_triangular(root, r, lower=True, trans="T"))
+        gradient = gradient + _of_the_prior(known, theta, mean, q)
         while True:
             factor = cho_factor(H + damping * np.diag(np.diag(H)))
             move = cho_solve(factor, gradient)
@@ -254,7 +254,7 @@ def draw(fit: TableFit, by: Perturbation, model: TableModel | None = None) -> Fl
 
 def spread(fit: TableFit) -> Floats:
     """Covariance of theta from noise and prior, A R A' + H^-1 Q H^-1, A = H^-1 J' V^-1 (d, d)."""
-    J = fit.model.jacobian(fit.model.probabilities(fit.theta))
+    J = fit.model.slopes(fit.theta, fit.model.probabilities(fit.theta))
     a = solve_triangular(fit.root, J, lower=True)
     L, known = fit.known.rows, fit.known
     H = information(a, fit.q, known)

@@ -23,6 +23,8 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
+MOST_ROWS, SKETCHED = 3_000, 1_000  # rows from which derivatives are those of fewer, of about so many
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Table:
@@ -128,7 +130,7 @@ class TableModel:
     times: Floats | None = None
 
     def of_rows(
-        self, rows: Codes, unit: Codes, share: Floats, n: Floats, offset: Floats, times: Floats | None
+        self, rows: Codes, unit: Codes, share: Floats, n: Floats, offset: Floats | None, times: Floats | None
     ) -> TableModel:  # fmt: skip
         """The same model of other rows, which have features and levels of these."""
         return TableModel(
@@ -140,6 +142,33 @@ class TableModel:
         """The effects alone, for other rows with these features (R, A) each: for probabilities."""
         effects = [replace(effect, features=z) for effect, z in zip(self.effects, features, strict=True)]
         return TableModel(np.zeros(0, dtype=np.intp), np.zeros(0), np.zeros(0), [], effects)
+
+    @cached_property
+    def sketch(self) -> TableModel:
+        """The model itself, or one of fewer rows, by which derivatives and covariances are about the same.
+
+        Rows of a public cell are drawn systematically, with probabilities proportional to their shares.
+        """
+        R = len(self.unit)
+        if R <= MOST_ROWS:
+            return self
+        order = np.argsort(self.unit, kind="stable")
+        above, X = np.cumsum(self.share[order]), len(self.n)
+        many = np.maximum(np.rint(np.bincount(self.unit, minlength=X) * (SKETCHED / R)), 1).astype(np.intp)
+        mass = np.bincount(self.unit, self.share, X)
+        unit = np.repeat(np.arange(X), many)
+        place = np.arange(len(unit)) - np.repeat(np.cumsum(many) - many, many)
+        points = (np.cumsum(mass) - mass)[unit] + (place + 0.5) / many[unit] * mass[unit]
+        rows, at = np.unique(np.minimum(np.searchsorted(above, points), R - 1), return_inverse=True)
+        share = np.asarray(np.bincount(at, (mass / many)[unit]), dtype=np.float64)
+        rows = order[rows]
+        offset = None if self.offset is None else self.offset[rows]
+        return self.of_rows(rows, self.unit[rows], share, self.n, offset, self.times)
+
+    def slopes(self, theta: Floats, p: Floats) -> Floats:
+        """About the derivatives of the expected tables by the coefficients (M, d), p the probabilities of all rows."""
+        sketch = self.sketch
+        return sketch.jacobian(p if sketch is self else sketch.probabilities(theta))
 
     @cached_property
     def records(self) -> Floats:
@@ -160,11 +189,25 @@ class TableModel:
         ends = np.cumsum([0, *(effect.size for effect in self.effects)])
         return [slice(a, b) for a, b in pairwise(ends)]
 
+    @cached_property
+    def blocks(self) -> list[_Block]:
+        """Effects by their basis, those with the same one together: there are few, and each is one product."""
+        groups: list[list[int]] = []
+        for k, effect in enumerate(self.effects):
+            same = next((of for of in groups if np.array_equal(self.effects[of[0]].basis, effect.basis)), None)
+            groups.append([k]) if same is None else same.append(k)
+        return [
+            _Block(
+                np.concatenate([self.effects[k].features for k in of], axis=1), self.effects[of[0]].basis,
+                np.concatenate([np.arange(self.places[k].start, self.places[k].stop) for k in of]),
+            ) for of in groups
+        ]  # fmt: skip
+
     def probabilities(self, theta: Floats) -> Floats:
         """P(g | r) of each row (R, G)."""
         eta = np.zeros(()) if self.offset is None else self.offset
-        for effect, at in zip(self.effects, self.places, strict=True):
-            eta = eta + (effect.features @ theta[at].reshape(effect.shape)) @ effect.basis.T
+        for block in self.blocks:
+            eta = eta + (block.features @ theta[block.places].reshape(block.features.shape[1], -1)) @ block.basis.T
         eta = np.exp(eta - eta.max(axis=1, keepdims=True))
         return eta / eta.sum(axis=1, keepdims=True)
 
@@ -184,23 +227,12 @@ class TableModel:
 
         d mu[l, j] / d Theta[a, k] = sum over rows of level l of  n_r z_a { sum_g p_g E_gj b_gk - (p'E)_j (p'b)_k }.
         """
-        means = [p @ effect.basis for effect in self.effects]
-        return np.concatenate([
-            self._jacobian_of(table, self._rows(table)[:, None] * p, means) for table in self.tables
-        ])  # fmt: skip
-
-    def _jacobian_of(self, table: Table, w: Floats, means: Sequence[Floats]) -> Floats:
-        counts, blocks = w @ table.bins, []
-        for effect, mean in zip(self.effects, means, strict=True):
-            (A, K), J = effect.shape, table.bins.shape[1]
-            block = np.empty((table.levels, J, A, K))
-            for level, rows in enumerate(table.rows):
-                z = effect.features[rows]
-                inside = (z.T @ w[rows])[:, None, :] * effect.basis.T @ table.bins  # A, K, J
-                weighted = (counts[rows][:, :, None] * z[:, None, :]).reshape(len(rows), J * A)
-                block[level] = inside.transpose(2, 0, 1) - (weighted.T @ mean[rows]).reshape(J, A, K)
-            blocks.append(block.reshape(table.size, effect.size))
-        return np.concatenate(blocks, axis=1)
+        out = np.empty((sum(table.size for table in self.tables), sum(effect.size for effect in self.effects)))
+        for block in self.blocks:
+            mean = p @ block.basis
+            for table, at in self._at():
+                out[at, block.places] = _jacobian_of(table, block, self._rows(table)[:, None] * p, mean)
+        return out
 
     def gradient(self, p: Floats, v: Floats) -> Floats:
         """J' v, without J (d,).
@@ -212,7 +244,10 @@ class TableModel:
         for table, at in self._at():
             s += self._rows(table)[:, None] * (v[at].reshape(table.levels, -1) @ table.bins.T)[table.level]
         s = p * (s - np.sum(p * s, axis=1, keepdims=True))
-        return np.concatenate([(effect.features.T @ s @ effect.basis).ravel() for effect in self.effects])
+        out = np.empty(sum(effect.size for effect in self.effects))
+        for block in self.blocks:
+            out[block.places] = (block.features.T @ s @ block.basis).ravel()
+        return out
 
     def covariance(self, p: Floats) -> Floats:
         """The covariance S of the true tables given theta: records of a public cell are multinomial (M, M)."""
@@ -246,6 +281,28 @@ class TableModel:
             means[:, at] = of.reshape(len(self.n), table.size)
         means *= (np.sqrt(self.n) * (1.0 if self.times is None else self.times))[:, None]
         return means.T @ means
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Block:
+    """Effects with the same basis: all their features (R, A), the basis (G, K), places of coefficients (A K,)."""
+
+    features: Floats
+    basis: Floats
+    places: Codes
+
+
+def _jacobian_of(table: Table, block: _Block, w: Floats, mean: Floats) -> Floats:
+    """Derivatives of a table by the coefficients of a block (L J, A K), from its rows' records by bin w (R, G)."""
+    counts, (A, K), J = w @ table.bins, (block.features.shape[1], block.basis.shape[1]), table.bins.shape[1]
+    out = np.empty((table.levels, J, A, K))
+    both = (block.basis[:, :, None] * table.bins[:, None, :]).reshape(len(block.basis), K * J)
+    for level, rows in enumerate(table.rows):
+        z, n, m = block.features[rows], counts[rows], mean[rows]
+        out[level] = ((z.T @ w[rows]) @ both).reshape(A, K, J).transpose(2, 0, 1)
+        for j in range(J):
+            out[level, j] -= z.T @ (n[:, j : j + 1] * m)
+    return out.reshape(table.size, A * K)
 
 
 def _common(one: Table, other: Table, w: Floats) -> Floats:
