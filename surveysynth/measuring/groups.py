@@ -62,6 +62,17 @@ def groups_of(p: Floats, numbers: int, n: int, levels: int, sd: float, most: int
     return np.concatenate([group, group[-1] + 1 + special])
 
 
+def coarser(groups: Codes, p: Floats, numbers: int, most: int) -> Codes:
+    """Groups of numbers put together to so many, with about equal shares of p; special values stay alone (G,)."""
+    if numbers == 0:
+        return groups
+    share = np.bincount(groups[:numbers], p[:numbers])
+    middle = (np.cumsum(share) - share / 2) / max(share.sum(), 1e-12)
+    merged = np.unique(np.minimum((middle * most).astype(np.intp), most - 1), return_inverse=True)[1].ravel()
+    special = groups[numbers:] - len(share) + int(merged.max()) + 1
+    return np.concatenate([merged[groups[:numbers]], special]).astype(np.intp)
+
+
 def scores_of(p: Floats, values: Floats, n: int, levels: int, sd: float, unit: int) -> Codes:
     """Scores of cells: from -unit to unit, linear in the amount between two quantiles; special values have the unit.
 

@@ -29,6 +29,7 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
 KNOWN = 0.003  # standard error of a known total, as a share of it: rounding
+IMPOSSIBLE = -30.0  # log probability of what breaks a rule, about
 SIMULATED = 6_000  # records by which several earlier variables stand, about
 
 Draw = tuple[VariableDraw, ...]
@@ -106,9 +107,22 @@ class Records:
         p = fit.probabilities(of, self.cell, self.codes)
         code = np.where(variable.cells.asked(self.frame), drawn(p, rng), variable.cells.answers)
         made = self._with(variable, code, variable.cells.values(code, rng))
-        columns = {*made.frame}
-        rules = [rule for rule in edits if {variable.name} <= columns_of_condition(rule, "edits") <= columns]
+        rules = self.rules_of(variable, edits)
         return made._obeying(variable, p, rules, rng.spawn(1)[0]) if rules else made
+
+    def rules_of(self, variable: Variable, edits: Sequence[str]) -> list[str]:
+        """Rules about the next variable and columns that there are."""
+        columns = {*self.frame, variable.name}
+        return [rule for rule in edits if {variable.name} <= columns_of_condition(rule, "edits") <= columns]
+
+    def possible(
+        self, variable: Variable, rules: Sequence[str], which: Codes, rng: Generator
+    ) -> tuple[NDArray[np.bool_], pd.Series]:  # fmt: skip
+        """Which cells of a variable obey the rules (W, A), for some records; and the values that were tried (W A,)."""
+        A = variable.cells.answers
+        tried = variable.cells.values(np.tile(np.arange(A), len(which)), rng)
+        frame = self.frame.iloc[np.repeat(which, A)].assign(**{variable.name: tried.array})
+        return obeyed(rules, frame).reshape(len(which), A), tried
 
     def _with(self, variable: Variable, code: Codes, values: pd.Series) -> Records:
         frame = self.frame.assign(**{variable.name: values.array})
@@ -118,14 +132,13 @@ class Records:
         """With other cells of the variable where rules are broken, as far as there are such that obey them."""
         code, A = self.codes[variable.name].copy(), variable.cells.answers
         broken = np.flatnonzero(~obeyed(rules, self.frame) & (code < A))
-        every = variable.cells.values(np.tile(np.arange(A), len(broken)), rng)
-        tried = self.frame.iloc[np.repeat(broken, A)].assign(**{variable.name: every.array})
-        possible = p[broken] * obeyed(rules, tried).reshape(len(broken), A)
-        some = possible.sum(axis=1) > 0
-        found = drawn(possible[some] / possible[some].sum(axis=1, keepdims=True), rng)
+        possible, tried = self.possible(variable, rules, broken, rng)
+        q = p[broken] * possible
+        some = q.sum(axis=1) > 0
+        found = drawn(q[some] / q[some].sum(axis=1, keepdims=True), rng)
         code[broken[some]] = found
         values = pd.Series(self.frame[variable.name].array)
-        values.iloc[broken[some]] = every.iloc[np.flatnonzero(some) * A + found].array
+        values.iloc[broken[some]] = tried.iloc[np.flatnonzero(some) * A + found].array
         return self._with(variable, code, values)
 
     def replaced(self, there: NDArray[np.bool_], others: Records) -> Records:
@@ -155,10 +168,10 @@ def fit_measurements(measured: NoisyTables, public: pd.DataFrame, edits: Sequenc
     exact = all(
         len(variable.parents) < 2 and {*variable.parents} <= alone and variable.cells.outcome.applies is None
         for variable in measured.variables
-    )
+    ) and not edits
     rng = np.random.default_rng(0)  # public, so that every reader has the same fit
     for variable in measured.variables:
-        fits[variable.name] = fit = _fit(measured, variable, cells, fits, None if exact else records)
+        fits[variable.name] = fit = _fit(measured, variable, cells, fits, None if exact else records, edits)
         if not exact and variable.name != WEIGHT:
             typical = VariableDraw(fit.fit.theta, fit.mean_levels)
             records = records.with_variable(variable, fit, typical, rng, edits)
@@ -167,7 +180,7 @@ def fit_measurements(measured: NoisyTables, public: pd.DataFrame, edits: Sequenc
 
 def _fit(
     measured: NoisyTables, variable: Variable, cells: PublicCells, fits: Mapping[str, VariableFit],
-    records: Records | None,
+    records: Records | None, edits: Sequence[str],
 ) -> VariableFit:  # fmt: skip
     """Fit one variable, given the fits of those that it depends on."""
     steps, features = dict[str, Codes](), list[Feature]()
@@ -178,13 +191,23 @@ def _fit(
     for term in terms:
         smooth = [np.eye(term.levels)] if term.score is None else smooth_features(term.score)
         features += [Feature(term.name, z) for z in smooth]
+    crossed = [table for table in of_terms(variable) if table.by and table.earlier and table.kind == "counts"]
+    features += [_crossed(table, measured) for table in crossed]
 
-    x, expanded = cells.by(variable.terms), _expanded(variable, cells, fits, steps, records)
-    first, row = combined([x[expanded.cell], *expanded.step.values()])
+    x = cells.by(variable.terms)
+    rules = [] if records is None or variable.name == WEIGHT else records.rules_of(variable, edits)
+    expanded = _expanded(variable, cells, fits, steps, records, ruled=bool(rules))
+    alike = [x[expanded.cell], *expanded.step.values()]
+    if rules and records is not None:
+        every = np.arange(len(records.cell))
+        possible, _ = records.possible(variable, rules, every, np.random.default_rng(1))
+        alike.append(np.unique(np.packbits(possible, axis=1), axis=0, return_inverse=True)[1].ravel())
+    first, row = combined(alike)
+    offset = np.where(possible[first], 0.0, IMPOSSIBLE) if rules else None
     inside = cells.n[expanded.cell] * expanded.share
     weight, n = np.bincount(row, inside), np.bincount(x, cells.n).astype(np.float64)
     unit = x[expanded.cell[first]]
-    rows = Rows(unit, weight / n[unit], n, cells.times_of(x))
+    rows = Rows(unit, weight / n[unit], n, cells.times_of(x), offset)
     step = {term.name: cells.step[term.name][expanded.cell[first]] for term in terms}
     step |= {name: of[first] for name, of in expanded.step.items()}
     level = {term.name: term.level_of_step[step[term.name]] for term in terms}
@@ -192,21 +215,33 @@ def _fit(
     def mean(name: str, values: Floats) -> Floats:
         return np.asarray(np.bincount(row, inside * expanded.mean[name](values)) / np.maximum(weight, LEAST))
 
+    cell_of_step = {name: np.unique(of, return_index=True)[1] for name, of in steps.items()}
     observed = []
     for table in of_terms(variable):
         at = np.zeros(len(first), dtype=np.intp) if table.by is None else level[table.by]
         times = None
         if table.earlier is not None and table.by_groups is not None:
-            groups = table.by_groups[np.unique(steps[table.earlier], return_index=True)[1]]
+            groups = table.by_groups[cell_of_step[table.earlier]]
             at = at * (int(groups.max()) + 1) + groups[step[table.earlier]]
             times = None if table.by_scores is None else mean(table.earlier, table.by_scores / SCORE_UNIT)
         observed.append(Observed(at, table.adds, table.sums, table.variance, times))
     p = smoothed(variable.answers[0], variable.cells, float(cells.counted[expanded.cell] @ expanded.share))
     totals = _totals(measured, level, len(first)) if variable.name == WEIGHT else []
-    of_rows = [feature.by_step[step[feature.of]] for feature in features]
+    of_rows = [
+        feature.rows(step[feature.of], cell_of_step[feature.times][step[feature.times]] if feature.times else None)
+        for feature in features
+    ]
     fit = fit_response(rows, of_rows, observed, totals, p, variable.cells.numbers, variable.cells.tail)
     features += [_product(table, measured) for table in of_terms(variable) if table.by_scores is not None]
     return VariableFit(cells, expanded, row, x, steps, features, fit.model, fit, p, {}).with_levels(variable)
+
+
+def _crossed(table: NoisyTable, measured: NoisyTables) -> Feature:
+    """What the effect of a crossed table depends on: levels of a term, by groups of an earlier variable."""
+    assert table.by is not None and table.by_groups is not None
+    term = measured.terms[table.by]
+    groups = one_hot(table.by_groups, int(table.by_groups.max()) + 1)
+    return Feature(term.name, one_hot(term.level_of_step, term.levels), table.earlier, groups)
 
 
 def _product(table: NoisyTable, measured: NoisyTables) -> Feature:
@@ -230,11 +265,14 @@ def _totals(measured: NoisyTables, level: Mapping[str, Codes], rows: int) -> lis
 
 def _expanded(
     variable: Variable, cells: PublicCells, fits: Mapping[str, VariableFit], steps: Mapping[str, Codes],
-    records: Records | None,
+    records: Records | None, *, ruled: bool,
 ) -> Expanded:  # fmt: skip
-    """Parts of the public cells by the earlier variables that one depends on, as far as records of them are asked."""
-    C, asked_of_some = len(cells.n), variable.cells.outcome.applies is not None
-    if not steps and not asked_of_some:
+    """Parts of the public cells by the earlier variables that one depends on, as far as records of them are asked.
+
+    Where rules are about the variable the parts are simulated records.
+    """
+    C = len(cells.n)
+    if not steps and not ruled and variable.cells.outcome.applies is None:
         return without_earlier(np.arange(C), C)
     if records is None:
         ((name, of),) = steps.items()

@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 from ..design.survey_design import SurveyDesign
 from ..models.loglinear.response import smooth_histogram
 from .bins import Cells, Codes, Floats
-from .groups import MOST, TAILS, groups_of, scores_of
+from .groups import MOST, TAILS, coarser, groups_of, scores_of
 from .noise import ROUNDING, discrete_laplace_variance, noisy
 from .noisy_tables import SCORE_UNIT, WEIGHT, Counts, NoisyTable, NoisyTables, Variable
 from .outcome import Outcome
@@ -34,13 +34,14 @@ WEIGHT_SCORED, PRODUCTS = 5.5, 1.0
 WEIGHT_BOUNDS = (0.02, 20.0)  # in mean weights, where nothing is said
 # Groups of the outcome in its table by weights: about for so many levels, at most, at least; and rows of the model of
 # weights by public cells and groups from which there are fewer
+CROSSED = 4  # groups of numbers that are crossed with a term, at most
 MOST_PRODUCTS = 12  # tables of products, about: by the terms with fewest levels
 PARENT_LEVELS, MOST_PARENTS, LEAST_PARENTS, ROWS = 4, 12, 4, 3_000
 
 
 @dataclass(frozen=True)
 class Question:
-    """An outcome, its schema, and what it depends on: names of public terms, and of earlier outcomes.
+    """An outcome, its schema, and what it depends on: public terms, earlier outcomes, products of one of each.
 
     Epsilon of its tables is ``importance`` times what it would be.
     """
@@ -49,6 +50,7 @@ class Question:
     outcome: Outcome
     terms: tuple[str, ...]
     earlier: tuple[str, ...] = ()
+    products: tuple[tuple[str, str], ...] = ()
     importance: float = 1.0
 
 
@@ -104,7 +106,8 @@ def measure_design(
     n, fixed, levels = design.n, [t for t in terms if not t.drawn], [t for t in terms if t.drawn]
     every = [Cells.of(question.outcome) for question in questions]
     factors = [
-        (len(q.terms) + len(q.earlier), c.scored, q.importance) for q, c in zip(questions, every, strict=True)
+        (len(q.terms) + len(q.earlier) + len(q.products), c.scored, q.importance)
+        for q, c in zip(questions, every, strict=True)
     ]
     least = n / max((term.levels for term in fixed), default=1)
     multiplied = sorted(fixed, key=lambda term: term.levels)[: max(MOST_PRODUCTS // len(questions), 1)]
@@ -126,6 +129,9 @@ def measure_design(
                 y.by_term(term, of["by terms"], scored=cells.scored)
         for name in question.earlier:
             y.by_earlier(name, measured[name], of["by terms"], MOST_PARENTS, scored=cells.scored)
+        for term_name, name in question.products:
+            term = next(each for each in fixed if each.name == term_name)
+            y.by_both(term, name, measured[name], of["by terms"], scored=cells.scored)
         for term in levels:
             y.within(term, of["by design"])
         measured[question.name] = y
@@ -272,6 +278,7 @@ class _Measured:
     def __post_init__(self) -> None:
         self.tables: list[NoisyTable] = []
         self.p: Floats = np.empty(0)
+        self.of_earlier: dict[str, Codes] = {}  # groups of cells of earlier variables
         # a record counts for so many parts of one, and what is protected for so many at most
         self.parts: Codes | int = 1 if self.units is None else self.units.parts
         self.per, self.most = (1, 1) if self.units is None else (PARTS, self.units.most)
@@ -321,10 +328,20 @@ class _Measured:
         """Measure groups of the cells by those of an earlier variable, at most so many of it."""
         sd = np.sqrt(discrete_laplace_variance(epsilon))
         group = groups_of(earlier.p, earlier.cells.numbers, self.n, PARENT_LEVELS, sd, most, tails=0)
+        self.of_earlier[name] = group
         level, levels = group[earlier.code], int(group.max()) + 1
         if scored:
             self.scores(None, level, levels, epsilon, earlier=name, by_groups=group)
         self.by(None, level, levels, epsilon, MOST_OF_WEIGHTS, earlier=name, by_groups=group)
+
+    def by_both(self, term: Term, name: str, earlier: _Measured, epsilon: float, *, scored: bool) -> None:
+        """Measure groups of the cells by the levels of a term and a few groups of an earlier variable, crossed."""
+        group = coarser(self.of_earlier[name], earlier.p, earlier.cells.numbers, CROSSED)
+        J = int(group.max()) + 1
+        level, levels = term.level * J + group[earlier.code], term.levels * J
+        if scored:
+            self.scores(term.name, level, levels, epsilon, earlier=name, by_groups=group)
+        self.by(term.name, level, levels, epsilon, MOST_OF_WEIGHTS, earlier=name, by_groups=group)
 
     def within(self, term: Term, epsilon: float) -> None:
         """Measure how strata or PSUs differ: by each, or by pairs of records of one, whichever tells more."""

@@ -51,7 +51,7 @@ class NoisyTable:
     epsilon : float
         Spent on a record whose values are blanked; the noise has scale unit / epsilon.
     earlier : str, optional
-        The earlier variable, where the table is by one; a table of products is by a term and by one.
+        The earlier variable, where the table is by one; with a term by both, crossed.
     by_groups : int array, optional
         Group of each of its cells.
     scores : int array (G,), optional

@@ -105,19 +105,32 @@ def term_names(predictors: str) -> tuple[str, ...]:
     return tuple(":".join(columns) for columns in _wanted(predictors))
 
 
-def split_terms(predictors: str, earlier: Collection[str]) -> tuple[str, tuple[str, ...]]:
-    """A right-hand side without earlier outcomes, and the earlier outcomes in it (InputError: a product with one)."""
-    public, found = [], []
+@dataclass(frozen=True)
+class RightHandSide:
+    """What an outcome depends on: public terms as a formula, earlier outcomes, and products of one of each."""
+
+    public: str
+    earlier: tuple[str, ...]
+    products: tuple[tuple[str, str], ...]
+
+
+def split_terms(predictors: str, earlier: Collection[str]) -> RightHandSide:
+    """The public terms of a right-hand side, and the earlier outcomes in it (InputError: a product of two of these)."""
+    public, found, products = dict[str, None](), dict[str, None](), dict[tuple[str, str], None]()
     for term in _products(predictors):
         columns = _columns(term.factors)
         among = [column for column in columns if column in earlier]
-        if among and len(columns) > 1:
+        if len(among) > 1:
             raise InputError(
-                f"{term}: a product with an earlier outcome is not measured; make a column of both, as an outcome"
+                f"{term}: a product of two earlier outcomes is not measured; make a column of both, as an outcome"
             )
-        found += among
-        public += [] if among else [str(term)]
-    return " + ".join(public) or "1", tuple(dict.fromkeys(found))
+        found |= dict.fromkeys(among)
+        others = [column for column in columns if column not in among]
+        if others:
+            public[":".join(str(factor) for factor in term.factors if _columns([factor])[0] in others)] = None
+        if others and among:
+            products[":".join(others), among[0]] = None
+    return RightHandSide(" + ".join(public) or "1", tuple(found), tuple(products))
 
 
 def _wanted(predictors: str) -> list[tuple[str, ...]]:

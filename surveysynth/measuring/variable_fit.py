@@ -44,6 +44,13 @@ class Feature:
     times: str | None = None
     score: Floats | None = None
 
+    def rows(self, step: Codes, cell: Codes | None) -> Floats:
+        """Of rows with these steps, and cells of the variable that it is times (R, A J)."""
+        z = self.by_step[step]
+        if cell is None or self.score is None:
+            return z
+        return (z[:, :, None] * self.score[cell][:, None, :]).reshape(len(z), -1)
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class VariableFit:
@@ -116,9 +123,10 @@ class VariableFit:
         part, at = np.unique(place[cell] * R + self.row, return_inverse=True)
         unit, row = np.divmod(part, R)
         share = np.bincount(at, self.cells.n[cell] * self.expanded.share) / n[unit]
-        return self.base.of_rows(
-            row, unit, share, n.astype(np.float64), of_class[code % Q][unit], self.cells.times_of(place)
-        )
+        offset = of_class[code % Q][unit]
+        if self.base.offset is not None:
+            offset = offset + self.base.offset[row]
+        return self.base.of_rows(row, unit, share, n.astype(np.float64), offset, self.cells.times_of(place))
 
     def draw(self, by: Perturbation, coefficients: Coefficients) -> Floats:
         """Coefficients of the formula's terms."""
@@ -182,10 +190,7 @@ class VariableFit:
                 step = self.steps[feature.of][code[feature.of][first]]
             else:
                 step = self.cells.step[feature.of][cell[first]]
-            z = feature.by_step[step]
-            if feature.times is not None and feature.score is not None:
-                z = (z[:, :, None] * feature.score[code[feature.times][first]][:, None, :]).reshape(len(z), -1)
-            rows.append(z)
+            rows.append(feature.rows(step, None if feature.times is None else code[feature.times][first]))
         p = self.base.of_features(rows).probabilities(of.theta)[record]
         changes = self.changes(of.levels)
         return p if changes is None else tilted(p, changes, self.cells.leaf[cell])

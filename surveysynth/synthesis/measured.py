@@ -23,7 +23,7 @@ from ..measuring.bins import Cells
 from ..measuring.measure import WEIGHT_BOUNDS, Question, measure_design
 from ..measuring.noisy_tables import NoisyTables
 from ..measuring.outcome import Outcome
-from ..measuring.terms import Term, split_terms, term_names, terms_of
+from ..measuring.terms import RightHandSide, Term, split_terms, term_names, terms_of
 from ..models.normal.fbp import FBP
 from ..models.normal.fbs import FBS
 from ..models.shared.transforms import LogTransform
@@ -173,9 +173,10 @@ def measure(
         ledger.check(epsilon)
     others = {term.name for term in terms if not term.drawn} - {*term_names(model.predictors)}  # the size of units
     questions = [
-        Question(name, schema[name], (*term_names(predictors), *others), earlier, times.get(name, 1.0))
-        for name, (predictors, earlier) in asked.items()
-    ]
+        Question(
+            name, schema[name], (*term_names(of.public), *others), of.earlier, of.products, times.get(name, 1.0)
+        ) for name, of in asked.items()
+    ]  # fmt: skip
     noisy = measure_design(
         design, questions, model.predictors, terms, epsilon=epsilon, population_total=total, population_totals=totals,
         weight_bounds=weight_bounds, public_weight=weight == "public", unit=unit,
@@ -303,13 +304,13 @@ def _is_nothing(value: Any) -> bool:
     return value is None or value is False or (isinstance(value, int | str | tuple | list) and not value)
 
 
-def in_sequence(formula: Formulas) -> tuple[FBS | FBP, dict[str, tuple[str, tuple[str, ...]]]]:
-    """One model of all outcomes, and the public predictors and earlier outcomes of each.
+def in_sequence(formula: Formulas) -> tuple[FBS | FBP, dict[str, RightHandSide]]:
+    """One model of all outcomes, and what each depends on.
 
     Raises
     ------
     InputError
-        Another model; an outcome of two formulas; a product with an earlier outcome.
+        Another model; an outcome of two formulas; a product of two earlier outcomes.
     """
     if isinstance(formula, list | tuple) and formula and all(isinstance(one, str) for one in formula):
         models: list[FBS | FBP] = [FBS(one) for one in formula]
@@ -320,17 +321,18 @@ def in_sequence(formula: Formulas) -> tuple[FBS | FBP, dict[str, tuple[str, tupl
             "a strict release takes a formula, a list of formulas, FBS(...) or FBP(...): the schema says the kind of "
             "outcome"
         )
-    found: dict[str, tuple[str, tuple[str, ...]]] = {}
+    found: dict[str, RightHandSide] = {}
     for model in models:
-        public, earlier = split_terms(model.predictors, found)
+        of = split_terms(model.predictors, found)
         for k, name in enumerate(model.outcomes):
             if name in found:
                 raise InputError(f"{name!r} is the outcome of two formulas")
-            found[name] = public, (*earlier, *(each for each in model.outcomes[:k] if each not in earlier))
+            before = (each for each in model.outcomes[:k] if each not in of.earlier)
+            found[name] = replace(of, earlier=(*of.earlier, *before))
     if len(found) == 1:
         return models[0], found
     names = [f"`{name}`" if not name.isidentifier() else name for name in found]
-    predictors = " + ".join(dict.fromkeys(public for public, _ in found.values() if public != "1")) or "1"
+    predictors = " + ".join(dict.fromkeys(of.public for of in found.values() if of.public != "1")) or "1"
     return FBS(f"{' + '.join(names)} ~ {predictors}"), found
 
 

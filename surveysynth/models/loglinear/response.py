@@ -68,6 +68,7 @@ class Rows:
     share: Floats
     n: Floats
     times: Floats | None = None  # what a record of each cell counts for
+    offset: Floats | None = None  # of log probabilities, by row and bin
 
     @classmethod
     def one(cls, n: float) -> Rows:
@@ -110,7 +111,7 @@ def fit_response(
         for o in observed if o.times is not None
     ]  # fmt: skip
     tables = [*(o.table for o in observed), *(t.table for t in totals)]
-    model = TableModel(rows.unit, rows.share, rows.n, tables, effects, times=rows.times)
+    model = TableModel(rows.unit, rows.share, rows.n, tables, effects, rows.offset, rows.times)
     y = np.concatenate([*(o.counts.ravel() for o in observed), *(t.totals for t in totals)])
     noise = [np.full(o.counts.size, max(o.variance, LEAST_NOISE)) for o in observed]
     noise += [t.se**2 for t in totals]
