@@ -38,8 +38,8 @@ def asked_rent(frame):
 
 
 def measured(frame, formulas=FORMULAS, **settings):
-    names = [formula.split(" ~")[0] for formula in formulas]
-    given = {"epsilon": 12.0, "population_total": TOTAL, "outcomes": {name: SCHEMA.get(name) for name in names}, "seed": 1}
+    schema = {name: SCHEMA.get(name) for name in (formula.split(" ~")[0] for formula in formulas)}
+    given = {"epsilon": 12.0, "population_total": TOTAL, "outcomes": schema, "seed": 1}
     return ss.measure(ss.SurveyDesign(frame, weights="w"), formulas, **given | settings)
 
 

@@ -178,10 +178,27 @@ def test_a_sequence_knows_strata_and_psus():
     assert one == pytest.approx(ss.estimate(design, "rent", statistic="mean")["se"].iloc[0], rel=0.35)
 
 
+@pytest.mark.parametrize("crossed", [True, False])
+def test_an_earlier_outcome_can_have_another_effect_in_each_level_of_a_term(crossed):
+    """Pensioners pay less rent in the north, and more elsewhere: only a product with the region knows it."""
+    frame = people(4_000, seed=5).frame
+    frame["rent"] *= np.exp(0.8 * (frame["job"] == "retired") * np.where(frame["region"] == "a", -1, 1))
+    design = ss.SurveyDesign(frame, weights="weight")
+    formulas = ["job ~ region", f"rent ~ region {'*' if crossed else '+'} job"]
+    found = measured(design, formulas, epsilon=1e4)
+    tables = {(table.by, table.earlier, table.kind) for table in found.source.tables.variable("rent").tables}
+    assert (("region", "job", "counts") in tables) == crossed == (("region", "job", "scores") in tables)
+    both = found.release(4, seed=1).tables(by=["region", "job"], outcome="rent", statistic="mean")
+    own = ss.estimate(design, "rent", ["region", "job"], "mean")
+    off = both.merge(own, on=["region", "job"], suffixes=("", "_own"))
+    off = np.abs(off["estimate"] / off["estimate_own"] - 1)[~off["job"].eq("all")]
+    assert off.max() < 0.12 if crossed else off.max() > 0.3
+
+
 @pytest.mark.parametrize(
     ("formulas", "message"),
     [
-        (["job ~ region", "rent ~ region * job"], "a product with an earlier outcome"),
+        (["job ~ region", "pay ~ sex", "rent ~ region + job:pay"], "a product of two earlier outcomes"),
         (["job ~ region", "job ~ sex"], "'job' is the outcome of two formulas"),
         (["rent ~ region + job", "job ~ region"], "'job' is the outcome|job"),
         ([], "takes a formula, a list of formulas"),
