@@ -40,16 +40,17 @@ LEVELS = {
     "activity": ["works", "retired", "other"], "earners": [*range(MOST + 1)], "children": [*range(MOST + 1)],
 }  # fmt: skip
 RULES = ["earners + children <= members", "children < members", "earners > 0 or (earnings == 0 and business == 0)"]
+DELTA = {"strict": None, "strict-gaussian": 1e-10}  # of noisy tables: Laplace noise, Gaussian noise
 EARNED = "earnings", "business"
 FORMULAS = [  # of noisy tables: public columns and earlier outcomes
-    "activity ~ region + sex + age + members",
-    "earners ~ sex + age + members + activity",
-    "children ~ sex + age + members + earners",
-    "pensions ~ region + sex + age + members + activity + earners",
-    "earnings ~ region + sex + age + activity + earners",
-    "business ~ sex + age + activity + earners + earnings",
-    "benefits ~ sex + age + members + activity + earners + children + pensions",
-    "capital ~ sex + age + earnings + pensions",
+    "activity ~ region + sex * members + age * members",
+    "earners ~ sex + age * members + age * activity",
+    "children ~ sex + age * members + earners",
+    "pensions ~ region + sex + age * members + age * activity + earners",
+    "earnings ~ region + sex + members + age * earners + activity",
+    "business ~ sex + members + age + activity + earners + earnings",
+    "benefits ~ sex + members + age * activity + earners + children + pensions",
+    "capital ~ sex + members + age + earnings + pensions",
 ]
 GIVEN = "age + sex + members + log(members)"
 MORE = {  # that amounts are given under privacy weights, in the order in which they are drawn
@@ -158,8 +159,9 @@ def one(people: pd.DataFrame, mechanism: str, seed: int, n: int, epsilon: float,
     start, said, broken = time.process_time(), "released", 0
     settings = {"epsilon": epsilon, "population_total": float(HOUSEHOLDS), "edits": RULES}
     try:
-        if mechanism == "strict":
-            release = ss.synthesize(sample, FORMULAS, outcomes=schema(), **settings)
+        if mechanism in DELTA:
+            delta = DELTA[mechanism]
+            release = ss.synthesize(sample, FORMULAS, outcomes=schema(), mechanism=ss.Strict(delta=delta), **settings)
         else:
             has = {f"has_{c}": np.where(sample.frame[c] > 0, "yes", "no") for c in COMPONENTS}
             file = ss.SurveyDesign(sample.frame.assign(**has), **sample.roles())

@@ -17,7 +17,7 @@ from ..design.survey_design import SurveyDesign
 from ..models.loglinear.response import smooth_histogram
 from .bins import Cells, Codes, Floats
 from .groups import MOST, TAILS, coarser, groups_of, scores_of
-from .noise import ROUNDING, discrete_laplace_variance, noisy
+from .noise import Budget, discrete_laplace_variance, noise_variance, noisy
 from .noisy_tables import SCORE_UNIT, WEIGHT, Counts, NoisyTable, NoisyTables, Variable
 from .outcome import Outcome
 from .terms import Term, public_cells, unit_name
@@ -61,6 +61,7 @@ def measure_design(
     terms: Sequence[Term],
     *,
     epsilon: float,
+    delta: float | None = None,
     population_total: float,
     weight_bounds: tuple[float, float] = WEIGHT_BOUNDS,
     population_totals: Mapping[str, Floats] | None = None,
@@ -83,6 +84,8 @@ def measure_design(
         Theirs, with the size of units; strata and PSUs that they do not determine; and units of several records.
     epsilon : float
         For a record, or a unit of several, whose outcomes and weights are blanked; twice that for one with others.
+    delta : float, optional
+        Probability up to which epsilon holds: noise is Gaussian then.
     population_total : float
         Public: what the weights add up to.
     weight_bounds : (float, float)
@@ -111,10 +114,11 @@ def measure_design(
     ]
     least = n / max((term.levels for term in fixed), default=1)
     multiplied = sorted(fixed, key=lambda term: term.levels)[: max(MOST_PRODUCTS // len(questions), 1)]
+    budget = Budget(epsilon, delta)
     split = shares(
-        epsilon, factors, len(fixed), len(levels), least, len(multiplied), public_weight=public_weight
+        budget, factors, len(fixed), len(levels), least, len(multiplied), public_weight=public_weight
     )  # fmt: skip
-    units = _units(terms, unit, split[0])
+    units = _units(terms, unit, split[0], budget)
     measured: dict[str, _Measured] = {}
     frame = design.frame
     for question, cells, of in zip(questions, every, split, strict=False):
@@ -122,7 +126,7 @@ def measure_design(
         if not asked.all():  # later rules see what synthetic files have there
             frame = frame.assign(**{question.name: column.astype(object).where(asked, question.outcome.outside)})
             frame = frame.infer_objects()
-        y = _Measured(cells, cells.codes(column, question.name, asked), n, rng, units, blank)
+        y = _Measured(cells, cells.codes(column, question.name, asked), n, rng, units, blank, budget.gaussian)
         y.histogram(of["histogram"])
         for term in fixed:
             if term.name in question.terms:
@@ -139,7 +143,8 @@ def measure_design(
     weight = None
     if not public_weight:
         of, w_cells = split[-1], Cells.of_weights(weight_bounds, population_total / n)
-        w = _Measured(w_cells, w_cells.of_numbers(np.asarray(design.weights, dtype=np.float64)), n, rng, units, blank)
+        w_code = w_cells.of_numbers(np.asarray(design.weights, dtype=np.float64))
+        w = _Measured(w_cells, w_code, n, rng, units, blank, budget.gaussian)
         w.histogram(of["histogram"])
         most = int(np.clip(ROWS // len(public_cells(fixed, n)[0]), LEAST_PARENTS, MOST_PARENTS))
         for name, y in measured.items():
@@ -155,23 +160,24 @@ def measure_design(
         weight = w.variable(WEIGHT, tuple(term.name for term in fixed), tuple(measured))
     return NoisyTables(
         predictors, outcomes, weight, {term.name: term for term in terms}, n, population_total, population_totals or {},
-        None if units is None else unit, 1 if units is None else units.most,
+        None if units is None else unit, 1 if units is None else units.most, delta,
     )  # fmt: skip
 
 
-def _units(terms: Sequence[Term], unit: str | None, split: Mapping[str, float]) -> Units | None:
+def _units(terms: Sequence[Term], unit: str | None, split: Mapping[str, float], budget: Budget) -> Units | None:
     """The units that are protected; None where these are single records."""
     found = next((term for term in terms if unit is not None and term.name == unit_name(unit)), None)
     if found is None:
         return None
-    return Units(found.level, most_records(found.level, split.get("by terms", split["histogram"])))
+    typical = split.get("by terms", split["histogram"])
+    return Units(found.level, most_records(found.level, typical, gaussian=budget.gaussian))
 
 
 def shares(
-    epsilon: float, outcomes: Sequence[tuple[int, bool, float]], terms: int, levels: int, records: float,
+    budget: Budget, outcomes: Sequence[tuple[int, bool, float]], terms: int, levels: int, records: float,
     multiplied: int, *, public_weight: bool,
 ) -> list[dict[str, float]]:  # fmt: skip
-    """Epsilon of each table of every variable, by kind; all tables add up to epsilon, less what rounding may take.
+    """Epsilon of each table of every variable, by kind; all tables together spend the budget, less what rounding may.
 
     Each outcome depends on so many terms and earlier outcomes, is a number whose scores are measured, or not, and has
     an importance, by which its shares are multiplied.  The weight, the last of the variables, depends on all outcomes
@@ -194,23 +200,23 @@ def shares(
             "by terms": (OF_WEIGHT["by terms"], terms), "by design": (OF_WEIGHT["by design"], levels),
             "products by terms": (V * OF_WEIGHT["products by terms"], V * multiplied),
         })  # fmt: skip
-    split = _split(epsilon, made)
+    split = _split(budget, made)
     if public_weight:
         return split
     if split[-1].get("products by terms", PRODUCTS) * records**0.5 < PRODUCTS:
         del made[-1]["products by terms"]
-        split = _split(epsilon, made)
-    in_two = split[-1].get("by terms", 0.0) / 2
+        split = _split(budget, made)
+    # two tables in place of one: parts of epsilon, or of rho, which goes with its square
+    in_two = split[-1].get("by terms", 0.0) / (2**0.5 if budget.gaussian else 2)
     if in_two * records**0.5 >= WEIGHT_SCORED:
         split[-1] |= {"by terms": in_two, "scores by terms": in_two}
     return split
 
 
-def _split(epsilon: float, made: Sequence[Mapping[str, tuple[float, int]]]) -> list[dict[str, float]]:
+def _split(budget: Budget, made: Sequence[Mapping[str, tuple[float, int]]]) -> list[dict[str, float]]:
     """Epsilon of each table, from the share of its kind and how many there are of it."""
-    whole = sum(share for kinds in made for share, many in kinds.values() if many)
-    each = epsilon * (1 - ROUNDING) / whole
-    return [{kind: share * each / many for kind, (share, many) in kinds.items() if many} for kinds in made]
+    found = iter(budget.split([(share / many, many) for kinds in made for share, many in kinds.values() if many]))
+    return [{kind: next(found) for kind, (_, many) in kinds.items() if many} for kinds in made]
 
 
 def counted(
@@ -274,6 +280,7 @@ class _Measured:
     rng: np.random.Generator | None
     units: Units | None = None
     blank: int | None = None
+    gaussian: bool = False
 
     def __post_init__(self) -> None:
         self.tables: list[NoisyTable] = []
@@ -288,7 +295,7 @@ class _Measured:
 
     def sd(self, epsilon: float) -> float:
         """Standard deviation of the noise of a count."""
-        return float(discrete_laplace_variance(epsilon / self.most) ** 0.5)
+        return noise_variance(epsilon / self.most, gaussian=self.gaussian) ** 0.5
 
     def add(
         self, epsilon: float, by: str | None, level: Codes, levels: int, groups: Codes, *, times: Codes | None = None,
@@ -299,8 +306,10 @@ class _Measured:
         per = self.per * (1 if scores is None else SCORE_UNIT) * (1 if times is None else SCORE_UNIT)
         parts = self.parts if times is None else self.parts * times
         whole = counted(level, levels, self.code, groups, scores, parts)
-        counts = noisy(whole, epsilon, self.rng, unit=self.most * per)
-        self.tables.append(NoisyTable(by, groups, counts, epsilon, unit=self.most * per, per=per, **more))
+        counts = noisy(whole, epsilon, self.rng, unit=self.most * per, gaussian=self.gaussian)
+        self.tables.append(
+            NoisyTable(by, groups, counts, epsilon, unit=self.most * per, per=per, gaussian=self.gaussian, **more)
+        )  # fmt: skip
 
     def histogram(self, epsilon: float) -> None:
         """Measure the histogram, and smooth it."""
@@ -326,7 +335,7 @@ class _Measured:
         self, name: str, earlier: _Measured, epsilon: float, most: int, *, scored: bool = False
     ) -> None:  # fmt: skip
         """Measure groups of the cells by those of an earlier variable, at most so many of it."""
-        sd = np.sqrt(discrete_laplace_variance(epsilon))
+        sd = noise_variance(epsilon, gaussian=self.gaussian) ** 0.5
         group = groups_of(earlier.p, earlier.cells.numbers, self.n, PARENT_LEVELS, sd, most, tails=0)
         self.of_earlier[name] = group
         level, levels = group[earlier.code], int(group.max()) + 1
@@ -358,12 +367,13 @@ class _Measured:
         """
         rng = self.rng or np.random.default_rng()
         one, other = pairs_of(term.level, rng, None if self.units is None else self.units.of_record)
-        sd = np.sqrt(discrete_laplace_variance(epsilon))
+        sd = noise_variance(epsilon, gaussian=self.gaussian) ** 0.5
         group = groups_of(self.p, self.cells.numbers, len(one), OF_LEVELS, sd, OF_LEVELS, 0)
         J = int(group.max()) + 1
         there = 1 if self.blank is None else ((one != self.blank) & (other != self.blank)).astype(np.int64)
-        counts = noisy(counted(group[self.code[one]], J, self.code[other], group, None, there), epsilon, self.rng)
-        self.tables.append(NoisyTable(term.name, group, counts, epsilon, pairs=True))
+        both = counted(group[self.code[one]], J, self.code[other], group, None, there)
+        counts = noisy(both, epsilon, self.rng, gaussian=self.gaussian)
+        self.tables.append(NoisyTable(term.name, group, counts, epsilon, pairs=True, gaussian=self.gaussian))
 
     def scores(self, name: str | None, level: Codes, levels: int, epsilon: float, **earlier: Any) -> None:
         """Measure the sum of scores of numbers, and counts of special values, by the levels of a factor."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from ..design.survey_design import SurveyDesign
 from ..errors import InputError, guarded
 from ..models.loglinear.bases import one_hot
 from .bins import Bins, Cells
-from .noise import composed, discrete_laplace_variance
+from .noise import composed, noise_variance
 from .outcome import Outcome
 from .terms import Term, terms_of, unit_name
 
@@ -29,6 +30,11 @@ WEIGHT = "survey weight"  # the variable, whatever the column is called
 NOISE = (
     "integer Laplace: a number has the noise k with probability proportional to exp(-epsilon |k| / unit); what is "
     "protected, a record or a unit of several, adds at most the unit; numbers over 'per' are records, or sums of scores"
+)
+GAUSSIAN = (
+    "integer Gaussian: a number has the noise k with probability proportional to exp(-k^2 / (2 s^2)), s = unit / "
+    "sqrt(2 rho), rho = epsilon_of_equal_laplace_variance^2 / 4; what is protected, a record or a unit of several, "
+    "adds at most the unit; numbers over 'per' are records, or sums of scores"
 )
 SCORE_UNIT = 1000  # scores are counted in thousandths, so that their sums and the noise are whole numbers
 
@@ -49,7 +55,8 @@ class NoisyTable:
     counts : int array (L, J)
         They can be negative; scores are in thousandths.
     epsilon : float
-        Spent on a record whose values are blanked; the noise has scale unit / epsilon.
+        Spent on a record whose values are blanked; Laplace noise has the scale unit / epsilon.  Gaussian noise has
+        about the variance of that, and the table spends rho = epsilon^2 / 4.
     earlier : str, optional
         The earlier variable, where the table is by one; with a term by both, crossed.
     by_groups : int array, optional
@@ -62,6 +69,8 @@ class NoisyTable:
         The most that what is protected, a record or a unit of several, adds in all.
     per : int
         What counts are in: 1,000 for scores, its square for products, 60 for records of units that count for a part.
+    gaussian : bool
+        Whether noise is Gaussian; else it is Laplace.
     pairs : bool
         Counts are those of disjoint pairs of records of the same level: the group of one by that of the other, (J, J).
     """
@@ -77,11 +86,12 @@ class NoisyTable:
     unit: int = 1
     per: int = 1
     pairs: bool = False
+    gaussian: bool = False
 
     @property
     def variance(self) -> float:
         """Of the noise of a count or of a sum of scores."""
-        return discrete_laplace_variance(self.epsilon / self.unit) / self.per**2
+        return noise_variance(self.epsilon / self.unit, gaussian=self.gaussian) / self.per**2
 
     @property
     def kind(self) -> str:
@@ -162,6 +172,8 @@ class NoisyTables:
         Column of the units of several records that are protected.
     most : int
         Records that a unit counts for, at most.
+    delta : float, optional
+        Probability up to which epsilon holds, where noise is Gaussian.
     """
 
     predictors: str
@@ -173,6 +185,7 @@ class NoisyTables:
     population_totals: Mapping[str, Floats]
     unit: str | None = None
     most: int = 1
+    delta: float | None = None
 
     @property
     def variables(self) -> tuple[Variable, ...]:
@@ -202,16 +215,22 @@ class NoisyTables:
         """The same terms of other records, a data set's."""
         return terms_of(public, self.predictors, self.clustered, self.unit)
 
+    @cached_property
+    def epsilons(self) -> tuple[float, float]:
+        """Of a record whose values are blanked, and of one with other values, by OpenDP's own maps."""
+        return composed([(table.epsilon, table.unit, table.kind != "counts") for table in self.tables], self.delta)
+
     @property
     def epsilon(self) -> float:
-        """Of a record whose values are blanked, by OpenDP's own map."""
-        return composed([(table.epsilon, table.unit) for table in self.tables])[0]
+        """Of a record whose values are blanked."""
+        return self.epsilons[0]
 
     def as_json(self) -> dict[str, Any]:
         """All of it but the records' public levels, which are in the public columns."""
         return {
             "format": FORMAT,
-            "noise": NOISE,
+            "noise": NOISE if self.delta is None else GAUSSIAN,
+            **({} if self.delta is None else {"delta": self.delta}),
             "predictors": self.predictors,
             "effects_of_strata_and_psus": self.clustered,
             **({} if self.unit is None else {"unit": self.unit, "records_of_a_unit_at_most": self.most}),
@@ -253,9 +272,10 @@ class NoisyTables:
         columns = cells.names(table.groups)
         if table.scores is not None:
             columns[0] = "sum of scores" if table.by_scores is None else "sum of products of scores"
+        spent = "epsilon" if self.delta is None else "epsilon_of_equal_laplace_variance"
         pairs = {"pairs_of_records_of_one_level": True} if table.pairs else {}
         return {
-            "by": table.by, "epsilon": table.epsilon, "unit": table.unit, "per": table.per, "rows": rows,
+            "by": table.by, spent: table.epsilon, "unit": table.unit, "per": table.per, "rows": rows,
             "columns": columns, "counts": table.counts.tolist(), "group_of_each_cell": table.groups.tolist(), **scores,
             **earlier, **pairs,
         }  # fmt: skip
@@ -296,7 +316,7 @@ def _read(said: Mapping[str, Any], public: SurveyDesign) -> NoisyTables:
     }
     return NoisyTables(
         said["predictors"], tuple(variables), weight, terms, public.n, float(said["population_total"]),
-        totals, unit, said.get("records_of_a_unit_at_most", 1),
+        totals, unit, said.get("records_of_a_unit_at_most", 1), said.get("delta"),
     )  # fmt: skip
 
 
@@ -314,17 +334,18 @@ def _variable_of(said: Mapping[str, Any]) -> Variable:
 def _table_of(said: Mapping[str, Any], cells: int) -> NoisyTable:
     groups, by_groups = np.array(said["group_of_each_cell"], dtype=np.intp), said.get("group_of_each_earlier_cell")
     counts, scores = np.array(said["counts"], dtype=np.int64), said.get("score_of_each_cell")
-    by_scores = said.get("score_of_each_earlier_cell")
+    by_scores, gaussian = said.get("score_of_each_earlier_cell"), "epsilon" not in said
+    epsilon = float(said["epsilon_of_equal_laplace_variance" if gaussian else "epsilon"])
     if len(groups) != cells or counts.shape != (len(said["rows"]), groups.max() + 1):
         raise ValueError
     if scores is not None and (len(scores) != cells or np.abs(scores).max() > SCORE_UNIT):
         raise ValueError
     return NoisyTable(
-        said["by"], groups, counts, float(said["epsilon"]), said.get("earlier"),
+        said["by"], groups, counts, epsilon, said.get("earlier"),
         None if by_groups is None else np.array(by_groups, np.intp),
         None if scores is None else np.array(scores, np.int64),
         None if by_scores is None else np.array(by_scores, np.int64),
-        int(said["unit"]), int(said["per"]), said.get("pairs_of_records_of_one_level", False),
+        int(said["unit"]), int(said["per"]), said.get("pairs_of_records_of_one_level", False), gaussian,
     )  # fmt: skip
 
 

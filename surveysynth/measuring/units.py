@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from .noise import discrete_laplace_variance
+from .noise import noise_variance
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -40,7 +40,7 @@ class Units:
         return np.minimum(PARTS, PARTS * self.most // np.bincount(self.of_record)[self.of_record])
 
 
-def most_records(of_record: Codes, epsilon: float) -> int:
+def most_records(of_record: Codes, epsilon: float, *, gaussian: bool = False) -> int:
     """The number of records that a unit should count for, at most: what makes the variance of a typical count least.
 
     Parameters
@@ -49,12 +49,14 @@ def most_records(of_record: Codes, epsilon: float) -> int:
         Unit of each record.
     epsilon : float
         Of a table.
+    gaussian : bool
+        Whether its noise is.
     """
     size = np.bincount(of_record)[of_record]
 
     def variance(most: int) -> float:
         share = np.minimum(1.0, most / size)
-        noise: float = discrete_laplace_variance(epsilon / most)
+        noise = noise_variance(epsilon / most, gaussian=gaussian)
         return float((TYPICAL * (share**2).sum() + noise) / (TYPICAL * share.sum()) ** 2)
 
     return min(range(1, int(size.max()) + 1), key=variance)

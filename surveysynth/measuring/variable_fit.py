@@ -13,7 +13,7 @@ from ..models.loglinear.fitting import Perturbation, TableFit, draw, refitted
 from ..models.loglinear.level_effects import LevelEffects, LevelRows, fit_levels, levels_from_pairs, tilted
 from ..models.loglinear.table_model import TableModel
 from .expanded import Expanded
-from .noise import discrete_laplace
+from .noise import simulated_noise
 from .noisy_tables import NoisyTable, Variable
 from .public_cells import PublicCells, combined
 
@@ -207,7 +207,7 @@ class VariableDraw:
 def perturbation(variable: Variable, fit: TableFit, rng: np.random.Generator) -> Perturbation:
     """Fresh noise of each table's own law, and normal errors of known totals and of prior means."""
     counted = [
-        discrete_laplace(rng, table.epsilon / table.unit, table.counts.size) / table.per
+        simulated_noise(rng, table.epsilon / table.unit, table.counts.size, gaussian=table.gaussian) / table.per
         for table in of_terms(variable)
     ]
     known = fit.noise[sum(len(noise) for noise in counted) :]

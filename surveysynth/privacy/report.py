@@ -50,10 +50,10 @@ GUARANTEES: dict[str, str] = {
     ),
     "noisy tables": (
         "Strict differential privacy at any number of records. Records were counted by cells of their outcome and "
-        "weight and by public columns, and every count and sum has integer Laplace noise (OpenDP): they are in "
+        "weight and by public columns, and every count and sum has integer {noise} noise (OpenDP): they are in "
         "measurements.json, and all else is computed from them and from public columns. Blanking outcome and weight of "
         "any one {unit} changes the probability of whatever comes out by at most a factor e^epsilon, replacing them "
-        "by at most e^(2 epsilon). This holds for all that was ever computed from these counts, further data sets "
+        "by at most e^({more}){up_to}. This holds for all that was ever computed from these counts, further data sets "
         "and no release among it. It assumes that the file conforms to the declared schema, and what is listed below."
     ),
     "perturbed histogram": (
@@ -101,8 +101,8 @@ class PrivacyReport:
     mechanism : str
         ``pseudo posterior``, ``per-instance``, ``weighted-e``, ``censored``, ``strict`` or ``perturbed histogram``.
     epsilon_replace_one : float or None
-        The same bound for neighbours that differ in one record's (one unit's) values: twice epsilon.  None of kind
-        ``per-instance``, which is about the records of this file alone.
+        The same bound for neighbours that differ in one record's (one unit's) values: twice epsilon, or ``replaced``.
+        None of kind ``per-instance``, which is about the records of this file alone.
     epsilon_requested : float or None
     m : int
         Synthetic data sets released.
@@ -122,6 +122,8 @@ class PrivacyReport:
         Probability up to which epsilon holds, of all m data sets; None where it holds without one.
     papers_epsilon : float or None
         2 m Delta of Hu, Savitsky & Williams (2022a), rounded up to one digit, beside a per-instance epsilon.
+    replaced : float or None
+        Epsilon for values that are replaced, where it is not twice the other: under Gaussian noise.
     internal : dict
         Exact numbers, for the agency only; not pickled, nor copied.
     """
@@ -140,6 +142,7 @@ class PrivacyReport:
     mechanism: str = "pseudo posterior"
     delta: float | None = None
     papers_epsilon: float | None = None
+    replaced: float | None = None
     internal: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -152,6 +155,11 @@ class PrivacyReport:
         if self.kind == "none":
             return NOTHING
         text = GUARANTEES[f"{self.mechanism}, {self.kind}" if self.kind == "strict given alpha" else self.mechanism]
+        if self.mechanism == "noisy tables":
+            noise, up_to, more = "Laplace", "", "2 epsilon"
+            if self.delta is not None:
+                noise, up_to, more = "Gaussian", f", up to probability delta = {self.delta:.3g}", f"{self.replaced:g}"
+            text = text.replace("{noise}", noise).replace("{up_to}", up_to).replace("{more}", more)
         if self.unit is None:
             return text.format(unit="record", units="records", delta=self.delta, papers=self.papers_epsilon)
         fitted = "" if self.mechanism == "noisy tables" else " (their log densities add up)"
@@ -160,6 +168,8 @@ class PrivacyReport:
     @property
     def epsilon_replace_one(self) -> float | None:
         """Epsilon for neighbours that differ in one record's (one unit's) values, where there is one."""
+        if self.replaced is not None:
+            return self.replaced
         return None if self.kind == "per-instance" else 2 * self.epsilon
 
     @property
@@ -209,7 +219,7 @@ class PrivacyReport:
             del said["little_left"]
         if self.kind == "none":
             said["epsilon"] = None  # JSON has no infinity
-        for name in ("unit", "delta", "papers_epsilon"):
+        for name in ("unit", "delta", "papers_epsilon", "replaced"):
             if said[name] is None:
                 del said[name]
         said["diagnostics"] = said.pop("verdict")

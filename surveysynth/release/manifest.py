@@ -86,6 +86,7 @@ class Manifest(Said):
     unit: str | None = None
     delta: Annotated[float, Field(gt=0, lt=1)] | None = None
     papers_epsilon: Epsilon | None = None
+    replaced: Epsilon | None = None
     synthesized: Annotated[list[Name], Field(min_length=1)]
     categorical: list[Name] = []
     derived: list[Name] = []
@@ -106,7 +107,8 @@ class Manifest(Said):
         data = {name for name in self.files if name.startswith("synthetic_")}
         if len(data) != self.m or not any(data == {*synthetic_files(self.m, kind)} for kind in FORMATS):
             raise ValueError(f"m is {self.m}, but the synthetic files are {', '.join(sorted(data)) or 'not listed'}")
-        if (self.delta is None) != (self.kind != "per-instance"):
+        has, must, may = self.delta is not None, self.kind == "per-instance", self.mechanism == "noisy tables"
+        if (must and not has) or (has and not (must or may)):
             raise ValueError(f"delta = {self.delta} does not go with the kind {self.kind!r}")
         if (self.epsilon is None) != (self.kind == "none"):
             raise ValueError(f"epsilon = {self.epsilon} does not go with the kind {self.kind!r}")
@@ -211,6 +213,7 @@ def fields_of(manifest: dict[str, Any]) -> dict[str, Any]:
         mechanism=manifest["mechanism"],
         delta=manifest.get("delta"),
         papers_epsilon=manifest.get("papers_epsilon"),
+        replaced=manifest.get("replaced"),
     )
     own, others = expenses_of(manifest)
     return {

@@ -62,7 +62,7 @@ class Measurements:
         by = f" by {', '.join(tables.terms)}" if tables.terms else ""
         return (
             f"Measurements: {len(tables.tables)} noisy tables of {what}{by}, {tables.n:,} records, "
-            f"epsilon = {self.source.epsilon:g}"
+            f"epsilon = {self.source.epsilon:g}" + ("" if tables.delta is None else f", delta = {tables.delta:g}")
         )
 
     def table(self) -> pd.DataFrame:
@@ -156,9 +156,11 @@ def entered(source: Source, ledger: Ledger) -> Source:
         be used.
     """
     entries: list[Entry] = []
-    what = f"measurements: {', '.join(variable.name for variable in source.tables.variables)}"
+    delta = source.tables.delta
+    of = ", ".join(variable.name for variable in source.tables.variables)
+    what = "measurements" + ("" if delta is None else f", delta = {delta:.3g}") + f": {of}"
     spent = {
-        "blank": source.epsilon, "replace": 2 * source.epsilon, "kind": "strict", "what": what,
+        "blank": source.epsilon, "replace": source.replaced, "kind": "strict", "what": what,
         "rests_on": (source.expense,),
     }  # fmt: skip
     last = partial(charge, spent=spent, ledger=ledger, entered=entries)

@@ -24,7 +24,7 @@ from ..expenses import Expense
 from ..measuring.joint_fit import Draw, JointFit, Records, drawn, fit_measurements
 from ..measuring.noisy_tables import WEIGHT, NoisyTables, read_json
 from ..models.sequential import MISSING
-from ..privacy.report import PrivacyReport
+from ..privacy.report import PrivacyReport, public_epsilon
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -121,6 +121,11 @@ class Source:
             read_json(said, public), public, predictors, said["model"], said["epsilon"], tuple(said["notes"]), expense,
             edits=tuple(said.get("edits", ())), publishable=said["publishable"],
         )  # fmt: skip
+
+    @property
+    def replaced(self) -> float:
+        """Epsilon of a record whose outcome and weight are replaced."""
+        return 2 * self.epsilon if self.tables.delta is None else self.tables.epsilons[1]
 
     @property
     def outcomes(self) -> tuple[str, ...]:
@@ -243,7 +248,8 @@ class Source:
         return PrivacyReport(
             kind="strict", epsilon=self.epsilon, epsilon_requested=self.epsilon, m=m, draws=0, verdict=FITTED,
             assumptions=[*self.notes], data_dependent=[], publishable=self.publishable, mechanism=MECHANISM,
-            unit=self.tables.unit,
+            unit=self.tables.unit, delta=self.tables.delta,
+            replaced=None if self.tables.delta is None else public_epsilon(self.replaced, None),
         )  # fmt: skip
 
     def method(self) -> dict[str, Any]:

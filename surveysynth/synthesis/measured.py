@@ -18,7 +18,7 @@ from ..design.survey_design import SurveyDesign
 from ..design.to_synthesize import to_synthesize
 from ..errors import InputError
 from ..estimation.tables import OWN
-from ..expenses import Fingerprint, new_id, strict
+from ..expenses import Expense, Fingerprint, new_id
 from ..measuring.bins import Cells
 from ..measuring.measure import WEIGHT_BOUNDS, Question, measure_design
 from ..measuring.noisy_tables import NoisyTables
@@ -31,7 +31,7 @@ from ..privacy.accounting.ledger import Ledger, check_ledger
 from ..privacy.mechanisms import Strict
 from ..release.measurements import Measurements, entered
 from ..release.source import Source
-from ..validation import check_seed, interval_of, one_of, positive
+from ..validation import check_seed, interval_of, is_finite, one_of, positive
 from .assemble import NEAR, check_enough, check_public, public_columns, public_frame, roles_of, said_of_ignored
 from .edits import HELD, check_rules
 
@@ -42,6 +42,7 @@ Totals = Mapping[str, Mapping[Any, float]]
 Formulas = str | FBS | FBP | Sequence[str]
 
 NOISES = 6  # standard deviations of noise, which has long tails, beyond which something is told
+MOST_DELTA = 1e-4
 TRIED = 100  # made-up records on which rules are evaluated beforehand
 M = 20  # data sets, where nothing is said
 SCHEMA_ENTRIES = "outcomes", "population_totals", "weight", "weight_bounds", "importance"  # not of fits to records
@@ -67,6 +68,7 @@ def measure(
     formula: Formulas,
     *,
     epsilon: float,
+    delta: float | None = None,
     population_total: float | Mapping[Any, float] | None = None,
     population_totals: Totals | None = None,
     bounds: Bounds | None = None,
@@ -84,7 +86,7 @@ def measure(
     """Count a confidential file by public columns, and add noise: the one step that reads its values.
 
     Source: McKenna, Miklau & Sheldon (2021) for releases from measured tables; the noise is OpenDP's integer Laplace
-    mechanism, and the total its own composition.
+    or Gaussian mechanism, and the total its own composition.
 
     Parameters
     ----------
@@ -98,6 +100,9 @@ def measure(
     epsilon : float
         What the file spends, on a record (or a unit of several) whose outcome and weight are blanked; twice that for
         one with other values.
+    delta : float, optional
+        Probability up to which epsilon holds, 1e-10 say: noise is Gaussian then, which is smaller than Laplace noise
+        where there are more than about 20 tables, that is for three outcomes or more.
     population_total : float, or mapping of stratum to float
         Public number of population units: weights add up to it, public ones, too, where it is given.
     population_totals : mapping of term to mapping of level to float, optional
@@ -150,6 +155,8 @@ def measure(
     """
     model, asked = in_sequence(formula)
     epsilon = positive(epsilon, "epsilon")
+    if delta is not None and not (is_finite(delta) and 0 < delta <= MOST_DELTA):
+        raise InputError(f"delta is a probability that is next to none: above 0, and {MOST_DELTA:g} at most")
     one_of(weight, get_args(Weight), "weight")
     one_of(clusters, get_args(Clusters), "clusters")
     weight_bounds = interval_of(weight_bounds, "weight_bounds")
@@ -178,8 +185,8 @@ def measure(
         ) for name, of in asked.items()
     ]  # fmt: skip
     noisy = measure_design(
-        design, questions, model.predictors, terms, epsilon=epsilon, population_total=total, population_totals=totals,
-        weight_bounds=weight_bounds, public_weight=weight == "public", unit=unit,
+        design, questions, model.predictors, terms, epsilon=epsilon, delta=delta, population_total=total,
+        population_totals=totals, weight_bounds=weight_bounds, public_weight=weight == "public", unit=unit,
         rng=None if seed is None else np.random.default_rng(seed),
     )  # fmt: skip
     if (far := _far(noisy)) is not None:
@@ -193,7 +200,8 @@ def measure(
         *notes, *(said_of_ignored(design, model) if clusters == "ignore" else []),
     ]  # fmt: skip
     file = Fingerprint.of([design.column(name) for name in schema])
-    expense = strict(f"noisy tables of {', '.join(schema)}", epsilon, file, new_id())
+    what = f"noisy tables of {', '.join(schema)}" + ("" if delta is None else f", delta = {delta:.3g}")
+    expense = Expense(what, epsilon, 2 * epsilon if delta is None else noisy.epsilons[1], new_id(), file)
     predictors = tuple(c for c in public_columns(design, model) if c in model.predictor_columns)
     source = Source(
         noisy, _weighted(like, total), predictors, "FBP" if isinstance(model, FBP) else "FBS", epsilon,
@@ -249,13 +257,16 @@ def measurable(design: SurveyDesign, model: object, given: Mapping[str, Any]) ->
     """
     said = {name: value for name, value in given.items() if not (_is_nothing(value) or _is_plain(name, value))}
     mechanism = said.get("mechanism")
-    plain = mechanism is None or (isinstance(mechanism, Strict) and mechanism == Strict())
+    delta = mechanism.delta if isinstance(mechanism, Strict) else None
+    plain = mechanism is None or (isinstance(mechanism, Strict) and mechanism == Strict(delta=delta))
+    of_delta = {} if delta is None else {"delta": delta}
     texts = isinstance(said.get("clusters", ""), str) and isinstance(said.get("weight", ""), str)
     if not (isinstance(design, SurveyDesign) and plain and texts and set(said) <= TAKEN):
         return None
     if isinstance(model, list | tuple) and model and all(isinstance(one, str) and "~" in one for one in model):
         by_columns = "levels" not in said and _is_by_columns(model)
-        return Strictly([*model], {k: v for k, v in said.items() if k != "mechanism"}) if by_columns else None
+        settings = {k: v for k, v in said.items() if k != "mechanism"} | of_delta
+        return Strictly([*model], settings) if by_columns else None
     if isinstance(model, str) and "~" in model:
         model = FBS(model)
     if not isinstance(model, FBS | FBP) or len(model.outcomes) != 1:
@@ -264,7 +275,7 @@ def measurable(design: SurveyDesign, model: object, given: Mapping[str, Any]) ->
     transform = "log" if isinstance(model.transform, LogTransform) else model.transform
     if replace(model, zeros=False, weight=None, transform=transform) != bare or model.weight not in (None, "public"):
         return None
-    settings = {name: said[name] for name in said if name not in ("mechanism", "levels")}
+    settings = {name: said[name] for name in said if name not in ("mechanism", "levels")} | of_delta
     if model.weight is not None:
         settings["weight"] = "public"
     (name,) = model.outcomes

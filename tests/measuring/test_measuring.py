@@ -15,7 +15,7 @@ from surveysynth.measuring.bins import Bins, Cells
 from surveysynth.measuring.groups import groups_of, scores_of, steps_of
 from surveysynth.measuring.joint_fit import fit_measurements
 from surveysynth.measuring.measure import Question, _Measured, counted, histogram_groups, measure_design, shares
-from surveysynth.measuring.noise import composed, discrete_laplace, discrete_laplace_variance, noisy
+from surveysynth.measuring.noise import Budget, composed, discrete_laplace, discrete_laplace_variance, noisy
 from surveysynth.measuring.noisy_tables import SCORE_UNIT, WEIGHT, read_json
 from surveysynth.measuring.outcome import Outcome
 from surveysynth.measuring.terms import Term, terms_of
@@ -185,18 +185,24 @@ def test_the_noise_has_the_law_that_the_variance_is_of(epsilon):
         assert abs((drawn == 0).mean() - (1 - math.exp(-epsilon)) / (1 + math.exp(-epsilon))) < 4 * 0.5 / math.sqrt(n)
 
 
+def approximate(rho, delta):
+    """Bun and Steinke's (2016) epsilon of rho, proposition 1.3, which OpenDP's is not above."""
+    return rho + 2 * math.sqrt(rho * math.log(1 / delta))
+
+
 @pytest.mark.parametrize(
     ("terms", "levels", "public"), [(0, 0, False), (1, 1, True), (2, 0, False), (7, 2, False), (0, 2, True)]
 )
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0, 10.8])
 @pytest.mark.parametrize("records", [1, 100_000])
 @pytest.mark.parametrize("later", [0, 1])
-def test_tables_together_spend_no_more_than_was_asked_for(epsilon, terms, levels, public, records, later):
+@pytest.mark.parametrize("delta", [None, 1e-10])
+def test_tables_together_spend_no_more_than_was_asked_for(epsilon, terms, levels, public, records, later, delta):
     """OpenDP's own total, blank and replace, against the sum of the parts."""
     outcomes = [(terms, True), (terms + 1, False)][: 1 + later]
     outcomes = [(*outcome, 1.0) for outcome in outcomes]
-    split = shares(epsilon, outcomes, terms, levels, records, public_weight=public)
-    many = [{"by terms": k * (2 if scored else 1), "by design": levels} for k, scored in outcomes]
+    split = shares(Budget(epsilon, delta), outcomes, terms, levels, records, terms, public_weight=public)
+    many = [{"by terms": k * (2 if scored else 1), "by design": levels} for k, scored, _ in outcomes]
     many.append({"by terms": terms, "scores by terms": terms, "by design": levels, "by outcomes": len(outcomes)})
     many[-1]["products by terms"] = terms * len(outcomes)
     if terms == 0 or public or records == 1:
@@ -206,7 +212,15 @@ def test_tables_together_spend_no_more_than_was_asked_for(epsilon, terms, levels
     each = [
         e for of, tables in zip(split, many, strict=False) for kind, e in of.items() for _ in range(tables.get(kind, 1))
     ]  # fmt: skip
-    blank, replace = composed([(e, unit) for e, unit in zip(each, itertools.cycle([1, SCORE_UNIT]), strict=False)])
+    units = itertools.cycle([1, SCORE_UNIT])
+    parts = [(e, unit, unit > 1) for e, unit in zip(each, units, strict=False)]
+    blank, replace = composed(parts, delta)
+    if delta is not None:
+        rho = [e**2 / 4 for e in each]
+        assert blank <= epsilon and blank == pytest.approx(approximate(math.fsum(rho), delta), rel=0.2)
+        of_replaced = [r * (4 if scored else 2) for r, (_, _, scored) in zip(rho, parts, strict=True)]
+        assert replace == pytest.approx(approximate(math.fsum(of_replaced), delta), rel=0.2)
+        return
     assert blank <= epsilon and blank == pytest.approx(math.fsum(each), rel=1e-12)
     assert replace <= 2 * epsilon and replace == pytest.approx(2 * math.fsum(each), rel=1e-12)
 

@@ -113,6 +113,9 @@ class Strict(Mechanism):
     between_psus : float, optional
         Public share of the variance, given the predictors, that lies between PSUs, for outcomes and weight alike; by
         default that of the reference, or one that is estimated from this file, under a part of epsilon.
+    delta : float, optional
+        Of releases from noisy tables: noise is Gaussian, and epsilon holds up to this probability, see
+        :func:`surveysynth.measure`.
 
     Raises
     ------
@@ -128,12 +131,13 @@ class Strict(Mechanism):
     Examples
     --------
     >>> ss.Strict(epsilon=8)
-    Strict(epsilon=8, reference=None, between_psus=None)
+    Strict(epsilon=8, reference=None, between_psus=None, delta=None)
     """
 
     epsilon: float | None = None
     reference: Reference | Published | str | Path | None = None
     between_psus: float | None = None
+    delta: float | None = None
 
     name: ClassVar[str] = "strict"
     kind: ClassVar[Kind] = "strict"
@@ -189,6 +193,8 @@ class Strict(Mechanism):
         Of models in sequence one after the other, each under its share of epsilon.
         """
         model = pseudo.model
+        if self.delta is not None:
+            raise InputError("delta is for releases from noisy tables: records are fitted under epsilon alone")
         if not isinstance(model, Sequential):
             return self._fit(pseudo, budget, assessment, say)
         assert isinstance(pseudo.records, SequentialRecords)  # as its prepare makes them
