@@ -17,7 +17,7 @@ from ..design.survey_design import SurveyDesign
 from ..models.loglinear.response import smooth_histogram
 from .bins import Cells, Codes, Floats
 from .groups import MOST, TAILS, coarser, groups_of, scores_of
-from .noise import Budget, discrete_laplace_variance, noise_variance, noisy
+from .noise import TableBudget, discrete_laplace_variance, noise_variance, noisy
 from .noisy_tables import SCORE_UNIT, WEIGHT, Counts, NoisyTable, NoisyTables, Variable
 from .outcome import Outcome
 from .terms import Term, public_cells, unit_name
@@ -114,7 +114,7 @@ def measure_design(
     ]
     least = n / max((term.levels for term in fixed), default=1)
     multiplied = sorted(fixed, key=lambda term: term.levels)[: max(MOST_PRODUCTS // len(questions), 1)]
-    budget = Budget(epsilon, delta)
+    budget = TableBudget(epsilon, delta)
     split = shares(
         budget, factors, len(fixed), len(levels), least, len(multiplied), public_weight=public_weight
     )  # fmt: skip
@@ -164,7 +164,7 @@ def measure_design(
     )  # fmt: skip
 
 
-def _units(terms: Sequence[Term], unit: str | None, split: Mapping[str, float], budget: Budget) -> Units | None:
+def _units(terms: Sequence[Term], unit: str | None, split: Mapping[str, float], budget: TableBudget) -> Units | None:
     """The units that are protected; None where these are single records."""
     found = next((term for term in terms if unit is not None and term.name == unit_name(unit)), None)
     if found is None:
@@ -174,7 +174,7 @@ def _units(terms: Sequence[Term], unit: str | None, split: Mapping[str, float], 
 
 
 def shares(
-    budget: Budget, outcomes: Sequence[tuple[int, bool, float]], terms: int, levels: int, records: float,
+    budget: TableBudget, outcomes: Sequence[tuple[int, bool, float]], terms: int, levels: int, records: float,
     multiplied: int, *, public_weight: bool,
 ) -> list[dict[str, float]]:  # fmt: skip
     """Epsilon of each table of every variable, by kind; all tables together spend the budget, less what rounding may.
@@ -213,7 +213,7 @@ def shares(
     return split
 
 
-def _split(budget: Budget, made: Sequence[Mapping[str, tuple[float, int]]]) -> list[dict[str, float]]:
+def _split(budget: TableBudget, made: Sequence[Mapping[str, tuple[float, int]]]) -> list[dict[str, float]]:
     """Epsilon of each table, from the share of its kind and how many there are of it."""
     found = iter(budget.split([(share / many, many) for kinds in made for share, many in kinds.values() if many]))
     return [{kind: next(found) for kind, (_, many) in kinds.items() if many} for kinds in made]

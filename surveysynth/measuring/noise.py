@@ -25,7 +25,7 @@ MORE = 4.0  # times what a simpler bound says of rho, at most
 
 
 @dataclass(frozen=True)
-class Budget:
+class TableBudget:
     """What all tables spend together on a record whose values are blanked: epsilon, or epsilon up to delta.
 
     Attributes

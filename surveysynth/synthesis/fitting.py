@@ -45,6 +45,7 @@ from ..privacy.units import Unit, unit_of
 from ..progress import stages, tell
 from ..release.release import Release, check_m
 from ..validation import check_keywords, check_seed, one_of, positive
+from .all_columns import written_out
 from .assemble import check_public, check_total, public_columns, public_mean_weight, said_of_ignored
 from .draws import check_chains
 from .edits import check_rules
@@ -377,6 +378,9 @@ def synthesize(
     ['gender', 'statistic', 'outcome', 'estimate', 'se', 'df', 'ci_low', 'ci_high', 'n', 'flag']
     """
     check_keywords(synthesize, settings, fit)
+    if isinstance(design, SurveyDesign):
+        delta = getattr(settings.get("mechanism"), "delta", None)
+        synthesizer = written_out(design, synthesizer, settings.get("public"), epsilon, delta, outcomes)
     schema = {
         "outcomes": outcomes, "population_totals": population_totals, "weight": weight, "weight_bounds": weight_bounds,
         "importance": importance,

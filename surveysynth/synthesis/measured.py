@@ -32,6 +32,7 @@ from ..privacy.mechanisms import Strict
 from ..release.measurements import Measurements, entered
 from ..release.source import Source
 from ..validation import check_seed, interval_of, is_finite, one_of, positive
+from .all_columns import written_out
 from .assemble import NEAR, check_enough, check_public, public_columns, public_frame, roles_of, said_of_ignored
 from .edits import HELD, check_rules
 
@@ -96,7 +97,8 @@ def measure(
         ``"income ~ region + sex"``: one outcome, and public predictors, categories or numbers; ``region:sex`` is a
         table of its own.  FBP gives files expected weights.  A list has a formula for each outcome, in sequence: a
         later one can have earlier outcomes among its predictors, ``["job ~ sex", "income ~ sex + job"]``; the outcomes
-        of one formula, ``"job + income ~ sex"``, each depend on those before them.  The weight depends on all.
+        of one formula, ``"job + income ~ sex"``, each depend on those before them.  ``"income ~ ."`` takes all columns
+        of ``public=`` and all outcomes before, but those whose tables noise would drown.  The weight depends on all.
     epsilon : float
         What the file spends, on a record (or a unit of several) whose outcome and weight are blanked; twice that for
         one with other values.
@@ -122,7 +124,7 @@ def measure(
         Column of the units that epsilon protects, where these are groups of records: households, say.  Its labels are
         recoded and published.
     public : list of str, optional
-        Columns that may be published: others are refused.
+        Columns that may be published: others are refused.  ``~ .`` stands for them.
     importance : mapping of outcome to float, optional
         By what the epsilon of an outcome's tables is multiplied, in relation to others: 1 where nothing is said.
     edits : list of str, optional
@@ -153,10 +155,10 @@ def measure(
     >>> measured.table().columns.tolist()
     ['variable', 'by', 'level', 'kind', 'cell', 'count', 'noise_sd']
     """
-    model, asked = in_sequence(formula)
     epsilon = positive(epsilon, "epsilon")
     if delta is not None and not (is_finite(delta) and 0 < delta <= MOST_DELTA):
         raise InputError(f"delta is a probability that is next to none: above 0, and {MOST_DELTA:g} at most")
+    model, asked = in_sequence(written_out(design, formula, public, epsilon, delta, outcomes))
     one_of(weight, get_args(Weight), "weight")
     one_of(clusters, get_args(Clusters), "clusters")
     weight_bounds = interval_of(weight_bounds, "weight_bounds")

@@ -25,6 +25,7 @@ from ..measuring.terms import Term, terms_of
 from ..release.measurements import Measurements
 from ..release.release import Release
 from ..validation import as_list, one_of, positive, whole
+from .all_columns import written_out
 from .measured import Bounds, Formulas, Totals, Weight, check_unit, in_sequence, measure, public_totals, schema_of
 
 Floats = NDArray[np.float64]
@@ -54,6 +55,7 @@ def expected_errors(
     weight_bounds: tuple[float, float] = WEIGHT_BOUNDS,
     clusters: Clusters = "model",
     unit: str | None = None,
+    public: Sequence[str] | None = None,
     m: int = 20,
 ) -> pd.DataFrame:
     """Standard errors to expect from a strict release, from what is public alone: no epsilon is spent.
@@ -64,7 +66,7 @@ def expected_errors(
         Its public columns and design are looked at, and no outcome; weights, where they are public.
     formula, epsilon, population_total, population_totals, bounds, outcomes
         As for :func:`surveysynth.measure`.
-    weight, weight_bounds, clusters, unit
+    weight, weight_bounds, clusters, unit, public
         As for :func:`surveysynth.measure`.
     by : str or list of str, optional
         Variables of the tables that will be made: predictors.
@@ -93,6 +95,7 @@ def expected_errors(
     (['gender', 'statistic', 'ratio', 'cv'], 5)
     """
     epsilon, names = positive(epsilon, "epsilon"), as_list(by)
+    formula = written_out(design, formula, public, epsilon, None, outcomes)
     model = in_sequence(formula)[0]
     schema = schema_of(design, model, bounds, outcomes)
     one_of(clusters, get_args(Clusters), "clusters")

@@ -8,7 +8,7 @@ import pytest
 
 import surveysynth as ss
 from surveysynth import InputError, Outcome
-from surveysynth.measuring.noise import Budget, composed, noise_variance, noisy, simulated_noise
+from surveysynth.measuring.noise import TableBudget, composed, noise_variance, noisy, simulated_noise
 
 TOTAL, DELTA = 100_000.0, 1e-10
 
@@ -49,7 +49,7 @@ def test_the_law_of_the_noise(epsilon):
 @pytest.mark.parametrize("delta", [1e-12, 1e-6])
 def test_what_tables_spend_by_opendp_is_what_was_asked_for(epsilon, delta):
     """And no less than the exact delta of a Gaussian mechanism says (Balle & Wang 2018, theorem 8)."""
-    budget = Budget(epsilon, delta)
+    budget = TableBudget(epsilon, delta)
     kinds = [(0.5, 1), (0.2, 3), (0.02, 4)]
     parts = [(e, 1, False) for (_, many), e in zip(kinds, budget.split(kinds), strict=True) for _ in range(many)]
     blank, replaced = composed(parts, delta)
@@ -65,7 +65,7 @@ def test_what_tables_spend_by_opendp_is_what_was_asked_for(epsilon, delta):
 def test_of_many_tables_gaussian_noise_is_smaller_and_of_few_larger():
     few, many = (
         [noise_variance(budget.split([(1 / K, K)])[0], gaussian=budget.gaussian) for budget in both]
-        for K, both in ((4, (Budget(5), Budget(5, DELTA))), (60, (Budget(5), Budget(5, DELTA))))
+        for K, both in ((4, (TableBudget(5), TableBudget(5, DELTA))), (60, (TableBudget(5), TableBudget(5, DELTA))))
     )
     assert few[0] < few[1] and many[0] > many[1]
 

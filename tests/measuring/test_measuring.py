@@ -15,7 +15,7 @@ from surveysynth.measuring.bins import Bins, Cells
 from surveysynth.measuring.groups import groups_of, scores_of, steps_of
 from surveysynth.measuring.joint_fit import fit_measurements
 from surveysynth.measuring.measure import Question, _Measured, counted, histogram_groups, measure_design, shares
-from surveysynth.measuring.noise import Budget, composed, discrete_laplace, discrete_laplace_variance, noisy
+from surveysynth.measuring.noise import TableBudget, composed, discrete_laplace, discrete_laplace_variance, noisy
 from surveysynth.measuring.noisy_tables import SCORE_UNIT, WEIGHT, read_json
 from surveysynth.measuring.outcome import Outcome
 from surveysynth.measuring.terms import Term, terms_of
@@ -201,7 +201,7 @@ def test_tables_together_spend_no_more_than_was_asked_for(epsilon, terms, levels
     """OpenDP's own total, blank and replace, against the sum of the parts."""
     outcomes = [(terms, True), (terms + 1, False)][: 1 + later]
     outcomes = [(*outcome, 1.0) for outcome in outcomes]
-    split = shares(Budget(epsilon, delta), outcomes, terms, levels, records, terms, public_weight=public)
+    split = shares(TableBudget(epsilon, delta), outcomes, terms, levels, records, terms, public_weight=public)
     many = [{"by terms": k * (2 if scored else 1), "by design": levels} for k, scored, _ in outcomes]
     many.append({"by terms": terms, "scores by terms": terms, "by design": levels, "by outcomes": len(outcomes)})
     many[-1]["products by terms"] = terms * len(outcomes)

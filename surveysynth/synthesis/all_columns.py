@@ -1,0 +1,98 @@
+"""Formulas that name no predictors, ``"income ~ ."``: public columns and earlier outcomes, as many as noise allows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..design.formula import quoted, sides_of
+from ..design.survey_design import SurveyDesign
+from ..errors import InputError
+from ..measuring.measure import OUTCOME, PARENT_LEVELS
+from ..measuring.noise import TableBudget, noise_variance
+from ..measuring.outcome import Outcome
+from ..measuring.terms import terms_of
+from ..validation import positive, several
+
+ALL = "."
+GROUPS, WORTH = 3, 2.0  # groups of an outcome by a term, at least; records of a cell, in standard deviations of noise
+
+
+def written_out(
+    design: SurveyDesign, formula: Any, public: Sequence[str] | None, epsilon: float | None, delta: float | None,
+    outcomes: Mapping[str, Outcome] | None,
+) -> Any:  # fmt: skip
+    """Formulas whose right-hand side is a dot, with their predictors written out.
+
+    A dot stands for the public columns and the outcomes before.  Those with fewest levels come first, and those are
+    left out whose tables noise would drown: with so many tables each cell has fewer than ``WORTH`` standard deviations
+    of noise in records.  That follows from public numbers.
+
+    Parameters
+    ----------
+    design : SurveyDesign
+        Its public columns are looked at, and the types of others.
+    formula : str, list of str, or another model
+        What has no dot comes back as it is.
+    public : list of str, optional
+        The columns that a dot stands for.
+    epsilon, delta : float, optional
+        Without epsilon nothing is left out.
+    outcomes : mapping of outcome to Outcome, optional
+        From which the levels of earlier outcomes are counted; a number has few groups.
+
+    Raises
+    ------
+    InputError
+        A dot, and no public columns are named; a dot among other terms.
+    """
+    given = [formula] if isinstance(formula, str) else formula
+    if not isinstance(given, list | tuple) or not all(isinstance(one, str) for one in given):
+        return formula
+    sides = [one.partition("~")[::2] for one in given]
+    if not any(ALL in right.split() for _, right in sides):
+        return formula
+    if public is None:
+        raise InputError("'~ .' stands for the public columns, which only you know: public=['region', 'sex', ...]")
+    columns = [quoted(column, [column]) for column in several(public)]
+    levels = dict(zip(columns, (terms_of(design, column)[0].levels for column in columns), strict=True))
+    names = [name for left, _ in sides for name in _outcomes(left)]
+    budget = None if epsilon is None else TableBudget(positive(epsilon, "epsilon"), delta)
+    written: list[str] = []
+    for left, right in sides:
+        if right.split() != [ALL]:
+            if ALL in right.split():
+                raise InputError(f"'~{right}': a dot stands alone, for the public columns and the outcomes before")
+            written.append(f"{left}~{right}")
+        for name in _outcomes(left):
+            if right.split() == [ALL]:
+                kept = _worth_measuring(levels, design.n, len(names), budget)
+                written.append(f"{name} ~ {' + '.join(kept) or '1'}")
+            levels = levels | {name: _levels(name, outcomes)}
+    return written[0] if len(written) == 1 and isinstance(formula, str) else written
+
+
+def _outcomes(left: str) -> list[str]:
+    """The outcomes of a left-hand side, as a formula writes them."""
+    found = [column.removeprefix("C(").removesuffix(")") for column in several(sides_of(f"{left} ~ 1", "1")[0])]
+    return [quoted(column, [column]) for column in found]
+
+
+def _levels(name: str, outcomes: Mapping[str, Outcome] | None) -> int:
+    schema = (outcomes or {}).get(name.strip("`"))
+    if schema is None or schema.bounds is not None:
+        return PARENT_LEVELS
+    return len(schema.special)
+
+
+def _worth_measuring(levels: Mapping[str, int], n: int, outcomes: int, budget: TableBudget | None) -> list[str]:
+    """As many columns as have a table that noise does not drown, those with fewest levels first; in their order."""
+    ordered = sorted(levels, key=lambda name: levels[name])
+    for many in range(len(ordered), 1, -1) if budget is not None else ():
+        assert budget is not None
+        share = OUTCOME["by terms"] / (2 * many)  # scores, and groups
+        epsilon = budget.split([(share, 2 * many * outcomes), (1 - OUTCOME["by terms"], outcomes)])[0]
+        sd = noise_variance(epsilon, gaussian=budget.gaussian) ** 0.5
+        if n / (GROUPS * levels[ordered[many - 1]]) >= WORTH * sd:
+            return [name for name in levels if name in ordered[:many]]
+    return [*levels] if budget is None else ordered[:1]
