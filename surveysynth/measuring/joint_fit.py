@@ -187,53 +187,101 @@ def _fit(
     for name in variable.parents:
         steps[name], by_step = _steps(variable, measured.variable(name), fits[name])
         features += [Feature(name, z) for z in by_step]
-    terms = [measured.terms[name] for name in variable.terms]
-    for term in terms:
+    for term in (measured.terms[name] for name in variable.terms):
         smooth = [np.eye(term.levels)] if term.score is None else smooth_features(term.score)
         features += [Feature(term.name, z) for z in smooth]
     crossed = [table for table in of_terms(variable) if table.by and table.earlier and table.kind == "counts"]
     features += [_crossed(table, measured) for table in crossed]
-
-    x = cells.by(variable.terms)
-    rules = [] if records is None or variable.name == WEIGHT else records.rules_of(variable, edits)
-    expanded = _expanded(variable, cells, fits, steps, records, ruled=bool(rules))
-    alike = [x[expanded.cell], *expanded.step.values()]
-    if rules and records is not None:
-        every = np.arange(len(records.cell))
-        possible, _ = records.possible(variable, rules, every, np.random.default_rng(1))
-        alike.append(np.unique(np.packbits(possible, axis=1), axis=0, return_inverse=True)[1].ravel())
-    first, row = combined(alike)
-    offset = np.where(possible[first], 0.0, IMPOSSIBLE) if rules else None
-    inside = cells.n[expanded.cell] * expanded.share
-    weight, n = np.bincount(row, inside), np.bincount(x, cells.n).astype(np.float64)
-    unit = x[expanded.cell[first]]
-    rows = Rows(unit, weight / n[unit], n, cells.times_of(x), offset)
-    step = {term.name: cells.step[term.name][expanded.cell[first]] for term in terms}
-    step |= {name: of[first] for name, of in expanded.step.items()}
-    level = {term.name: term.level_of_step[step[term.name]] for term in terms}
-
-    def mean(name: str, values: Floats) -> Floats:
-        return np.asarray(np.bincount(row, inside * expanded.mean[name](values)) / np.maximum(weight, LEAST))
-
-    cell_of_step = {name: np.unique(of, return_index=True)[1] for name, of in steps.items()}
-    observed = []
-    for table in of_terms(variable):
-        at = np.zeros(len(first), dtype=np.intp) if table.by is None else level[table.by]
-        times = None
-        if table.earlier is not None and table.by_groups is not None:
-            groups = table.by_groups[cell_of_step[table.earlier]]
-            at = at * (int(groups.max()) + 1) + groups[step[table.earlier]]
-            times = None if table.by_scores is None else mean(table.earlier, table.by_scores / SCORE_UNIT)
-        observed.append(Observed(at, table.adds, table.sums, table.variance, times))
-    p = smoothed(variable.answers[0], variable.cells, float(cells.counted[expanded.cell] @ expanded.share))
-    totals = _totals(measured, level, len(first)) if variable.name == WEIGHT else []
-    of_rows = [
-        feature.rows(step[feature.of], cell_of_step[feature.times][step[feature.times]] if feature.times else None)
-        for feature in features
-    ]
-    fit = fit_response(rows, of_rows, observed, totals, p, variable.cells.numbers, variable.cells.tail)
+    data = _Data.of(measured, variable, cells, fits, steps, records, edits)
+    of_rows = [data.features(feature) for feature in features]
+    p, numbers = data.smooth(variable), variable.cells.numbers
+    fit = fit_response(data.rows, of_rows, data.observed, data.totals, p, numbers, variable.cells.tail)
     features += [_product(table, measured) for table in of_terms(variable) if table.by_scores is not None]
-    return VariableFit(cells, expanded, row, x, steps, features, fit.model, fit, p, {}).with_levels(variable)
+    made = VariableFit(cells, data.expanded, data.row, data.x, steps, features, fit.model, fit, p, {})
+    return made.with_levels(variable)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Data:
+    """What was measured of a variable, and the rows of its model: combinations of its terms, by earlier variables.
+
+    Attributes
+    ----------
+    expanded : Expanded
+        Parts of the public cells.
+    x : int array (C,)
+        Combination of the variable's own terms.
+    row : int array (K,)
+        Row of each part.
+    rows : Rows
+    step : dict of str to int array (R,)
+        Of each term and earlier variable.
+    cell : dict of str to int array (R,)
+        A cell of each earlier variable in its step.
+    observed, totals : lists
+        Noisy counts and sums, and sums that are known.
+    counted : float
+        What the records that are asked count for.
+    """
+
+    expanded: Expanded
+    x: Codes
+    row: Codes
+    rows: Rows
+    step: Mapping[str, Codes]
+    cell: Mapping[str, Codes]
+    observed: list[Observed]
+    totals: list[Total]
+    counted: float
+
+    @classmethod
+    def of(
+        cls, measured: NoisyTables, variable: Variable, cells: PublicCells, fits: Mapping[str, VariableFit],
+        steps: Mapping[str, Codes], records: Records | None, edits: Sequence[str],
+    ) -> _Data:  # fmt: skip
+        """Of one variable, given the fits of those that it depends on."""
+        x = cells.by(variable.terms)
+        rules = [] if records is None or variable.name == WEIGHT else records.rules_of(variable, edits)
+        expanded = _expanded(variable, cells, fits, steps, records, ruled=bool(rules))
+        alike, possible = [x[expanded.cell], *expanded.step.values()], None
+        if rules and records is not None:
+            every = np.arange(len(records.cell))
+            possible, _ = records.possible(variable, rules, every, np.random.default_rng(1))
+            alike.append(np.unique(np.packbits(possible, axis=1), axis=0, return_inverse=True)[1].ravel())
+        first, row = combined(alike)
+        offset = None if possible is None else np.where(possible[first], 0.0, IMPOSSIBLE)
+        inside = cells.n[expanded.cell] * expanded.share
+        weight, n = np.bincount(row, inside), np.bincount(x, cells.n).astype(np.float64)
+        unit = x[expanded.cell[first]]
+        step = {name: cells.step[name][expanded.cell[first]] for name in variable.terms}
+        step |= {name: of[first] for name, of in expanded.step.items()}
+        cell = {name: np.unique(of, return_index=True)[1][step[name]] for name, of in steps.items()}
+        level = {name: measured.terms[name].level_of_step[step[name]] for name in variable.terms}
+
+        def mean(name: str, values: Floats) -> Floats:
+            return np.asarray(np.bincount(row, inside * expanded.mean[name](values)) / np.maximum(weight, LEAST))
+
+        observed = []
+        for table in of_terms(variable):
+            at = np.zeros(len(first), dtype=np.intp) if table.by is None else level[table.by]
+            times = None
+            if table.earlier is not None and table.by_groups is not None:
+                at = at * (int(table.by_groups.max()) + 1) + table.by_groups[cell[table.earlier]]
+                times = None if table.by_scores is None else mean(table.earlier, table.by_scores / SCORE_UNIT)
+            observed.append(Observed(at, table.adds, table.sums, table.variance, times))
+        return cls(
+            expanded, x, row, Rows(unit, weight / n[unit], n, cells.times_of(x), offset), step, cell, observed,
+            _totals(measured, level, len(first)) if variable.name == WEIGHT else [],
+            float(cells.counted[expanded.cell] @ expanded.share),
+        )  # fmt: skip
+
+    def features(self, feature: Feature) -> Floats:
+        """Of each row (R, A)."""
+        return feature.rows(self.step[feature.of], None if feature.times is None else self.cell[feature.times])
+
+    def smooth(self, variable: Variable) -> Floats:
+        """About how probable each cell is (A,)."""
+        return smoothed(variable.answers[0], variable.cells, self.counted)
 
 
 def _crossed(table: NoisyTable, measured: NoisyTables) -> Feature:
