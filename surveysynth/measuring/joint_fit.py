@@ -7,7 +7,7 @@ strata, PSUs, units  ->  effects of their levels on top of it, drawn anew for ea
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -45,11 +45,14 @@ class JointFit:
     cells : PublicCells
     variables : dict of str to VariableFit
         In sequence, the weight last.
+    records : Records or None
+        Simulated ones that stand for several earlier variables.
     """
 
     measured: NoisyTables
     cells: PublicCells
     variables: Mapping[str, VariableFit]
+    records: Records | None = None
 
     def draws(self, count: int, rng: np.random.Generator, *, opposite: bool = True) -> Iterator[Draw]:
         """So many draws of the coefficients.
@@ -63,7 +66,7 @@ class JointFit:
         for k in range(count):
             if k % 2 == 0 or not opposite:
                 by = [
-                    perturbation(variable, fit.fit, rng)
+                    perturbation(variable, fit, rng)
                     for variable, fit in zip(self.measured.variables, fits, strict=True)
                 ]
             else:
@@ -150,7 +153,9 @@ class Records:
         return Records(self.cell, frame, codes)
 
 
-def fit_measurements(measured: NoisyTables, public: pd.DataFrame, edits: Sequence[str] = ()) -> JointFit:
+def fit_measurements(
+    measured: NoisyTables, public: pd.DataFrame, edits: Sequence[str] = (), earlier: NoisyTables | None = None
+) -> JointFit:  # fmt: skip
     """Fit every variable to what was measured of it, in sequence.
 
     Parameters
@@ -160,7 +165,10 @@ def fit_measurements(measured: NoisyTables, public: pd.DataFrame, edits: Sequenc
         The public columns of all records.
     edits : sequence of str
         Rules that records obey.
+    earlier : NoisyTables, optional
+        Those of an earlier year, of the same variables by the same terms, see :func:`of_the_same_terms`.
     """
+    past = None if earlier is None else fit_measurements(earlier, pd.DataFrame(index=range(earlier.n)))
     cells, fits = PublicCells.of(measured), dict[str, VariableFit]()
     some = cells.some(SIMULATED)
     records = Records(cells.of_record[some], public.iloc[some].reset_index(drop=True), {})
@@ -171,21 +179,22 @@ def fit_measurements(measured: NoisyTables, public: pd.DataFrame, edits: Sequenc
     ) and not edits
     rng = np.random.default_rng(0)  # public, so that every reader has the same fit
     for variable in measured.variables:
-        fits[variable.name] = fit = _fit(measured, variable, cells, fits, None if exact else records, edits)
+        fits[variable.name] = fit = _fit(measured, variable, cells, fits, None if exact else records, edits, past)
         if not exact and variable.name != WEIGHT:
             typical = VariableDraw(fit.fit.theta, fit.mean_levels)
             records = records.with_variable(variable, fit, typical, rng, edits)
-    return JointFit(measured, cells, fits)
+    return JointFit(measured, cells, fits, None if exact else records)
 
 
 def _fit(
     measured: NoisyTables, variable: Variable, cells: PublicCells, fits: Mapping[str, VariableFit],
-    records: Records | None, edits: Sequence[str],
+    records: Records | None, edits: Sequence[str], past: JointFit | None,
 ) -> VariableFit:  # fmt: skip
-    """Fit one variable, given the fits of those that it depends on."""
+    """Fit one variable, given the fits of those that it depends on, and what was measured in an earlier year."""
     steps, features = dict[str, Codes](), list[Feature]()
+    before = None if past is None else past.measured.variable(variable.name)
     for name in variable.parents:
-        steps[name], by_step = _steps(variable, measured.variable(name), fits[name])
+        steps[name], by_step = _steps(variable, measured.variable(name), fits[name], before)
         features += [Feature(name, z) for z in by_step]
     for term in (measured.terms[name] for name in variable.terms):
         smooth = [np.eye(term.levels)] if term.score is None else smooth_features(term.score)
@@ -194,10 +203,17 @@ def _fit(
     features += [_crossed(table, measured) for table in crossed]
     data = _Data.of(measured, variable, cells, fits, steps, records, edits)
     of_rows = [data.features(feature) for feature in features]
-    p, numbers = data.smooth(variable), variable.cells.numbers
-    fit = fit_response(data.rows, of_rows, data.observed, data.totals, p, numbers, variable.cells.tail)
+    p, numbers, drift = data.smooth(variable), variable.cells.numbers, None
+    rows, observed, totals, counts = data.rows, data.observed, data.totals, 0
+    if past is not None and before is not None:
+        other = _Data.of(past.measured, before, past.cells, past.variables, steps, past.records, ())
+        of_rows = [np.concatenate([z, other.features(each)]) for z, each in zip(of_rows, features, strict=True)]
+        rows, observed, totals, drift = data.with_year(other)
+        counts = sum(each.counts.size for each in observed[len(data.observed) :])
+        features += [Feature(None, np.ones((1, 1))), *features]
+    fit = fit_response(rows, of_rows, observed, totals, p, numbers, variable.cells.tail, drift)
     features += [_product(table, measured) for table in of_terms(variable) if table.by_scores is not None]
-    made = VariableFit(cells, data.expanded, data.row, data.x, steps, features, fit.model, fit, p, {})
+    made = VariableFit(cells, data.expanded, data.row, data.x, steps, features, fit.model, fit, p, {}, counts)
     return made.with_levels(variable)
 
 
@@ -277,7 +293,32 @@ class _Data:
 
     def features(self, feature: Feature) -> Floats:
         """Of each row (R, A)."""
+        assert feature.of is not None
         return feature.rows(self.step[feature.of], None if feature.times is None else self.cell[feature.times])
+
+    def with_year(self, other: _Data) -> tuple[Rows, list[Observed], list[Total], Floats]:
+        """Rows of this year and of an earlier one, what was counted and is known of both; and which are this year's.
+
+        Products of weights and outcomes are this year's alone.
+        """
+        rows, past, X = self.rows, other.rows, len(self.rows.n)
+        R, P = len(rows.unit), len(past.unit)
+        now, then = np.repeat([1.0, 0.0], [R, P]), np.repeat([0.0, 1.0], [R, P])
+        both = Rows(
+            np.concatenate([rows.unit, X + past.unit]), np.concatenate([rows.share, past.share]),
+            np.concatenate([rows.n, past.n]),
+            offset=None if rows.offset is None else np.pad(rows.offset, ((0, P), (0, 0))),
+        )  # fmt: skip
+        observed = [
+            replace(each, level=np.pad(each.level, (0, P)), there=now,
+                    times=None if each.times is None else np.pad(each.times, (0, P)))
+            for each in self.observed
+        ] + [
+            replace(each, level=np.pad(each.level, (R, 0)), there=then) for each in other.observed if each.times is None
+        ]  # fmt: skip
+        totals = [replace(each, level=np.pad(each.level, (0, P)), there=now) for each in self.totals]
+        totals += [replace(each, level=np.pad(each.level, (R, 0)), there=then) for each in other.totals]
+        return both, observed, totals, now
 
     def smooth(self, variable: Variable) -> Floats:
         """About how probable each cell is (A,)."""
@@ -306,7 +347,7 @@ def _totals(measured: NoisyTables, level: Mapping[str, Codes], rows: int) -> lis
     values, N = measured.weight.cells.bins.means, measured.population_total
     return [
         Total(np.zeros(rows, dtype=np.intp), values, np.array([N]), np.array([KNOWN * N])),
-        *(Total(level[name], values, np.asarray(known), KNOWN * np.asarray(known))
+        *(Total(level[name], values, np.asarray(known), np.maximum(KNOWN * np.asarray(known), 1e-6 * KNOWN * N))
           for name, known in measured.population_totals.items()),
     ]  # fmt: skip
 
@@ -337,15 +378,21 @@ def _expanded(
     return made.asked(variable.cells.asked(records.frame))
 
 
-def _steps(variable: Variable, parent: Variable, fit: VariableFit) -> tuple[Codes, list[Floats]]:
+def _steps(
+    variable: Variable, parent: Variable, fit: VariableFit, before: Variable | None
+) -> tuple[Codes, list[Floats]]:  # fmt: skip
     """Steps of an earlier variable's cells on which one depends, and their features by effect (J, A).
 
-    Steps are finer than the groups of the table: within the first and the last group the variable goes on to change.
+    Steps are finer than the groups of the table, and those of the table of an earlier year: within the first and the
+    last group the variable goes on to change.
     """
-    groups = next(table.by_groups for table in variable.tables if table.earlier == parent.name and table.by is None)
-    assert groups is not None
-    numbers, p = parent.cells.numbers, fit.fit.model.records @ fit.fit.model.probabilities(fit.fit.theta)
-    steps = steps_of(p, groups, numbers)
+    model = fit.fit.model
+    past = len(fit.base.unit) - int(fit.row.max()) - 1  # rows of an earlier year, the last ones
+    records = np.where(np.arange(len(model.unit)) < len(model.unit) - past, model.records, 0.0)
+    numbers, p = parent.cells.numbers, records @ model.probabilities(fit.fit.theta)
+    steps = steps_of(p, _groups(variable, parent.name), numbers)
+    if before is not None:
+        steps = np.unique(np.stack([steps, _groups(before, parent.name)]), axis=1, return_inverse=True)[1].ravel()
     J, many = int(steps.max()) + 1, int(steps[numbers - 1]) + 1 if numbers else 0
     features = []
     if many:
@@ -354,6 +401,13 @@ def _steps(variable: Variable, parent: Variable, fit: VariableFit) -> tuple[Code
         mean = (inside.T @ (response.bins * response.axis)) / np.maximum(inside.T @ response.bins, 1e-12)
         features = [np.pad(z, ((0, J - many), (0, 0))) for z in smooth_features(mean)]
     return steps, [*features, *([np.eye(J)[:, many:]] if many < J else [])]
+
+
+def _groups(variable: Variable, parent: str) -> Codes:
+    """Groups of an earlier variable's cells in the table of one by it."""
+    found = next(table.by_groups for table in variable.tables if table.earlier == parent and table.by is None)
+    assert found is not None
+    return found
 
 
 def drawn(probabilities: Floats, rng: np.random.Generator) -> Codes:

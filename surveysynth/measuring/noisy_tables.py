@@ -308,7 +308,7 @@ def _read(said: Mapping[str, Any], public: SurveyDesign) -> NoisyTables:
             other = "pairs_of_records_of_one_level" in table or "earlier" in table
             if table["by"] in terms and not other and table["rows"] != _labels(terms[table["by"]]):
                 raise InputError(f"the measurements have other levels of {table['by']!r} than the public columns")
-    variables = [_variable_of(variable) for variable in said["variables"]]
+    variables = read_variables(said)
     weight = variables.pop() if variables[-1].name == WEIGHT else None
     totals = {
         name: np.array([given[label] for label in _labels(terms[name])], dtype=np.float64)
@@ -318,6 +318,11 @@ def _read(said: Mapping[str, Any], public: SurveyDesign) -> NoisyTables:
         said["predictors"], tuple(variables), weight, terms, public.n, float(said["population_total"]),
         totals, unit, said.get("records_of_a_unit_at_most", 1), said.get("delta"),
     )  # fmt: skip
+
+
+def read_variables(said: Mapping[str, Any]) -> list[Variable]:
+    """The variables that were written, the weight last."""
+    return [_variable_of(variable) for variable in said["variables"]]
 
 
 def _variable_of(said: Mapping[str, Any]) -> Variable:

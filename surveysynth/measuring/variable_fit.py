@@ -30,8 +30,8 @@ class Feature:
 
     Attributes
     ----------
-    of : str
-        The term, or the earlier variable.
+    of : str or None
+        The term, or the earlier variable; None where all records are alike.
     by_step : float array (S, A)
     times : str, optional
         An earlier variable.
@@ -39,7 +39,7 @@ class Feature:
         Of its cells, by kind.
     """
 
-    of: str
+    of: str | None
     by_step: Floats
     times: str | None = None
     score: Floats | None = None
@@ -75,6 +75,8 @@ class VariableFit:
         Of a model that has them in classes.
     p : float array (G,)
         About how probable each cell is.
+    past : int
+        Counts of an earlier year that it was fitted to, too.
     effects : dict of str to LevelEffects
         Of strata and PSUs.
     """
@@ -89,6 +91,7 @@ class VariableFit:
     fit: TableFit
     p: Floats
     effects: Mapping[str, LevelEffects]
+    past: int = 0
 
     def changes(self, coefficients: Coefficients) -> Floats | None:
         """Changes of log probabilities by leaf (L, G)."""
@@ -123,10 +126,18 @@ class VariableFit:
         part, at = np.unique(place[cell] * R + self.row, return_inverse=True)
         unit, row = np.divmod(part, R)
         share = np.bincount(at, self.cells.n[cell] * self.expanded.share) / n[unit]
-        offset = of_class[code % Q][unit]
-        if self.base.offset is not None:
-            offset = offset + self.base.offset[row]
-        return self.base.of_rows(row, unit, share, n.astype(np.float64), offset, self.cells.times_of(place))
+        offset, base = of_class[code % Q][unit], self.base
+        if base.offset is not None:
+            offset = offset + base.offset[row]
+        past = np.arange(int(self.row.max()) + 1, len(base.unit))  # rows of an earlier year, as they are
+        X = int(base.unit[: len(base.unit) - len(past)].max()) + 1
+        unit = np.concatenate([unit, base.unit[past] - X + len(n)])
+        offset = np.concatenate([offset, np.zeros((len(past), offset.shape[1]))])
+        times = self.cells.times_of(place)
+        return base.of_rows(
+            np.concatenate([row, past]), unit, np.concatenate([share, base.share[past]]),
+            np.concatenate([n.astype(np.float64), base.n[X:]]), offset, times,
+        )  # fmt: skip
 
     def draw(self, by: Perturbation, coefficients: Coefficients) -> Floats:
         """Coefficients of the formula's terms."""
@@ -186,6 +197,9 @@ class VariableFit:
         first, record = combined(alike)
         rows = [np.ones((len(first), 1))]
         for feature in self.features:
+            if feature.of is None:
+                rows.append(np.ones((len(first), 1)))
+                continue
             if feature.of in self.steps:
                 step = self.steps[feature.of][code[feature.of][first]]
             else:
@@ -204,13 +218,21 @@ class VariableDraw:
     levels: Coefficients
 
 
-def perturbation(variable: Variable, fit: TableFit, rng: np.random.Generator) -> Perturbation:
-    """Fresh noise of each table's own law, and normal errors of known totals and of prior means."""
+def perturbation(variable: Variable, made: VariableFit, rng: np.random.Generator) -> Perturbation:
+    """Fresh noise of each table's own law, and normal errors of known totals and of prior means.
+
+    Tables of an earlier year vary as noise and sampling leave them: all that is open about that year is in them.
+    """
+    fit = made.fit
     counted = [
         simulated_noise(rng, table.epsilon / table.unit, table.counts.size, gaussian=table.gaussian) / table.per
         for table in of_terms(variable)
     ]
-    known = fit.noise[sum(len(noise) for noise in counted) :]
+    size = sum(len(noise) for noise in counted)
+    past = slice(size, size + made.past)
+    if made.past:
+        counted.append(fit.root[past, past] @ rng.standard_normal(made.past))
+    known = fit.noise[size + made.past :]
     noise = np.concatenate([*counted, rng.standard_normal(len(known)) * np.sqrt(known)])
     return Perturbation.of(fit, noise, rng)
 

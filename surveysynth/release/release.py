@@ -156,7 +156,7 @@ class Release:
             categorical=tuple(variable.name for variable in tables.outcomes if variable.cells.bins is None),
             method=measured.method(),
             internal={"rows": rows} | ({} if measured.kept is None else {"kept": measured.kept}),
-            rests_on=(measured.expense,),
+            rests_on=(measured.expense, *measured.spent_before),
             measured=measured,
         )
 

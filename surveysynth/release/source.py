@@ -21,6 +21,7 @@ from ..design.conditions import obeyed
 from ..design.survey_design import SurveyDesign
 from ..errors import ModelError
 from ..expenses import Expense
+from ..measuring import earlier_years
 from ..measuring.joint_fit import Draw, JointFit, Records, drawn, fit_measurements
 from ..measuring.noisy_tables import WEIGHT, NoisyTables, read_json
 from ..models.sequential import MISSING
@@ -77,6 +78,10 @@ class Source:
         What the measurements cost, as a ledger counts it.
     edits : tuple of str
         Public rules that every synthetic record obeys.
+    earlier : NoisyTables, optional
+        Those of an earlier year, to which the model is fitted, too.
+    spent_before : tuple of Expense
+        What they cost, where they are of the same records: epsilons add up.
     publishable : bool
         False of measurements that were made with a seed.
     labels : mapping of column to text
@@ -94,6 +99,8 @@ class Source:
     notes: tuple[str, ...]
     expense: Expense
     edits: tuple[str, ...] = ()
+    earlier: NoisyTables | None = None
+    spent_before: tuple[Expense, ...] = ()
     publishable: bool = True
     labels: Mapping[str, str] = field(default_factory=dict)
     ledger: Mapping[str, Any] | None = None
@@ -117,9 +124,12 @@ class Source:
         cls, said: Mapping[str, Any], public: SurveyDesign, predictors: tuple[str, ...], expense: Expense
     ) -> Self:  # fmt: skip
         """From what :meth:`published` wrote, and the public columns (InputError: they do not agree)."""
+        tables = read_json(said, public)
         return cls(
-            read_json(said, public), public, predictors, said["model"], said["epsilon"], tuple(said["notes"]), expense,
+            tables, public, predictors, said["model"], said["epsilon"], tuple(said["notes"]), expense,
             edits=tuple(said.get("edits", ())), publishable=said["publishable"],
+            earlier=earlier_years.read(said["earlier"], tables) if "earlier" in said else None,
+            spent_before=tuple(Expense(**each) for each in said.get("spent_before", ())),
         )  # fmt: skip
 
     @property
@@ -160,7 +170,7 @@ class Source:
     @cached_property
     def _fit(self) -> JointFit:
         with threadpool_limits(1, "blas"):  # matrices are small: threads would wait for each other
-            return fit_measurements(self.tables, self.public.frame, self.edits)
+            return fit_measurements(self.tables, self.public.frame, self.edits, self.earlier)
 
     @cached_property
     def _refits(self) -> list[Draw]:
@@ -245,11 +255,14 @@ class Source:
 
     def report(self, m: int) -> PrivacyReport:
         """What is guaranteed of m data sets."""
+        before = [(each.blank or 0.0, each.replace or 0.0) for each in self.spent_before]
+        epsilon = self.epsilon + sum(blank for blank, _ in before)
+        replaced = self.replaced + sum(each for _, each in before)
         return PrivacyReport(
-            kind="strict", epsilon=self.epsilon, epsilon_requested=self.epsilon, m=m, draws=0, verdict=FITTED,
+            kind="strict", epsilon=epsilon, epsilon_requested=self.epsilon, m=m, draws=0, verdict=FITTED,
             assumptions=[*self.notes], data_dependent=[], publishable=self.publishable, mechanism=MECHANISM,
             unit=self.tables.unit, delta=self.tables.delta,
-            replaced=None if self.tables.delta is None else public_epsilon(self.replaced, None),
+            replaced=None if replaced == 2 * epsilon else public_epsilon(replaced, None),
         )  # fmt: skip
 
     def method(self) -> dict[str, Any]:
@@ -277,4 +290,6 @@ class Source:
         return self.tables.as_json() | {
             "epsilon": self.epsilon, "model": self.model, "notes": list(self.notes), "expense": self.expense.public(),
             "publishable": self.publishable, **({"edits": list(self.edits)} if self.edits else {}),
+            **({} if self.earlier is None else {"earlier": earlier_years.as_json(self.earlier)}),
+            **({"spent_before": [each.public() for each in self.spent_before]} if self.spent_before else {}),
         }  # fmt: skip

@@ -43,6 +43,7 @@ from ..privacy.protected_fit import ProtectedFit, PseudoLikelihood
 from ..privacy.release_rule import IdentificationRule
 from ..privacy.units import Unit, unit_of
 from ..progress import stages, tell
+from ..release.measurements import Measurements
 from ..release.release import Release, check_m
 from ..validation import check_keywords, check_seed, one_of, positive
 from .all_columns import written_out
@@ -331,6 +332,7 @@ def synthesize(
     weight: Weight | None = None,
     weight_bounds: tuple[float, float] | None = None,
     importance: Mapping[str, float] | None = None,
+    earlier: Measurements | Release | None = None,
     **settings: Any,
 ) -> Release:
     """Release m weighted synthetic data sets, in one call.
@@ -352,7 +354,7 @@ def synthesize(
         :func:`fit`.
     debias, accept_diagnostics, ledger, rule, edits
         As for :meth:`Fit.release`.
-    outcomes, population_totals, weight, weight_bounds, importance
+    outcomes, population_totals, weight, weight_bounds, importance, earlier
         As for :func:`measure`; refused where records are fitted.
 
     Returns
@@ -383,7 +385,7 @@ def synthesize(
         synthesizer = written_out(design, synthesizer, settings.get("public"), epsilon, delta, outcomes)
     schema = {
         "outcomes": outcomes, "population_totals": population_totals, "weight": weight, "weight_bounds": weight_bounds,
-        "importance": importance,
+        "importance": importance, "earlier": earlier,
     }  # fmt: skip
     of_records = {"debias": debias, "accept_diagnostics": accept_diagnostics, "rule": rule, "edits": edits}
     strict = measurable(design, synthesizer, settings | schema | of_records)

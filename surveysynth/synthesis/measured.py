@@ -18,8 +18,9 @@ from ..design.survey_design import SurveyDesign
 from ..design.to_synthesize import to_synthesize
 from ..errors import InputError
 from ..estimation.tables import OWN
-from ..expenses import Expense, Fingerprint, new_id
+from ..expenses import Expense, Fingerprint, new_id, of_this_file
 from ..measuring.bins import Cells
+from ..measuring.earlier_years import of_the_same_terms
 from ..measuring.measure import WEIGHT_BOUNDS, Question, measure_design
 from ..measuring.noisy_tables import NoisyTables
 from ..measuring.outcome import Outcome
@@ -30,6 +31,7 @@ from ..models.shared.transforms import LogTransform
 from ..privacy.accounting.ledger import Ledger, check_ledger
 from ..privacy.mechanisms import Strict
 from ..release.measurements import Measurements, entered
+from ..release.release import Release
 from ..release.source import Source
 from ..validation import check_seed, interval_of, is_finite, one_of, positive
 from .all_columns import written_out
@@ -46,7 +48,9 @@ NOISES = 6  # standard deviations of noise, which has long tails, beyond which s
 MOST_DELTA = 1e-4
 TRIED = 100  # made-up records on which rules are evaluated beforehand
 M = 20  # data sets, where nothing is said
-SCHEMA_ENTRIES = "outcomes", "population_totals", "weight", "weight_bounds", "importance"  # not of fits to records
+SCHEMA_ENTRIES = (  # not of fits to records
+    "outcomes", "population_totals", "weight", "weight_bounds", "importance", "earlier",
+)  # fmt: skip
 TAKEN = {
     *SCHEMA_ENTRIES, "edits", "population_total", "bounds", "public", "seed", "levels", "mechanism", "clusters", "unit",
 }  # fmt: skip
@@ -61,6 +65,7 @@ UNITS = (
     "the numbers of records that the units of {!r} have, and where, are public; a unit counts for {} records at most, "
     "and the records of larger ones for a part of one each"
 )
+EARLIER = "the noisy tables of an earlier year, in measurements.json, which cost their own epsilon"
 WEIGHTS = "weights lie between {:g} and {:g} times the mean weight N / n, or count as if they did"
 
 
@@ -81,6 +86,7 @@ def measure(
     public: Sequence[str] | None = None,
     importance: Mapping[str, float] | None = None,
     edits: Sequence[str] | str | None = None,
+    earlier: Measurements | Release | None = None,
     ledger: Ledger | None = None,
     seed: int | None = None,
 ) -> Measurements:
@@ -130,6 +136,10 @@ def measure(
     edits : list of str, optional
         Public rules that every synthetic record obeys, conditions on columns of the files: ``"rent <= income"``.
         Answers that break one are drawn again.
+    earlier : Measurements or Release, optional
+        Those of an earlier year, by the same formulas: the model is fitted to both years, effects of this year being
+        those of that year and a drift.  For people who are in both epsilons add up; where the records are the same,
+        the report adds them.
     ledger : Ledger, optional
         Charged before anything else is done with the noisy tables.
     seed : int, optional
@@ -202,14 +212,34 @@ def measure(
         *notes, *(said_of_ignored(design, model) if clusters == "ignore" else []),
     ]  # fmt: skip
     file = Fingerprint.of([design.column(name) for name in schema])
+    past, before = _of_an_earlier_year(earlier, noisy, [design.column(name) for name in schema])
+    said += [EARLIER] if past is not None else []
     what = f"noisy tables of {', '.join(schema)}" + ("" if delta is None else f", delta = {delta:.3g}")
     expense = Expense(what, epsilon, 2 * epsilon if delta is None else noisy.epsilons[1], new_id(), file)
     predictors = tuple(c for c in public_columns(design, model) if c in model.predictor_columns)
     source = Source(
         noisy, _weighted(like, total), predictors, "FBP" if isinstance(model, FBP) else "FBS", epsilon,
-        tuple(said), expense, edits=rules, publishable=seed is None,
+        tuple(said), expense, edits=rules, earlier=past, spent_before=before, publishable=seed is None,
     )  # fmt: skip
     return Measurements(source if ledger is None else entered(source, ledger))
+
+
+def _of_an_earlier_year(
+    given: Measurements | Release | None, noisy: NoisyTables, columns: Sequence[pd.Series]
+) -> tuple[NoisyTables | None, tuple[Expense, ...]]:  # fmt: skip
+    """An earlier year's tables by this year's terms, and what they cost, where they are of this very file.
+
+    Raises
+    ------
+    InputError
+        No measurements, or no such of the same outcomes by the same formulas.
+    """
+    if given is None:
+        return None, ()
+    source = given.source if isinstance(given, Measurements) else getattr(given, "measured", None)
+    if source is None:
+        raise InputError("earlier= takes measurements, or a release that was drawn from such")
+    return of_the_same_terms(source.tables, noisy), of_this_file([source.expense, *source.spent_before], columns)[0]
 
 
 def _importance(given: Mapping[str, float] | None, outcomes: Sequence[str]) -> dict[str, float]:

@@ -88,14 +88,18 @@ class Response:
             ]  # fmt: skip
         return self._effect(np.ones((rows, 1)), blocks, SPECIAL, variances)
 
-    def effect(self, features: Floats, variances: Variances, most: int = 10) -> Effect:
-        """An effect of public features: it tilts the density by the score, bends it, and moves special values."""
+    def effect(self, features: Floats, variances: Variances, most: int = 10, guess: float = 1.0) -> Effect:
+        """An effect of public features: it tilts the density by the score, bends it, and moves special values.
+
+        Its variances are guessed to be ``guess`` times what they are usually.
+        """
         blocks = []
         if self.numbers:
             u, p = np.clip(self.scores, -SCORE_LIMIT, SCORE_LIMIT), self.bins
             bends, sizes = leading(_smooth(u), 1e-3, most)
-            blocks = [(u[:, None] - p @ u, np.ones(1), TILT), (bends - p @ bends, sizes, BEND)]
-        return self._effect(features, blocks, ODDS, variances)
+            tilt, bend = ((guess * variance, worth) for variance, worth in (TILT, BEND))
+            blocks = [(u[:, None] - p @ u, np.ones(1), tilt), (bends - p @ bends, sizes, bend)]
+        return self._effect(features, blocks, (guess * ODDS[0], ODDS[1]), variances)
 
     def product(self, features: Floats, score: Floats, variances: Variances) -> Effect:
         """An effect of products of public features (R, A) and a score (G,): sums of these are then met."""

@@ -13,6 +13,7 @@ from .table_model import Codes, Floats, Table, TableModel
 
 LEAST_NOISE = 0.05  # variance of a count; without noise the covariance of tables would be singular
 TAIL = 0.95  # share of records below the upper tail
+DRIFT = 0.1  # guess of the variance of a drift, over that of an effect
 PARETO_VARIANCE = 1.0  # of minus the index of a tail
 
 
@@ -31,6 +32,8 @@ class Observed:
         Of the noise of each.
     times : float array (R,), optional
         What a record of each row counts for.
+    there : float array (R,), optional
+        1 for rows whose records were counted, and 0 for those of another year.
     """
 
     level: Codes
@@ -38,11 +41,13 @@ class Observed:
     counts: Floats
     variance: float
     times: Floats | None = None
+    there: Floats | None = None
 
     @property
     def table(self) -> Table:
         """The table that was observed."""
-        return Table(self.level, self.adds, len(self.counts), times=self.times)
+        times = self.there if self.times is None else self.times * (1.0 if self.there is None else self.there)
+        return Table(self.level, self.adds, len(self.counts), times=times)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -53,11 +58,12 @@ class Total:
     values: Floats
     totals: Floats
     se: Floats
+    there: Floats | None = None
 
     @property
     def table(self) -> Table:
         """The table of sums."""
-        return Table(self.level, self.values[:, None], len(self.totals), sampled=False)
+        return Table(self.level, self.values[:, None], len(self.totals), sampled=False, times=self.there)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -86,7 +92,7 @@ class Tail:
 
 def fit_response(
     rows: Rows, features: Sequence[Floats], observed: Sequence[Observed], totals: Sequence[Total],
-    p: Floats, numbers: int, tail: Tail | None,
+    p: Floats, numbers: int, tail: Tail | None, drift: Floats | None = None,
 ) -> TableFit:  # fmt: skip
     """Fit the log-linear model of a response to all that was measured of it.
 
@@ -102,10 +108,16 @@ def fit_response(
     numbers : int
         How many cells are bins of a number; the others are special values.
     tail : Tail, optional
+    drift : float array (R,), optional
+        1 for rows of this year and 0 for those of an earlier one: effects of this year are those of that year and a
+        drift, which is small.
     """
     variances, response = Variances(), Response(p, numbers)
     effects = [response.baseline(len(rows.unit), variances)]
     effects += [response.effect(z, variances) for z in features]
+    if drift is not None:
+        of_year = [drift[:, None], *(z * drift[:, None] for z in features)]
+        effects += [response.effect(z, variances, guess=DRIFT) for z in of_year]
     effects += [
         response.product(one_hot(o.level, len(o.counts)) * o.times[:, None], o.adds[:, 0], variances)
         for o in observed if o.times is not None

@@ -1,0 +1,108 @@
+"""Noisy tables of an earlier year, as more data for this year's fit: same outcomes, formulas and schema.
+
+They are aligned to this year's terms, and written with a release as counts of public cells, so that every reader of the
+release has the same fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError
+from .noisy_tables import WEIGHT, NoisyTables, Variable, read_variables
+from .terms import Term, public_cells
+
+NEAR = 1e-6  # by which edges of cells may differ, over the last one
+
+
+def of_the_same_terms(earlier: NoisyTables, measured: NoisyTables) -> NoisyTables:
+    """An earlier year's tables by the levels of this year's terms, without those of strata and PSUs.
+
+    Raises
+    ------
+    InputError
+        Another outcome, formula or schema; units of several records; a predictor that is a number, whose groups are
+        another year's; levels that this year's file has not.
+    """
+    if earlier.unit is not None or measured.unit is not None:
+        raise InputError("earlier=: units of several records have no fit to two years")
+    theirs = {variable.name: variable for variable in earlier.variables}
+    found = [_variable(theirs.get(variable.name), variable, earlier, measured) for variable in measured.variables]
+    terms = {name: _term(earlier.terms[name], term) for name, term in measured.terms.items() if not term.drawn}
+    weight = found.pop() if measured.weight is not None else None
+    totals = {name: _by_level(earlier, measured, name) for name in earlier.population_totals}
+    return replace(
+        earlier, predictors=measured.predictors, outcomes=tuple(found), weight=weight, terms=terms,
+        population_totals=totals,
+    )  # fmt: skip
+
+
+def _variable(theirs: Variable | None, ours: Variable, earlier: NoisyTables, measured: NoisyTables) -> Variable:
+    """A variable of the earlier year, if it is the same."""
+    name = ours.name
+    if theirs is None:
+        raise InputError(f"earlier=: {name!r} was not measured in the earlier year")
+    if set(theirs.terms) != set(ours.terms) or theirs.parents != ours.parents:
+        raise InputError(f"earlier=: {name!r} had another formula in the earlier year")
+    units = [tables.population_total / tables.n if name == WEIGHT else 1.0 for tables in (earlier, measured)]
+    edges = [
+        None if each.cells.bins is None else each.cells.bins.edges / unit
+        for each, unit in zip((theirs, ours), units, strict=True)
+    ]
+    same = len(theirs.cells) == len(ours.cells) and theirs.cells.outcome.special == ours.cells.outcome.special
+    if same and edges[0] is not None and edges[1] is not None:
+        same = len(edges[0]) == len(edges[1]) and bool(np.abs(edges[0] - edges[1]).max() <= NEAR * edges[1][-1])
+    if not same or theirs.cells.outcome.applies != ours.cells.outcome.applies:
+        what = "other weight bounds" if name == WEIGHT else "another schema"
+        raise InputError(f"earlier=: {name!r} had {what} in the earlier year")
+    if ours.cells.outcome.applies is not None:
+        raise InputError(f"earlier=: {name!r} is asked of some records, which has no fit to two years")
+    return replace(theirs, tables=tuple(t for t in theirs.tables if t.by is None or t.by in ours.terms))
+
+
+def _term(theirs: Term, ours: Term) -> Term:
+    """A term of the earlier year with this year's levels."""
+    if ours.score is not None or theirs.score is not None:
+        raise InputError(f"earlier=: {ours.name!r} is a number, whose groups are another year's; make categories of it")
+    place = {labels: level for level, labels in enumerate(ours.labels)}
+    if others := [labels for labels in theirs.labels if labels not in place]:
+        raise InputError(f"earlier=: {len(others)} levels of {ours.name!r} are not in this file")
+    level = np.array([place[labels] for labels in theirs.labels], dtype=np.intp)[theirs.level]
+    return replace(ours, level=level, step=level)
+
+
+def _by_level(earlier: NoisyTables, measured: NoisyTables, name: str) -> Any:
+    """Public totals of the earlier year in the order of this year's levels; 0 where it had none."""
+    place = {labels: level for level, labels in enumerate(measured.terms[name].labels)}
+    out = np.zeros(measured.terms[name].levels)
+    for labels, total in zip(earlier.terms[name].labels, earlier.population_totals[name], strict=True):
+        out[place[labels]] = total
+    return out
+
+
+def as_json(earlier: NoisyTables) -> dict[str, Any]:
+    """Tables of an earlier year with the numbers of records of its public cells."""
+    steps, _, records = public_cells(earlier.terms.values(), earlier.n)
+    names = list(earlier.terms)
+    return earlier.as_json() | {"cells": {"levels": dict(zip(names, steps.T.tolist(), strict=True)),
+                                          "records": records.tolist()}}  # fmt: skip
+
+
+def read(said: Mapping[str, Any], measured: NoisyTables) -> NoisyTables:
+    """What :func:`as_json` wrote, with this year's terms."""
+    records = np.array(said["cells"]["records"], dtype=np.intp)
+    terms = {}
+    for name, steps in said["cells"]["levels"].items():
+        level = np.repeat(np.array(steps, dtype=np.intp), records)
+        terms[name] = replace(measured.terms[name], level=level, step=level)
+    variables = read_variables(said)
+    weight = variables.pop() if variables[-1].name == WEIGHT else None
+    totals = {name: np.array([*by.values()], dtype=np.float64) for name, by in said["population_totals"].items()}
+    return NoisyTables(
+        said["predictors"], tuple(variables), weight, terms, said["records"], float(said["population_total"]), totals,
+        delta=said.get("delta"),
+    )  # fmt: skip
