@@ -28,7 +28,9 @@
 #' @param design The confidential file, as `svydesign()`, `svrepdesign()` or srvyr's `as_survey()` made it.
 #' @param synthesizer A model: [fbs()], [fbp()], [beta_regression()], [negbin()], [poisson_counts()],
 #'   [gamma_regression()], [multinomial_regression()], [mixture()], several [in_sequence()], or [python_model()], one of
-#'   your own. A formula, `salary ~ field + gender`, is [fbs()] of it.
+#'   your own. A formula, `salary ~ field + gender`, is [fbs()] of it. A list of formulas, `list(job ~ sex, income ~ sex +
+#'   job)`, is a strict release of several outcomes, each given those before; `income ~ .` stands for the columns of
+#'   `public` and all outcomes before.
 #' @param epsilon Privacy budget of the whole release. Under [strict()], [censored()] or a policy for files that differ by
 #'   one record's confidential values taken out, as n is public there; else by one record added or removed.
 #' @param m Number of synthetic data sets; default 3, and 3 to 5 under [strict()], by epsilon.
@@ -74,6 +76,14 @@
 #' @param levels All levels that outcomes that are categories can have, `list(job = c("none", "part time", "full time"))`:
 #'   they are published, so they are declared and not taken from the file. A factor declares its own, and `TRUE` and
 #'   `FALSE` are declared.
+#' @param outcomes What is public of the outcomes of a strict release, `list(income = outcome(bounds = c(0, 1e6)))`, by
+#'   [outcome()]; `bounds` and `levels` are short for it.
+#' @param population_totals Public totals of the levels of predictors, `list(region = c(north = 812000, south = 645000))`:
+#'   domain counts of a strict release are then exact.
+#' @param weight `"public"` if the weights may be published; by default strict releases synthesize them.
+#' @param weight_bounds Public bounds of a weight in a strict release, in units of the mean weight; default
+#'   `c(0.02, 20)`.
+#' @param importance By what the epsilon of an outcome's tables is multiplied, `list(income = 2)`, in relation to others.
 #' @return A release, of class `surveysynth_release`: a list with `designs`, `count_designs` and `manifest` as
 #'   described at [read_release()]. It lives as long as the R session; [write_release()] keeps it.
 #' @seealso [privacy()], [tables()], [with_release()], [write_release()]
@@ -101,7 +111,8 @@ synthesize <- function(design, synthesizer = NULL, epsilon = NULL, m = NULL, pop
                        policy = NULL, ledger = NULL, rule = NULL, public = NULL, clusters = c("model", "ignore"),
                        unit = NULL, reweight = 0, debias = FALSE, accept_diagnostics = NULL,
                        engine = c("auto", "embedded", "cmdstan"), tolerance = 0.01, chains = 4, warmup = NULL,
-                       draws = NULL, seed = NULL, bounds = NULL, edits = NULL, levels = NULL) {
+                       draws = NULL, seed = NULL, bounds = NULL, edits = NULL, levels = NULL, outcomes = NULL,
+                       population_totals = NULL, weight = NULL, weight_bounds = NULL, importance = NULL) {
   settings <- list(
     epsilon = epsilon, m = m, clusters = match.arg(clusters), unit = one_name(unit), reweight = reweight,
     debias = debias, engine = match.arg(engine), accept_diagnostics = I(as.character(accept_diagnostics)),
@@ -109,7 +120,10 @@ synthesize <- function(design, synthesizer = NULL, epsilon = NULL, m = NULL, pop
     bounds = if (is.list(bounds)) lapply(bounds, I) else bounds,
     levels = if (!is.null(levels)) lapply(as.list(levels), I),
     ledger = if (!is.null(ledger)) check_ledger(ledger), rule = if (!is.null(rule)) check_rule(rule),
-    edits = if (!is.null(edits)) I(as.character(edits))
+    edits = if (!is.null(edits)) I(as.character(edits)),
+    outcomes = if (!is.null(outcomes)) check_outcomes(outcomes), weight = weight, weight_bounds = weight_bounds,
+    population_totals = if (!is.null(population_totals)) lapply(as.list(population_totals), as.list),
+    importance = if (!is.null(importance)) as.list(importance)
   )
   in_folder(function(folder) {
     known <- rule$arguments$known
@@ -215,6 +229,7 @@ verdict_on <- function(share) {
 # The arguments that synthesize() and privacy_cost() share and that need translation; `known` are columns of a rule.
 model_arguments <- function(folder, design, synthesizer, mechanism, population_total, public, unit = NULL,
                             policy = NULL, known = NULL) {
+  if (is.null(policy) && is_list_of_formulas(synthesizer)) synthesizer <- formulas(synthesizer, names_of(public))
   if (is.null(policy)) {
     of_policy <- if (inherits(synthesizer, "surveysynth_policy")) "; a policy is given by its name, policy ="
     synthesizer <- as_model(synthesizer, of_policy)
@@ -234,6 +249,41 @@ model_arguments <- function(folder, design, synthesizer, mechanism, population_t
     population_total = named_totals(population_total, parts),
     public = if (!is.null(public)) I(intersect(public, c(columns, unlist(parts$roles[DRAWN]))))
   )
+}
+
+is_list_of_formulas <- function(x) {
+  is.list(x) && !is.object(x) && length(x) > 0 && all(vapply(x, inherits, NA, "formula"))
+}
+
+# Formulas in sequence, as text for Python; a dot stands for the public columns and the outcomes before.
+formulas <- function(given, public) {
+  outcomes <- character()
+  columns <- character()
+  for (one in given) {
+    if (length(one) != 3) refuse("the formula ", deparse1(one), " has no outcome: write job ~ sex")
+    columns <- c(columns, if (identical(one[[3]], quote(.))) public else all.vars(one[[3]]))
+    outcomes <- c(outcomes, outcome_columns(one[[2]]))
+  }
+  structure(list(formulas = unname(given), outcomes = outcomes, columns = setdiff(columns, outcomes)),
+            class = c("surveysynth_formulas", "surveysynth_synthesizer"))
+}
+
+# Their text, once it is known which columns are logical.
+formulas_text <- function(model, logical) {
+  text <- function(one) {
+    right <- if (identical(one[[3]], quote(.))) "." else formula_text(one[[3]], setdiff(logical, model$outcomes))
+    paste(paste(vapply(lapply(outcome_columns(one[[2]]), as.name), column_text, ""), collapse = " + "), "~", right)
+  }
+  I(vapply(model$formulas, text, ""))
+}
+
+# What is public of outcomes, by their names.
+check_outcomes <- function(outcomes) {
+  named <- is.list(outcomes) && length(names(outcomes)) && all(nzchar(names(outcomes)))
+  if (!named || !all(vapply(outcomes, inherits, NA, "surveysynth_outcome"))) {
+    refuse("outcomes is a list by outcome: list(income = outcome(bounds = c(0, 1e6)))")
+  }
+  outcomes
 }
 
 # A model, or FBS of a formula.

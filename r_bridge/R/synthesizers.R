@@ -322,6 +322,7 @@ print.surveysynth_sequence <- function(x, ...) {
 
 # A model whose formula knows which columns are logical: Python has them as labels.
 with_logical <- function(model, logical) {
+  if (inherits(model, "surveysynth_formulas")) return(formulas_text(model, logical))
   if (inherits(model, "surveysynth_sequence")) {
     model$arguments$models <- lapply(model$arguments$models, with_logical, logical)
   } else {
@@ -637,17 +638,50 @@ per_instance <- function(delta = 1e-5, alpha_0 = 1, epsilon = NULL) {
 #'   file takes its place, under a part of epsilon.
 #' @param between_psus Public share of the variance, given the predictors, that lies between sampling units; by default
 #'   the reference's, or one that is estimated from this file, under a part of epsilon.
+#' @param delta Probability up to which epsilon holds, `1e-10` say: the noise of the tables is Gaussian then, which is
+#'   smaller than Laplace noise where there are many tables, that is for three outcomes or more.
 #' @return A mechanism, for [synthesize()].
 #' @export
 #' @examples
 #' strict()
 #' strict(between_psus = 0.05)
-strict <- function(epsilon = NULL, reference = NULL, between_psus = NULL) {
+strict <- function(epsilon = NULL, reference = NULL, between_psus = NULL, delta = NULL) {
   if (!is.null(reference) && !(is.character(reference) && length(reference) == 1)) {
     refuse("reference is the folder of an earlier strict release, as write_release() wrote it")
   }
   make("Strict", "strict", epsilon = epsilon, reference = if (!is.null(reference)) path.expand(reference),
-       between_psus = between_psus, class = "surveysynth_mechanism")
+       between_psus = between_psus, delta = delta, class = "surveysynth_mechanism")
+}
+
+#' What is public of an outcome
+#'
+#' Its type, its bounds or levels, and its special values. Everything here is declared: nothing is taken from the file.
+#' It goes into [synthesize()], `outcomes = list(income = outcome(bounds = c(0, 1e6)))`, for strict releases. A factor
+#' declares its own levels.
+#'
+#' @param bounds Lowest and highest value of a number, `c(0, 1e6)`. Values beyond count as values at the bound.
+#' @param levels Every level of a category.
+#' @param zeros Whether zero is a value of its own: the numbers next to it say nothing about how many zeros there are.
+#' @param missing `"category"`: missing values are an answer of their own. Without it a missing value is refused.
+#' @param whole Whether values are whole numbers.
+#' @param heaps Values of their own that many records share, such as a top code.
+#' @param round Unit to which synthetic values are rounded.
+#' @param applies Whom the question is asked, a public condition on columns that come before, as Python writes it:
+#'   `"tenure == 'tenant'"`. What the file has elsewhere is not looked at.
+#' @param elsewhere What synthetic files have where it is not asked: 0, or a label of a category. By default numbers are
+#'   missing there, and categories `"not applicable"`.
+#' @return An object that [synthesize()] takes.
+#' @export
+#' @examples
+#' outcome(bounds = c(0, 1e6), zeros = TRUE)
+#' outcome(levels = c("none", "part time", "full time"), missing = "category")
+#' outcome(bounds = c(0, 5000), applies = "tenure == 'tenant'")
+outcome <- function(bounds = NULL, levels = NULL, zeros = FALSE, missing = NULL, whole = FALSE, heaps = NULL,
+                    round = NULL, applies = NULL, elsewhere = NULL) {
+  make("Outcome", "outcome", bounds = if (!is.null(bounds)) I(bounds), levels = if (!is.null(levels)) I(levels),
+       zeros = if (!identical(zeros, FALSE)) zeros, missing = missing,
+       whole = if (!identical(whole, FALSE)) whole, heaps = if (!is.null(heaps)) I(heaps), round = round,
+       applies = applies, elsewhere = elsewhere, class = "surveysynth_outcome")
 }
 
 #' @method print surveysynth_synthesizer

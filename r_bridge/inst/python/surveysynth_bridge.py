@@ -102,6 +102,10 @@ def synthesize(
 ) -> tuple[ss.Release, dict[str, Any]]:
     """A release, with its data sets in the subfolders 1, 2, ..."""
     total = _by_level(population_total, given["design"])
+    if given.get("population_totals") is not None:
+        given["population_totals"] = {
+            name: _by_label(totals, name, given["design"]) for name, totals in given["population_totals"].items()
+        }
     return _released(ss.synthesize(**given, policy=policy[0] if policy else None, population_total=total), folder)
 
 
@@ -355,6 +359,14 @@ def _by_level(total: Any, design: ss.SurveyDesign) -> Any:
         return total
     level = {_label(value): value for value in design.frame[design.strata_name].unique()}
     return {level.get(name, name): value for name, value in total.items()}
+
+
+def _by_label(totals: Mapping[str, Any], term: str, design: ss.SurveyDesign) -> Mapping[Any, Any]:
+    """Totals by the levels of a predictor, which R names as it prints them; those of crossed ones as they are."""
+    if term not in design.frame:
+        return totals
+    level = {_label(value): value for value in design.frame[term].unique()}
+    return {level.get(name, name): value for name, value in totals.items()}
 
 
 def _label(value: Any) -> str:

@@ -253,3 +253,53 @@ test_that("categories are synthesized, and tables can be broken down by them", {
   expect_error(synthesize(strat, fbs(awards ~ stype, prior = "flat"), 9, mechanism = pseudo_posterior()),
                "factor\\(awards\\)")
 })
+
+test_that("a list of formulas and what is declared of outcomes make one strict release, the same as Python's", {
+  need_python()
+  data <- transform(apistrat, size = cut(enroll, c(0, 300, 600, 6000), labels = c("small", "middle", "large")))
+  design <- svydesign(ids = ~1, strata = ~stype, weights = ~pw, data = data)
+  totals <- c(E = 4421, H = 755, M = 1018)
+  ours <- synthesize(
+    design, list(size ~ stype + awards, api00 ~ stype * size, meals ~ .), epsilon = 12, m = 4, seed = 3,
+    public = ~ stype + awards, mechanism = strict(delta = 1e-8), importance = list(api00 = 2),
+    population_totals = list(stype = totals), weight_bounds = c(0.05, 10),
+    outcomes = list(api00 = outcome(bounds = c(200, 1000), whole = TRUE),
+                    meals = outcome(bounds = c(0, 100), applies = "awards == 'Yes'", elsewhere = 0))
+  )
+  csv <- tempfile()
+  write.csv(data[c("stype", "awards", "size", "api00", "meals", "pw")], csv, row.names = FALSE)
+  theirs <- from_python("
+import pandas as pd, surveysynth as ss
+frame = pd.read_csv(sys.argv[1])
+frame['size'] = pd.Categorical(frame['size'], ['small', 'middle', 'large'])
+design = ss.SurveyDesign(frame, weights='pw', strata='stype')
+release = ss.synthesize(
+    design, ['size ~ stype + awards', 'api00 ~ stype * size', 'meals ~ .'], epsilon=12, m=4, seed=3,
+    public=['stype', 'awards'], mechanism=ss.Strict(delta=1e-8), importance={'api00': 2},
+    population_totals={'stype': {'E': 4421, 'H': 755, 'M': 1018}}, weight_bounds=(0.05, 10),
+    outcomes={'api00': ss.Outcome(bounds=(200, 1000), whole=True),
+              'meals': ss.Outcome(bounds=(0, 100), applies=\"awards == 'Yes'\", elsewhere=0)})
+print(json.dumps([{c: [str(x) if c in ('stype', 'awards', 'size') else float(x) for x in d.frame[c]] for c in d.frame}
+                  for d in release.datasets]))", csv)
+  for (i in 1:4) {
+    frame <- ours$designs[[i]]$variables
+    expect_identical(names(frame), names(theirs[[i]]))
+    for (name in c("stype", "awards", "size")) expect_identical(as.character(frame[[name]]), theirs[[i]][[name]])
+    for (name in c("api00", "meals", "pw")) expect_equal(as.numeric(frame[[name]]), theirs[[i]][[name]])
+    expect_identical(levels(frame$size), c("small", "middle", "large"))
+    expect_true(all((frame$meals == 0)[frame$awards == "No"]))
+    expect_equal(c(tapply(weights(ours$designs[[i]]), frame$stype, sum)), totals)
+  }
+  expect_match(paste(format(privacy(ours)), collapse = " "), "1e-08")
+})
+
+test_that("what is declared of outcomes is checked here", {
+  expect_output(print(outcome(bounds = c(0, 1), zeros = TRUE)), "outcome(bounds = c(0, 1), zeros = TRUE)", fixed = TRUE)
+  design <- svydesign(ids = ~1, weights = ~pw, data = apistrat)
+  for (wrong in list(list(api00 = 5), list(outcome(bounds = 0:1)), outcome(bounds = 0:1))) {
+    expect_error(synthesize(design, list(api00 ~ stype), 5, population_total = 6194, outcomes = wrong),
+                 "outcomes is a list by outcome")
+  }
+  expect_error(synthesize(design, list(~stype), 5, population_total = 6194), "has no outcome")
+  expect_error(synthesize(design, list(api00 ~ nowhere), 5, population_total = 6194), "nowhere")
+})
