@@ -24,6 +24,9 @@ RANGE = 2_000.0  # of the larger bound over the amount from which bins have equa
 WEIGHT_BINS, WEIGHT_KNEE = 96, 0.2  # bins of a weight; share of the mean weight from which they have equal ratios
 # Indices of the Pareto tails by which amounts and weights are expected to fall off
 PARETO, WEIGHT_INDEX = 2.5, 4.0
+# By how much the log density of a count is expected to fall over the distance from its median to its upper 5%; and bins
+# from which there is a tail
+COUNTS, LEAST_OF_TAIL = 1.7, 20
 INSIDE = 40  # points at which a bin's mean is computed
 
 
@@ -114,9 +117,11 @@ class Cells:
 
     @property
     def tail(self) -> Tail | None:
-        """What is about known of the upper tail, of numbers on a log scale."""
-        if self.bins is None or np.isinf(self.bins.knee) or self.bins.edges[-1] <= 0:
+        """What is about known of the upper tail: of numbers on a log scale, and of counts."""
+        if self.bins is None or self.bins.edges[-1] <= 0 or len(self.bins) < LEAST_OF_TAIL:
             return None
+        if np.isinf(self.bins.knee):
+            return Tail(None, COUNTS) if self.outcome.whole else None
         ends = self.bins.scaled(self.bins.edges[[0, -1]])
         return Tail(float(ends[1] - ends[0]) / len(self.bins), self.index)
 

@@ -84,9 +84,13 @@ class Rows:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Tail:
-    """The upper tail of a number whose bins are ``step`` wide on a log scale: a Pareto index that is about known."""
+    """The upper tail of a number, whose log density falls by about ``index`` over a distance.
 
-    step: float
+    With ``step``, the width of bins on a log scale, it is a Pareto tail, and the distance is 1 on that scale.  Without,
+    bins are evenly spaced, and the distance is that from the median to where the tail begins.
+    """
+
+    step: float | None
     index: float
 
 
@@ -151,7 +155,9 @@ def _known(response: Response, basis: Floats, d: int, tail: Tail | None) -> Know
     if tail is None:
         return Known(np.zeros((0, d)), np.zeros(0), np.zeros(0))
     last = response.numbers - 2
-    first = min(int(np.searchsorted(np.cumsum(response.bins), TAIL)), last - 4)
+    below = np.cumsum(response.bins)
+    first = min(int(np.searchsorted(below, TAIL)), last - 4)
+    step = 1 / max(first - int(np.searchsorted(below, 0.5)), 1) if tail.step is None else tail.step
     row = np.zeros((1, d))
-    row[0, : basis.shape[1]] = (basis[last] - basis[first]) / ((last - first) * tail.step)
+    row[0, : basis.shape[1]] = (basis[last] - basis[first]) / ((last - first) * step)
     return Known(row, np.array([-tail.index]), np.array([PARETO_VARIANCE]))
