@@ -1,8 +1,9 @@
 """A whole household file under one epsilon: 13 variables, repeated samples, what intervals of 60 statistics hold.
 
-    python benchmarks/whole_file.py --samples 10 --m 3 --mechanisms strict --out benchmarks/whole_file.csv
+    python benchmarks/whole_file.py --samples 10 --mechanisms strict,strict-gaussian --out benchmarks/whole_file.csv
 
-It goes on where it was stopped; the file holds the samples that are done, at epsilon 10.8.
+It goes on where it was stopped; the file holds the samples that are done, at epsilon 10.8.  Rows of "strict-chains" are
+those of version 0.2, whose strict releases were made by Markov chains.
 
 The population is 200,000 households, resampled from the 6,000 of laeken's eusilc, which R reads: region, size, sex and
 age of the first adult (public), what that person does, earners and children (3 stands for 3 and more), five components
@@ -156,7 +157,7 @@ def one(people: pd.DataFrame, mechanism: str, seed: int, n: int, epsilon: float,
     truths = statistics(lambda by, outcome, what: ss.estimate(everybody(people), outcome, by, what))
     truths = truths.set_index("statistic")
     own = statistics(lambda by, outcome, what: ss.estimate(sample, outcome, by, what)).set_index("statistic")
-    start, said, broken = time.process_time(), "released", 0
+    start, said, broken, files = time.process_time(), "released", 0, m
     settings = {"epsilon": epsilon, "population_total": float(HOUSEHOLDS), "edits": RULES}
     try:
         if mechanism in DELTA:
@@ -174,7 +175,7 @@ def one(people: pd.DataFrame, mechanism: str, seed: int, n: int, epsilon: float,
         found = own.assign(estimate=np.nan, ci_low=np.nan, ci_high=np.nan)
         there = dict.fromkeys(correlations(sample.frame), np.nan)
     else:
-        release = release.assign(total=total)
+        release, files = release.assign(total=total), release.m
         found = statistics(
             lambda by, outcome, what: release.tables(by, outcome=outcome, statistic=what)
         ).set_index("statistic")
@@ -193,7 +194,7 @@ def one(people: pd.DataFrame, mechanism: str, seed: int, n: int, epsilon: float,
         "own_estimate": [correlations(sample.frame)[pair] for pair in there],
     })  # fmt: skip
     return pd.concat([rows, joint]).assign(
-        mechanism=mechanism, seed=seed, n=n, epsilon=epsilon, m=m, seconds=round(seconds), broken=broken, said=said
+        mechanism=mechanism, seed=seed, n=n, epsilon=epsilon, m=files, seconds=round(seconds), broken=broken, said=said
     )
 
 
