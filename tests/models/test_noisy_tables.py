@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from surveysynth.models.loglinear import table_model
 from surveysynth.models.loglinear.bases import Response, Variances, one_hot, spline_kernel, start_of
 from surveysynth.models.loglinear.fitting import (
     Known,
@@ -15,7 +16,15 @@ from surveysynth.models.loglinear.fitting import (
     fit_tables,
     spread,
 )  # fmt: skip
-from surveysynth.models.loglinear.response import Observed, Rows, Tail, Total, fit_response, smooth_histogram
+from surveysynth.models.loglinear.response import (
+    Observed,
+    Rows,
+    Tail,
+    Total,
+    _known,
+    fit_response,
+    smooth_histogram,
+)
 from surveysynth.models.loglinear.table_model import Table, TableModel
 
 REGION, SEX = np.array([0, 0, 1, 1, 2, 2]), np.array([0, 1, 0, 1, 0, 1])
@@ -24,11 +33,11 @@ GROUPS = np.repeat(np.arange(4), 3)
 PARTS = np.array([1.0, 0.5, 1.0, 0.25, 0.5, 1.0])  # what records of units count for
 
 
-def small_model(parents: int = 1, times: np.ndarray | None = None) -> TableModel:
+def small_model(parents: int = 1, times: np.ndarray | None = None, groups_of_parents: int = 50) -> TableModel:
     """Twelve bins and a special value, in six public cells, each with so many rows of an earlier variable."""
     p = np.append(np.full(12, 0.07), 0.16)
     unit, within = np.repeat(np.arange(6), parents), np.tile(np.arange(parents), 6)
-    region, sex = REGION[unit], SEX[unit]
+    region, sex, level = REGION[unit], SEX[unit], within % groups_of_parents
     share = np.tile(np.arange(1.0, parents + 1), 6) / sum(range(1, parents + 1))
     variances, response = Variances(), Response(p, 12)
     effects = [
@@ -38,7 +47,7 @@ def small_model(parents: int = 1, times: np.ndarray | None = None) -> TableModel
     groups = np.append(GROUPS, 4)
     tables = [
         Table(np.zeros(len(unit), dtype=np.intp), np.eye(13), 1), Table(region, one_hot(groups, 5), 3),
-        Table(sex, one_hot(groups, 5), 2), Table(within, one_hot(groups, 5), parents),
+        Table(sex, one_hot(groups, 5), 2), Table(level, one_hot(groups, 5), level.max() + 1),
         Table(sex, np.linspace(-1, 1, 13)[:, None], 2, times=np.cos(np.arange(len(unit)))),
         Table(region, np.arange(13.0)[:, None], 3, sampled=False),
     ]  # fmt: skip
@@ -242,3 +251,65 @@ def test_known_functions_of_the_coefficients_enter_as_observations():
         known = Known(row, np.array([value]), np.array([1e-6]))
         fit = fit_tables(model, counts, np.full(16, 4.0), variances.components, known, np.zeros(d))
         assert (row @ fit.theta)[0] == pytest.approx(value, abs=0.01)
+
+
+@pytest.fixture
+def few_rows(monkeypatch):
+    """Derivatives by a third of the rows."""
+    monkeypatch.setattr(table_model, "MOST_ROWS", 100)
+    monkeypatch.setattr(table_model, "SKETCHED", 120)
+
+
+def test_a_sketch_has_the_records_of_every_public_cell_and_about_the_same_derivatives(few_rows):
+    model = small_model(60, groups_of_parents=4)
+    theta = coefficients(model, 3)
+    sketch = model.sketch
+    assert len(sketch.unit) < 150 and set(sketch.unit) == set(model.unit)
+    np.testing.assert_allclose(np.bincount(sketch.unit, sketch.share), np.bincount(model.unit, model.share))
+    V, whole = sketch.covariance(sketch.probabilities(theta)), model.covariance(model.probabilities(theta))
+    assert np.linalg.eigvalsh(V).min() > -1e-9
+    assert 0 < np.linalg.norm(V - whole) < 0.1 * np.linalg.norm(whole)
+    J, exact = model.slopes(theta, model.probabilities(theta)), model.jacobian(model.probabilities(theta))
+    assert 0 < np.linalg.norm(J - exact) < 0.1 * np.linalg.norm(exact)
+    few = small_model(3)
+    assert few.sketch is few
+
+
+@pytest.mark.parametrize("rows", [60, 120])
+def test_a_fit_by_a_sketch_is_the_fit(few_rows, monkeypatch, rows):
+    """Gradients are those of all rows, so only the way to the minimum is another; with 60 it is lost without a turn."""
+    monkeypatch.setattr(table_model, "SKETCHED", rows)
+    model = small_model(60, groups_of_parents=4)
+    theta = coefficients(model, 4)
+    y = model.expected(model.probabilities(theta))
+    y = y + np.random.default_rng(5).normal(0, 2, len(y))
+    d, noise = len(theta), np.full(len(y), 4.0)
+    known = Known(np.zeros((0, d)), np.zeros(0), np.zeros(0))
+    q = np.full(d, 0.5)
+    root = np.linalg.cholesky(model.covariance(model.probabilities(theta)) + np.diag(noise))
+    by_sketch = descend(model, y, root, known, np.zeros(d), np.zeros(d), q)
+    monkeypatch.setattr(table_model, "MOST_ROWS", 1_000)
+    exact = descend(small_model(60, groups_of_parents=4), y, root, known, np.zeros(d), np.zeros(d), q)
+    H = exact[1]
+    move = by_sketch[0] - exact[0]
+    assert move @ H @ move < 0.1**2  # in posterior standard deviations of 79 coefficients
+
+
+def test_effects_with_one_basis_are_computed_together_and_stay_in_their_places():
+    model = small_model(3)
+    sizes = [len(block.places) for block in model.blocks]
+    assert len(model.blocks) == 2 and sum(sizes) == sum(effect.size for effect in model.effects)
+    assert sorted(np.concatenate([block.places for block in model.blocks])) == list(range(sum(sizes)))
+
+
+def test_the_tail_of_a_count_falls_as_is_known_where_tables_say_nothing():
+    """Between the median and the upper 5% by e^-1.7 as guessed, to within 1: half a table of a tail is not enough."""
+    p = 0.8 ** np.arange(60)
+    p /= p.sum()
+    response = Response(p, 60)
+    basis = response.baseline(1, Variances()).basis
+    known = _known(response, basis, basis.shape[1], Tail(None, 1.7))
+    theta, *_ = np.linalg.lstsq(basis, np.log(p), rcond=None)
+    distance = int(np.searchsorted(np.cumsum(p), 0.95)) - int(np.searchsorted(np.cumsum(p), 0.5))
+    assert (known.rows @ theta)[0] == pytest.approx(np.log(0.8) * distance, rel=1e-3)
+    assert known.value == [-1.7]

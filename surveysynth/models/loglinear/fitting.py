@@ -17,6 +17,7 @@ from .table_model import Codes, Floats, TableModel
 
 RENEWALS = 20  # of V and of the variance components, at most
 STEPS, FEW = 40, 5  # of Levenberg-Marquardt, at most; and between two renewals
+BY_SKETCH = 15  # of these, with derivatives of a sketch of the rows: where they do not lead there, exact ones do
 QUASI, HALVINGS = 100, 10  # quasi-Newton steps of a draw, at most, and how often each is halved
 STILL = 5e-2
 LEAST = 1e-6  # of a variance component
@@ -137,8 +138,9 @@ def descend(
     damping = 0.0
     p = model.probabilities(theta)
     r, value = _residual(model, y, root, known, theta, mean, q, p)
-    for steps in range(1, most + 1):  # noqa: B007
-        H = information(solve_triangular(root, model.slopes(theta, p), lower=True), q, known)
+    for steps in range(1, most + 1):
+        J = model.slopes(theta, p) if steps <= BY_SKETCH else model.jacobian(p)
+        H = information(solve_triangular(root, J, lower=True), q, known)
         gradient = model.gradient(p, solve_triangular(root, r, lower=True, trans="T"))
         gradient = gradient + _of_the_prior(known, theta, mean, q)
         while True:
