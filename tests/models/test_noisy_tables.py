@@ -37,7 +37,7 @@ def small_model(parents: int = 1, times: np.ndarray | None = None, groups_of_par
     """Twelve bins and a special value, in six public cells, each with so many rows of an earlier variable."""
     p = np.append(np.full(12, 0.07), 0.16)
     unit, within = np.repeat(np.arange(6), parents), np.tile(np.arange(parents), 6)
-    region, sex, level = REGION[unit], SEX[unit], within % groups_of_parents
+    region, sex, level = REGION[unit], SEX[unit], within * min(groups_of_parents, parents) // parents
     share = np.tile(np.arange(1.0, parents + 1), 6) / sum(range(1, parents + 1))
     variances, response = Variances(), Response(p, 12)
     effects = [
