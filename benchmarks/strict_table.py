@@ -2,7 +2,8 @@
 
     python benchmarks/strict_table.py
 
-It rewrites what stands between the markers ``<!-- cells -->`` and ``<!-- peers -->`` and their ends.
+It rewrites what stands between the markers ``<!-- cells -->``, ``<!-- kinds -->`` and ``<!-- peers -->`` and their
+ends.
 """
 
 from __future__ import annotations
@@ -13,11 +14,17 @@ from pathlib import Path
 
 import pandas as pd
 
+FIXED = 1e3  # beyond it an error is over one that is none: of counts that the design fixes
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "strict.md"
 POPULATIONS = {"workers": ("education", "division"), "households": ("age", "region")}
 KINDS = [("mean", 0), ("mean", 1), ("mean", "all"), ("count", 0), ("count", 1)]
 OLD = "strict-chains"
+OTHERS = {  # populations of other kinds: what they are, and the statistics beside those of their kind
+    "visits": "counts, none to 77", "shares": "shares", "earnings": "amounts, weights that go with them",
+    "adults": "amounts, 60% zeros, public weights", "poverty": "yes or no", "activity": "five categories",
+}  # fmt: skip
+DISTRIBUTION = "quantile 0.1", "quantile 0.5", "quantile 0.9", "gini", "poverty_rate"
 
 
 def rows_of_cells(cells: pd.DataFrame) -> Iterator[str]:
@@ -43,6 +50,31 @@ def _cell(cells: pd.DataFrame, population: str, n: int, epsilon: float, statisti
     before = f" ({_short(old['rmse_ratio'].iloc[0])})" if len(old) else ""
     one = row.iloc[0]
     return f"{_short(one['rmse_ratio'])}{before}, hold {_short(one['coverage'])}, {_short(one['length_ratio'])} long"
+
+
+def rows_of_kinds(cells: pd.DataFrame) -> Iterator[str]:
+    """A row a cell of other kinds: errors over the sample's own (root mean square over margins), and what is held."""
+    yield "| | means or proportions, by level | of all | counts by level | totals | quantiles, Gini, poverty rate |"
+    yield "|---|---|---|---|---|---|"
+    strict = cells[(cells["method"] == "strict") & (cells["rmse_ratio"] > 0) & (cells["rmse_ratio"] < FIXED)]
+    for population, what in OTHERS.items():
+        mine = strict[strict["population"] == population]
+        for n, epsilon in sorted(set(zip(mine["n"], mine["epsilon"], strict=True)), key=lambda key: (key[0], -key[1])):
+            cell = mine[(mine["n"] == n) & (mine["epsilon"] == epsilon)]
+            of_all, means = cell["margin"] == "all", cell["statistic"].isin(["mean", "proportion"])
+            parts = [
+                cell[means & ~of_all], cell[means & of_all], cell[(cell["statistic"] == "count") & ~of_all],
+                cell[cell["statistic"] == "total"], cell[cell["statistic"].isin(DISTRIBUTION)],
+            ]  # fmt: skip
+            texts = [_held(part) if len(part) else "" for part in parts]
+            yield f"| {what} ({population}), n = {n:,}, epsilon {epsilon:g} | {' | '.join(texts)} |"
+
+
+def _held(part: pd.DataFrame) -> str:
+    """Over several margins and statistics, each weighted by its levels."""
+    weight = part["levels"] / part["levels"].sum()
+    ratio, length = (((part[name] ** 2) @ weight) ** 0.5 for name in ("rmse_ratio", "length_ratio"))
+    return f"{_short(ratio)}, hold {_short(part['coverage'] @ weight)}, {_short(length)} long"
 
 
 def summary_of_cells(cells: pd.DataFrame) -> Iterator[str]:
@@ -88,6 +120,7 @@ def page(text: str) -> str:
     cells, peers = pd.read_csv(HERE / "coverage_cells" / "margins.csv"), pd.read_csv(HERE / "dp_peers.csv")
     made = {
         "cells": "\n".join([*rows_of_cells(cells), "", *summary_of_cells(cells)]),
+        "kinds": "\n".join(rows_of_kinds(cells)),
         "peers": "\n".join(rows_of_peers(peers)),
     }
     for name, table in made.items():
