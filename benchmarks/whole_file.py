@@ -206,7 +206,7 @@ def everybody(people: pd.DataFrame) -> ss.SurveyDesign:
 def summary(results: pd.DataFrame) -> str:
     """Coverage over statistics and samples, of the release and of the samples themselves; joint figures; edits."""
     out = []
-    for mechanism, of in results.groupby("mechanism"):
+    for (mechanism, n), of in results.groupby(["mechanism", "n"]):
         joint = of["statistic"].str.startswith("correlation")
         table, pairs = of[~joint & of["estimate"].notna()], of[joint & of["estimate"].notna()]
         covered = (table["ci_low"] <= table["truth"]) & (table["truth"] <= table["ci_high"])
@@ -220,8 +220,8 @@ def summary(results: pd.DataFrame) -> str:
         off = (pairs["estimate"] - pairs["own_estimate"]).abs()
         released, asked = table["seed"].nunique(), of["seed"].nunique()
         out.append(
-            f"{mechanism}: {released} of {asked} samples released; {table['statistic'].nunique()} statistics: coverage "
-            f"{covered.mean():.3f}, the samples' own {own.mean():.3f}, median length of intervals over theirs "
+            f"{mechanism}, n = {n:,}: {released} of {asked} samples released; {table['statistic'].nunique()} "
+            f"statistics: coverage {covered.mean():.3f}, the samples' own {own.mean():.3f}, median length of intervals over theirs "
             f"{length.median():.2f}; records that break an edit: {table.groupby('seed')['broken'].first().sum()}; rank "
             f"correlations off by "
             f"{off.mean():.3f} on average, {off.max():.3f} at most; {of.groupby('seed')['seconds'].first().mean():.0f} "
@@ -244,8 +244,9 @@ def main() -> None:
     people = population()
     for seed in range(given.first, given.first + given.samples):
         for mechanism in given.mechanisms.split(","):
-            done = pd.read_csv(given.out) if given.out.exists() else pd.DataFrame({"seed": [], "mechanism": []})
-            if ((done["seed"] == seed) & (done["mechanism"] == mechanism)).any():
+            done = pd.read_csv(given.out) if given.out.exists() else pd.DataFrame(columns=["seed", "mechanism", "n"])
+            there = (done["seed"] == seed) & (done["mechanism"] == mechanism) & (done["n"] == given.n)
+            if there.any():
                 continue
             rows = one(people, mechanism, seed, given.n, given.epsilon, given.m)
             rows.to_csv(given.out, mode="a", header=not given.out.exists(), index=False)
