@@ -221,8 +221,8 @@ def summary(results: pd.DataFrame) -> str:
         released, asked = table["seed"].nunique(), of["seed"].nunique()
         out.append(
             f"{mechanism}, n = {n:,}: {released} of {asked} samples released; {table['statistic'].nunique()} "
-            f"statistics: coverage {covered.mean():.3f}, the samples' own {own.mean():.3f}, median length of intervals over theirs "
-            f"{length.median():.2f}; records that break an edit: {table.groupby('seed')['broken'].first().sum()}; rank "
+            f"statistics: coverage {covered.mean():.3f}, the samples' own {own.mean():.3f}, median length of intervals over "
+            f"theirs {length.median():.2f}; records that break an edit: {table.groupby('seed')['broken'].first().sum()}; rank "
             f"correlations off by "
             f"{off.mean():.3f} on average, {off.max():.3f} at most; {of.groupby('seed')['seconds'].first().mean():.0f} "
             f"CPU seconds\n{means.round(3).to_string()}"
