@@ -219,13 +219,14 @@ def summary(results: pd.DataFrame) -> str:
         means = by.mean().assign(length=by["length"].median(), bias=by["bias"].median())
         off = (pairs["estimate"] - pairs["own_estimate"]).abs()
         released, asked = table["seed"].nunique(), of["seed"].nunique()
+        broken = table.groupby("seed")["broken"].first().sum()
+        seconds = of.groupby("seed")["seconds"].first().mean()
         out.append(
             f"{mechanism}, n = {n:,}: {released} of {asked} samples released; {table['statistic'].nunique()} "
-            f"statistics: coverage {covered.mean():.3f}, the samples' own {own.mean():.3f}, median length of intervals over "
-            f"theirs {length.median():.2f}; records that break an edit: {table.groupby('seed')['broken'].first().sum()}; rank "
-            f"correlations off by "
-            f"{off.mean():.3f} on average, {off.max():.3f} at most; {of.groupby('seed')['seconds'].first().mean():.0f} "
-            f"CPU seconds\n{means.round(3).to_string()}"
+            f"statistics: coverage {covered.mean():.3f}, the samples' own {own.mean():.3f}, median length of intervals "
+            f"over theirs {length.median():.2f}; records that break an edit: {broken}; rank correlations off by "
+            f"{off.mean():.3f} on average, {off.max():.3f} at most; {seconds:.0f} CPU seconds\n"
+            f"{means.round(3).to_string()}"
         )
     return "\n\n".join(out)
 
