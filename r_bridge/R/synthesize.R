@@ -229,6 +229,9 @@ verdict_on <- function(share) {
 # The arguments that synthesize() and privacy_cost() share and that need translation; `known` are columns of a rule.
 model_arguments <- function(folder, design, synthesizer, mechanism, population_total, public, unit = NULL,
                             policy = NULL, known = NULL) {
+  if (inherits(synthesizer, "formula") && identical(synthesizer[[length(synthesizer)]], quote(.))) {
+    synthesizer <- list(synthesizer)
+  }
   if (is.null(policy) && is_list_of_formulas(synthesizer)) synthesizer <- formulas(synthesizer, names_of(public))
   if (is.null(policy)) {
     of_policy <- if (inherits(synthesizer, "surveysynth_policy")) "; a policy is given by its name, policy ="

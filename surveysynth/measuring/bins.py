@@ -165,6 +165,11 @@ class Cells:
         """Number of cells of records that are asked; the one of the others, if there are such, is the last of all."""
         return len(self) - (self.outcome.applies is not None)
 
+    def judged(self, codes: Codes) -> Bools:
+        """Which answers a rule can be about (n,): those that are there."""
+        there = codes < self.answers
+        return there & (codes != self.answers - 1) if self.outcome.missing and self.bins is not None else there
+
     def asked(self, frame: pd.DataFrame) -> Bools:
         """Which records of a file are asked, by the columns that come before (n,)."""
         rule = self.outcome.applies
@@ -194,7 +199,21 @@ class Cells:
             if all(isinstance(label, int | float | np.number) and not isinstance(label, bool) for label in labels):
                 return pd.Series(np.array(labels)[codes])  # codes stay numbers
             return pd.Series(pd.Categorical.from_codes(codes, pd.Index(labels)))
-        drawn = self.bins.draw(np.minimum(codes, self.numbers - 1), rng)
+        return self._finished(self.bins.draw(np.minimum(codes, self.numbers - 1), rng), codes)
+
+    def as_drawn(self, column: pd.Series, codes: Codes) -> pd.Series:
+        """The file's own answers, as synthetic ones are: numbers within bounds and rounded, labels, missing (n,)."""
+        if self.bins is None:
+            return self.values(codes, np.random.default_rng(0))  # labels are not drawn
+        numbers = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+        low, high = self.bins_ends
+        beyond = (numbers < low) | (numbers > high)  # in the end cells, within which synthetic values lie
+        inside = self.bins.means[np.minimum(codes, self.numbers - 1)]
+        return self._finished(np.where(beyond | np.isnan(numbers), inside, numbers), codes)
+
+    def _finished(self, drawn: Floats, codes: Codes) -> pd.Series:
+        """Numbers as they are declared, with those of special cells."""
+        outcome = self.outcome
         if outcome.whole:
             drawn = np.rint(drawn)
         if outcome.round is not None:

@@ -7,7 +7,7 @@ strata, PSUs, units  ->  effects of their levels on top of it, drawn anew for ea
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
@@ -18,6 +18,7 @@ from ..design.conditions import columns_of_condition, obeyed
 from ..models.loglinear.bases import Response, one_hot, smooth_features
 from ..models.loglinear.fitting import Perturbation
 from ..models.loglinear.response import Observed, Rows, Total, fit_response
+from .bins import Cells
 from .expanded import LEAST, Expanded, by_one, by_simulated, without_earlier
 from .groups import steps_of
 from .measure import smoothed
@@ -94,11 +95,14 @@ class Records:
         Public columns, and values of the variables so far.
     codes : dict of str to int array (K,)
         Cells of the variables so far.
+    cells : dict of str to Cells
+        Those of these variables.
     """
 
     cell: Codes
     frame: pd.DataFrame
     codes: Mapping[str, Codes]
+    cells: Mapping[str, Cells] = field(default_factory=dict)
 
     def with_variable(
         self, variable: Variable, fit: VariableFit, of: VariableDraw, rng: Generator, edits: Sequence[str] = ()
@@ -123,18 +127,30 @@ class Records:
     ) -> tuple[NDArray[np.bool_], pd.Series]:  # fmt: skip
         """Which cells of a variable obey the rules (W, A), for some records; and the values that were tried (W A,)."""
         A = variable.cells.answers
-        tried = variable.cells.values(np.tile(np.arange(A), len(which)), rng)
-        frame = self.frame.iloc[np.repeat(which, A)].assign(**{variable.name: tried.array})
-        return obeyed(rules, frame).reshape(len(which), A), tried
+        code = np.tile(np.arange(A), len(which))
+        tried, at = variable.cells.values(code, rng), np.repeat(which, A)
+        some = Records(self.cell[at], self.frame.iloc[at], {k: v[at] for k, v in self.codes.items()}, self.cells)
+        return ~some._with(variable, code, tried).broken(rules).reshape(len(which), A), tried
 
     def _with(self, variable: Variable, code: Codes, values: pd.Series) -> Records:
         frame = self.frame.assign(**{variable.name: values.array})
-        return Records(self.cell, frame, {**self.codes, variable.name: code})
+        return Records(
+            self.cell, frame, {**self.codes, variable.name: code}, {**self.cells, variable.name: variable.cells}
+        )  # fmt: skip
+
+    def broken(self, edits: Sequence[str]) -> NDArray[np.bool_]:
+        """Which records break a rule (K,); one about an answer that is missing, or that was not asked for, holds."""
+        out = np.zeros(len(self.frame), dtype=bool)
+        for rule in edits:
+            named = [name for name in columns_of_condition(rule, "edits") if name in self.codes]
+            judged = np.all([self.cells[name].judged(self.codes[name]) for name in named], axis=0)
+            out |= judged & ~obeyed([rule], self.frame)
+        return out
 
     def _obeying(self, variable: Variable, p: Floats, rules: Sequence[str], rng: Generator) -> Records:
         """With other cells of the variable where rules are broken, as far as there are such that obey them."""
         code, A = self.codes[variable.name].copy(), variable.cells.answers
-        broken = np.flatnonzero(~obeyed(rules, self.frame) & (code < A))
+        broken = np.flatnonzero(self.broken(rules) & (code < A))
         possible, tried = self.possible(variable, rules, broken, rng)
         q = p[broken] * possible
         some = q.sum(axis=1) > 0
@@ -150,7 +166,7 @@ class Records:
         for name, code in codes.items():
             code[there] = others.codes[name]
             frame.loc[there, name] = others.frame[name].array
-        return Records(self.cell, frame, codes)
+        return Records(self.cell, frame, codes, self.cells)
 
 
 def fit_measurements(
@@ -390,6 +406,7 @@ def _steps(
     past = len(fit.base.unit) - int(fit.row.max()) - 1  # rows of an earlier year, the last ones
     records = np.where(np.arange(len(model.unit)) < len(model.unit) - past, model.records, 0.0)
     numbers, p = parent.cells.numbers, records @ model.probabilities(fit.fit.theta)
+    p = p if p.sum() > 0 else fit.p  # of those who are asked there may be none
     steps = steps_of(p, _groups(variable, parent.name), numbers)
     if before is not None:
         steps = np.unique(np.stack([steps, _groups(before, parent.name)]), axis=1, return_inverse=True)[1].ravel()
@@ -398,7 +415,8 @@ def _steps(
     if many:
         response = Response(p, numbers)
         inside = one_hot(steps[:numbers], J)[:, :many]
-        mean = (inside.T @ (response.bins * response.axis)) / np.maximum(inside.T @ response.bins, 1e-12)
+        axis = np.minimum(response.axis, response.scores)  # far up by ranks: noise of a line would be largest there
+        mean = (inside.T @ (response.bins * axis)) / np.maximum(inside.T @ response.bins, 1e-12)
         features = [np.pad(z, ((0, J - many), (0, 0))) for z in smooth_features(mean)]
     return steps, [*features, *([np.eye(J)[:, many:]] if many < J else [])]
 

@@ -121,12 +121,11 @@ def measure_design(
     units = _units(terms, unit, split[0], budget)
     measured: dict[str, _Measured] = {}
     frame = design.frame
-    for question, cells, of in zip(questions, every, split, strict=False):
-        column, asked = design.column(question.name), cells.asked(frame)
-        if not asked.all():  # later rules see what synthetic files have there
-            frame = frame.assign(**{question.name: column.astype(object).where(asked, question.outcome.outside)})
-            frame = frame.infer_objects()
-        y = _Measured(cells, cells.codes(column, question.name, asked), n, rng, units, blank, budget.gaussian)
+    for question, cells, of in zip(questions, every, split, strict=False):  # the weight is the last of split
+        column = design.column(question.name)
+        code = cells.codes(column, question.name, cells.asked(frame))
+        frame = frame.assign(**{question.name: cells.as_drawn(column, code).array})  # later rules see what files have
+        y = _Measured(cells, code, n, rng, units, blank, budget.gaussian)
         y.histogram(of["histogram"])
         for term in fixed:
             if term.name in question.terms:
@@ -188,10 +187,14 @@ def shares(
     small beside that.
     """
     V = len(outcomes)
+
+    def by(importance: float) -> float:
+        return importance ** (4 / 3) if budget.gaussian else importance  # epsilon goes with shares to the power 3/4
+
     made = [
-        {"histogram": (times * OUTCOME["histogram"], 1),
-         "by terms": (times * OUTCOME["by terms"], many * (2 if scored else 1)),
-         "by design": (times * OUTCOME["by design"], levels)}
+        {"histogram": (by(times) * OUTCOME["histogram"], 1),
+         "by terms": (by(times) * OUTCOME["by terms"], many * (2 if scored else 1)),
+         "by design": (by(times) * OUTCOME["by design"], levels)}
         for many, scored, times in outcomes
     ]  # fmt: skip
     if not public_weight:

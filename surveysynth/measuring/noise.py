@@ -21,7 +21,6 @@ Counts = NDArray[np.int64]
 Floats = NDArray[np.float64]
 ROUNDING = 1e-9  # share of epsilon that is left for the rounding of its parts and of their sum
 SMALL = 20.0  # standard deviation of Gaussian noise up to which its law is summed up
-MORE = 4.0  # times what a simpler bound says of rho, at most
 
 
 @dataclass(frozen=True)
@@ -52,8 +51,13 @@ class TableBudget:
         assert self.delta is not None
         delta, asked = self.delta, self.epsilon * (1 - ROUNDING)
         tail = -np.log(delta)
-        least = (np.sqrt(tail + self.epsilon) - np.sqrt(tail)) ** 2
-        return float(brentq(lambda rho: _up_to(rho, delta) - asked, least / 2, least * MORE, xtol=1e-14, rtol=1e-10))
+        low = high = np.log((np.sqrt(tail + self.epsilon) - np.sqrt(tail)) ** 2)
+        while _up_to(np.exp(high), delta) < asked:
+            high += 1
+        while _up_to(np.exp(low), delta) > asked:
+            low -= 1
+        found = brentq(lambda log_rho: _up_to(np.exp(log_rho), delta) - asked, low - 1, high + 1, xtol=1e-12)
+        return float(np.exp(found - 1e-10))
 
     def split(self, kinds: Sequence[tuple[float, int]]) -> list[float]:
         """Epsilon of each table of every kind, from the share of such a table and how many there are.

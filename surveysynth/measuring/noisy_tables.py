@@ -250,7 +250,8 @@ class NoisyTables:
         }  # fmt: skip
         return {
             "name": variable.name,
-            "schema": {name: value for name, value in asdict(cells.outcome).items() if value not in (None, False, ())},
+            "schema": {name: value for name, value in asdict(cells.outcome).items()
+                       if not (value is None or value is False or value == ())},
             **number,
             "special": list(cells.outcome.special),
             "terms": list(variable.terms),

@@ -85,7 +85,7 @@ def terms_of(
         A term that is no column, ``C(column)`` or product of such; a missing value in a predictor; an interaction with
         a number.
     """
-    wanted = _wanted(predictors)
+    wanted = columns_of_terms(predictors)
     single = {column for columns in wanted for column in columns}
     made = {column: _single(design, column, f"C({column})" in predictors) for column in sorted(single)}
     found = [made[columns[0]] if len(columns) == 1 else _crossed([made[c] for c in columns]) for columns in wanted]
@@ -102,7 +102,7 @@ def terms_of(
 
 def term_names(predictors: str) -> tuple[str, ...]:
     """Names of the terms of a formula's right-hand side, main effects of an interaction among them."""
-    return tuple(":".join(columns) for columns in _wanted(predictors))
+    return tuple(":".join(columns) for columns in columns_of_terms(predictors))
 
 
 @dataclass(frozen=True)
@@ -111,12 +111,13 @@ class RightHandSide:
 
     public: str
     earlier: tuple[str, ...]
-    products: tuple[tuple[str, str], ...]
+    products: tuple[tuple[tuple[str, ...], str], ...]
 
 
 def split_terms(predictors: str, earlier: Collection[str]) -> RightHandSide:
     """The public terms of a right-hand side, and the earlier outcomes in it (InputError: a product of two of these)."""
-    public, found, products = dict[str, None](), dict[str, None](), dict[tuple[str, str], None]()
+    public, found = dict[str, None](), dict[str, None]()
+    products = dict[tuple[tuple[str, ...], str], None]()
     for term in _products(predictors):
         columns = _columns(term.factors)
         among = [column for column in columns if column in earlier]
@@ -129,13 +130,17 @@ def split_terms(predictors: str, earlier: Collection[str]) -> RightHandSide:
         if others:
             public[":".join(str(factor) for factor in term.factors if _columns([factor])[0] in others)] = None
         if others and among:
-            products[":".join(others), among[0]] = None
+            products[tuple(others), among[0]] = None
     return RightHandSide(" + ".join(public) or "1", tuple(found), tuple(products))
 
 
-def _wanted(predictors: str) -> list[tuple[str, ...]]:
+def columns_of_terms(predictors: str) -> list[tuple[str, ...]]:
+    """Columns of each term, main effects of an interaction among them; a:b and b:a are one term."""
     named = [_columns(term.factors) for term in _products(predictors)]
-    return [*dict.fromkeys([*((c,) for columns in named for c in columns), *named])]
+    found = dict[frozenset[str], tuple[str, ...]]()
+    for each in [*((column,) for columns in named for column in columns), *named]:
+        found.setdefault(frozenset(each), each)
+    return [*found.values()]
 
 
 def design_terms(design: SurveyDesign, columns: Iterable[str]) -> list[Term]:

@@ -17,7 +17,6 @@ from threadpoolctl import threadpool_limits
 
 from .._version import __version__
 from ..design.calibration import rake
-from ..design.conditions import obeyed
 from ..design.survey_design import SurveyDesign
 from ..errors import ModelError
 from ..expenses import Expense
@@ -81,7 +80,9 @@ class Source:
     earlier : NoisyTables, optional
         Those of an earlier year, to which the model is fitted, too.
     spent_before : tuple of Expense
-        What they cost, where they are of the same records: epsilons add up.
+        What they cost: for people who are in both years epsilons add up.
+    delta_before : float
+        Their deltas.
     publishable : bool
         False of measurements that were made with a seed.
     labels : mapping of column to text
@@ -101,6 +102,7 @@ class Source:
     edits: tuple[str, ...] = ()
     earlier: NoisyTables | None = None
     spent_before: tuple[Expense, ...] = ()
+    delta_before: float = 0.0
     publishable: bool = True
     labels: Mapping[str, str] = field(default_factory=dict)
     ledger: Mapping[str, Any] | None = None
@@ -130,12 +132,18 @@ class Source:
             edits=tuple(said.get("edits", ())), publishable=said["publishable"],
             earlier=earlier_years.read(said["earlier"], tables) if "earlier" in said else None,
             spent_before=tuple(Expense(**each) for each in said.get("spent_before", ())),
+            delta_before=said.get("delta_before", 0.0),
         )  # fmt: skip
 
     @property
     def replaced(self) -> float:
         """Epsilon of a record whose outcome and weight are replaced."""
         return 2 * self.epsilon if self.tables.delta is None else self.tables.epsilons[1]
+
+    @property
+    def delta(self) -> float:
+        """Of this year's tables and of those of an earlier year together."""
+        return (self.tables.delta or 0.0) + self.delta_before
 
     @property
     def outcomes(self) -> tuple[str, ...]:
@@ -205,7 +213,8 @@ class Source:
         smoothed : bool
             Whether weights are the expected ones.
         """
-        records, weight = self._records(Records(unit, like.frame, {}), of, rngs[0]), self.tables.weight
+        public = like.frame.drop(columns=[*self.outcomes], errors="ignore")  # nothing of another data set's answers
+        records, weight = self._records(Records(unit, public, {}), of, rngs[0]), self.tables.weight
         frame = records.frame
         if weight is not None and (bins := weight.cells.bins) is not None:
             p = self._fit.variables[WEIGHT].probabilities(of[-1], unit, records.codes)
@@ -221,12 +230,12 @@ class Source:
         made = self._outcomes(public, of, rng)
         again = rng.spawn(1)[0]
         for _ in range(ROUNDS if self.edits else 0):
-            broken = ~obeyed(self.edits, made.frame)
+            broken = made.broken(self.edits)
             if not broken.any():
                 return made
             others = Records(public.cell[broken], public.frame[broken], {})
             made = made.replaced(broken, self._outcomes(others, of, again))
-        if self.edits and not obeyed(self.edits, made.frame).all():
+        if self.edits and made.broken(self.edits).any():
             raise ModelError(
                 f"some synthetic records break a rule of edits= in every one of {ROUNDS} draws: the model hardly ever "
                 "obeys it. Make the variables of the rule predictors of each other, or leave the rule out"
@@ -261,7 +270,7 @@ class Source:
         return PrivacyReport(
             kind="strict", epsilon=epsilon, epsilon_requested=self.epsilon, m=m, draws=0, verdict=FITTED,
             assumptions=[*self.notes], data_dependent=[], publishable=self.publishable, mechanism=MECHANISM,
-            unit=self.tables.unit, delta=self.tables.delta,
+            unit=self.tables.unit, delta=self.delta or None,
             replaced=None if replaced == 2 * epsilon else public_epsilon(replaced, None),
         )  # fmt: skip
 
@@ -292,4 +301,5 @@ class Source:
             "publishable": self.publishable, **({"edits": list(self.edits)} if self.edits else {}),
             **({} if self.earlier is None else {"earlier": earlier_years.as_json(self.earlier)}),
             **({"spent_before": [each.public() for each in self.spent_before]} if self.spent_before else {}),
+            **({"delta_before": self.delta_before} if self.delta_before else {}),
         }  # fmt: skip

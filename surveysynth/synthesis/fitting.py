@@ -381,8 +381,10 @@ def synthesize(
     """
     check_keywords(synthesize, settings, fit)
     if isinstance(design, SurveyDesign):
-        delta = getattr(settings.get("mechanism"), "delta", None)
-        synthesizer = written_out(design, synthesizer, settings.get("public"), epsilon, delta, outcomes)
+        mechanism = settings.get("mechanism")
+        strictly = epsilon if isinstance(mechanism, Strict | None) else None  # other mechanisms have no tables
+        delta = mechanism.delta if isinstance(mechanism, Strict) else None
+        synthesizer = written_out(design, synthesizer, settings.get("public"), strictly, delta, outcomes)
     schema = {
         "outcomes": outcomes, "population_totals": population_totals, "weight": weight, "weight_bounds": weight_bounds,
         "importance": importance, "earlier": earlier,

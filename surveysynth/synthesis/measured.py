@@ -13,18 +13,18 @@ from numpy.typing import NDArray
 
 from ..choices import Clusters
 from ..design.columns import check_cells
-from ..design.conditions import obeyed
+from ..design.conditions import columns_of_condition, obeyed
 from ..design.survey_design import SurveyDesign
 from ..design.to_synthesize import to_synthesize
 from ..errors import InputError
 from ..estimation.tables import OWN
-from ..expenses import Expense, Fingerprint, new_id, of_this_file
+from ..expenses import Expense, Fingerprint, new_id
 from ..measuring.bins import Cells
 from ..measuring.earlier_years import of_the_same_terms
 from ..measuring.measure import WEIGHT_BOUNDS, Question, measure_design
 from ..measuring.noisy_tables import NoisyTables
 from ..measuring.outcome import Outcome
-from ..measuring.terms import RightHandSide, Term, split_terms, term_names, terms_of
+from ..measuring.terms import RightHandSide, Term, columns_of_terms, split_terms, term_names, terms_of
 from ..models.normal.fbp import FBP
 from ..models.normal.fbs import FBS
 from ..models.shared.transforms import LogTransform
@@ -33,7 +33,7 @@ from ..privacy.mechanisms import Strict
 from ..release.measurements import Measurements, entered
 from ..release.release import Release
 from ..release.source import Source
-from ..validation import check_seed, interval_of, is_finite, one_of, positive
+from ..validation import check_seed, interval_of, is_finite, one_of, positive, rows
 from .all_columns import written_out
 from .assemble import NEAR, check_enough, check_public, public_columns, public_frame, roles_of, said_of_ignored
 from .edits import HELD, check_rules
@@ -65,7 +65,10 @@ UNITS = (
     "the numbers of records that the units of {!r} have, and where, are public; a unit counts for {} records at most, "
     "and the records of larger ones for a part of one each"
 )
-EARLIER = "the noisy tables of an earlier year, in measurements.json, which cost their own epsilon"
+EARLIER = (
+    "the noisy tables of an earlier year, in measurements.json; epsilon is that of people who are in both files: {:g} "
+    "of this year's tables, and {:g} of those"
+)
 WEIGHTS = "weights lie between {:g} and {:g} times the mean weight N / n, or count as if they did"
 
 
@@ -138,8 +141,7 @@ def measure(
         Answers that break one are drawn again.
     earlier : Measurements or Release, optional
         Those of an earlier year, by the same formulas: the model is fitted to both years, effects of this year being
-        those of that year and a drift.  For people who are in both epsilons add up; where the records are the same,
-        the report adds them.
+        those of that year and a drift.  The report's epsilon is that of people who are in both files: the sum.
     ledger : Ledger, optional
         Charged before anything else is done with the noisy tables.
     seed : int, optional
@@ -191,9 +193,12 @@ def measure(
     if ledger is not None:
         ledger.check(epsilon)
     others = {term.name for term in terms if not term.drawn} - {*term_names(model.predictors)}  # the size of units
+    called = {frozenset(term.columns): term.name for term in terms}  # a:b is b:a
     questions = [
         Question(
-            name, schema[name], (*term_names(of.public), *others), of.earlier, of.products, times.get(name, 1.0)
+            name, schema[name], (*(called[frozenset(columns)] for columns in columns_of_terms(of.public)), *others),
+            of.earlier, tuple((called[frozenset(columns)], before) for columns, before in of.products),
+            times.get(name, 1.0),
         ) for name, of in asked.items()
     ]  # fmt: skip
     noisy = measure_design(
@@ -212,34 +217,30 @@ def measure(
         *notes, *(said_of_ignored(design, model) if clusters == "ignore" else []),
     ]  # fmt: skip
     file = Fingerprint.of([design.column(name) for name in schema])
-    past, before = _of_an_earlier_year(earlier, noisy, [design.column(name) for name in schema])
-    said += [EARLIER] if past is not None else []
+    year = _of_an_earlier_year(earlier)
+    past = None if year is None else of_the_same_terms(year.tables, noisy)
+    before = () if year is None else (year.expense, *year.spent_before)
+    said += [] if year is None else [EARLIER.format(epsilon, sum(each.blank or 0.0 for each in before))]
     what = f"noisy tables of {', '.join(schema)}" + ("" if delta is None else f", delta = {delta:.3g}")
     expense = Expense(what, epsilon, 2 * epsilon if delta is None else noisy.epsilons[1], new_id(), file)
     predictors = tuple(c for c in public_columns(design, model) if c in model.predictor_columns)
     source = Source(
         noisy, _weighted(like, total), predictors, "FBP" if isinstance(model, FBP) else "FBS", epsilon,
-        tuple(said), expense, edits=rules, earlier=past, spent_before=before, publishable=seed is None,
+        tuple(said), expense, edits=rules, earlier=past, spent_before=before,
+        delta_before=0.0 if year is None else year.delta,
+        publishable=seed is None and (year is None or year.publishable),
     )  # fmt: skip
     return Measurements(source if ledger is None else entered(source, ledger))
 
 
-def _of_an_earlier_year(
-    given: Measurements | Release | None, noisy: NoisyTables, columns: Sequence[pd.Series]
-) -> tuple[NoisyTables | None, tuple[Expense, ...]]:  # fmt: skip
-    """An earlier year's tables by this year's terms, and what they cost, where they are of this very file.
-
-    Raises
-    ------
-    InputError
-        No measurements, or no such of the same outcomes by the same formulas.
-    """
+def _of_an_earlier_year(given: Measurements | Release | None) -> Source | None:
+    """What was measured in an earlier year (InputError: no measurements)."""
     if given is None:
-        return None, ()
+        return None
     source = given.source if isinstance(given, Measurements) else getattr(given, "measured", None)
     if source is None:
         raise InputError("earlier= takes measurements, or a release that was drawn from such")
-    return of_the_same_terms(source.tables, noisy), of_this_file([source.expense, *source.spent_before], columns)[0]
+    return source
 
 
 def _importance(given: Mapping[str, float] | None, outcomes: Sequence[str]) -> dict[str, float]:
@@ -271,6 +272,11 @@ def _try_rules(public: pd.DataFrame, schema: Mapping[str, Outcome], rules: Seque
         cells.asked(frame)
         frame = frame.assign(**{name: cells.values(rng.integers(0, len(cells), len(frame)), rng).array})
     obeyed(rules, frame)
+    for rule in rules:
+        if columns_of_condition(rule, "edits").isdisjoint(schema) and (broken := ~obeyed([rule], public)).any():
+            raise InputError(
+                f"edits: {rule!r} is about public columns alone, which stay as they are, and {rows(broken)} break it"
+            )
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from scipy.stats import norm
 from ..choices import Clusters
 from ..design.survey_design import SurveyDesign
 from ..estimation.tables import estimate
-from ..measuring.bins import Bins
+from ..measuring.bins import Bins, Cells
 from ..measuring.measure import WEIGHT_BOUNDS
 from ..measuring.outcome import Outcome
 from ..measuring.terms import Term, terms_of
@@ -46,6 +46,7 @@ def expected_errors(
     formula: Formulas,
     *,
     epsilon: float,
+    delta: float | None = None,
     by: str | Sequence[str] | None = None,
     population_total: float | Mapping[Any, float] | None = None,
     population_totals: Totals | None = None,
@@ -56,6 +57,7 @@ def expected_errors(
     clusters: Clusters = "model",
     unit: str | None = None,
     public: Sequence[str] | None = None,
+    importance: Mapping[str, float] | None = None,
     m: int = 20,
 ) -> pd.DataFrame:
     """Standard errors to expect from a strict release, from what is public alone: no epsilon is spent.
@@ -64,9 +66,9 @@ def expected_errors(
     ----------
     design : SurveyDesign
         Its public columns and design are looked at, and no outcome; weights, where they are public.
-    formula, epsilon, population_total, population_totals, bounds, outcomes
+    formula, epsilon, delta, population_total, population_totals, bounds, outcomes
         As for :func:`surveysynth.measure`.
-    weight, weight_bounds, clusters, unit, public
+    weight, weight_bounds, clusters, unit, public, importance
         As for :func:`surveysynth.measure`.
     by : str or list of str, optional
         Variables of the tables that will be made: predictors.
@@ -95,7 +97,7 @@ def expected_errors(
     (['gender', 'statistic', 'ratio', 'cv'], 5)
     """
     epsilon, names = positive(epsilon, "epsilon"), as_list(by)
-    formula = written_out(design, formula, public, epsilon, None, outcomes)
+    formula = written_out(design, formula, public, epsilon, delta, outcomes)
     model = in_sequence(formula)[0]
     schema = schema_of(design, model, bounds, outcomes)
     one_of(clusters, get_args(Clusters), "clusters")
@@ -107,15 +109,19 @@ def expected_errors(
     found = []
     for run in range(RUNS):
         rng = np.random.default_rng(run)
-        columns: dict[str, Any] = {name: _values(each, terms, design.n, rng) for name, each in schema.items()}
+        frame, columns = design.frame, dict[str, Any]()
+        for name, each in schema.items():
+            asked, values = Cells.of(each).asked(frame), _values(each, terms, design.n, rng)
+            columns[name] = values if asked.all() else values.astype(object).where(asked, each.outside).infer_objects()
+            frame = frame.assign(**{name: columns[name].array})
         if weight != "public":
             w = np.exp(_shifted(terms, design.n, rng, WEIGHT_SPREAD))
             columns[str(design.weights_name or design.probs_name)] = w * (total / w.sum())
         made = SurveyDesign(design.frame.assign(**columns), **design.roles())
         measured = measure(
-            made, formula, epsilon=epsilon, population_total=population_total, population_totals=population_totals,
-            outcomes=schema, weight=weight, weight_bounds=weight_bounds, clusters=clusters, unit=unit,
-            seed=run,
+            made, formula, epsilon=epsilon, delta=delta, population_total=population_total,
+            population_totals=population_totals, outcomes=schema, weight=weight, weight_bounds=weight_bounds,
+            clusters=clusters, unit=unit, importance=importance, seed=run,
         )  # fmt: skip
         found.append(_compared(made, measured, names, m, run))
     keys = [c for c in found[0] if c not in ("own", "released", "estimate")]

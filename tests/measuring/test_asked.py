@@ -15,6 +15,7 @@ SCHEMA = {
     "tenure": Outcome(levels=["owner", "tenant"], missing="category"),
     "rent": Outcome(bounds=(1, 10_000), applies="tenure == 'tenant' and members > 1"),
 }
+RENTS = ["rent <= income"]
 RULES = ["earners <= members", "pay < 900000"]
 
 
@@ -60,6 +61,7 @@ def test_every_record_has_an_answer_where_it_is_asked_and_none_elsewhere(release
     assert back.measured.edits == tuple(RULES)
     more = back.more(4, seed=5).datasets[-1].frame
     assert (more["earners"] <= more["members"]).all() and back.manifest()["edits"] == RULES
+    assert not more["pay"].isna().any() and back.measured.tables.variable("pay").cells.outcome == SCHEMA["pay"]
 
 
 def test_what_the_file_has_where_a_question_is_not_asked_is_not_looked_at():
@@ -133,7 +135,7 @@ def test_a_record_that_no_later_answer_mends_is_drawn_anew():
         assert len(two) > 50 and (two["tenure"] == "owner").all() and (two["pay"] > 30_000).all()
         assert (design.frame["pay"] < 60_000).all()
     with pytest.raises(ModelError, match="break a rule of edits= in every one of 100 draws"):
-        measured(frame, FORMULAS[:2], edits=["pay < 0"]).release(4, seed=1)
+        measured(frame, FORMULAS[:2], edits=["earners > 5"]).release(4, seed=1)
 
 
 def test_the_release_says_what_is_asked_and_obeyed(release):
@@ -161,6 +163,7 @@ def test_importance_multiplies_what_an_outcomes_tables_spend():
         ({"edits": ["pay < wealth"]}, "names wealth"),
         ({"edits": ["tenure < 5"]}, "cannot be evaluated"),
         ({"edits": ["pay + 1"]}, "is no condition"),
+        ({"edits": ["region == 'a'"]}, "is about public columns alone"),
         ({"outcomes": SCHEMA | {"pay": Outcome(bounds=(1, 2), applies="rent > 0")}}, "names rent"),
         ({"outcomes": SCHEMA | {"pay": Outcome(bounds=(1, 2), applies="w > 0")}}, "names w"),
     ],
@@ -185,3 +188,88 @@ def test_rules_that_cannot_hold_are_refused_before_anything_is_measured(settings
 def test_schemas_that_contradict_themselves_are_refused(settings, said):
     with pytest.raises(InputError, match=said):
         Outcome(**settings)
+
+
+def test_a_rule_about_an_answer_that_is_not_there_holds():
+    """Rents that are not asked, and those that are missing, break no rule; and the share that is missing stays."""
+    frame = households(1_000)
+    frame["income"] = frame["rent"].fillna(300.0) * np.random.default_rng(1).uniform(0.8, 3, 1_000)
+    frame.loc[frame["earners"] == 0, "income"] = np.nan
+    schema = {
+        "income": Outcome(bounds=(1, 30_000), missing="category"), "tenure": SCHEMA["tenure"],
+        "rent": Outcome(bounds=(1, 10_000), applies="tenure == 'tenant'"),
+    }  # fmt: skip
+    frame["rent"] = frame["rent"].fillna(300.0)
+    formulas = ["income ~ region", "tenure ~ region", "rent ~ region + tenure + income"]
+    made = measured(frame, formulas, outcomes=schema, edits=["rent <= income"]).release(4, seed=1)
+    for design in made.datasets:
+        both = design.frame.dropna(subset=["rent", "income"])
+        assert len(both) > 100 and (both["rent"] <= both["income"]).all()
+        assert design.frame["income"].isna().mean() == pytest.approx(frame["income"].isna().mean(), abs=0.06)
+
+
+def test_standard_errors_with_rules_are_about_those_without():
+    """Refits draw every outcome anew: were those of a data set kept, earlier ones would be bound by its later ones."""
+    rng = np.random.default_rng(4)
+    frame = pd.DataFrame({"region": rng.choice(["a", "b"], 800), "w": TOTAL / 800})
+    frame["income"] = rng.lognormal(8, 0.5, 800)
+    frame["rent"] = frame["income"] * rng.beta(6, 4, 800)
+    schema = {"income": Outcome(bounds=(100, 100_000)), "rent": Outcome(bounds=(10, 100_000))}
+    formulas = ["income ~ region", "rent ~ region + income"]
+    both = [measured(frame, formulas, outcomes=schema, edits=rules).release(4, seed=1) for rules in (RENTS, None)]
+    for release in both:
+        drawn = release.datasets[0].frame["income"].to_numpy()
+        again = [np.corrcoef(each.frame["income"], drawn)[0, 1] for each in release.redrawn]
+        assert np.mean(again) < 0.2
+    one, two = (each.tables("region", outcome="income", statistic="mean")["se"].mean() for each in both)
+    assert one == pytest.approx(two, rel=0.5)
+
+
+@pytest.mark.parametrize(
+    ("column", "schema", "rule"),
+    [
+        (lambda rng, n: rng.uniform(0, 10, n), {"bounds": (0, 10), "round": 5}, "y > 0"),
+        (lambda rng, n: rng.normal(0, 3, n), {"bounds": (-1, 1)}, "y < 0.5"),
+        (lambda rng, n: rng.choice(["1", "2"], n), {"levels": [1, 2]}, "y == 1"),
+        (lambda rng, n: rng.choice(["1", "2", None], n), {"levels": [1, 2], "missing": "category"}, "y == 'missing'"),
+        (lambda rng, n: rng.uniform(0, 10, n).round().astype(str), {"bounds": (0, 10), "whole": True}, "y > 3"),
+    ],
+)
+def test_rules_see_the_files_answers_as_synthetic_ones_are(column, schema, rule):
+    """Who is asked in the noisy tables is who is asked in the files, whatever a schema does to values."""
+    rng = np.random.default_rng(5)
+    frame = pd.DataFrame({"region": rng.choice(["a", "b"], 2_000), "y": column(rng, 2_000), "w": TOTAL / 2_000})
+    frame["z"] = rng.lognormal(5, 1, 2_000)
+    outcomes = {"y": Outcome(**schema), "z": Outcome(bounds=(0, 9_000), applies=rule)}
+    found = measured(frame, ["y ~ region", "z ~ region + y"], outcomes=outcomes, epsilon=100.0)
+    histogram = found.source.tables.variable("z").tables[0]
+    others = histogram.sums[0, -1] / 2_000
+    files = np.mean([design.frame["z"].isna().mean() for design in found.release(4, seed=1).datasets])
+    assert files == pytest.approx(others, abs=0.05) and 0.02 < others < 0.98
+
+
+@pytest.mark.parametrize("farmers", [0, 3])
+def test_a_question_that_nobody_is_asked_stops_nothing(farmers):
+    rng = np.random.default_rng(6)
+    frame = pd.DataFrame({"region": rng.choice(["a", "b"], 3_000), "job": rng.choice(["x", "y"], 3_000)})
+    frame = frame.assign(w=TOTAL / 3_000)
+    frame.loc[: farmers - 1, "job"] = "farmer"
+    frame["income"], frame["rent"] = rng.lognormal(8, 1, 3_000), rng.lognormal(6, 1, 3_000)
+    outcomes = {
+        "job": Outcome(levels=["x", "y", "farmer"]), "rent": Outcome(bounds=(0, 90_000)),
+        "income": Outcome(bounds=(0, 900_000), applies="job == 'farmer'"),
+    }  # fmt: skip
+    formulas = ["job ~ region", "income ~ region + job", "rent ~ region + income"]
+    release = measured(frame, formulas, outcomes=outcomes).release(4, seed=1)
+    assert len(release.tables("region", outcome="rent", statistic="mean")) == 3
+
+
+def test_a_product_is_the_same_whatever_the_order_of_its_columns():
+    frame = households(600)
+    outcomes = {"earners": SCHEMA["earners"], "pay": SCHEMA["pay"]}
+    frame["size"] = np.where(frame["members"] > 2, "large", "small")
+    formulas = ["earners ~ region:size", "pay ~ size:region + earners + size:region:earners"]
+    found = measured(frame, formulas, outcomes=outcomes)
+    by = [table.by for table in found.source.tables.variable("pay").tables]
+    assert by.count("region:size") == 4 and found.source.tables.epsilon == pytest.approx(12.0)
+    assert found.release(4, seed=1).m == 4

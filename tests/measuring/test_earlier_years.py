@@ -72,17 +72,28 @@ def test_sequences_weights_and_strata_have_two_years_too(tmp_path):
     pd.testing.assert_frame_equal(table, again, check_dtype=False)
     assert back.more(4, seed=3).m == 8
     assert "noisy tables of an earlier year" in str(release.privacy)
-    assert release.privacy.epsilon == 5.0 and len(release.rests_on) == 1
+    assert release.privacy.epsilon == 10.0 and release.privacy.delta == 1e-9 and len(release.rests_on) == 2
+    assert back.privacy == release.privacy and back.measured.delta == 1e-9
 
 
-def test_the_same_file_twice_adds_up():
-    """The keyed fingerprint tells it; another file's epsilon is its own."""
-    design = people(500, 1)
-    first = measured(design)
-    twice = measured(design, earlier=first, epsilon=3.0).release(4, seed=1)
+@pytest.mark.parametrize("other", [False, True])
+def test_epsilon_is_that_of_people_who_are_in_both_years(other):
+    """Whatever the files: were it told apart by their values, the report would say whether these are the same."""
+    first = measured(people(500, 1))
+    twice = measured(people(500, 1 + other), earlier=first, epsilon=3.0).release(4, seed=1)
     assert twice.privacy.epsilon == pytest.approx(8.0) and twice.privacy.neighbours["replace one record's "
                                                                                     "confidential values"] == 16.0
     assert twice.privacy.epsilon_requested == 3.0 and len(twice.rests_on) == 2
+    assert "3 of this year's tables, and 5 of those" in str(twice.privacy)
+
+
+def test_deltas_add_up_and_noise_that_a_seed_undoes_is_not_for_publication():
+    first = measured(people(300, 1), delta=1e-9)
+    both = measured(people(300, 2), earlier=first, delta=1e-8).release(4, seed=1)
+    assert both.privacy.delta == pytest.approx(1.1e-8) and "delta = 1.1e-08" in both.privacy.spent
+    assert not measured(people(300, 2), earlier=first, seed=None).source.publishable
+    third = measured(people(300, 3), earlier=measured(people(300, 2), earlier=first), epsilon=1.0).release(4, seed=1)
+    assert third.privacy.epsilon == pytest.approx(11.0) and third.privacy.delta == 1e-9
 
 
 @pytest.mark.parametrize(

@@ -120,3 +120,17 @@ def test_estimates_are_right_and_carry_the_noise():
         z.append((table["estimate"] - own["estimate"]) / np.sqrt(table["se"] ** 2))
     z = np.array(z)
     assert np.abs(z.mean(axis=0)).max() < 0.6 and np.sqrt((z**2).mean(axis=0)).max() < 1.3
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(1e-3, 1e-4), (1e-4, 1e-30), (50.0, 1e-4)])
+def test_the_least_and_the_largest_budgets_are_kept(epsilon, delta):
+    budget = TableBudget(epsilon, delta)
+    (each,) = budget.split([(1.0, 1)])
+    assert epsilon * (1 - 1e-4) < composed([(each, 1, False)], delta)[0] <= epsilon
+
+
+def test_importance_multiplies_epsilon_of_gaussian_tables_too():
+    design = people(300)
+    one, two = (measured(design, importance=of).source.tables for of in (None, {"pay": 3.0}))
+    ratio = [t.variable("pay").tables[0].epsilon / t.variable("job").tables[0].epsilon for t in (one, two)]
+    assert ratio[1] / ratio[0] == pytest.approx(3.0) and two.epsilon == pytest.approx(6.0)

@@ -61,7 +61,7 @@ class Response:
     def bins(self) -> Floats:
         """Probabilities of the bins, given a number."""
         p = self.p[: self.numbers]
-        return p / p.sum()
+        return p / p.sum() if p.sum() > 0 else np.full(self.numbers, 1 / self.numbers)
 
     @property
     def scores(self) -> Floats:
