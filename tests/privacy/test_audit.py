@@ -419,8 +419,8 @@ def test_sums_of_products_tell_no_more_than_they_state_and_those_with_too_little
     monkeypatch.setattr(measure, "smoothed", lambda table, cells, n: low[: len(cells)] / low[: len(cells)].sum())
     assert above(judged(1_500, ("blank", "replaced"), 40, by_half())).empty
 
-    def with_less(counts, epsilon, *a, unit):
-        return right(counts, epsilon, *a, unit=unit / 2 if unit == 1_000**2 else unit)
+    def with_less(counts, epsilon, *a, unit, **law):
+        return right(counts, epsilon, *a, unit=unit / 2 if unit == 1_000**2 else unit, **law)
 
     monkeypatch.setattr(measure, "noisy", with_less)
     assert part in above(judged(1_500, epsilon=40, file=by_half()))["part"].tolist()
