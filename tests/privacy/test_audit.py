@@ -326,7 +326,7 @@ def test_a_clamp_that_is_left_out_is_found(monkeypatch):
 
     monkeypatch.setattr(strict, "_long_enough", unclamped)
     file = files.plant(own(reference=public_reference()), "x100")
-    found, _ = audited(file, lambda side: ss.Strict(reference=file.reference), 1.0, 200)
+    found, _ = audited(file, lambda side: ss.Strict(reference=file.reference), 1.0, 400)
     assert found.lower > 1
 
 
