@@ -105,12 +105,15 @@ def test_the_rule_in_the_manifest_can_be_run(release):
     assert known["estimate"] == pytest.approx(23 / 6)
 
 
-def test_pairs_differ_as_data_sets_of_one_draw_do(measured):
-    """The variance within pairs is less than between all files, as draws of the parameters move whole pairs."""
-    release = measured.release(m=40, seed=2)
+def test_pairs_differ_as_data_sets_of_one_draw_do(sample):
+    """The variance within pairs is less than between all files, as draws of the parameters move whole pairs.
+
+    At epsilon 1 it is .12 to .19 of it over five measurements, and 1 where each file has a draw of its own.
+    """
+    release = ss.measure(sample, FORMULA, epsilon=1, **PUBLIC).release(m=80, seed=2)
     q = np.array([ss.estimate(d, "income")["estimate"].iloc[0] for d in release.datasets]).reshape(-1, 2)
     within = (np.diff(q) ** 2).mean() / 2
-    assert within < 0.8 * q.mean(axis=1).var(ddof=1) * 2
+    assert within < 0.5 * q.mean(axis=1).var(ddof=1) * 2
 
 
 def test_more_data_sets_cost_nothing(release):
