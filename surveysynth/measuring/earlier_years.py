@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
-from .noisy_tables import WEIGHT, NoisyTables, Variable, read_variables
+from .noisy_tables import WEIGHT, NoisyTables, Variable, tables_by
 from .terms import Term, public_cells
 
 NEAR = 1e-6  # by which edges of cells may differ, over the last one
@@ -99,10 +99,4 @@ def read(said: Mapping[str, Any], measured: NoisyTables) -> NoisyTables:
     for name, steps in said["cells"]["levels"].items():
         level = np.repeat(np.array(steps, dtype=np.intp), records)
         terms[name] = replace(measured.terms[name], level=level, step=level)
-    variables = read_variables(said)
-    weight = variables.pop() if variables[-1].name == WEIGHT else None
-    totals = {name: np.array([*by.values()], dtype=np.float64) for name, by in said["population_totals"].items()}
-    return NoisyTables(
-        said["predictors"], tuple(variables), weight, terms, said["records"], float(said["population_total"]), totals,
-        delta=said.get("delta"),
-    )  # fmt: skip
+    return tables_by(terms, said)

@@ -43,7 +43,6 @@ class Expanded:
     step: Mapping[str, Codes]
     mean: Mapping[str, Callable[[Floats], Floats]]
 
-
     def asked(self, there: Bools) -> Expanded:
         """Of the records that are asked alone: the others count for nothing."""
         return replace(self, share=self.share * there)

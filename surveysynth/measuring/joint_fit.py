@@ -186,20 +186,22 @@ def fit_measurements(
     """
     past = None if earlier is None else fit_measurements(earlier, pd.DataFrame(index=range(earlier.n)))
     cells, fits = PublicCells.of(measured), dict[str, VariableFit]()
-    some = cells.some(SIMULATED)
-    records = Records(cells.of_record[some], public.iloc[some].reset_index(drop=True), {})
     alone = {variable.name for variable in measured.variables if not variable.parents}
     exact = all(
         len(variable.parents) < 2 and {*variable.parents} <= alone and variable.cells.outcome.applies is None
         for variable in measured.variables
     ) and not edits
+    records = None
+    if not exact:
+        some = cells.some(SIMULATED)
+        records = Records(cells.of_record[some], public.iloc[some].reset_index(drop=True), {})
     rng = np.random.default_rng(0)  # public, so that every reader has the same fit
     for variable in measured.variables:
-        fits[variable.name] = fit = _fit(measured, variable, cells, fits, None if exact else records, edits, past)
-        if not exact and variable.name != WEIGHT:
+        fits[variable.name] = fit = _fit(measured, variable, cells, fits, records, edits, past)
+        if records is not None and variable.name != WEIGHT:
             typical = VariableDraw(fit.fit.theta, fit.mean_levels)
             records = records.with_variable(variable, fit, typical, rng, edits)
-    return JointFit(measured, cells, fits, None if exact else records)
+    return JointFit(measured, cells, fits, records)
 
 
 def _fit(

@@ -15,6 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from ..design.survey_design import SurveyDesign
 from ..models.loglinear.response import smooth_histogram
+from ..models.loglinear.table_model import places
 from .bins import Cells, Codes, Floats
 from .groups import MOST, TAILS, coarser, groups_of, scores_of
 from .noise import TableBudget, discrete_laplace_variance, noise_variance, noisy
@@ -254,7 +255,7 @@ def pairs_of(level: Codes, rng: np.random.Generator, unit: Codes | None = None) 
         order = order[np.unique(unit[order], return_index=True)[1]]
     order = order[np.argsort(level[order], kind="stable")]
     sizes = np.bincount(level[order])
-    place, size = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes), np.repeat(sizes, sizes)
+    place, size = places(sizes), np.repeat(sizes, sizes)
     first = np.flatnonzero((place % 2 == 0) & (place + 1 < size) & ((place == 0) | (unit is not level)))
     return order[first], order[first + 1]
 

@@ -309,21 +309,21 @@ def _read(said: Mapping[str, Any], public: SurveyDesign) -> NoisyTables:
             other = "pairs_of_records_of_one_level" in table or "earlier" in table
             if table["by"] in terms and not other and table["rows"] != _labels(terms[table["by"]]):
                 raise InputError(f"the measurements have other levels of {table['by']!r} than the public columns")
-    variables = read_variables(said)
+    return tables_by(terms, said)
+
+
+def tables_by(terms: Mapping[str, Term], said: Mapping[str, Any]) -> NoisyTables:
+    """What :meth:`NoisyTables.as_json` wrote, by terms whose levels are those of the records."""
+    variables = [_variable_of(variable) for variable in said["variables"]]
     weight = variables.pop() if variables[-1].name == WEIGHT else None
     totals = {
         name: np.array([given[label] for label in _labels(terms[name])], dtype=np.float64)
         for name, given in said["population_totals"].items()
     }
     return NoisyTables(
-        said["predictors"], tuple(variables), weight, terms, public.n, float(said["population_total"]),
-        totals, unit, said.get("records_of_a_unit_at_most", 1), said.get("delta"),
+        said["predictors"], tuple(variables), weight, terms, said["records"], float(said["population_total"]),
+        totals, said.get("unit"), said.get("records_of_a_unit_at_most", 1), said.get("delta"),
     )  # fmt: skip
-
-
-def read_variables(said: Mapping[str, Any]) -> list[Variable]:
-    """The variables that were written, the weight last."""
-    return [_variable_of(variable) for variable in said["variables"]]
 
 
 def _variable_of(said: Mapping[str, Any]) -> Variable:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ..errors import InputError
 from ..models.loglinear.bases import one_hot
+from ..models.loglinear.table_model import places
 from ..validation import rows
 from .noisy_tables import NoisyTables
 from .terms import Term, public_cells
@@ -85,8 +86,7 @@ class PublicCells:
         """About so many records, of every combination at least one, and as many of each as there are (K,)."""
         order = np.argsort(self.of_record, kind="stable")
         times = np.maximum(np.rint(self.n * (count / self.n.sum())), 1).astype(np.intp)
-        place = np.arange(times.sum()) - np.repeat(np.cumsum(times) - times, times)
-        inside = place * np.repeat(self.n, times) // np.repeat(times, times)
+        inside = places(times) * np.repeat(self.n, times) // np.repeat(times, times)
         return order[np.repeat(np.cumsum(self.n) - self.n, times) + inside]
 
     def by(self, names: Sequence[str]) -> Codes:

@@ -152,7 +152,7 @@ class Source:
 
     def data_sets(self, m: int, rng: np.random.Generator) -> tuple[tuple[SurveyDesign, ...], Codes]:
         """So many data sets, two of each draw, their records in random order; and these orders, (m, n)."""
-        unit = self._unit(self.public)
+        unit = self._fit.cells.of_record
         made, orders = [], []
         for coefficients in self._draws(m // PAIR, rng):
             for _ in range(PAIR):

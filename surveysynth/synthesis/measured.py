@@ -208,14 +208,8 @@ def measure(
     )  # fmt: skip
     if (far := _far(noisy)) is not None:
         warnings.warn(far, stacklevel=2)
-    said = [
-        PUBLIC.format(", ".join(public_columns(design, model, unit))),
-        *([] if noisy.unit is None else [UNITS.format(unit, noisy.most)]),
-        *(SCHEMA.format(name, outcome.said) for name, outcome in schema.items()),
-        *([] if noisy.weight is None else [WEIGHTS.format(*weight_bounds), "the population total is public"]),
-        *([HELD.format("; ".join(rules))] if rules else []),
-        *notes, *(said_of_ignored(design, model) if clusters == "ignore" else []),
-    ]  # fmt: skip
+    said = _said(noisy, public_columns(design, model, unit), schema, weight_bounds, rules)
+    said += [*notes, *(said_of_ignored(design, model) if clusters == "ignore" else [])]
     file = Fingerprint.of([design.column(name) for name in schema])
     year = _of_an_earlier_year(earlier)
     past = None if year is None else of_the_same_terms(year.tables, noisy)
@@ -231,6 +225,20 @@ def measure(
         publishable=seed is None and (year is None or year.publishable),
     )  # fmt: skip
     return Measurements(source if ledger is None else entered(source, ledger))
+
+
+def _said(
+    noisy: NoisyTables, columns: Sequence[str], schema: Mapping[str, Outcome], weight_bounds: tuple[float, float],
+    rules: Sequence[str],
+) -> list[str]:  # fmt: skip
+    """What the report says of columns, units, outcomes, weights and rules that are public."""
+    return [
+        PUBLIC.format(", ".join(columns)),
+        *([] if noisy.unit is None else [UNITS.format(noisy.unit, noisy.most)]),
+        *(SCHEMA.format(name, outcome.said) for name, outcome in schema.items()),
+        *([] if noisy.weight is None else [WEIGHTS.format(*weight_bounds), "the population total is public"]),
+        *([HELD.format("; ".join(rules))] if rules else []),
+    ]
 
 
 def _of_an_earlier_year(given: Measurements | Release | None) -> Source | None:

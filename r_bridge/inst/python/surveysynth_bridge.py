@@ -357,8 +357,7 @@ def _by_level(total: Any, design: ss.SurveyDesign) -> Any:
     """Totals by the levels of the strata, which R names as it prints them."""
     if not isinstance(total, Mapping) or design.strata_name is None:
         return total
-    level = {_label(value): value for value in design.frame[design.strata_name].unique()}
-    return {level.get(name, name): value for name, value in total.items()}
+    return _by_label(total, design.strata_name, design)
 
 
 def _by_label(totals: Mapping[str, Any], term: str, design: ss.SurveyDesign) -> Mapping[Any, Any]:

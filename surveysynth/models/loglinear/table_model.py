@@ -26,6 +26,11 @@ Codes = NDArray[np.intp]
 MOST_ROWS, SKETCHED = 3_000, 1_000  # rows from which derivatives are those of fewer, of about so many
 
 
+def places(sizes: Codes) -> Codes:
+    """Place of each element in its group, from 0, where groups of these sizes (L,) follow each other."""
+    return np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Table:
     """A table of the response by the levels of a factor.
@@ -157,8 +162,7 @@ class TableModel:
         many = np.maximum(np.rint(np.bincount(self.unit, minlength=X) * (SKETCHED / R)), 1).astype(np.intp)
         mass = np.bincount(self.unit, self.share, X)
         unit = np.repeat(np.arange(X), many)
-        place = np.arange(len(unit)) - np.repeat(np.cumsum(many) - many, many)
-        points = (np.cumsum(mass) - mass)[unit] + (place + 0.5) / many[unit] * mass[unit]
+        points = (np.cumsum(mass) - mass)[unit] + (places(many) + 0.5) / many[unit] * mass[unit]
         rows, at = np.unique(np.minimum(np.searchsorted(above, points), R - 1), return_inverse=True)
         share = np.asarray(np.bincount(at, (mass / many)[unit]), dtype=np.float64)
         rows = order[rows]
