@@ -146,7 +146,7 @@ def test_the_model_and_the_mechanism_go_by_the_declared_kind(design: ss.SurveyDe
         for kind in ("amount", "count", "share")
     }
     found = {kind: (s["model.name"], s["privacy.mechanism"]) for kind, s in said.items()}
-    assert found == {"amount": ("fbs", "strict"), "count": ("nb", "strict"), "share": ("beta", "strict")}
+    assert found == {"amount": ("fbs", "strict"), "count": ("fbs", "strict"), "share": ("fbs", "strict")}
 
 
 def test_a_scale_for_amounts_that_can_be_zero_or_negative(design: ss.SurveyDesign) -> None:

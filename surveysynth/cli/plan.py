@@ -151,7 +151,7 @@ def make(
 def _print_entries() -> None:
     """All entries that plans have, as --set takes them."""
     from ..models.registry import MODELS
-    from ..synthesis.settings import sections
+    from ..synthesis.settings import BY_NAME, sections
 
     shown = Table(box=SIMPLE)
     shown.add_column("entry", no_wrap=True)
@@ -160,8 +160,9 @@ def _print_entries() -> None:
         for name, entry in kind.model_fields.items():
             several = [entry.annotation, *get_args(entry.annotation)]
             values = [value for each in several if get_origin(each) is Literal for value in get_args(each)]
+            values = [value for value in values if isinstance(value, str)]
             values = list(MODELS) if (section, name) == ("model", "name") else values
-            at = f"{section}.NAME.{name}" if section == "columns" else f"{section}.{name}"
+            at = f"{section}.NAME.{name}" if section in BY_NAME else f"{section}.{name}"
             shown.add_row(at, escape(str(entry.description)) + (f": {', '.join(values)}" if values else ""))
     console.print(shown)
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from ..choices import OutcomeKind
 from ..design.survey_design import SurveyDesign
 from ..errors import PrivacyError
@@ -18,11 +16,11 @@ from ..privacy.budget import Budget
 from ..privacy.expected_accuracy import Sized, expected_se, expected_split, information_and_noise
 from ..privacy.mechanisms import Strict
 from .known import Known
-from .measured import M, measurable
-from .parts import MECHANISMS, bounds_of_scores, by_of, check_formulas, mechanism_of, sides, synthesizer_of
-from .rehearsal import expected_errors
+from .measured import M
+from .parts import MECHANISMS, bounds_of_scores, check_formulas, mechanism_of, sides, synthesizer_of
 from .sequence import sizes_of
 from .settings import MechanismName, Settings
+from .strict_plan import is_strict, model_of, refuse_only_strict
 
 MODEL_OF: dict[OutcomeKind, tuple[str, str]] = {
     "amount": ("fbs", "amounts: FBS, outcome and weight as one regression"),
@@ -57,6 +55,17 @@ def choose(settings: Settings, known: Known, folder: Path) -> tuple[Settings, di
             settings = settings.set({entry: value})
             reasons[entry] = f"chosen. {why}"
 
+    if is_strict(settings):
+        strict_model = model_of(settings, design)
+        for column in (*strict_model.outcomes, *strict_model.predictor_columns):
+            design.column(column)
+        say("model.name", "fbs", "outcome and weight, from noisy tables")
+        say("privacy.mechanism", "strict", "pure differential privacy at the file's own number of records")
+        if settings.survey.unweighted:
+            say("model.weight", "public", "every record has the same weight")
+        say("release.m", M, "data sets are drawn from noisy tables, and cost no epsilon")
+        return settings, reasons
+    refuse_only_strict(settings)
     say("model.name", *MODEL_OF[settings.model.kind])
     model = _model(settings, folder)
     for column in (*model.outcomes, *model.predictor_columns):
@@ -66,8 +75,7 @@ def choose(settings: Settings, known: Known, folder: Path) -> tuple[Settings, di
     takes = _takes(settings)
     if settings.survey.unweighted and "weight" in takes:
         say("model.weight", "public", "every record has the same weight")
-    measured = is_measured(settings, known, folder)
-    if strict and not measured:
+    if strict:
         numeric = _model(settings, folder).numeric
         if numeric and settings.privacy.reference is None and "transform" in takes:
             say("model.transform", "scores", "private normal scores of this file within the bounds")
@@ -87,38 +95,11 @@ def choose(settings: Settings, known: Known, folder: Path) -> tuple[Settings, di
         columns = _columns(settings, design)
         if known.n >= PER_COLUMN * columns:
             say("model.prior", "flat", f"{columns} columns, {known.n:,} records: draws are exact, without chains")
-    if measured:
-        say("release.m", M, "data sets are drawn from noisy tables, and cost no epsilon")
-    elif settings.privacy.epsilon is not None:
+    if settings.privacy.epsilon is not None:
         say("release.m", *_data_sets(settings, known, folder))
     if strict and settings.model.later and not lacking(settings, folder, at_hand=True):
         say("privacy.shares", *_split(settings, known, folder))
     return settings, reasons
-
-
-def is_measured(settings: Settings, known: Known, folder: Path) -> bool:
-    """Whether the release is drawn from noisy tables; else records are fitted."""
-    if settings.privacy.mechanism != "strict" or known.in_parts or settings.parts.said or settings.model.later:
-        return False
-    said, model, release = settings.privacy, settings.model, settings.release
-    given = {
-        "mechanism": mechanism_of(settings, folder), "levels": said.levels, "unit": said.unit, "rule": said.max_risk,
-        "clusters": model.clusters, "engine": model.engine, "reweight": said.reweight, "debias": release.debias,
-        "edits": settings.edits.rules,
-    }  # fmt: skip
-    return measurable(known.design, _model(settings, folder), given) is not None
-
-
-def expected_of_tables(settings: Settings, known: Known, folder: Path) -> pd.DataFrame:
-    """Expected errors of the plan's tables, as :func:`surveysynth.expected_errors` has them."""
-    said, model = settings.privacy, synthesizer_of(settings, folder)
-    given = {"levels": said.levels, "bounds": said.bounds, "unit": said.unit, "clusters": settings.model.clusters}
-    strict = measurable(known.design, model, given)
-    assert strict is not None and said.epsilon is not None  # as is_measured() saw
-    return expected_errors(
-        known.design, strict.model, epsilon=said.epsilon, by=by_of(settings, model),
-        population_total=said.population_total, m=settings.release.m or M, **strict.settings,
-    )  # fmt: skip
 
 
 def lacking(settings: Settings, folder: Path, *, at_hand: bool) -> dict[str, str]:
@@ -136,11 +117,14 @@ def lacking(settings: Settings, folder: Path, *, at_hand: bool) -> dict[str, str
         out["model.formula"] = "'outcome ~ public predictors', as 'income ~ region + sex'"
     if said.epsilon is None and said.c1 is None and not by_policy:
         out["privacy.epsilon"] = "budget of the whole release; surveysynth check says what it buys"
-    if said.population_total is None and said.mechanism in (None, "strict", "censored", "censored-weighted"):
+    told = said.population_total is not None or (
+        is_strict(settings) and (said.population_totals is not None or settings.model.weight == "public")
+    )
+    if not told and said.mechanism in (None, "strict", "censored", "censored-weighted"):
         out["privacy.population_total"] = "number of population units, from a census or a register, not from this file"
-    if by_policy or said.bounds is not None:
+    if by_policy or said.bounds is not None or settings.outcomes:
         return out
-    undecided = unknown or said.mechanism is None
+    undecided = unknown or said.mechanism is None or is_strict(settings)  # whose outcomes are asked for one by one
     if said.reference is None if undecided else _needs_bounds(settings, folder):
         out["privacy.bounds"] = "[lowest, highest] outcome, from public knowledge: tight ones make shorter intervals"
     return out

@@ -37,6 +37,7 @@ from ..validation import check_seed, interval_of, is_finite, one_of, positive, r
 from .all_columns import written_out
 from .assemble import NEAR, check_enough, check_public, public_columns, public_frame, roles_of, said_of_ignored
 from .edits import HELD, check_rules
+from .levels import check_levels
 
 Floats = NDArray[np.float64]
 Bounds = tuple[float, float] | Mapping[str, tuple[float, float]]
@@ -298,8 +299,8 @@ class Strictly:
 def measurable(design: SurveyDesign, model: object, given: Mapping[str, Any]) -> Strictly | None:
     """What to measure for a strict release; None where the release is one of a fit to records.
 
-    Records are fitted under other mechanisms; under ``Strict`` with a reference, of models in sequence that are no list
-    of formulas by columns, and of others than FBS and FBP.
+    Records are fitted under other mechanisms; under ``Strict`` with a reference, of :class:`Sequential`, and of other
+    models than FBS and FBP.
     """
     said = {name: value for name, value in given.items() if not (_is_nothing(value) or _is_plain(name, value))}
     mechanism = said.get("mechanism")
@@ -309,38 +310,28 @@ def measurable(design: SurveyDesign, model: object, given: Mapping[str, Any]) ->
     texts = isinstance(said.get("clusters", ""), str) and isinstance(said.get("weight", ""), str)
     if not (isinstance(design, SurveyDesign) and plain and texts and set(said) <= TAKEN):
         return None
-    if isinstance(model, list | tuple) and model and all(isinstance(one, str) and "~" in one for one in model):
-        by_columns = "levels" not in said and _is_by_columns(model)
-        settings = {k: v for k, v in said.items() if k != "mechanism"} | of_delta
-        return Strictly([*model], settings) if by_columns else None
+    settings = {name: said[name] for name in said if name not in ("mechanism", "levels")} | of_delta
     if isinstance(model, str) and "~" in model:
-        model = FBS(model)
-    if not isinstance(model, FBS | FBP) or len(model.outcomes) != 1:
+        model = [model]
+    if isinstance(model, list | tuple) and model and all(isinstance(one, str) and "~" in one for one in model):
+        return Strictly([*model], _with_levels(settings, said.get("levels"), in_sequence(model)[0].outcomes))
+    if not isinstance(model, FBS | FBP) or (len(model.outcomes) > 1 and isinstance(model, FBP)):
         return None
     bare = type(model)(model.outcome, model.predictors)
     transform = "log" if isinstance(model.transform, LogTransform) else model.transform
     if replace(model, zeros=False, weight=None, transform=transform) != bare or model.weight not in (None, "public"):
         return None
-    settings = {name: said[name] for name in said if name not in ("mechanism", "levels")} | of_delta
     if model.weight is not None:
         settings["weight"] = "public"
-    (name,) = model.outcomes
-    if "levels" in said and isinstance(said["levels"], Mapping) and {*said["levels"]} == {name}:
-        settings["outcomes"] = {name: Outcome(levels=said["levels"][name])} | dict(settings.get("outcomes", {}))
-    elif "levels" in said:
-        return None
     if model.zeros and "bounds" in settings and not isinstance(settings["bounds"], Mapping):
-        settings["outcomes"] = {name: Outcome(bounds=settings.pop("bounds"), zeros=True)}
-    return Strictly(bare, settings)
+        settings["outcomes"] = {model.outcomes[0]: Outcome(bounds=settings.pop("bounds"), zeros=True)}
+    return Strictly(bare, _with_levels(settings, said.get("levels"), model.outcomes))
 
 
-def _is_by_columns(formulas: Sequence[str]) -> bool:
-    """Whether tables can be made by the terms of these formulas; fits to records take functions of columns, too."""
-    try:
-        in_sequence(formulas)
-    except InputError:
-        return False
-    return True
+def _with_levels(settings: dict[str, Any], levels: Any, outcomes: Sequence[str]) -> dict[str, Any]:
+    """With an Outcome for each list of levels."""
+    found = {name: Outcome(levels=own) for name, own in check_levels(levels, outcomes).items()}
+    return settings | ({"outcomes": found | dict(settings.get("outcomes", {}))} if found else {})
 
 
 def refuse_schema(settings: Mapping[str, Any]) -> None:
@@ -402,10 +393,16 @@ def schema_of(
     names, given = model.outcomes, _mapping(outcomes, "outcomes", "{outcome: Outcome(...)}")
     if isinstance(bounds, Mapping):
         given |= {outcome: Outcome(bounds=pair) for outcome, pair in bounds.items()}
-    elif bounds is not None and len(names) > 1:
-        raise InputError(f"bounds= of {len(names)} outcomes: write outcomes={{{names[0]!r}: Outcome(bounds=...), ...}}")
     elif bounds is not None:
-        given[names[0]] = Outcome(bounds=bounds)
+        left = [name for name in names if name not in given and not declares_itself(design, name)]
+        numbers = [name for name in left if pd.api.types.is_numeric_dtype(design.column(name).dtype)] or left
+        if not numbers:
+            raise InputError("bounds= is for an outcome that is a number and is not declared otherwise: leave it out")
+        if len(numbers) > 1:
+            raise InputError(
+                f"bounds= of {len(numbers)} outcomes: write outcomes={{{numbers[0]!r}: Outcome(bounds=...), ...}}"
+            )
+        given[numbers[0]] = Outcome(bounds=bounds)
     others = [outcome for outcome in given if outcome not in names]
     if others:
         outcome = "the outcome is" if len(names) == 1 else "the outcomes are"

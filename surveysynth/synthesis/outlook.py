@@ -20,6 +20,7 @@ from ..design.missing_codes import without_marks
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError, ModelError, PrivacyError
 from ..estimation import estimate
+from ..measuring.outcome import Outcome
 from ..models.base import Synthesizer
 from ..models.normal.fbp import FBP
 from ..models.normal.fbs import FBS
@@ -32,13 +33,15 @@ from ..privacy.units import unit_of
 from ..publication.footnotes import protected, unprotected
 from ..validation import as_list
 from .assemble import check_public, check_total, public_columns, public_mean_weight
-from .chosen import expected, expected_of_models, expected_of_tables, is_measured
+from .chosen import expected, expected_of_models
 from .known import Known
+from .measured import M
 from .missing import without_missing
-from .parts import bounds_of_scores, by_of, later_of, print_of
+from .parts import bounds_of_scores, by_of, print_of
 from .privacy_cost import PrivacyCost, privacy_cost
-from .rehearsal import WORTH_LITTLE
+from .rehearsal import WORTH_LITTLE, expected_errors
 from .settings import Settings, key
+from .strict_plan import expected_arguments, is_strict
 
 Floats = NDArray[np.float64]
 
@@ -56,10 +59,15 @@ KINDS = {
     "per-instance": "per-instance",
 }  # fmt: skip
 HINTS = {
-    "zero": "declare zeros = true in [model]",
+    "missing": "say missing = 'impute' in [model]", "zero": "declare zeros = true in [model]",
     "atom": "heaps are kept by normal scores (transform = 'scores'); other scales smooth them away",
     "shape": "transform = 'scores' takes the shape of the whole file; a predictor more may take the rest",
 }
+ZEROS = "{} include 0: if many amounts are exactly 0, declare zeros = true in {}; else say false"
+OF_TABLES = {  # where releases are drawn from noisy tables
+    "missing": "say missing = 'category' in [outcomes.{}], or the file is refused",
+    "zero": "declare zeros = true in [outcomes.{}]", "atom": "declare them as heaps = [...] in [outcomes.{}]",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, repr=False)
@@ -111,15 +119,21 @@ def outlook(
     check_public(design, model, privacy.public)
     mechanism.check_model(model, privacy.unit)
     by = [name for name in by_of(settings, model) or [] if name not in known.made_up]
-    measured = is_measured(settings, known, folder)
-    tables = expected_of_tables(settings, known, folder) if measured else None
+    measured = is_strict(settings)
+    tables = None
+    if measured:
+        given = expected_arguments(settings, design)
+        tables = expected_errors(design, **given, by=by, m=settings.release.m or M)
     ratio = expected(settings, known, folder) if tables is None else _typical(tables)
     cells = known.cells(by).assign(se_ratio=np.nan if ratio is None else ratio)
     if tables is not None:
         cells = _with_ratios(cells, tables, by)
     said = {
         "Survey": [str(known)],
-        "Model": [_said_of_model(settings, model), *_kinds_of_predictors(known, model)],
+        "Model": [
+            _said_of_tables_made(settings, design) if measured else _said_of_model(settings, model),
+            *_kinds_of_predictors(known, model),
+        ],
         "Privacy": [_said_of_privacy(settings)],
         "Public": [_said_of_public(settings, known, model)],
         "Chosen": [f"{entry} = {settings[entry]}: {why.removeprefix('chosen. ')}" for entry, why in reasons.items()],
@@ -139,13 +153,21 @@ def _said_of_model(settings: Settings, model: Synthesizer) -> str:
     scale = {"scores": "private normal scores"}.get(str(m.transform), m.transform)
     parts = [f"{model.name} of {', '.join(model.outcomes)} ({m.kind}), given {model.predictors}"]
     if isinstance(model, Sequential):
-        later = [(each.name, each.formula) for each in later_of(settings)]
+        later = [(each.name, each.formula) for each in settings.model.later_models]
         named = [f"{'' if name == m.name else name + ' of '}{formula}" for name, formula in later]
         parts = [f"in sequence, {m.name} of {'; '.join([str(m.formula), *named])}"]
     parts += [f"scale {scale}"] if scale else []
     parts += [f"weights {m.weight}"] if m.weight else []
     parts += ["zeros of their own"] if m.zeros else []
     return "; ".join(parts)
+
+
+def _said_of_tables_made(settings: Settings, design: SurveyDesign) -> str:
+    given = expected_arguments(settings, design)
+    formulas = given["formula"] if isinstance(given["formula"], list) else [settings.model.formula]
+    parts = [f"{str(settings.model.name).upper()} from noisy tables: {'; '.join(map(str, formulas))}"]
+    parts += [f"{name} is declared as {outcome.said}" for name, outcome in given["outcomes"].items()]
+    return "; ".join([*parts, *(["weights public"] if settings.model.weight else [])])
 
 
 def _kinds_of_predictors(known: Known, model: Synthesizer) -> list[str]:
@@ -241,11 +263,17 @@ def _said_of_tables(tables: pd.DataFrame) -> list[str]:
     said = []
     for statistic, rows in tables.groupby("statistic", sort=False):
         ratio, cv = rows["ratio"], rows["cv"]
+        cells = "1 cell" if len(rows) == 1 else f"{len(rows)} cells"
         said.append(
-            f"standard errors of {statistic}s {ratio.min():.2f} to {ratio.max():.2f} times the file's own over "
-            f"{len(rows)} cells, by releases of made-up files; about {cv.min():.0%} to {cv.max():.0%} of the estimate"
+            f"standard errors of {statistic}s {_range(ratio, '.2f')} times the file's own over {cells}, by releases of "
+            f"made-up files; about {_range(cv, '.0%')} of the estimate"
         )
     return said
+
+
+def _range(values: pd.Series, form: str) -> str:
+    least, most = f"{values.min():{form}}", f"{values.max():{form}}"
+    return least if least == most else f"{least} to {most}"
 
 
 def _said_on_page(settings: Settings, known: Known, model: Synthesizer, folder: Path) -> list[str]:
@@ -307,11 +335,7 @@ def _warnings(
         said.append(
             f"{rows.shape[1]} columns of predictors for {known.n:,} records: fewer predictors, or merged levels"
         )
-    zero_inside = any(low <= 0 <= high for low, high in _pairs(p.bounds))
-    if p.mechanism == "strict" and zero_inside and settings.model.zeros is None and hasattr(model, "zeros"):
-        said.append(
-            "the bounds include 0: if many amounts are exactly 0, declare zeros = true in [model]; else say false"
-        )
+    said += _of_zeros_inside(settings, design, model, measured=measured)
     if design.clustered and p.unit is None:
         said.append(
             "epsilon protects single records; where a person or household has several, say which column that is, as "
@@ -332,6 +356,21 @@ def _warnings(
             "--create makes one; then say ledger = 'budget.jsonl' and survey = 'NAME' in [privacy]"
         )
     return said
+
+
+def _of_zeros_inside(settings: Settings, design: SurveyDesign, model: Synthesizer, *, measured: bool) -> list[str]:
+    """Bounds that include 0, where nothing is said of zeros."""
+    if settings.model.zeros is not None or settings.privacy.mechanism != "strict" or not hasattr(model, "zeros"):
+        return []
+    if not measured:
+        inside = any(low <= 0 <= high for low, high in _pairs(settings.privacy.bounds))
+        return [ZEROS.format("the bounds", "[model]")] if inside else []
+    schema = expected_arguments(settings, design)["outcomes"]
+    found = [name for name in schema if settings[f"outcomes.{name}.zeros"] is None and not schema[name].whole]
+    return [
+        ZEROS.format(f"the bounds of {name}", f"[outcomes.{key(name)}]") for name in found
+        if schema[name].bounds is not None and schema[name].bounds[0] <= 0 <= schema[name].bounds[1]
+    ]  # fmt: skip
 
 
 def _of_predictors(known: Known, model: Synthesizer) -> list[str]:
@@ -430,9 +469,10 @@ def _look_inside(
         said = _of_information(settings, design, model, mechanism)
         said += [near_public] if (near_public := of_weights(settings, design, model)) else []
         said += _of_zeros(settings, design, model.numeric, folder, ratio)
+    schema = expected_arguments(settings, design)["outcomes"] if measured else {}
     for outcome in model.numeric:
-        said += _of_values(settings, design, outcome, scaled=hasattr(model, "transform"))
-        said += _of_residuals(settings, design, model, outcome) if hasattr(model, "transform") else []
+        said += _of_values(settings, design, outcome, schema.get(outcome), scaled=hasattr(model, "transform"))
+        said += _of_residuals(settings, design, model, outcome) if hasattr(model, "transform") and not measured else []
         said += _of_sizes(settings, design, outcome)
         said += _of_cells(design, outcome, by, ratio)
     return said
@@ -504,21 +544,31 @@ def _of_zeros(
     return said
 
 
-def _of_values(settings: Settings, design: SurveyDesign, outcome: str, *, scaled: bool) -> list[str]:
+def _of_values(
+    settings: Settings, design: SurveyDesign, outcome: str, declared: Outcome | None, *, scaled: bool
+) -> list[str]:  # fmt: skip
     """Values beyond the bounds; of amounts on a working scale missing ones, zeros and heaps, too."""
     y = design.numeric(outcome)
     there, said = y[np.isfinite(y)], list[str]()
-    if scaled and there.size < y.size and settings.model.missing is None:
-        said.append(f"{outcome}: {y.size - there.size:,} records have none; say missing = 'impute' in [model]")
+    hints = HINTS if declared is None else {name: hint.format(key(outcome)) for name, hint in OF_TABLES.items()}
+    missing = settings.model.missing if declared is None else declared.missing or declared.applies
+    zeros = settings.model.zeros if declared is None else declared.zeros or declared.whole
+    if scaled and there.size < y.size and missing is None:
+        said.append(f"{outcome}: {y.size - there.size:,} records have none; {hints['missing']}")
     zero = float(np.mean(there == 0))
-    if scaled and zero > ATOM and not settings.model.zeros:
-        said.append(f"{outcome}: {zero:.0%} are exactly 0; {HINTS['zero']}")
+    if scaled and zero > ATOM and not zeros:
+        said.append(f"{outcome}: {zero:.0%} are exactly 0; {hints['zero']}")
     amounts = there[there != 0]
+    if declared is not None:
+        amounts = amounts[~np.isin(amounts, declared.heaps)]
     most = pd.Series(amounts).value_counts(normalize=True)
-    if scaled and most.size and most.iloc[0] > ATOM:
+    whole = declared is not None and declared.whole  # whose values are cells of their own
+    if scaled and most.size and most.iloc[0] > ATOM and not whole:
         heaps = int((most > ATOM).sum())
-        said.append(f"{outcome}: {heaps} single value(s) hold {most[most > ATOM].sum():.0%}; {HINTS['atom']}")
-    for low, high in _pairs(_bounds_of(settings, outcome)):
+        said.append(f"{outcome}: {heaps} single value(s) hold {most[most > ATOM].sum():.0%}; {hints['atom']}")
+    for low, high in [declared.bounds] if declared is not None and declared.bounds else _pairs(
+        _bounds_of(settings, outcome)
+    ):  # fmt: skip
         beyond = np.mean((there < low) | (there > high))
         if beyond > 0:
             said.append(

@@ -26,6 +26,7 @@ from ..privacy.risks.identification import MarginalRisk, PairwiseRisk
 from ..privacy.risks.lipschitz import LipschitzRisk
 from ..publication.quality import Symbols, symbols_of
 from ..publication.wording import Wording
+from .all_columns import ALL
 from .policy import Policy
 from .settings import LaterModel, MechanismName, Model, Settings
 
@@ -35,7 +36,9 @@ MECHANISMS: dict[MechanismName, Callable[..., Mechanism]] = {
 }  # fmt: skip
 OF_WEIGHTS = "map", "c1", "c2"  # entries of mechanisms whose privacy weights are a map of risks
 OF_STRICT, OF_PER_INSTANCE = ("reference", "between_psus"), ("delta", "alpha_0")
-OWN: dict[MechanismName, tuple[str, ...]] = {"strict": OF_STRICT, "per-instance": OF_PER_INSTANCE, "censored": ()}
+OWN: dict[MechanismName, tuple[str, ...]] = {
+    "strict": (*OF_STRICT, "delta"), "per-instance": OF_PER_INSTANCE, "censored": (),
+}  # fmt: skip
 WEIGHTS_OF: dict[MechanismName, str] = {
     "strict": "which has no privacy weights", "censored": "which has no privacy weights",
     "per-instance": "whose privacy weights follow from epsilon, delta and alpha_0",
@@ -85,7 +88,7 @@ def synthesizer_of(settings: Settings, folder: Path) -> Synthesizer:
         return first
     if name != "fbs":
         raise InputError("model.later: further outcomes go with model.name = 'fbs'")
-    models = [first, *(_later(each, given, settings.privacy.bounds) for each in later_of(settings))]
+    models = [first, *(_later(each, given, settings.privacy.bounds) for each in settings.model.later_models)]
     edits, shares = settings.edits, settings.privacy.shares
     return Sequential(models, applies=edits.applies, elsewhere=edits.elsewhere, shares=shares)
 
@@ -95,12 +98,6 @@ def _refuse_of_sequences(settings: Settings) -> None:
     names = "edits.applies", "edits.elsewhere", "privacy.shares"
     if stray := [name for name in names if settings[name] is not None]:
         raise InputError(f"{', '.join(stray)}: only with model.later")
-
-
-def later_of(settings: Settings) -> list[LaterModel]:
-    """The later models of a plan; a formula by itself is one of an amount."""
-    later = settings.model.later or []
-    return [LaterModel(formula=each) if isinstance(each, str) else each for each in later]
 
 
 def _later(said: LaterModel, given: dict[str, Any], bounds: Any) -> Synthesizer:
@@ -148,7 +145,8 @@ def bounds_of_scores(settings: Settings) -> Any:
     bounds = settings.privacy.bounds if wanted and settings.model.transform in (None, "scores") else None
     if not isinstance(bounds, Mapping):
         return bounds
-    shares = [sides(each.formula)[0][0] for each in later_of(settings) if each.name == "beta"]  # which have theirs
+    later = settings.model.later_models
+    shares = [sides(each.formula)[0][0] for each in later if each.name == "beta"]  # which have theirs
     return {outcome: pair for outcome, pair in bounds.items() if outcome not in shares}
 
 
@@ -242,7 +240,7 @@ def check_formulas(settings: Settings, columns: Sequence[str]) -> None:
     if settings.privacy.policy is not None:  # which sets the model
         return
     formulas = {"model.formula": settings.model.formula}
-    formulas |= {f"model.later, number {i}": each.formula for i, each in enumerate(later_of(settings), 1)}
+    formulas |= {f"model.later, number {i}": each.formula for i, each in enumerate(settings.model.later_models, 1)}
     for entry, formula in formulas.items():
         if formula is None:
             continue
@@ -259,7 +257,8 @@ def _wrong_of(formula: str, columns: Sequence[str]) -> str:
     """What is wrong with a formula of a file; "" where nothing is."""
     try:
         outcomes, predictors = sides(formula)
-        names = [*(category(outcome) or outcome for outcome in outcomes), *formula_columns(predictors)]
+        names = [*(category(outcome) or outcome for outcome in outcomes)]
+        names += [] if predictors == ALL else formula_columns(predictors)
     except InputError as error:
         return str(error)
     unknown = [name for name in names if name not in columns]

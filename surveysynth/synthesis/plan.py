@@ -40,7 +40,7 @@ from ..release.release import Release, read_release
 from ..storage import as_path, is_free, whole_file
 from ..validation import as_list, truth
 from .assemble import checked_total, public_columns, refuse_far
-from .chosen import categorical_of, choose, is_measured, lacking
+from .chosen import categorical_of, choose, lacking
 from .edits import check_derived
 from .fit import Fit
 from .fitting import fit, synthesize
@@ -64,7 +64,8 @@ from .parts import (
 from .plan_in_parts import arguments_in_parts, known_in_parts
 from .policy import Policy
 from .privacy_cost import PrivacyCost, privacy_cost
-from .settings import Column, MechanismName, Settings, key, read_toml, to_toml
+from .settings import BY_NAME, Column, MechanismName, Settings, key, read_toml, to_toml
+from .strict_plan import is_strict, levels_to_fill_in, model_of, synthesis_arguments, undeclared_outcomes
 
 SUPERSEDES = (
     "this release supersedes an earlier one of the same file, of epsilon = {:g} ({}): both together tell of a record "
@@ -190,16 +191,17 @@ class Plan:
         self._design, self._folder, self.reasons = design, folder, {}
         self._columns: tuple[str, ...] = ()
         self._policy = policy_of(settings, folder)
-        without_levels: list[str] = []
+        known = None
         if settings.model.formula is not None and (design is not None or _readable(settings)):
             known = self._known(settings)
             settings, self.reasons = choose(settings, known, folder)
-            without_levels = undeclared(known.design, categorical_of(settings, folder))
         self.settings = settings
         self.lacking = lacking(settings, folder, at_hand=design is not None)
-        if without_levels:
-            template = ", ".join(f'{name} = ["...", "..."]' for name in without_levels)
-            self.lacking["privacy.levels"] = f"{{{template}}}, all that there can be: they are published"
+        if known is not None and is_strict(settings):
+            self.lacking.pop("privacy.bounds", None)
+            self.lacking |= undeclared_outcomes(settings, known.design)
+        elif known is not None and (names := undeclared(known.design, categorical_of(settings, folder))):
+            self.lacking["privacy.levels"] = levels_to_fill_in(names)
 
     @classmethod
     def read(cls, path: str | Path, set: Mapping[str, Any] | None = None) -> Self:
@@ -460,18 +462,19 @@ class Plan:
             return self._release_in_parts(notes, self._about() | of_others, seed, unfinished)
         if unfinished is not None:
             raise InputError("unfinished= is for files in parts: the plan has no [parts]")
-        measured = is_measured(self.settings, self._known(self.settings), self._folder)
-        if not measured and (foretold := of_weights(self.settings, to_synthesize(self.design)[0], synthesizer)):
+        strict = is_strict(self.settings)
+        if not strict and (foretold := of_weights(self.settings, to_synthesize(self.design)[0], synthesizer)):
             warnings.warn(foretold, stacklevel=2)
         columns = [*public_columns(self.design, synthesizer), *synthesizer.outcomes]
         derived = check_derived(self.settings.edits.derive, self.design.select(columns).reset_index(drop=True))
         ledger, epsilon = self.ledger, privacy.epsilon if self._policy is None else self._policy.epsilon
         if ledger is not None and epsilon is not None:
             ledger.check(epsilon)  # before the work of a fit
-        made = synthesize(
-            self.design, **self._fitting(), debias=bool(release.debias), accept_diagnostics=accepted_of(self.settings),
-            rule=rule_of(self.settings), edits=self.settings.edits.rules, seed=seed,
-        )  # fmt: skip
+        given = synthesis_arguments(self.settings, self.design, self._folder) if strict else self._fitting() | {
+            "debias": bool(release.debias), "accept_diagnostics": accepted_of(self.settings),
+            "rule": rule_of(self.settings), "edits": self.settings.edits.rules,
+        }  # fmt: skip
+        made = synthesize(self.design, **given, seed=seed)
         return _saying(made.assign(**derived), notes, self._about() | of_others).entered(ledger if enter else None)
 
     def _release_in_parts(
@@ -505,10 +508,12 @@ class Plan:
         Raises
         ------
         InputError, ModelError, PrivacyError, EngineError
-            As :func:`surveysynth.fit`; something is not filled in.
+            As :func:`surveysynth.fit`; something is not filled in; a strict release, for which no records are fitted.
         """
         self._refuse_unfinished()
         self._refuse_far_total()
+        if is_strict(self.settings):
+            raise InputError("a strict release is drawn from noisy tables: there is no fit to records to look at")
         return fit(self.design, **self._fitting(), seed=seed)
 
     def _fitting(self) -> dict[str, Any]:
@@ -771,7 +776,10 @@ class Plan:
         """Model and mechanism."""
         if self._policy is not None:
             return self._policy.synthesizer, self._policy.mechanism
-        return synthesizer_of(self.settings, self._folder), mechanism_of(self.settings, self._folder)
+        mechanism = mechanism_of(self.settings, self._folder)
+        if is_strict(self.settings):
+            return model_of(self.settings, self._known(self.settings).design), mechanism
+        return synthesizer_of(self.settings, self._folder), mechanism
 
     def _refuse_unfinished(self, *needed: str) -> None:
         lacks = {entry: what for entry, what in self.lacking.items() if entry in needed or not needed}
@@ -905,8 +913,8 @@ def _survey_of(design: SurveyDesign) -> dict[str, Any]:
 
 def _placed(settings: Settings, entries: Mapping[str, Any], called: Callable[..., Any]) -> dict[str, Any]:
     """Entries by "section.entry", from their names alone, as ``called`` was given them."""
-    places = {entry.partition(".")[2]: entry for entry, _ in settings.items() if not entry.startswith("columns.")}
-    places["columns"] = "columns"
+    places = {entry.partition(".")[2]: entry for entry, _ in settings.items() if entry.partition(".")[0] not in BY_NAME}
+    places |= {name: name for name in BY_NAME}
     known = [*places, *inspect.signature(called).parameters]
     unknown = [f"{name}{nearest(name, known)}" for name in entries if name not in places]
     if unknown:

@@ -9,6 +9,7 @@ import reprlib
 import textwrap
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args, get_origin
 
@@ -30,6 +31,7 @@ from pydantic import (
 
 from .. import choices
 from ..errors import InputError
+from ..measuring.outcome import Outcome
 from ..models.one_outcome import checked_bounds
 
 SCHEMA = "plan.schema.json"
@@ -169,6 +171,39 @@ class Column(Section):
     )
 
 
+class OutcomeSettings(Section):
+    """What is public of an outcome of a strict release."""
+
+    bounds: Pair | None = Field(None, description="lowest and highest value of a number; values beyond count as these")
+    levels: Annotated[list[bool | int | float | str], Field(min_length=2)] | None = Field(
+        None, description="all levels of a category, which are published"
+    )
+    zeros: Truth | None = Field(None, description="zero is a value of its own")
+    missing: Literal["category"] | None = Field(None, description="missing values are an answer of their own: category")
+    whole: Truth | None = Field(None, description="values are whole numbers")
+    heaps: list[Number] | None = Field(None, description="values of their own that many share, such as a top code")
+    round: Positive | None = Field(None, description="unit to which synthetic values are rounded")
+    applies: str | None = Field(None, description="who is asked, by columns before: \"tenure == 'tenant'\"")
+    elsewhere: Literal[0] | str | None = Field(
+        None, description="value where the question is not asked: 0, or a label; default missing, 'not applicable'"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_outcome(cls, given: Any) -> Any:
+        """An Outcome of Python, by what differs from its defaults."""
+        if not isinstance(given, Outcome):
+            return given
+        entries = {field.name: (getattr(given, field.name), field.default) for field in fields(given)}
+        return {name: [*value] if isinstance(value, tuple) else value
+                for name, (value, default) in entries.items() if value != default}  # fmt: skip
+
+    @property
+    def outcome(self) -> Outcome:
+        """As Python has it (InputError: as :class:`surveysynth.Outcome`)."""
+        return Outcome(**self.model_dump(exclude_none=True))
+
+
 class Model(Section):
     """What is synthesized, given what, and by which model."""
 
@@ -192,6 +227,11 @@ class Model(Section):
     clusters: choices.Clusters | None = Field(None, description="effects of PSUs, and of strata that are no predictors")
     engine: Literal["auto", "embedded", "cmdstan"] | None = Field(None, description="what runs the Stan program")
 
+    @property
+    def later_models(self) -> list[LaterModel]:
+        """The later models; a formula by itself is one of an amount."""
+        return [LaterModel(formula=each) if isinstance(each, str) else each for each in self.later or []]
+
 
 class Privacy(Section):
     """How records are protected, and what is public."""
@@ -206,6 +246,18 @@ class Privacy(Section):
     levels: dict[str, Annotated[list[bool | int | float | str], Field(min_length=1)]] | None = Field(
         None, description="all levels of outcomes that are categories, which are published: {job = ['none', 'full']}"
     )
+    population_totals: dict[str, dict[str, Positive]] | None = Field(
+        None, description="public totals of levels of predictors, {region = {north = 812_000, ...}}: counts are exact"
+    )
+    weight_bounds: Pair | None = Field(
+        None, description="public bounds of a weight, in mean weights; default [0.02, 20]"
+    )
+    importance: dict[str, Positive] | None = Field(
+        None, description="how much an outcome matters: its tables' epsilon is multiplied by it, {income = 2}"
+    )
+    earlier: PathText | None = Field(
+        None, description="folder of an earlier year's strict release, or of its measurements: both years are fitted"
+    )
     shares: list[Positive] | None = Field(
         None, description="of epsilon, one a model in sequence, relative to each other; default by expected accuracy"
     )
@@ -217,7 +269,8 @@ class Privacy(Section):
     )
     between_psus: Number | None = Field(None, ge=0, lt=1, description="public share of the variance between PSUs")
     delta: Number | None = Field(
-        None, gt=0, le=0.1, description="probability up to which a per-instance epsilon holds, of each data set"
+        None, gt=0, le=0.1, description="probability up to which epsilon holds: of each data set under per-instance; "
+        "under strict noise is Gaussian, for many tables, as 1e-10"
     )
     alpha_0: Number | None = Field(None, gt=0, le=1, description="largest privacy weight under per-instance")
     map: choices.MapName | None = Field(None, description="from risk to privacy weight")
@@ -334,6 +387,7 @@ class Settings(Section):
 
     survey: Survey
     columns: dict[str, Column] = Field({}, description="what is done to columns when the file is read, by name")
+    outcomes: dict[str, OutcomeSettings] = Field({}, description="what is public of the outcomes, by name")
     model: Model
     privacy: Privacy
     edits: Edits = Edits()
@@ -353,9 +407,9 @@ class Settings(Section):
     def items(self) -> Iterator[tuple[str, Any]]:
         """Every entry, "section.entry", or "columns.name.entry", and what it says."""
         for section, kind in sections().items():
-            if kind is Column:
-                for column, of in self.columns.items():
-                    yield from ((f"columns.{column}.{entry}", getattr(of, entry)) for entry in Column.model_fields)
+            if section in BY_NAME:
+                for name, of in getattr(self, section).items():
+                    yield from ((f"{section}.{name}.{entry}", getattr(of, entry)) for entry in kind.model_fields)
                 continue
             for entry in kind.model_fields:
                 yield f"{section}.{entry}", getattr(getattr(self, section), entry)
@@ -363,38 +417,42 @@ class Settings(Section):
     def __getitem__(self, entry: str) -> Any:
         """One entry, by "section.entry" or "columns.name.entry"."""
         section, _, name = entry.partition(".")
-        if section == "columns":
+        if section in BY_NAME:
             column, _, name = name.rpartition(".")
-            return getattr(self.columns[column], name) if column in self.columns else None
+            named = getattr(self, section)
+            return getattr(named[column], name) if column in named else None
         return getattr(getattr(self, section), name)
 
     def set(self, entries: Mapping[str, Any]) -> Self:
         """With other values at some entries, by the names of :meth:`items`; None takes one out.
 
-        The entry "columns" by itself is all that is said of columns.
+        The entry "columns" by itself is all that is said of columns, "outcomes" all that is said of outcomes.
         """
         said: dict[str, dict[str, Any]] = self.model_dump(exclude_none=True)
         for entry, value in entries.items():
             section, _, name = str(entry).partition(".")
             column, _, of_column = name.rpartition(".")
-            if entry == "columns":
-                said["columns"] = value or {}
-            elif section == "columns" and column:
-                said["columns"].setdefault(column, {})[of_column] = value
-            elif section == "columns" or not name or section not in type(self).model_fields:
+            if entry in BY_NAME:
+                said[entry] = value or {}
+            elif section in BY_NAME and column:
+                said[section].setdefault(column, {})[of_column] = value
+            elif section in BY_NAME or not name or section not in type(self).model_fields:
                 raise InputError(
                     f"{entry!r} is no entry of a plan: write section.entry, of {', '.join(type(self).model_fields)}; "
-                    "and columns.name.entry"
+                    "columns.name.entry and outcomes.name.entry"
                 )
             else:
                 said.setdefault(section, {})[name] = value
         return self.of({at: _without_none(part) for at, part in said.items()})
 
 
+BY_NAME: dict[str, type[Section]] = {"columns": Column, "outcomes": OutcomeSettings}  # a section for each column
+
+
 def sections() -> dict[str, type[Section]]:
-    """The sections of a plan; "columns" has one for each column."""
-    kinds = {name: field.annotation for name, field in Settings.model_fields.items()}
-    return {name: Column if name == "columns" else kind for name, kind in kinds.items()}  # type: ignore[misc]
+    """The sections of a plan; "columns" and "outcomes" have one for each column."""
+    kinds: dict[str, Any] = {name: field.annotation for name, field in Settings.model_fields.items()}
+    return kinds | BY_NAME
 
 
 def _without_none(part: Any) -> Any:
@@ -510,7 +568,10 @@ def value_of(text: str) -> Any:
     return text
 
 
-COLUMN = "merge = {other = ['x', 'y']}, missing = 'category'"
+EXAMPLES = {
+    "columns": "[columns.sex]: merge = {other = ['x', 'y']}, missing = 'category'",
+    "outcomes": "[outcomes.income]: bounds = [0, 1_000_000], zeros = true, missing = 'category'",
+}
 NOT_FOUND = {
     "survey.strata": "if sampling was stratified",
     "survey.psu": "if clusters were sampled first",
@@ -542,9 +603,9 @@ def to_toml(
     document.add(tomlkit.comment("to be reviewed; then: surveysynth check plan.toml, surveysynth release plan.toml"))
     document.add(tomlkit.comment("(for editors: surveysynth plan --schema > plan.schema.json)"))
     for name, kind in sections().items():
-        if kind is Column:
+        if name in BY_NAME:
             document.add(tomlkit.nl())
-            document.add(name, _columns(settings.columns))
+            document.add(name, _by_name(kind, getattr(settings, name), EXAMPLES[name]))
             continue
         section: Section = getattr(settings, name)
         table = tomlkit.table()
@@ -569,13 +630,13 @@ def to_toml(
     return tomlkit.dumps(document).replace("# :schema", "#:schema")
 
 
-def _columns(columns: Mapping[str, Column]) -> tomlkit.items.Table:
+def _by_name(kind: type[Section], columns: Mapping[str, Section], example: str) -> tomlkit.items.Table:
     """The sections [columns.name]; where there is none, how one is written."""
     table = tomlkit.table()
-    table.add(tomlkit.comment(f"{Column.__doc__} As [columns.sex]: {COLUMN}"))
+    table.add(tomlkit.comment(f"{kind.__doc__} As {example}"))
     for name, said in columns.items():
         of_column = tomlkit.table()
-        for entry, field in Column.model_fields.items():
+        for entry, field in kind.model_fields.items():
             if (value := getattr(said, entry)) is not None:
                 of_column.add(entry, _inline(value))
                 item: Any = of_column.value.item(entry)

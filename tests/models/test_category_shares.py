@@ -84,7 +84,7 @@ def test_chains_are_measured_against_counts_that_are_paid_for_once(monkeypatch, 
     }).astype({"job": pd.CategoricalDtype(["full", "none", "part"])})  # fmt: skip
     design = ss.SurveyDesign(frame, weights="w")
     with pytest.raises(Seen):
-        ss.synthesize(design, "pay + C(job) ~ region", epsilon=5, population_total=w.sum(), bounds=(0, 1e6), unit=unit)
+        ss.fit(design, "pay + C(job) ~ region", epsilon=5, population_total=w.sum(), bounds=(0, 1e6), unit=unit)
     ((values, sensitivity, epsilon),) = asked
     assert (sensitivity, epsilon) == (1 if unit is None else 2, pytest.approx(0.2))
     of_file = frame.groupby(["region", "job"]).size().unstack().to_numpy()

@@ -1,0 +1,185 @@
+"""What a plan says of a strict release from noisy tables, as arguments of ``synthesize`` and ``expected_errors``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from ..design.columns import nearest
+from ..design.formula import category, sides_of
+from ..design.survey_design import SurveyDesign
+from ..errors import InputError
+from ..measuring.outcome import Outcome
+from ..models.normal.fbp import FBP
+from ..models.normal.fbs import FBS
+from ..privacy.mechanisms import Strict
+from ..release.measurements import Measurements, read_measurements
+from ..release.release import Release, read_release
+from ..validation import several
+from .all_columns import written_out
+from .measured import declares_itself, in_sequence
+from .settings import OutcomeSettings, Settings
+
+OF_RECORDS = (  # entries that only fits to records have
+    "model.prior", "model.scale", "model.components", "model.engine", "privacy.shares", "privacy.reference",
+    "privacy.overlap", "privacy.between_psus", "privacy.alpha_0", "privacy.map", "privacy.c1", "privacy.c2",
+    "privacy.risk", "privacy.known", "privacy.radius", "privacy.max_risk", "privacy.reweight", "privacy.policy",
+    "release.debias",
+)  # fmt: skip
+ONLY_STRICT = "privacy.population_totals", "privacy.weight_bounds", "privacy.importance", "privacy.earlier"
+SHORT = {  # entries that say of all outcomes, or by outcome, what [outcomes.name] says
+    "applies": "edits.applies", "elsewhere": "edits.elsewhere", "levels": "privacy.levels", "bounds": "privacy.bounds",
+}  # fmt: skip
+TIGHT = "from public knowledge: tight ones make shorter intervals"
+
+
+def is_strict(settings: Settings) -> bool:
+    """Whether the release is drawn from noisy tables; else records are fitted."""
+    model, later = settings.model, settings.model.later_models
+    nothing: tuple[Any, ...] = (None, False, 0, "auto", [], {})
+    return (
+        settings.privacy.mechanism in (None, "strict")
+        and model.name in (None, "fbs", "fbp")
+        and model.formula is not None
+        and model.transform in (None, "log")
+        and model.weight in (None, "public")
+        and all(each.name == "fbs" and each.missing in (None, "fail", "category") for each in later)
+        and model.missing in (None, "fail")
+        and not settings.parts.said
+        and all(settings[entry] in nothing for entry in OF_RECORDS)
+    )
+
+
+def refuse_only_strict(settings: Settings) -> None:
+    """Refuse entries that only releases from noisy tables have, where records are fitted (InputError)."""
+    given = [entry for entry in ONLY_STRICT if settings[entry]] + ["outcomes"] * bool(settings.outcomes)
+    if given:
+        raise InputError(
+            f"{', '.join(given)}: only for strict releases from noisy tables, that is with privacy.mechanism = "
+            f"'strict', and without {', '.join(entry for entry in OF_RECORDS if settings[entry]) or 'other models'}"
+        )
+
+
+def formulas_of(settings: Settings, design: SurveyDesign) -> list[str]:
+    """One formula for each outcome, or several, in sequence; a dot is written out (InputError: no public columns)."""
+    privacy = settings.privacy
+    given = [str(settings.model.formula), *(each.formula for each in settings.model.later_models)]
+    declared = {name: each.outcome for name, each in settings.outcomes.items()}
+    found: list[str] = written_out(design, given, privacy.public, privacy.epsilon, privacy.delta, declared)
+    return found
+
+
+def model_of(settings: Settings, design: SurveyDesign) -> FBS | FBP:
+    """One model of all outcomes, of which those that are categories are written C(name)."""
+    formulas = formulas_of(settings, design)
+    model = in_sequence(formulas)[0]
+    schema = _declared(settings, design, model.outcomes)
+    names = []
+    for name in model.outcomes:
+        written, declared = name if name.isidentifier() else f"`{name}`", schema.get(name)
+        is_category = declares_itself(design, name) if declared is None else declared.levels is not None
+        names.append(f"C({written})" if is_category else written)
+    kind = FBP if settings.model.name == "fbp" and len(names) == 1 else FBS
+    return kind(f"{' + '.join(names)} ~ {model.predictors or '1'}")
+
+
+def _declared(settings: Settings, design: SurveyDesign, names: Sequence[str]) -> dict[str, Outcome]:
+    """The outcomes of which the plan says something, by name (InputError: one thing twice, or of other columns)."""
+    for entry in ("outcomes", *SHORT.values()):
+        by_name = settings.outcomes if entry == "outcomes" else settings[entry]
+        for name in by_name if isinstance(by_name, dict) else ():
+            if name not in names:
+                raise InputError(f"{entry} names {name!r}{nearest(name, names)}, which is no outcome of the formulas")
+    found = {name: _options(settings, design, name) for name in names}
+    return {name: Outcome(**each) for name, each in found.items() if "levels" in each or "bounds" in each}
+
+
+def _options(settings: Settings, design: SurveyDesign, name: str) -> dict[str, Any]:
+    """The arguments of one Outcome: what the plan says of it, and what it says of all."""
+    given: dict[str, Any] = settings.outcomes.get(name, OutcomeSettings()).model_dump(exclude_none=True)
+    for option, entry in SHORT.items():
+        of_all = settings[entry]
+        if isinstance(of_all, dict) and name in of_all:
+            if option in given:
+                raise InputError(f"{entry} and outcomes.{name}.{option} both declare {name!r}: leave one out")
+            given[option] = of_all[name]
+    by_type = declares_itself(design, name)
+    if isinstance(settings.privacy.bounds, tuple) and "levels" not in given and not by_type:
+        given.setdefault("bounds", settings.privacy.bounds)
+    later = {of: each for each in settings.model.later_models for of in _outcomes(each.formula)}.get(name)
+    if "bounds" in given:
+        zeros = settings.model.zeros if later is None or later.zeros is None else later.zeros
+        usual = {"zeros": zeros, "whole": settings.model.kind == "count"}
+        given = {option: True for option, value in usual.items() if value} | given
+    if later is not None and later.missing == "category":
+        given.setdefault("missing", "category")
+    if given and by_type and not {"levels", "bounds"} & {*given}:
+        column = design.column(name)
+        given["levels"] = column.cat.categories.tolist() if hasattr(column, "cat") else [False, True]
+    return given
+
+
+def _outcomes(formula: str) -> list[str]:
+    """The columns on the left of a formula."""
+    left = sides_of(formula, "")[0]
+    return [category(name) or name for name in several(left)]
+
+
+def undeclared_outcomes(settings: Settings, design: SurveyDesign) -> dict[str, str]:
+    """What is to be filled in of outcomes of which nothing says what they are, by entry."""
+    names = in_sequence(formulas_of(settings, design))[0].outcomes
+    schema, out = _declared(settings, design, names), dict[str, str]()
+    left = [name for name in names if name not in schema and not declares_itself(design, name)]
+    numbers = [name for name in left if pd.api.types.is_numeric_dtype(design.column(name).dtype)]
+    texts = [name for name in left if name not in numbers]
+    if numbers == [*names]:
+        out["privacy.bounds"] = f"[lowest, highest] outcome, {TIGHT}"
+    elif numbers:
+        out["privacy.bounds"] = f"{{{', '.join(f'{name} = [lowest, highest]' for name in numbers)}}}, {TIGHT}"
+    if texts:
+        out["privacy.levels"] = levels_to_fill_in(texts)
+    return out
+
+
+def levels_to_fill_in(names: Sequence[str]) -> str:
+    """How the levels of categories are written, for somebody to fill in."""
+    template = ", ".join(f'{name} = ["...", "..."]' for name in names)
+    return f"{{{template}}}, all that there can be: they are published"
+
+
+def expected_arguments(settings: Settings, design: SurveyDesign) -> dict[str, Any]:
+    """The arguments of ``expected_errors`` beside the design."""
+    privacy, formulas = settings.privacy, formulas_of(settings, design)
+    fbp = settings.model.name == "fbp" and len(formulas) == 1
+    given = {
+        "formula": FBP(formulas[0]) if fbp else formulas, "epsilon": privacy.epsilon, "delta": privacy.delta,
+        "population_total": privacy.population_total, "population_totals": privacy.population_totals,
+        "outcomes": _declared(settings, design, in_sequence(formulas)[0].outcomes), "weight": settings.model.weight,
+        "weight_bounds": privacy.weight_bounds, "clusters": settings.model.clusters, "unit": privacy.unit,
+        "importance": privacy.importance,
+    }  # fmt: skip
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def synthesis_arguments(settings: Settings, design: SurveyDesign, folder: Path) -> dict[str, Any]:
+    """The arguments of ``synthesize`` beside the design; paths are seen from a folder."""
+    given = expected_arguments(settings, design)
+    formula, delta = given.pop("formula"), given.pop("delta", None)
+    return given | {
+        "synthesizer": formula, "mechanism": Strict(delta=delta), "m": settings.release.m,
+        "public": settings.privacy.public, "edits": settings.edits.rules, "earlier": _earlier(settings, folder),
+    }  # fmt: skip
+
+
+def _earlier(settings: Settings, folder: Path) -> Measurements | Release | None:
+    """An earlier year's measurements, or its release (InputError: neither is there)."""
+    if settings.privacy.earlier is None:
+        return None
+    place = folder / settings.privacy.earlier
+    try:
+        return read_measurements(place)
+    except InputError:
+        return read_release(place)

@@ -1,0 +1,175 @@
+"""Plans of strict releases: several outcomes, their schema, everything that ``synthesize`` takes."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import surveysynth as ss
+from surveysynth.synthesis.settings import OutcomeSettings
+
+N = 900_000
+PLAN = """
+[survey]
+file = "file.csv"
+weights = "w"
+[model]
+formula = "job ~ sex + region"
+later = ["pay ~ sex + job", "visits ~ region"]
+[outcomes.job]
+levels = ["none", "part", "full"]
+[outcomes.pay]
+bounds = [1, 200_000]
+applies = "job != 'none'"
+[outcomes.visits]
+bounds = [0, 40]
+whole = true
+[privacy]
+epsilon = 8
+delta = 1e-10
+population_totals = {region = {north = 400_000, south = 500_000}}
+weight_bounds = [0.1, 5]
+importance = {pay = 2}
+[edits]
+rules = ["visits <= 30"]
+[tables]
+by = ["region", "job"]
+[release]
+m = 4
+"""
+OUTCOMES = {
+    "job": ss.Outcome(levels=["none", "part", "full"]), "pay": ss.Outcome(bounds=(1, 200_000), applies="job != 'none'"),
+    "visits": ss.Outcome(bounds=(0, 40), whole=True),
+}  # fmt: skip
+FORMULAS = ["job ~ sex + region", "pay ~ sex + job", "visits ~ region"]
+
+
+def people(n: int = 400) -> pd.DataFrame:
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame({
+        "region": rng.choice(["north", "south"], n), "sex": rng.choice(["f", "m"], n),
+        "job": rng.choice(["none", "part", "full"], n), "visits": rng.poisson(3, n), "w": 1_100 * rng.uniform(1, 3, n),
+    })  # fmt: skip
+    return frame.assign(pay=np.where(frame["job"] == "none", np.nan, np.exp(rng.normal(9, 0.5, n)).round(2)))
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("plan")
+    people().to_csv(folder / "file.csv", index=False)
+    (folder / "plan.toml").write_text(PLAN)
+    return folder
+
+
+def test_a_plan_releases_what_synthesize_releases(written: Path) -> None:
+    plan = ss.Plan.read(written / "plan.toml")
+    assert not plan.lacking
+    release = plan.release(seed=5)
+    same = ss.synthesize(
+        ss.SurveyDesign.read(written / "file.csv", weights="w"), FORMULAS, epsilon=8, m=4, outcomes=OUTCOMES,
+        mechanism=ss.Strict(delta=1e-10), weight_bounds=(0.1, 5), importance={"pay": 2}, edits=["visits <= 30"],
+        population_totals={"region": {"north": 400_000, "south": 500_000}}, seed=5,
+    )  # fmt: skip
+    for ours, theirs in zip(release.datasets, same.datasets, strict=True):
+        pd.testing.assert_frame_equal(ours.frame, theirs.frame)
+    assert release.privacy.epsilon == 8
+    counts = release.tables("region", statistic="count").set_index("region")["estimate"]
+    assert counts["north"] == pytest.approx(400_000)
+
+
+def test_its_file_has_tables_by_a_category_and_comes_back(written: Path) -> None:
+    plan = ss.Plan.read(written / "plan.toml")
+    place = plan.write(plan.release(seed=5), written / "out")
+    printed = pd.read_csv(place / "public" / "tables.csv")
+    assert {"none", "part", "full"} <= set(printed["job"])
+    (written / "again.toml").write_text(plan.to_toml())
+    again = ss.Plan.read(written / "again.toml")
+    assert again.settings.outcomes == plan.settings.outcomes
+    assert again.settings == plan.settings
+
+
+def test_a_check_foretells_every_outcome(written: Path) -> None:
+    outlook = ss.Plan.read(written / "plan.toml").check()
+    said = str(outlook)
+    for statistic in ("proportions", "means", "counts"):
+        assert f"standard errors of {statistic}" in said
+    assert "asked where job != 'none'" in " ".join(said.split())
+    assert outlook.expected["se_ratio"].notna().all()
+
+
+def test_last_years_release_is_read_from_its_folder(written: Path) -> None:
+    same = OUTCOMES | {"pay": ss.Outcome(bounds=(1, 200_000), missing="category")}
+    plan = ss.Plan.read(written / "plan.toml").set(outcomes=same)
+    plan.write(plan.release(seed=6), written / "last-year")
+    release = plan.set(earlier="last-year", epsilon=1).release(seed=7)
+    assert release.privacy.epsilon == pytest.approx(9)  # of who is in both files
+
+
+def test_what_is_public_of_outcomes_has_the_same_names_in_plans_and_in_python() -> None:
+    assert [*OutcomeSettings.model_fields] == [field.name for field in fields(ss.Outcome)]
+
+
+def test_outcomes_that_nothing_declares_are_asked_for_together(written: Path) -> None:
+    plan = ss.Plan.draft(
+        written / "file.csv", formula="job ~ sex", later=["pay ~ sex + job", "visits ~ job"], weights="w", guess=False,
+        epsilon=3, population_total=N, outcomes={"visits": ss.Outcome(bounds=(0, 40), whole=True)},
+    )  # fmt: skip
+    assert set(plan.lacking) == {"privacy.bounds", "privacy.levels"}
+    assert plan.lacking["privacy.bounds"].startswith("{pay = [lowest, highest]}")
+    assert plan.lacking["privacy.levels"].startswith('{job = ["..."')
+
+
+def test_short_entries_say_the_same(written: Path) -> None:
+    """Bounds, levels and who is asked by outcome, zeros and counts of all."""
+    design = ss.SurveyDesign.read(written / "file.csv", weights="w")
+    plan = ss.Plan(
+        design, FORMULAS[0], later=FORMULAS[1:], epsilon=8, population_total=N, levels={"job": OUTCOMES["job"].levels},
+        bounds={"pay": (1, 200_000), "visits": (0, 40)}, kind="count", applies={"pay": "job != 'none'"}, m=4,
+    )  # fmt: skip
+    counts = OUTCOMES | {"pay": ss.Outcome(bounds=(1, 200_000), whole=True, applies="job != 'none'")}
+    same = ss.synthesize(design, FORMULAS, epsilon=8, m=4, outcomes=counts, population_total=N, seed=2)
+    pd.testing.assert_frame_equal(plan.release(seed=2).datasets[3].frame, same.datasets[3].frame)
+
+
+@pytest.mark.parametrize(
+    ("entries", "said"),
+    [
+        ({"outcomes": {"rent": {"bounds": [0, 1]}}}, "outcomes names 'rent'.*no outcome"),
+        ({"bounds": {"pay": (0, 10), "jobs": (0, 1)}}, "privacy.bounds names 'jobs'.*job"),
+        ({"bounds": {"visits": (0, 50)}}, "privacy.bounds and outcomes.visits.bounds both declare"),
+        ({"prior": "flat"}, "outcomes: only for strict releases.*without model.prior"),
+        ({"delta": 0.05}, "delta"),
+    ],
+)
+def test_entries_that_do_not_go_together_are_named(written: Path, entries: dict[str, object], said: str) -> None:
+    with pytest.raises(ss.InputError, match=said):
+        plan = ss.Plan.read(written / "plan.toml").set(population_totals=None, importance=None, weight_bounds=None)
+        plan.set(population_total=N, **entries).check()
+
+
+def test_a_formula_without_predictors_takes_the_public_columns(written: Path) -> None:
+    plan = ss.Plan.read(written / "plan.toml").set(
+        formula="job ~ .", later=["pay ~ .", "visits ~ ."], public=["region", "sex"], m=4
+    )
+    assert "job ~ region + sex; pay ~ region + sex + job" in " ".join(str(plan.check()).split())
+    assert plan.release(seed=1).outcomes == ("job", "pay", "visits")
+
+
+def test_no_records_are_fitted_for_a_look(written: Path) -> None:
+    with pytest.raises(ss.InputError, match="noisy tables: there is no fit"):
+        ss.Plan.read(written / "plan.toml").fit()
+
+
+def test_the_command_line_takes_a_schema(written: Path, run) -> None:
+    entries = ["--set", "outcomes.pay.bounds=[1, 200000]", "--set", "outcomes.pay.missing=category"]
+    code, out, err = run(
+        "plan", str(written / "file.csv"), "--formula", "pay ~ sex", "--epsilon", "3", "--population-total", str(N),
+        "--weights", "w", *entries,
+    )  # fmt: skip
+    assert code == 0, err
+    assert "[outcomes.pay]\nbounds = [1, 200000]" in out
+    assert "FILL IN" not in out
