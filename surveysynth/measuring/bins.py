@@ -264,8 +264,8 @@ class Cells:
         return codes
 
     def _of_levels(self, column: pd.Series, missing: NDArray[np.bool_], name: str) -> Codes:
-        labels = {str(level): code for code, level in enumerate(self.outcome.levels or ())}
-        found = column.astype(object).map(lambda value: labels.get(str(value), -1)).to_numpy()
+        labels = {_label(level): code for code, level in enumerate(self.outcome.levels or ())}
+        found = column.astype(object).map(lambda value: labels.get(_label(value), -1)).to_numpy()
         unknown = (found < 0) & ~missing
         if unknown.any():
             raise InputError(f"{name!r} has levels that were not declared, in {rows(unknown)}: declare every level")
@@ -285,3 +285,8 @@ class Cells:
         if self.outcome.zeros:
             codes[numbers == 0] = self.numbers + special.index("zero")
         return codes
+
+
+def _label(level: object) -> str:
+    """A level as text; a column of whole numbers some of which are missing has them as floats."""
+    return str(int(level)) if isinstance(level, float) and level.is_integer() else str(level)

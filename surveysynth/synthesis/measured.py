@@ -379,7 +379,9 @@ def in_sequence(formula: Formulas) -> tuple[FBS | FBP, dict[str, RightHandSide]]
             found[name] = replace(of, earlier=(*of.earlier, *before))
     if len(found) == 1:
         return models[0], found
+    categories = {name for model in models for name in model.categorical}
     names = [f"`{name}`" if not name.isidentifier() else name for name in found]
+    names = [f"C({each})" if name in categories else each for name, each in zip(found, names, strict=True)]
     predictors = " + ".join(dict.fromkeys(of.public for of in found.values() if of.public != "1")) or "1"
     return FBS(f"{' + '.join(names)} ~ {predictors}"), found
 
@@ -395,6 +397,7 @@ def schema_of(
         given |= {outcome: Outcome(bounds=pair) for outcome, pair in bounds.items()}
     elif bounds is not None:
         left = [name for name in names if name not in given and not declares_itself(design, name)]
+        left = [name for name in left if name not in model.categorical] or left
         numbers = [name for name in left if pd.api.types.is_numeric_dtype(design.column(name).dtype)] or left
         if not numbers:
             raise InputError("bounds= is for an outcome that is a number and is not declared otherwise: leave it out")

@@ -107,7 +107,7 @@ def _options(settings: Settings, design: SurveyDesign, name: str) -> dict[str, A
                 raise InputError(f"{entry} and outcomes.{name}.{option} both declare {name!r}: leave one out")
             given[option] = of_all[name]
     by_type = declares_itself(design, name)
-    if isinstance(settings.privacy.bounds, tuple) and "levels" not in given and not by_type:
+    if isinstance(settings.privacy.bounds, tuple) and "levels" not in given and _is_number(settings, design, name):
         given.setdefault("bounds", settings.privacy.bounds)
     later = {of: each for each in settings.model.later_models for of in _outcomes(each.formula)}.get(name)
     if "bounds" in given:
@@ -124,8 +124,15 @@ def _options(settings: Settings, design: SurveyDesign, name: str) -> dict[str, A
 
 def _outcomes(formula: str) -> list[str]:
     """The columns on the left of a formula."""
-    left = sides_of(formula, "")[0]
-    return [category(name) or name for name in several(left)]
+    return [category(name) or name for name in several(sides_of(formula, "")[0])]
+
+
+def _is_number(settings: Settings, design: SurveyDesign, name: str) -> bool:
+    """Whether an outcome is a number by its column's type, and not written C(name)."""
+    given = [str(settings.model.formula), *(each.formula for each in settings.model.later_models)]
+    written = {category(each) for formula in given for each in several(sides_of(formula, "")[0])}
+    numeric = pd.api.types.is_numeric_dtype(design.column(name).dtype)
+    return numeric and name not in written and not declares_itself(design, name)
 
 
 def undeclared_outcomes(settings: Settings, design: SurveyDesign) -> dict[str, str]:
@@ -133,7 +140,7 @@ def undeclared_outcomes(settings: Settings, design: SurveyDesign) -> dict[str, s
     names = in_sequence(formulas_of(settings, design))[0].outcomes
     schema, out = _declared(settings, design, names), dict[str, str]()
     left = [name for name in names if name not in schema and not declares_itself(design, name)]
-    numbers = [name for name in left if pd.api.types.is_numeric_dtype(design.column(name).dtype)]
+    numbers = [name for name in left if _is_number(settings, design, name)]
     texts = [name for name in left if name not in numbers]
     if numbers == [*names]:
         out["privacy.bounds"] = f"[lowest, highest] outcome, {TIGHT}"

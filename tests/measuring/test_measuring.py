@@ -47,6 +47,8 @@ def test_missing_values_and_levels_have_cells_where_they_are_declared():
     assert amount.codes(pd.Series([np.nan, 5.0]), "y")[0] == len(amount) - 1
     job = Cells.of(Outcome(levels=["none", "full"], missing="category"))
     assert job.codes(pd.Series(["full", None, "none"]), "job").tolist() == [1, 2, 0]
+    answer = Cells.of(Outcome(levels=[0, 1], missing="category"))  # a column of integers some of which are missing
+    assert answer.codes(pd.Series([1.0, np.nan, 0.0]), "ill").tolist() == [1, 2, 0]
     whole = Cells.of(Outcome(bounds=(0, 20), whole=True))
     assert whole.codes(pd.Series([0, 7, 20, 25, -3]), "visits").tolist() == [0, 7, 20, 20, 0]
 

@@ -388,7 +388,7 @@ def test_a_plan_has_later_models_of_every_kind(tmp_path):
     [
         ([{"formula": "children ~ region", "name": "mixture"}], "model.later"),
         ([{"formula": "children ~ region", "name": "nb", "zeros": True}], "zeros"),
-        ([{"formula": "children + rent ~ region"}], "write a formula for each"),
+        ([{"formula": "children + rent ~ region", "name": "nb"}], "write a formula for each"),
         ([{"formula": "w ~ income", "name": "beta"}], "privacy.bounds = {w "),
     ],
 )

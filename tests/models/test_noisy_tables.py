@@ -1,19 +1,24 @@
 """The log-linear model of noisy tables: derivatives, sampling covariance, draws, variance components."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.linalg import solve_triangular
 
 from surveysynth.models.loglinear import table_model
 from surveysynth.models.loglinear.bases import Response, Variances, one_hot, spline_kernel, start_of
 from surveysynth.models.loglinear.fitting import (
+    Components,
     Known,
     Perturbation,
     descend,
     descend_from,
     draw,
     fit_tables,
+    information,
     spread,
 )  # fmt: skip
 from surveysynth.models.loglinear.response import (
@@ -197,6 +202,21 @@ def test_components_follow_the_data():
     assert found[3.0] > 10 * found[0.0]
 
 
+def test_levels_with_cells_of_their_own_have_bounded_effects():
+    """As weights that follow from the stratum: all records of a level are in one bin."""
+    n, bins, rng = np.array([3_300.0, 720, 540, 700, 740]), np.array([4, 8, 13, 19, 27]), np.random.default_rng(9)
+    table = n[:, None] * np.eye(32)[bins]
+    rows = Rows(np.arange(5), np.ones(5), n)
+    fine = Observed(np.zeros(5, dtype=np.intp), np.eye(32), table.sum(axis=0)[None], 4.0)
+    crossed = Observed(np.arange(5), np.eye(32), table, 4.0)
+    p = smooth_histogram(fine.counts[0], 4.0, np.arange(32), 32, n.sum(), None)
+    fit = fit_response(rows, [one_hot(np.arange(5), 5)], [fine, crossed], [], p, 32, None)
+    assert fit.variance.max() <= 30
+    for _ in range(4):
+        theta = draw(fit, Perturbation.of(fit, 2 * rng.normal(size=len(fit.y)), rng))
+        assert fit.model.probabilities(theta)[np.arange(5), bins].min() > 0.9
+
+
 def test_a_known_total_is_met():
     values, rng = np.linspace(0.1, 4, 32), np.random.default_rng(6)
     counts = np.rint(1000 * np.exp(-0.5 * ((np.arange(32) - 10) / 5) ** 2) / 12.5) + np.rint(20 * rng.normal(size=32))
@@ -293,6 +313,29 @@ def test_a_fit_by_a_sketch_is_the_fit(few_rows, monkeypatch, rows):
     H = exact[1]
     move = by_sketch[0] - exact[0]
     assert move @ H @ move < 0.1**2  # in posterior standard deviations of 79 coefficients
+
+
+def test_draws_by_a_sketch_are_those_of_all_rows(few_rows, monkeypatch):
+    """Fresh noise and errors of the prior move both alike; a sketch that is not moved to the fit is elsewhere."""
+    model = small_model(60, groups_of_parents=4)
+    theta = coefficients(model, 4)
+    y = model.expected(model.probabilities(theta))
+    d, noise = len(theta), np.full(len(y), 4.0)
+    known = Known(np.zeros((0, d)), np.zeros(0), np.zeros(0))
+    components = Components(np.full(20, 0.1), np.full(20, np.inf))
+    fit = fit_tables(model, y, noise, components, known, theta)
+    rng, moves = np.random.default_rng(6), []
+    by = [Perturbation.of(fit, 2 * rng.normal(size=len(y)), rng) for _ in range(4)]
+    by_sketch = [draw(fit, each) for each in by]
+    assert model.sketch is not model
+    monkeypatch.setattr(table_model, "MOST_ROWS", 1_000)
+    exact = replace(fit, model=small_model(60, groups_of_parents=4))
+    H = information(solve_triangular(fit.root, exact.model.jacobian(exact.model.probabilities(fit.theta)), lower=True),
+                    fit.q, known)  # fmt: skip
+    for one, each in zip(by_sketch, by, strict=True):
+        whole = draw(exact, each)
+        moves.append(((one - whole) @ H @ (one - whole)) / ((whole - fit.theta) @ H @ (whole - fit.theta)))
+    assert max(moves) < 0.05  # share of a draw's own move
 
 
 def test_effects_with_one_basis_are_computed_together_and_stay_in_their_places():

@@ -381,7 +381,7 @@ def plan_of(tmp_path, **entries):
 
 
 def test_a_plan_says_the_sequence_and_what_to_expect(tmp_path):
-    plan = plan_of(tmp_path)
+    plan = plan_of(tmp_path, prior="paper")  # records are fitted, by chains
     assert plan.settings.privacy.mechanism == "strict"
     assert 'later = ["rent ~ region + log(income)"]' in plan.to_toml()
     said = str(plan)

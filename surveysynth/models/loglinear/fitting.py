@@ -16,11 +16,15 @@ from scipy.linalg import cho_factor, cho_solve, solve_triangular
 from .table_model import Codes, Floats, TableModel
 
 RENEWALS = 20  # of V and of the variance components, at most
-STEPS, FEW = 40, 5  # of Levenberg-Marquardt, at most; and between two renewals
+STEPS, FEW, FIRST = 40, 5, 2  # of Levenberg-Marquardt, at most; after each of the first renewals, 2 after later ones
 BY_SKETCH = 15  # of these, with derivatives of a sketch of the rows: where they do not lead there, exact ones do
 QUASI, HALVINGS = 100, 10  # quasi-Newton steps of a draw, at most, and how often each is halved
-STILL = 5e-2
+STILL, SAME = 5e-2, 0.1  # distance to the minimum in standard deviations; change of a log variance component
+SLOW = 0.5  # fall of chi square in a late step that is the last one
+OPEN = 1.0  # of a variance component in draws: where levels have cells of their own, tables tell what is open
+ROUNDING = 0.0, 1e-12, 1e-9, 1e-6  # more on a diagonal, as a share of it
 LEAST = 1e-6  # of a variance component
+MOST = 30.0  # of a variance component: where levels have cells of their own, evidence has no bound
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -67,15 +71,22 @@ class TableFit:
     def curvature(self) -> tuple[Floats, bool]:
         """H = J' V^-1 J + Q at the fit, factored."""
         J = self.model.slopes(self.theta, self.model.probabilities(self.theta))
-        factor: tuple[Floats, bool] = cho_factor(
-            information(solve_triangular(self.root, J, lower=True), self.q, self.known)
-        )
-        return factor
+        return factored(information(solve_triangular(self.root, J, lower=True), self.q, self.known))
 
 
 def information(a: Floats, q: Floats, known: Known) -> Floats:
     """H = J' V^-1 J + Q, from a = V^-1/2 J, with what is known beforehand (d, d)."""
     return a.T @ a + np.diag(1 / q) + (known.rows.T / known.variance) @ known.rows
+
+
+def factored(H: Floats) -> tuple[Floats, bool]:
+    """The Cholesky factor; where rounding makes H indefinite, of H with a little more on its diagonal."""
+    for more in ROUNDING[:-1]:
+        try:
+            return cho_factor(H + more * np.diag(np.diag(H)))
+        except np.linalg.LinAlgError:
+            continue
+    return cho_factor(H + ROUNDING[-1] * np.diag(np.diag(H)))
 
 
 def coefficients(model: TableModel) -> tuple[Floats, Codes]:
@@ -94,17 +105,19 @@ def fit_tables(
     variance = components.variance if variance is None else variance
     theta = np.zeros(len(relative)) if start is None else start
     total = 0
-    for _ in range(RENEWALS):
+    for renewal in range(RENEWALS):
         q = np.asarray(relative * variance[component], dtype=np.float64)
         V = model.sketch.covariance(model.sketch.probabilities(theta)) + np.diag(noise)
         root = np.asarray(np.linalg.cholesky(V), dtype=np.float64)
         before = theta
-        theta, H, steps = descend(model, y, root, known, theta, np.zeros_like(theta), q, most=FEW)
+        few, asked = sketched(model, y, theta)
+        most = FEW if renewal < FIRST else 2
+        theta, H, steps = descend(few, asked, root, known, theta, np.zeros_like(theta), q, most)
         total += steps
-        inverse = np.linalg.inv(H)
+        inverse = cho_solve(factored(H), np.eye(len(H)))
         found = renewed(theta, np.diag(inverse), relative, component, variance, components)
         moved = np.sqrt(np.max((theta - before) ** 2 / np.diag(inverse)))
-        still = moved < 10 * STILL and np.max(np.abs(np.log(found / variance))) < 0.05
+        still = moved < 10 * STILL and np.max(np.abs(np.log(found / variance))) < SAME
         variance = found
         if still:
             break
@@ -113,21 +126,31 @@ def fit_tables(
     return TableFit(model, y, noise, known, variance, theta, root, total, q, components)
 
 
+def sketched(model: TableModel, y: Floats, theta: Floats) -> tuple[TableModel, Floats]:
+    """The model of fewer rows, and the counts moved by what it expects too much at theta."""
+    sketch = model.sketch
+    if sketch is model:
+        return model, y
+    here, there = (each.expected(each.probabilities(theta)) for each in (model, sketch))
+    return sketch, y + there - here
+
+
 def refitted(fit: TableFit, model: TableModel) -> TableFit:
     """The fit of a model with other effects of strata and PSUs, from where this one is."""
     return fit_tables(model, fit.y, fit.noise, fit.components, fit.known, fit.theta, fit.variance)
 
 
 def renewed(
-    theta: Floats, posterior: Floats, relative: Floats, component: Codes, variance: Floats, components: Components
-) -> Floats:
+    theta: Floats, posterior: Floats, relative: Floats, component: Codes, variance: Floats, components: Components,
+    most: float = MOST,
+) -> Floats:  # fmt: skip
     """Variance components by MacKay's (1992) fixed point: squares over the effective number of coefficients."""
     B = len(variance)
     squares = np.bincount(component, theta**2 / relative, B)
     effective = np.bincount(component, 1 - posterior / (relative * variance[component]), B)
     worth = np.where(np.isinf(components.worth), 0.0, components.worth)
     found = (squares + worth * components.variance) / np.maximum(effective + worth, 1e-9)
-    renewed = np.where(np.isinf(components.worth), components.variance, np.maximum(found, LEAST))
+    renewed = np.where(np.isinf(components.worth), components.variance, np.clip(found, LEAST, most))
     return np.asarray(renewed, dtype=np.float64)
 
 
@@ -144,7 +167,7 @@ def descend(
         gradient = model.gradient(p, solve_triangular(root, r, lower=True, trans="T"))
         gradient = gradient + _of_the_prior(known, theta, mean, q)
         while True:
-            factor = cho_factor(H + damping * np.diag(np.diag(H)))
+            factor = factored(H + damping * np.diag(np.diag(H)))
             move = cho_solve(factor, gradient)
             there = theta + move
             p_there = model.probabilities(there)
@@ -153,10 +176,11 @@ def descend(
                 break
             damping = max(4 * damping, 1e-3)
         # about the distance to the minimum, in posterior standard deviations; damping makes steps short, not this
-        size = np.sqrt(gradient @ (cho_solve(cho_factor(H), gradient) if damping else move))
+        size = np.sqrt(gradient @ (cho_solve(factored(H), gradient) if damping else move))
+        slow = steps > BY_SKETCH and value - value_there < SLOW
         theta, p, r, value = there, p_there, r_there, value_there
         damping = damping / 10 if damping > 1e-4 else 0.0
-        if size < STILL:
+        if size < STILL or slow:
             break
     return theta, H, steps
 
@@ -233,7 +257,10 @@ class Perturbation:
     @classmethod
     def of(cls, fit: TableFit, noise: Floats, rng: np.random.Generator) -> Perturbation:
         """Fresh errors for a fit."""
-        prior = rng.standard_normal(len(fit.q)) * np.sqrt(fit.q)
+        relative, component = coefficients(fit.model)
+        fixed = np.isinf(fit.components.worth)
+        variance = np.where(fixed, fit.variance, np.minimum(fit.variance, OPEN))
+        prior = rng.standard_normal(len(fit.q)) * np.sqrt(relative * variance[component])
         return cls(noise, prior, rng.standard_normal(len(fit.known.value)) * np.sqrt(fit.known.variance))
 
     def __neg__(self) -> Perturbation:
@@ -250,6 +277,7 @@ def draw(fit: TableFit, by: Perturbation, model: TableModel | None = None) -> Fl
     y = fit.model.expected(fit.model.probabilities(fit.theta)) + by.noise
     known = Known(fit.known.rows, fit.known.rows @ fit.theta + by.known, fit.known.variance)
     model = fit.model if model is None else model
+    model, y = sketched(model, y, fit.theta)
     theta, enough = descend_from(fit, model, y, known, fit.theta + by.prior)
     return theta if enough else descend(model, y, fit.root, known, theta, fit.theta + by.prior, fit.q)[0]
 
@@ -260,6 +288,6 @@ def spread(fit: TableFit) -> Floats:
     a = solve_triangular(fit.root, J, lower=True)
     L, known = fit.known.rows, fit.known
     H = information(a, fit.q, known)
-    A = np.linalg.solve(H, solve_triangular(fit.root, a, lower=True, trans="T").T)
-    inverse = np.linalg.inv(H)
+    inverse = cho_solve(factored(H), np.eye(len(H)))
+    A = inverse @ solve_triangular(fit.root, a, lower=True, trans="T").T
     return (A * fit.noise) @ A.T + inverse @ (np.diag(1 / fit.q) + (L.T / known.variance) @ L) @ inverse

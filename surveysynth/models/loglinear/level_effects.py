@@ -23,7 +23,7 @@ LONGEST = 2.0  # step of a log probability
 STILL = 1e-2
 LESS = 0.05  # guess of their variances, over that of the effects of a formula's terms
 WIDE = 40.0  # standard deviation of a guess beside what pairs tell, over the guess
-LEAST, MOST = 1e-6, 4.0  # of a variance that pairs tell
+LEAST, MOST = 1e-6, 4.0  # of a variance: levels with records of one kind alone would have any
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -138,7 +138,7 @@ def fit_levels(response: Response, rows: LevelRows, groups: Floats, counts: Floa
         posterior = np.linalg.inv(H)
         diagonal = np.diagonal(posterior, axis1=1, axis2=2)
         found = renewed(
-            b.ravel(), diagonal.ravel(), np.tile(relative, L), np.tile(component, L), variance, components
+            b.ravel(), diagonal.ravel(), np.tile(relative, L), np.tile(component, L), variance, components, MOST
         )  # fmt: skip
         still = np.abs(np.log(found / variance)).max() < STILL and longest.max() < STILL * 10
         variance = found

@@ -19,6 +19,7 @@ from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -67,6 +68,12 @@ class Table:
     def weighted(self, rows: Floats) -> Floats:
         """Rows (R, ...), times what their records count for."""
         return rows if self.times is None else (rows.T * self.times).T
+
+    @cached_property
+    def adds_up(self) -> csr_array:
+        """Indicators of the rows of each level (L, R)."""
+        R = len(self.level)
+        return csr_array((np.ones(R), (self.level, np.arange(R))), shape=(self.levels, R))
 
     @cached_property
     def rows(self) -> list[Codes]:
@@ -215,16 +222,23 @@ class TableModel:
         eta = np.exp(eta - eta.max(axis=1, keepdims=True))
         return eta / eta.sum(axis=1, keepdims=True)
 
+    @cached_property
+    def columns(self) -> list[tuple[Floats, list[tuple[Table, slice]]]]:
+        """Bins of tables (G, J), and the tables that have these, with the places of their cells in mu."""
+        found: list[tuple[Floats, list[tuple[Table, slice]]]] = []
+        for table, at in self._at():
+            same = next((of for bins, of in found if np.array_equal(bins, table.bins)), None)
+            found.append((table.bins, [(table, at)])) if same is None else same.append((table, at))
+        return found
+
     def expected(self, p: Floats) -> Floats:
         """The expected tables mu, one after another (M,)."""
-        sums = [self._by_level(table, self._rows(table)[:, None] * (p @ table.bins)) for table in self.tables]
-        return np.concatenate([each.ravel() for each in sums])
-
-    @staticmethod
-    def _by_level(table: Table, values: Floats) -> Floats:
-        if table.levels == 1:
-            return values.sum(axis=0, keepdims=True)
-        return np.stack([values[rows].sum(axis=0) for rows in table.rows])
+        out = np.empty(sum(table.size for table in self.tables))
+        for bins, tables in self.columns:
+            mean = p @ bins
+            for table, at in tables:
+                out[at] = (table.adds_up @ (self._rows(table)[:, None] * mean)).ravel()
+        return out
 
     def jacobian(self, p: Floats) -> Floats:
         """Derivatives of the expected tables by the coefficients (M, d).
@@ -245,8 +259,9 @@ class TableModel:
         z_a sum_g p_g (s_g - p's) b_gk.
         """
         s = np.zeros_like(p)
-        for table, at in self._at():
-            s += self._rows(table)[:, None] * (v[at].reshape(table.levels, -1) @ table.bins.T)[table.level]
+        for bins, tables in self.columns:
+            each = (self._rows(table)[:, None] * v[at].reshape(table.levels, -1)[table.level] for table, at in tables)
+            s += sum(each) @ bins.T
         s = p * (s - np.sum(p * s, axis=1, keepdims=True))
         out = np.empty(sum(effect.size for effect in self.effects))
         for block in self.blocks:
