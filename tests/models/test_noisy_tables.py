@@ -317,6 +317,7 @@ def test_a_fit_by_a_sketch_is_the_fit(few_rows, monkeypatch, rows):
 
 def test_draws_by_a_sketch_are_those_of_all_rows(few_rows, monkeypatch):
     """Fresh noise and errors of the prior move both alike; a sketch that is not moved to the fit is elsewhere."""
+    monkeypatch.setattr(table_model, "SKETCHED", 60)
     model = small_model(60, groups_of_parents=4)
     theta = coefficients(model, 4)
     y = model.expected(model.probabilities(theta))
