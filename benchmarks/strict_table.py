@@ -22,7 +22,8 @@ KINDS = [("mean", 0), ("mean", 1), ("mean", "all"), ("count", 0), ("count", 1)]
 OLD = "strict-chains"
 OTHERS = {  # populations of other kinds: what they are, and the statistics beside those of their kind
     "visits": "counts, none to 77", "shares": "shares", "earnings": "amounts, weights that go with them",
-    "adults": "amounts, 60% zeros, public weights", "poverty": "yes or no", "activity": "five categories",
+    "adults": "amounts, 60% zeros, public weights", "persons": "amounts of members of households that epsilon protects",
+    "poverty": "yes or no", "activity": "five categories",
 }  # fmt: skip
 DISTRIBUTION = "quantile 0.1", "quantile 0.5", "quantile 0.9", "gini", "poverty_rate"
 
