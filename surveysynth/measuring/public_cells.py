@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError
-from ..models.loglinear.bases import one_hot
 from ..models.loglinear.table_model import places
 from ..validation import rows
 from .noisy_tables import NoisyTables
@@ -20,7 +19,7 @@ from .units import PARTS, Units
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-CLASSES = 5  # of strata, PSUs or units that are fitted as one, by their effects
+CLASSES, SOME = 5, 8  # of strata, PSUs or units that are fitted as one, by their effects; and how many stand for one
 
 
 def combined(codes: Sequence[Codes]) -> tuple[Codes, Codes]:
@@ -127,15 +126,23 @@ class PublicCells:
             raise InputError(f"{rows(unit < 0)} have public values that were not measured")
         return unit
 
-    def classes(self, effects: Floats, p: Floats) -> tuple[Codes, Floats]:
-        """Leaves with similar effects (L, G) as one: the class of each (L,), and the effects of the classes (Q, G)."""
-        weight = np.bincount(self.leaf, self.n)
+    def classes(self, effects: Floats, p: Floats) -> tuple[Codes, list[Codes]]:
+        """Leaves with similar effects (L, G) as one: the class of each (L,), and some leaves that stand for each class.
+
+        Leaves of a class are alike in what moves probabilities p (G,) most; those that stand for it differ in the rest.
+        """
         if len(effects) <= CLASSES:
-            return np.arange(len(effects)), effects
-        axis = np.linalg.svd((effects - weight @ effects / weight.sum()) * np.sqrt(p), full_matrices=False)[0][:, 0]
-        order = np.argsort(axis, kind="stable")
+            return np.arange(len(effects)), [np.array([leaf]) for leaf in range(len(effects))]
+        weight = np.bincount(self.leaf, self.n)
+        axes = np.linalg.svd((effects - weight @ effects / weight.sum()) * np.sqrt(p), full_matrices=False)[0]
+        order = np.argsort(axes[:, 0], kind="stable")
         below = np.cumsum(weight[order]) - weight[order] / 2
         found = np.empty(len(effects), dtype=np.intp)
         found[order] = np.unique((below * CLASSES / weight.sum()).astype(np.intp), return_inverse=True)[1]
-        share = one_hot(found, int(found.max()) + 1) * weight[:, None]
-        return found, np.log((share / share.sum(axis=0)).T @ np.exp(effects))
+        stand = []
+        for one in range(int(found.max()) + 1):
+            inside = np.flatnonzero(found == one)
+            inside = inside[np.argsort(axes[inside, 1], kind="stable")]
+            above = np.cumsum(weight[inside])
+            stand.append(inside[np.searchsorted(above, (np.arange(SOME) + 0.5) / SOME * above[-1])])
+        return found, stand

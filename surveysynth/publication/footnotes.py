@@ -20,6 +20,7 @@ FLAGS = {  # what the column ``flag`` of a table says, and the note that says it
     "one_data_set": re.compile("one data set: no between variance"),
     "public_total": re.compile("public total: .*"),
     "calibrated_total": re.compile("calibrated total: .*"),
+    "modelled": re.compile("not counted by these variables together: .*"),
     "cv": re.compile("CV above (?P<limit>.*)"),
 }
 SUPPRESSED = re.compile("suppressed: fewer than (?P<min_cell>[0-9]+) records, [^;]*")  # has a symbol, not a note

@@ -28,6 +28,7 @@ from ..storage import private_folder
 from ..validation import as_list
 from .in_files import ReleaseInFiles, confidential
 from .release import Release, amounts_of
+from .suppression import MODELLED
 
 Floats = NDArray[np.float64]
 
@@ -64,7 +65,8 @@ class Comparison:
         One row a cell and statistic: ``estimate`` and ``se`` of the file, ``estimate_release`` and ``se_release`` with
         the release's interval ``ci_low``, ``ci_high``;  ``std_diff``, release less file in standard errors of
         the file; ``overlap`` of the two intervals (Karr et al. 2006); whether the interval ``holds`` the file's
-        estimate, missing where there is no interval or the design fixes the number, as a public total; ``se_ratio``.
+        estimate, missing where there is no interval or the design fixes the number, as a public total; ``se_ratio``;
+        ``modelled`` where no noisy table counts the variables of the cell together.
     summary : pandas.DataFrame
         One row a statistic and outcome: ``cells`` that can be judged, ``misses`` among them, ``by_chance`` (5% of
         them), ``most`` (independent cells miss more often with a probability below 1%), and medians of the absolute
@@ -186,6 +188,8 @@ class Comparison:
             )
         if fixed:
             said += f"{'; ' if judged else ''}{fixed} fixed by design, or without an interval"
+        if rows["modelled"].any():
+            said += f"; {int(rows['modelled'].sum())} of its cells are of variables that no noisy table counts together"
         missed = rows[~rows["holds"].fillna(True).astype(bool)]
         off = (missed["estimate_release"] - missed["estimate"]) / missed["se_release"]
         cells = zip(named(missed, self.by), off, strict=True)
@@ -341,7 +345,8 @@ def _cells(own: pd.DataFrame, theirs: pd.DataFrame, by: list[str]) -> pd.DataFra
     file = file[[*keys, "estimate", "se", "ci_low", "ci_high"]].rename(
         columns={"ci_low": "file_low", "ci_high": "file_high"}
     )
-    theirs = theirs[[*keys, "estimate", "se", "ci_low", "ci_high"]].assign(at=np.arange(len(theirs)))
+    modelled = theirs["flag"].str.contains(MODELLED, regex=False) if "flag" in theirs else False
+    theirs = theirs[[*keys, "estimate", "se", "ci_low", "ci_high"]].assign(at=np.arange(len(theirs)), modelled=modelled)
     both = theirs.merge(file, on=keys, how="outer", suffixes=("_release", "")).sort_values("at", ignore_index=True)
     inner = (both[by] != TOTAL).all(axis=1) & both["estimate"].notna() & both["estimate_release"].notna()
     if not inner.any():
@@ -358,10 +363,11 @@ def _cells(own: pd.DataFrame, theirs: pd.DataFrame, by: list[str]) -> pd.DataFra
         overlap=overlap(both["file_low"], both["file_high"], both["ci_low"], both["ci_high"]),
         holds=(outside <= 0).astype("boolean").where(outside.notna() & ~fixed),
         se_ratio=both["se_release"] / se,
+        modelled=both["modelled"].fillna(False).astype(bool),
     )
     table.loc[fixed, ["std_diff", "overlap", "se_ratio"]] = np.nan
     of_release, more = ["estimate_release", "se_release", "ci_low", "ci_high"], ["std_diff", "overlap", "holds"]
-    return table[[*by, *(c for c in keys if c not in by), "estimate", "se", *of_release, *more, "se_ratio"]]
+    return table[[*by, *(c for c in keys if c not in by), "estimate", "se", *of_release, *more, "se_ratio", "modelled"]]
 
 
 def _summary(cells: pd.DataFrame) -> pd.DataFrame:

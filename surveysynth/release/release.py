@@ -10,6 +10,7 @@ from typing import Any, ClassVar, get_args
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from ..choices import Between
 from ..design.calibration import Bounds, Distance, Totals, title
@@ -28,9 +29,10 @@ from ..estimation.margins import margins
 from ..estimation.moments import correlations_of, covariances, deviations_of
 from ..estimation.quantities import Missing, check_statistics, fitting
 from ..estimation.regression import Regression, regressions
-from ..estimation.tables import stacked, tabulate
+from ..estimation.tables import TOTAL, stacked, tabulate
 from ..estimation.wald import Test
 from ..expenses import Expense, without_files
+from ..measuring.noisy_tables import WEIGHT
 from ..models.as_json import from_json
 from ..models.sequential import MISSING
 from ..models.shared.normal_scores import under_other_noise
@@ -345,12 +347,31 @@ class Release:
                 parts.append(self._with_model(make, between, names, [*about, *of]))
         known = self.m > 1 or all("modelled" in part.attrs for part in parts)  # how data sets differ
         table = stacked(parts)
-        flagged = flag(table, names, between=known, min_cell=min_cell, cv_limit=cv_limit, whole=where is None)
+        flagged = flag(
+            table, names, between=known, min_cell=min_cell, cv_limit=cv_limit, whole=where is None,
+            modelled=self._modelled(table, names),
+        )  # fmt: skip
         if isinstance(where, str):
             flagged.attrs["where"] = where
         if "digits" in self.method:
             flagged.attrs["digits"] = self.method["digits"]
         return flagged
+
+    def _modelled(self, table: pd.DataFrame, names: list[str]) -> NDArray[np.bool_] | None:
+        """Cells of variables that no noisy table counts together (rows,); None where no tables were measured."""
+        if self.measured is None:
+            return None
+        found = dict[tuple[str | None, tuple[str, ...]], bool]()
+        keys = []
+        weight = None if self.measured.tables.weight is None else WEIGHT
+        for row in table[[*names, "statistic", "outcome"]].to_dict("records"):
+            by = tuple(name for name in names if row[name] != TOTAL)
+            variable = weight if row["statistic"] == "count" else row["outcome"]
+            if (variable, by) not in found:
+                told = not {variable, *by} & {*self.derived} and (bool(by) or variable != WEIGHT)
+                found[variable, by] = told and bool(by) and not self.measured.is_counted(variable, by)
+            keys.append((variable, by))
+        return np.array([found[key] for key in keys], dtype=bool)
 
     def differences(
         self,

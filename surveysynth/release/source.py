@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -52,6 +52,10 @@ HOW_TO_COMBINE = {
         "estimate <- mean(q); variance <- mean(u) + N + B / (length(q) / 2)",
     ],
 }
+NOT_COUNTED = (
+    "counted_by: by which columns together each variable was counted. Estimates by other columns, or by several of "
+    "them that stand in no list together, follow from the model: what goes beyond it is not in these files"
+)
 FITTED = "The model was fitted to the noisy tables, and sees nothing else of the confidential values."
 
 
@@ -149,6 +153,24 @@ class Source:
     def outcomes(self) -> tuple[str, ...]:
         """The synthesized columns."""
         return tuple(variable.name for variable in self.tables.outcomes)
+
+    @cached_property
+    def counted_by(self) -> dict[str, list[tuple[str, ...]]]:
+        """By which columns together each variable was counted; the weight is ``WEIGHT``."""
+        found = dict[str, dict[tuple[str, ...], None]]()
+        for variable in self.tables.variables:
+            columns = found.setdefault(variable.name, {})
+            for table in variable.answers:
+                by = () if table.by is None else self.tables.terms[table.by].columns
+                columns[(*by, *([] if table.earlier is None else [table.earlier]))] = None
+        return {name: [each for each in columns if each] for name, columns in found.items()}
+
+    def is_counted(self, variable: str | None, columns: Collection[str]) -> bool:
+        """Whether a noisy table of one of them has a variable and all these columns; None is the number of records."""
+        wanted = {*columns, *([] if variable is None else [variable])}
+        own = {name: tables for name, tables in self.counted_by.items() if name in wanted}
+        every = [{name, *by} for name, tables in own.items() for by in [(), *tables]]
+        return wanted <= {*self.predictors} or any(wanted <= each for each in every)
 
     def data_sets(self, m: int, rng: np.random.Generator) -> tuple[tuple[SurveyDesign, ...], Codes]:
         """So many data sets, two of each draw, their records in random order; and these orders, (m, n)."""
@@ -288,6 +310,8 @@ class Source:
                 f"{v.name} ~ {' + '.join((*v.terms, *v.parents)) or '1'}" for v in self.tables.outcomes
             ),
             "weights": "public" if weight is None else drawn_or_not,
+            "counted_by": {name: [list(by) for by in tables] for name, tables in self.counted_by.items()},
+            "not_counted": NOT_COUNTED,
             "combining": HOW_TO_COMBINE,
             **({"edits": list(self.edits)} if self.edits else {}),
             **({} if self.ledger is None else {"ledger": dict(self.ledger)}),

@@ -15,6 +15,8 @@ from scipy.sparse import csr_array, hstack
 from ..estimation.tables import NUMBERS, QUANTITY, TOTAL
 from ..validation import positive, whole
 
+MODELLED = "not counted by these variables together: from the model alone"
+
 
 def flag(
     table: pd.DataFrame,
@@ -24,6 +26,7 @@ def flag(
     min_cell: int | None = None,
     cv_limit: float | None = None,
     whole: bool = True,
+    modelled: NDArray[np.bool_] | None = None,
 ) -> pd.DataFrame:
     """Add the column ``flag``, and suppress small cells with those that would give them away.
 
@@ -41,6 +44,8 @@ def flag(
         Standard error over estimate above which an estimate is flagged.
     whole : bool
         Whether the total is that of all records, which weights are calibrated to, not of a part.
+    modelled : bool array (rows,), optional
+        Cells whose variables no noisy table counts together.
 
     Returns
     -------
@@ -56,6 +61,8 @@ def flag(
 
     if not between:
         say(np.ones(len(table), dtype=bool), "one data set: no between variance")
+    if modelled is not None:
+        say(modelled, MODELLED)
     count = (table["statistic"] == "count").to_numpy()
     public = count & (table["se"] == 0).to_numpy()
     say(public, "public total: fixed by construction, without sampling error")

@@ -261,3 +261,24 @@ def test_a_category_with_levels_needs_no_more(tmp_path):
     levels = {"rich": ["no", "yes"]}
     plan = ss.Plan(design, "rich ~ group", epsilon=5, m=4, population_total=60_000, levels=levels)
     assert plan.release().outcomes == ("rich",)
+
+
+def test_answers_that_households_share_have_their_share():
+    """Children have no wage: they are many in large households, of which one counts for as much as a single person."""
+    rng = np.random.default_rng(5)
+    size = rng.choice([1, 2, 3, 4, 5, 6], 900, p=[0.42, 0.28, 0.09, 0.12, 0.06, 0.03])
+    home = np.repeat(np.arange(900), size)
+    child = np.concatenate([np.arange(k) >= 2 for k in size])
+    wage = np.where(rng.random(900)[home] < 0.5, 0, np.exp(rng.normal(9.5, 0.5, home.size)))
+    wage[child] = np.nan
+    frame = pd.DataFrame({
+        "home": home, "region": rng.choice(["a", "b", "c"], 900)[home], "wage": wage, "w": rng.uniform(1, 2, home.size),
+    })  # fmt: skip
+    design, shares = ss.SurveyDesign(frame, weights="w", psu="home"), []
+    for seed in range(4):
+        release = ss.synthesize(
+            design, "wage ~ region", epsilon=6, population_total=9_000, unit="home", weight="public", m=10, seed=seed,
+            outcomes={"wage": ss.Outcome(bounds=(0, 200_000), zeros=True, missing="category")},
+        )  # fmt: skip
+        shares += [each.frame["wage"].isna().mean() for each in release.datasets]
+    assert np.mean(shares) == pytest.approx(child.mean(), rel=0.08)

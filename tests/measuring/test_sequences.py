@@ -1,6 +1,7 @@
 """Several outcomes in one strict release: each depends on earlier ones, and the weight on all."""
 
 import itertools
+import json
 
 import numpy as np
 import pandas as pd
@@ -219,3 +220,37 @@ def test_the_fit_of_a_later_outcome_has_the_groups_that_the_earlier_fits_have(fo
         expected = np.bincount(rent.steps[name], of.records @ of.p)
         n = fit.cells.n[rent.expanded.cell] * rent.expanded.share
         np.testing.assert_allclose(np.bincount(rent.expanded.step[name], n), expected, rtol=0.02, atol=2)
+
+
+def test_cells_that_no_table_counts_together_are_flagged_and_told(tmp_path):
+    """``job`` was counted by region, pay by sex and by job: what crosses others follows from the model."""
+    rng = np.random.default_rng(4)
+    frame = pd.DataFrame({
+        "region": rng.choice(["a", "b"], 400), "sex": rng.choice(["f", "m"], 400),
+        "job": rng.choice(["none", "full"], 400), "pay": np.exp(rng.normal(8, 1, 400)), "w": rng.uniform(1, 3, 400),
+    })  # fmt: skip
+    design = ss.SurveyDesign(frame, weights="w")
+    release = ss.synthesize(
+        design, ["job ~ region", "pay ~ sex + job"], epsilon=9, m=4, population_total=800, seed=2,
+        outcomes={"job": ss.Outcome(levels=["none", "full"]), "pay": ss.Outcome(bounds=(0, 1e6))},
+    )  # fmt: skip
+
+    def flagged(by, statistic, outcome):
+        table = release.tables(by, statistic=statistic, outcome=outcome)
+        inner = (table[by] != "all").all(axis=1)
+        modelled = table["flag"].str.contains("not counted by these variables together")
+        assert modelled[inner].nunique() == 1
+        return bool(modelled[inner].iloc[0]), bool(modelled[~inner].any())
+
+    assert flagged(["sex"], "mean", "pay") == (False, False)
+    assert flagged(["job"], "mean", "pay") == (False, False)
+    assert flagged(["region"], "mean", "pay") == (True, False)
+    assert flagged(["region", "sex"], "mean", "pay") == (True, True)  # the margin by region, too
+    assert flagged(["region"], "proportion", "job") == (False, False)
+    assert flagged(["sex"], "proportion", "job") == (True, False)
+    written = json.loads((release.write(tmp_path / "out") / "public" / "manifest.json").read_text())
+    assert written["counted_by"]["pay"] == [["sex"], ["job"]]
+    assert written["counted_by"]["job"] == [["region"]]
+    comparison = ss.compare(design, release, ["region"])
+    assert "2 of its cells are of variables that no noisy table counts together" in str(comparison)
+    assert set(comparison.cells.loc[comparison.cells["modelled"], "outcome"]) == {"pay"}
