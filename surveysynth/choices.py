@@ -21,7 +21,9 @@ StudyPopulation = Literal[
     "workers", "households", "workers-psu", "households-psu", "persons", "visits", "shares", "earnings", "adults",
     "poverty", "activity",
 ]  # fmt: skip
-StudyMechanism = Literal["strict", "strict-history", "pseudo", "pseudo-debias", "censored", "per-instance", "laplace"]
+StudyMechanism = Literal[
+    "strict", "strict-history", "pseudo", "pseudo-debias", "censored", "per-instance", "laplace", "strict-earlier",
+]  # fmt: skip
 # noisy tables; Markov chains, without an earlier release and beside one
 AuditMechanism = Literal["strict", "strict-chains", "strict-history", "per-instance"]
 Planted = Literal["x10", "x100", "alone", "two-modes", "heavy"]  # the record that an intruder asks about

@@ -185,7 +185,10 @@ def coverage_command(
     epsilon: Annotated[Sequence[float] | None, by_commas("By commas; default 5,10.8.", numbers)] = None,
     mechanisms: Annotated[
         Sequence[str] | None,
-        by_commas("Of strict, strict-history, pseudo, pseudo-debias, censored, per-instance, laplace; default strict."),
+        by_commas(
+            "Of strict, strict-earlier (beside last year's tables), strict-history, pseudo, pseudo-debias, censored, "
+            "per-instance, laplace; default strict."
+        ),
     ] = None,
     replicates: Annotated[int, typer.Option(help="Samples of every cell.", min=1)] = 200,
     workers: Annotated[int | None, typer.Option(help="Processes; default one a core.", min=1)] = None,

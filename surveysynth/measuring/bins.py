@@ -272,6 +272,13 @@ class Cells:
         return np.array(found, dtype=np.intp)
 
     def _of_numbers(self, column: pd.Series, missing: NDArray[np.bool_], name: str) -> Codes:
+        if pd.api.types.is_datetime64_any_dtype(column.dtype) or pd.api.types.is_timedelta64_dtype(column.dtype):
+            since = "" if pd.api.types.is_timedelta64_dtype(column.dtype) else " - pd.Timestamp('1970-01-01')"
+            days = f"(frame[{name!r}]{since}).dt.days"
+            raise InputError(
+                f"{name!r} holds dates or durations: make whole days of them, {days}, with "
+                "Outcome(bounds=(first, last), whole=True) in days"
+            )
         numbers = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
         text = np.isnan(numbers) & ~missing
         if text.any():

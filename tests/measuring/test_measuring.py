@@ -68,6 +68,23 @@ def test_a_file_that_contradicts_its_schema_is_refused(outcome, column, message)
 
 
 @pytest.mark.parametrize(
+    ("column", "days"),
+    [
+        (pd.Series(pd.to_datetime(["1970-01-02", "1969-12-31"])), "frame['y'] - pd.Timestamp('1970-01-01')"),
+        (pd.Series(pd.to_timedelta([1, -1], unit="D")), "(frame['y']).dt.days"),
+    ],
+)
+def test_dates_and_durations_are_asked_for_in_days(column, days):
+    """To pandas they are numbers of nanoseconds, all of which lie beyond the bounds; the line to paste makes days."""
+    cells = Cells.of(Outcome(bounds=(-5, 5), whole=True))
+    with pytest.raises(InputError, match="make whole days of them") as error:
+        cells.codes(column, "y")
+    assert days in str(error.value)
+    made = eval(str(error.value).split("of them, ")[1].split(", with ")[0], {"frame": {"y": column}, "pd": pd})
+    assert made.tolist() == [1, -1] and cells.codes(made, "y").tolist() == [6, 4]
+
+
+@pytest.mark.parametrize(
     ("schema", "message"),
     [
         ({}, "bounds=.* or levels="),

@@ -22,6 +22,7 @@ NAMES = {
     "confidential": "the sample itself",
     "strict": "Strict",
     "strict-chains": "Strict by chains",
+    "strict-earlier": "Strict, beside last year's noisy tables",
     "strict-history": "Strict by chains, beside last year's release",
     "per-instance": "PerInstance",
     "pseudo-debias": "PseudoPosterior, debias=True",

@@ -20,7 +20,7 @@ from .study import BY_FILES, BY_MODEL, KEYS, Cell
 Cells = Sequence[tuple[Cell, Replicates]]
 
 NAMES = {
-    "strict": "Strict", "strict-history": "Strict, last year's release",
+    "strict": "Strict", "strict-earlier": "Strict, last year's tables", "strict-history": "Strict, last year's release",
     f"strict{BY_FILES}": "Strict, no history, between='files'",
     f"strict-history{BY_FILES}": "Strict, last year's release, between='files'",
     f"strict{BY_MODEL}": "Strict, no history, between='model'",
@@ -30,7 +30,7 @@ NAMES = {
     CONFIDENTIAL: "confidential sample",
 }  # fmt: skip
 LOOKS = {
-    "strict": ("#0b6fa4", "o", "-"), "strict-history": ("#0b6fa4", "s", "--"),
+    "strict": ("#0b6fa4", "o", "-"), "strict-earlier": ("#0b6fa4", "D", ":"), "strict-history": ("#0b6fa4", "s", "--"),
     f"strict{BY_FILES}": ("#9a9a9a", "o", "-"), f"strict-history{BY_FILES}": ("#9a9a9a", "s", "--"),
     f"strict{BY_MODEL}": ("#58a9d6", "o", "-"), f"strict-history{BY_MODEL}": ("#58a9d6", "s", "--"),
     "pseudo": ("#d9820f", "o", "-"),

@@ -28,12 +28,14 @@ from ...privacy.mechanisms.per_instance import PerInstance
 from ...release.laplace import laplace_tables
 from ...release.release import Release
 from ...synthesis.fitting import fit, synthesize
+from ...synthesis.measured import measure
 from ...validation import positive, whole
 from ..base import Replicate, Replicates, of_cells, recorded, repeat, seed_of, stacked
 from ..measures import CONFIDENTIAL
 from .populations import RealPopulation, by_margin
 
-LAST_YEAR, OF_HISTORY = 1, 10.8  # the stream of last year's samples; epsilon of its strict release
+LAST_YEAR, OF_HISTORY = 1, 10.8  # the stream of last year's samples; epsilon of its strict release by chains
+OF_EARLIER = 3.0  # epsilon of last year's noisy tables
 NUMBERS = ["estimate", "se", "ci_low", "ci_high"]
 KEYS = ["population", "n", "method", "epsilon"]
 LOG_SCALE = 20.0  # of asinh(y / (upper bound / LOG_SCALE^2)), for mechanisms without normal scores
@@ -92,6 +94,17 @@ def _strict(cell: Cell, design: SurveyDesign, seed: int) -> Sequence[tuple[str, 
         design, p.formula, epsilon=cell.epsilon, outcomes={p.outcome: p.schema}, weight=p.weight,
         population_total=len(p.frame), unit=p.unit, seed=seed,
     )  # fmt: skip
+    return [("", of_release(release, p))]
+
+
+def _strict_with_earlier(cell: Cell, design: SurveyDesign, seed: int) -> Sequence[tuple[str, Tables]]:
+    """From noisy tables of a sample and of an earlier one of the same size."""
+    p = cell.population
+    made: dict[str, Any] = {
+        "outcomes": {p.outcome: p.schema}, "weight": p.weight, "population_total": len(p.frame), "seed": seed,
+    }  # fmt: skip
+    earlier = measure(p.sample(cell.n, seed_of(seed, LAST_YEAR)), p.formula, epsilon=OF_EARLIER, **made)
+    release = synthesize(design, p.formula, epsilon=cell.epsilon, earlier=earlier, **made)
     return [("", of_release(release, p))]
 
 
@@ -164,7 +177,7 @@ def _plain(cell: Cell, prior: Any) -> Synthesizer:
 
 MAKERS: dict[StudyMechanism, Maker] = {
     "strict": _strict, "strict-history": _strict_with_history, "pseudo": _pseudo, "pseudo-debias": _debiased,
-    "censored": _censored, "laplace": _laplace, "per-instance": _per_instance,
+    "censored": _censored, "laplace": _laplace, "per-instance": _per_instance, "strict-earlier": _strict_with_earlier,
 }  # fmt: skip
 
 
