@@ -39,6 +39,13 @@ def columns_of_condition(rule: str, entry: str) -> set[str]:
     return {node.id for node in nodes if isinstance(node, ast.Name)} - {PLACE} | set(QUOTED.findall(rule))
 
 
+def is_one_comparison(rule: str) -> bool:
+    """Whether a condition says that one thing is larger or less than another, and nothing else."""
+    node = ast.parse(QUOTED.sub(PLACE, rule), mode="eval").body
+    signs = ast.Lt | ast.LtE | ast.Gt | ast.GtE
+    return isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], signs)
+
+
 def _memberships(compared: ast.Compare) -> list[int]:
     """Places of the comparators that values are looked for in."""
     return [at for at, sign in enumerate(compared.ops) if isinstance(sign, ast.In | ast.NotIn)]

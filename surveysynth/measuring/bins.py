@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -200,6 +201,17 @@ class Cells:
                 return pd.Series(np.array(labels)[codes])  # codes stay numbers
             return pd.Series(pd.Categorical.from_codes(codes, pd.Index(labels)))
         return self._finished(self.bins.draw(np.minimum(codes, self.numbers - 1), rng), codes)
+
+    def every_answer(self, n: int) -> Iterator[tuple[Codes, pd.Series]]:
+        """For n records each level of a category; or the bounds of a number, and each of its special values."""
+        if self.bins is None:
+            for code in range(self.answers):
+                codes = np.full(n, code)
+                yield codes, self.values(codes, np.random.default_rng(0))  # labels are not drawn
+            return
+        for code in (0, *range(self.numbers - 1, self.answers)):
+            codes = np.full(n, code)
+            yield codes, self._finished(np.full(n, self.bins_ends[code > 0]), codes)
 
     def as_drawn(self, column: pd.Series, codes: Codes) -> pd.Series:
         """The file's own answers, as synthetic ones are: numbers within bounds and rounded, labels, missing (n,)."""

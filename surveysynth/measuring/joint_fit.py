@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from ..design.conditions import columns_of_condition, obeyed
+from ..design.conditions import columns_of_condition, is_one_comparison, obeyed
 from ..models.loglinear.bases import Response, one_hot, smooth_features
 from ..models.loglinear.fitting import Perturbation
 from ..models.loglinear.response import Observed, Rows, Total, fit_response
@@ -84,6 +84,14 @@ class JointFit:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
+class Rule:
+    """A public rule on columns, perhaps with a later question that one answer at least has to obey it."""
+
+    text: str
+    ahead: Variable | None = None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Records:
     """Synthetic records, as far as their variables are drawn.
 
@@ -105,7 +113,7 @@ class Records:
     cells: Mapping[str, Cells] = field(default_factory=dict)
 
     def with_variable(
-        self, variable: Variable, fit: VariableFit, of: VariableDraw, rng: Generator, edits: Sequence[str] = ()
+        self, variable: Variable, fit: VariableFit, of: VariableDraw, rng: Generator, rules: Sequence[Rule] = ()
     ) -> Records:  # fmt: skip
         """With one variable more; records that are not asked have the last of its cells.
 
@@ -114,16 +122,30 @@ class Records:
         p = fit.probabilities(of, self.cell, self.codes)
         code = np.where(variable.cells.asked(self.frame), drawn(p, rng), variable.cells.answers)
         made = self._with(variable, code, variable.cells.values(code, rng))
-        rules = self.rules_of(variable, edits)
         return made._obeying(variable, p, rules, rng.spawn(1)[0]) if rules else made
 
-    def rules_of(self, variable: Variable, edits: Sequence[str]) -> list[str]:
-        """Rules about the next variable and columns that there are."""
-        columns = {*self.frame, variable.name}
-        return [rule for rule in edits if {variable.name} <= columns_of_condition(rule, "edits") <= columns]
+    def rules_of(self, variable: Variable, edits: Sequence[str], later: Sequence[Variable]) -> list[Rule]:
+        """Rules about the next variable and columns that there are; or one later variable, too.
+
+        Those are left out whose later variable is a number and which are more than one comparison: whether some number
+        obeys them does not follow from the bounds.
+        """
+        found, there = [], {*self.frame, variable.name}
+        for text in edits:
+            columns = columns_of_condition(text, "edits")
+            ahead = [each for each in later if each.name in columns]
+            if variable.name not in columns or len(ahead) > 1 or not columns <= {*there, *(a.name for a in ahead)}:
+                continue
+            if not ahead:
+                found.append(Rule(text))
+            elif ahead[0].cells.bins is None or is_one_comparison(text):
+                asked = ahead[0].cells.outcome.applies
+                if asked is None or columns_of_condition(asked, "applies") <= there:
+                    found.append(Rule(text, ahead[0]))
+        return found
 
     def possible(
-        self, variable: Variable, rules: Sequence[str], which: Codes, rng: Generator
+        self, variable: Variable, rules: Sequence[Rule], which: Codes, rng: Generator
     ) -> tuple[NDArray[np.bool_], pd.Series]:  # fmt: skip
         """Which cells of a variable obey the rules (W, A), for some records; and the values that were tried (W A,)."""
         A = variable.cells.answers
@@ -138,16 +160,28 @@ class Records:
             self.cell, frame, {**self.codes, variable.name: code}, {**self.cells, variable.name: variable.cells}
         )  # fmt: skip
 
-    def broken(self, edits: Sequence[str]) -> NDArray[np.bool_]:
-        """Which records break a rule (K,); one about an answer that is missing, or that was not asked for, holds."""
+    def broken(self, rules: Sequence[Rule]) -> NDArray[np.bool_]:
+        """Which records break a rule, whatever the answer to its later question (K,).
+
+        A rule about an answer that is missing, or that was not asked for, holds.
+        """
         out = np.zeros(len(self.frame), dtype=bool)
-        for rule in edits:
-            named = [name for name in columns_of_condition(rule, "edits") if name in self.codes]
-            judged = np.all([self.cells[name].judged(self.codes[name]) for name in named], axis=0)
-            out |= judged & ~obeyed([rule], self.frame)
+        for rule in rules:
+            out |= self._break(rule.text) if rule.ahead is None else self._cannot_obey(rule.text, rule.ahead)
         return out
 
-    def _obeying(self, variable: Variable, p: Floats, rules: Sequence[str], rng: Generator) -> Records:
+    def _break(self, rule: str) -> NDArray[np.bool_]:
+        named = [name for name in columns_of_condition(rule, "edits") if name in self.codes]
+        judged = np.all([self.cells[name].judged(self.codes[name]) for name in named], axis=0)
+        return judged & ~obeyed([rule], self.frame)
+
+    def _cannot_obey(self, rule: str, ahead: Variable) -> NDArray[np.bool_]:
+        out = np.asarray(ahead.cells.asked(self.frame))
+        for codes, values in ahead.cells.every_answer(len(out)):
+            out = out & self._with(ahead, codes, values)._break(rule)
+        return out
+
+    def _obeying(self, variable: Variable, p: Floats, rules: Sequence[Rule], rng: Generator) -> Records:
         """With other cells of the variable where rules are broken, as far as there are such that obey them."""
         code, A = self.codes[variable.name].copy(), variable.cells.answers
         broken = np.flatnonzero(self.broken(rules) & (code < A))
@@ -196,17 +230,19 @@ def fit_measurements(
         some = cells.some(SIMULATED)
         records = Records(cells.of_record[some], public.iloc[some].reset_index(drop=True), {})
     rng = np.random.default_rng(0)  # public, so that every reader has the same fit
-    for variable in measured.variables:
-        fits[variable.name] = fit = _fit(measured, variable, cells, fits, records, edits, past)
-        if records is not None and variable.name != WEIGHT:
+    for k, variable in enumerate(measured.variables):
+        asked = records is not None and variable.name != WEIGHT
+        rules = records.rules_of(variable, edits, measured.outcomes[k + 1 :]) if records is not None and asked else []
+        fits[variable.name] = fit = _fit(measured, variable, cells, fits, records, rules, past)
+        if records is not None and asked:
             typical = VariableDraw(fit.fit.theta, fit.mean_levels)
-            records = records.with_variable(variable, fit, typical, rng, edits)
+            records = records.with_variable(variable, fit, typical, rng, rules)
     return JointFit(measured, cells, fits, records)
 
 
 def _fit(
     measured: NoisyTables, variable: Variable, cells: PublicCells, fits: Mapping[str, VariableFit],
-    records: Records | None, edits: Sequence[str], past: JointFit | None,
+    records: Records | None, rules: Sequence[Rule], past: JointFit | None,
 ) -> VariableFit:  # fmt: skip
     """Fit one variable, given the fits of those that it depends on, and what was measured in an earlier year."""
     steps, features = dict[str, Codes](), list[Feature]()
@@ -219,7 +255,7 @@ def _fit(
         features += [Feature(term.name, z) for z in smooth]
     crossed = [table for table in of_terms(variable) if table.by and table.earlier and table.kind == "counts"]
     features += [_crossed(table, measured) for table in crossed]
-    data = _Data.of(measured, variable, cells, fits, steps, records, edits)
+    data = _Data.of(measured, variable, cells, fits, steps, records, rules)
     of_rows = [data.features(feature) for feature in features]
     p, numbers, drift = data.smooth(variable), variable.cells.numbers, None
     rows, observed, totals, counts = data.rows, data.observed, data.totals, 0
@@ -271,11 +307,10 @@ class _Data:
     @classmethod
     def of(
         cls, measured: NoisyTables, variable: Variable, cells: PublicCells, fits: Mapping[str, VariableFit],
-        steps: Mapping[str, Codes], records: Records | None, edits: Sequence[str],
+        steps: Mapping[str, Codes], records: Records | None, rules: Sequence[Rule],
     ) -> _Data:  # fmt: skip
         """Of one variable, given the fits of those that it depends on."""
         x = cells.by(variable.terms)
-        rules = [] if records is None or variable.name == WEIGHT else records.rules_of(variable, edits)
         expanded = _expanded(variable, cells, fits, steps, records, ruled=bool(rules))
         alike, possible = [x[expanded.cell], *expanded.step.values()], None
         if rules and records is not None:

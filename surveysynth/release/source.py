@@ -21,7 +21,7 @@ from ..design.survey_design import SurveyDesign
 from ..errors import ModelError
 from ..expenses import Expense
 from ..measuring import earlier_years
-from ..measuring.joint_fit import Draw, JointFit, Records, drawn, fit_measurements
+from ..measuring.joint_fit import Draw, JointFit, Records, Rule, drawn, fit_measurements
 from ..measuring.noisy_tables import WEIGHT, NoisyTables, read_json
 from ..models.sequential import MISSING
 from ..privacy.report import PrivacyReport, public_epsilon
@@ -251,13 +251,14 @@ class Source:
         """Records with outcomes that obey all rules; one that no answer to a later question mends is drawn anew."""
         made = self._outcomes(public, of, rng)
         again = rng.spawn(1)[0]
-        for _ in range(ROUNDS if self.edits else 0):
-            broken = made.broken(self.edits)
+        rules = [Rule(text) for text in self.edits]
+        for _ in range(ROUNDS if rules else 0):
+            broken = made.broken(rules)
             if not broken.any():
                 return made
             others = Records(public.cell[broken], public.frame[broken], {})
             made = made.replaced(broken, self._outcomes(others, of, again))
-        if self.edits and made.broken(self.edits).any():
+        if made.broken(rules).any():
             raise ModelError(
                 f"some synthetic records break a rule of edits= in every one of {ROUNDS} draws: the model hardly ever "
                 "obeys it. Make the variables of the rule predictors of each other, or leave the rule out"
@@ -265,9 +266,10 @@ class Source:
         return made
 
     def _outcomes(self, records: Records, of: Draw, rng: np.random.Generator) -> Records:
-        for variable, coefficients in zip(self.tables.outcomes, of, strict=False):
-            fit = self._fit.variables[variable.name]
-            records = records.with_variable(variable, fit, coefficients, rng, self.edits)
+        outcomes = self.tables.outcomes
+        for k, (variable, coefficients) in enumerate(zip(outcomes, of, strict=False)):
+            fit, rules = self._fit.variables[variable.name], records.rules_of(variable, self.edits, outcomes[k + 1 :])
+            records = records.with_variable(variable, fit, coefficients, rng, rules)
         return records
 
     def _to_totals(self, w: Floats, like: SurveyDesign) -> Floats:
