@@ -271,7 +271,7 @@ def _values(design: SurveyDesign, name: str, missing: str, inside: Bools | None)
 
 
 def _refuse_missing(where: Bools, name: str, missing: str, inside: Bools | None) -> None:
-    if where.all() or (inside is not None and where[inside].all()):
+    if missing != "available" and (where.all() or (inside is not None and where[inside].all())):
         raise InputError(f"outcome {name!r} is missing in every record")
     where = where if inside is None else where & inside
     if missing == "fail" and where.any():

@@ -14,7 +14,7 @@ from ..design.conditions import obeyed
 from ..errors import InputError
 from ..models.loglinear.response import Tail
 from ..validation import rows
-from .outcome import Outcome
+from .outcome import Outcome, label_of
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -276,21 +276,15 @@ class Cells:
         return codes
 
     def _of_levels(self, column: pd.Series, missing: NDArray[np.bool_], name: str) -> Codes:
-        labels = {_label(level): code for code, level in enumerate(self.outcome.levels or ())}
-        found = column.astype(object).map(lambda value: labels.get(_label(value), -1)).to_numpy()
+        labels = {label_of(level): code for code, level in enumerate(self.outcome.levels or ())}
+        found = column.astype(object).map(lambda value: labels.get(label_of(value), -1)).to_numpy()
         unknown = (found < 0) & ~missing
         if unknown.any():
             raise InputError(f"{name!r} has levels that were not declared, in {rows(unknown)}: declare every level")
         return np.array(found, dtype=np.intp)
 
     def _of_numbers(self, column: pd.Series, missing: NDArray[np.bool_], name: str) -> Codes:
-        if pd.api.types.is_datetime64_any_dtype(column.dtype) or pd.api.types.is_timedelta64_dtype(column.dtype):
-            since = "" if pd.api.types.is_timedelta64_dtype(column.dtype) else " - pd.Timestamp('1970-01-01')"
-            days = f"(frame[{name!r}]{since}).dt.days"
-            raise InputError(
-                f"{name!r} holds dates or durations: make whole days of them, {days}, with "
-                "Outcome(bounds=(first, last), whole=True) in days"
-            )
+        refuse_dates(column, name)
         numbers = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
         text = np.isnan(numbers) & ~missing
         if text.any():
@@ -306,6 +300,13 @@ class Cells:
         return codes
 
 
-def _label(level: object) -> str:
-    """A level as text; a column of whole numbers some of which are missing has them as floats."""
-    return str(int(level)) if isinstance(level, float) and level.is_integer() else str(level)
+def refuse_dates(column: pd.Series, name: str) -> None:
+    """Refuse dates and durations, which pandas takes for numbers of nanoseconds (InputError)."""
+    duration = pd.api.types.is_timedelta64_dtype(column.dtype)
+    if duration or pd.api.types.is_datetime64_any_dtype(column.dtype):
+        since = "" if duration else " - pd.Timestamp('1970-01-01')"
+        days = f"(frame[{name!r}]{since}).dt.days"
+        raise InputError(
+            f"{name!r} holds dates or durations: make whole days of them, {days}, with "
+            "Outcome(bounds=(first, last), whole=True) in days"
+        )

@@ -15,6 +15,11 @@ MOST_LEVELS = 100
 NOT_ASKED = "not applicable"
 
 
+def label_of(level: object) -> str:
+    """A level as text.  1.0 is 1: pandas reads whole numbers as floats where some are missing."""
+    return str(int(level)) if isinstance(level, float) and level.is_integer() else str(level)
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What is public of an outcome: its type, its bounds or levels, its special values.
@@ -87,7 +92,7 @@ class Outcome:
         assert self.levels is not None
         levels = several(self.levels)
         known = [level for level in levels if isinstance(level, bool | np.bool_) or is_text(level) or is_finite(level)]
-        if len(known) < len(levels) or not 2 <= len(set(map(str, levels))) == len(levels) <= MOST_LEVELS:
+        if len(known) < len(levels) or not 2 <= len(set(map(label_of, levels))) == len(levels) <= MOST_LEVELS:
             raise InputError(f"levels must be a list of 2 to {MOST_LEVELS} different labels")
         if self.zeros or self.whole or several(self.heaps) or self.round is not None:
             raise InputError("zeros, whole, heaps and round are for numbers: a category has levels and missing")

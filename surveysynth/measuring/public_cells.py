@@ -19,7 +19,9 @@ from .units import PARTS, Units
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-CLASSES, SOME = 5, 8  # of strata, PSUs or units that are fitted as one, by their effects; and how many stand for one
+CLASSES = 5  # of strata, PSUs or units that are fitted as one, by their effects
+MOST = 16  # leaves that represent a class
+EQUAL = np.full(MOST, 1 / MOST)
 
 
 def combined(codes: Sequence[Codes]) -> tuple[Codes, Codes]:
@@ -126,23 +128,28 @@ class PublicCells:
             raise InputError(f"{rows(unit < 0)} have public values that were not measured")
         return unit
 
-    def classes(self, effects: Floats, p: Floats) -> tuple[Codes, list[Codes]]:
-        """Leaves with similar effects (L, G) as one: the class of each (L,), and some leaves that stand for each class.
+    def classes(self, effects: Floats, p: Floats) -> tuple[Codes, list[tuple[Codes, Floats]]]:
+        """Leaves with similar effects (L, G) as one: the class of each (L,), and leaves that represent each class.
 
-        Leaves of a class are alike in what moves probabilities p (G,) most; those that stand for it differ in the rest.
+        Leaves are sorted by the first principal axis of their effects about probabilities p (G,), and cut into
+        classes.  Its leaves represent a class, with their shares of its records; of many leaves, quantiles along the
+        second axis.
         """
-        if len(effects) <= CLASSES:
-            return np.arange(len(effects)), [np.array([leaf]) for leaf in range(len(effects))]
         weight = np.bincount(self.leaf, self.n)
+        if len(effects) <= CLASSES:
+            return np.arange(len(effects)), [(np.array([leaf]), np.ones(1)) for leaf in range(len(effects))]
         axes = np.linalg.svd((effects - weight @ effects / weight.sum()) * np.sqrt(p), full_matrices=False)[0]
         order = np.argsort(axes[:, 0], kind="stable")
         below = np.cumsum(weight[order]) - weight[order] / 2
         found = np.empty(len(effects), dtype=np.intp)
         found[order] = np.unique((below * CLASSES / weight.sum()).astype(np.intp), return_inverse=True)[1]
-        stand = []
+        members = []
         for one in range(int(found.max()) + 1):
             inside = np.flatnonzero(found == one)
             inside = inside[np.argsort(axes[inside, 1], kind="stable")]
             above = np.cumsum(weight[inside])
-            stand.append(inside[np.searchsorted(above, (np.arange(SOME) + 0.5) / SOME * above[-1])])
-        return found, stand
+            if len(inside) > MOST:
+                members.append((inside[np.searchsorted(above, (np.arange(MOST) + 0.5) / MOST * above[-1])], EQUAL))
+            else:
+                members.append((inside, weight[inside] / above[-1]))
+        return found, members

@@ -118,15 +118,15 @@ class VariableFit:
         changes = self.changes(coefficients)
         if changes is None:
             return self.fit.model
-        found, stand = self.cells.classes(changes, self.p)
-        Q, R = len(stand), len(self.base.unit)
+        found, members = self.cells.classes(changes, self.p)
+        Q, R = len(members), len(self.base.unit)
         code, place = np.unique(self.x * Q + found[self.cells.leaf], return_inverse=True)
         n = np.bincount(place, self.cells.n)
         cell = self.expanded.cell
         part, at = np.unique(place[cell] * R + self.row, return_inverse=True)
         unit, row = np.divmod(part, R)
         share = np.bincount(at, self.cells.n[cell] * self.expanded.share) / n[unit]
-        offset, base = self._moved(changes, stand)[code // Q, code % Q][unit], self.base
+        offset, base = self._mean_effects(changes, members)[row, code[unit] % Q], self.base
         if base.offset is not None:
             offset = offset + base.offset[row]
         past = np.arange(int(self.row.max()) + 1, len(base.unit))  # rows of an earlier year, as they are
@@ -139,19 +139,14 @@ class VariableFit:
             np.concatenate([n.astype(np.float64), base.n[X:]]), offset, times,
         )  # fmt: skip
 
-    def _moved(self, changes: Floats, stand: Sequence[Codes]) -> Floats:
-        """What classes of strata and PSUs add to log probabilities, given a combination of terms (X, Q, G).
-
-        Probabilities of a combination are then the mean of those of the leaves that stand for a class.
-        """
-        base, X = self.base, int(self.x.max()) + 1
-        p = np.zeros((X, len(self.p)))
-        there = base.unit < X
-        np.add.at(p, base.unit[there], (base.share[:, None] * base.probabilities(self.fit.theta))[there])
-        p = np.maximum(p, LEAST)
-        means = [sum(tilted(p, changes[leaf][None], np.zeros(X, dtype=np.intp)) for leaf in of) / len(of)
-                 for of in stand]  # fmt: skip
-        return np.asarray(np.log(np.maximum(np.stack(means, axis=1), LEAST) / p[:, None]), dtype=np.float64)
+    def _mean_effects(self, changes: Floats, members: Sequence[tuple[Codes, Floats]]) -> Floats:
+        """Changes of log probabilities (R, Q, G) under which a row has the mean probabilities of a class's leaves."""
+        p = np.maximum(self.base.probabilities(self.fit.theta), LEAST)
+        out, every = np.empty((len(p), len(members), p.shape[1])), np.zeros(len(p), dtype=np.intp)
+        for k, (leaves, shares) in enumerate(members):
+            mean = sum(share * tilted(p, changes[[leaf]], every) for leaf, share in zip(leaves, shares, strict=True))
+            out[:, k] = np.log(np.maximum(mean, LEAST) / p)
+        return out
 
     def draw(self, by: Perturbation, coefficients: Coefficients) -> Floats:
         """Coefficients of the formula's terms."""

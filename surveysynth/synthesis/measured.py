@@ -19,7 +19,7 @@ from ..design.to_synthesize import to_synthesize
 from ..errors import InputError
 from ..estimation.tables import OWN
 from ..expenses import Expense, Fingerprint, new_id
-from ..measuring.bins import Cells
+from ..measuring.bins import Cells, refuse_dates
 from ..measuring.earlier_years import of_the_same_terms
 from ..measuring.measure import WEIGHT_BOUNDS, Question, measure_design
 from ..measuring.noisy_tables import NoisyTables
@@ -323,8 +323,11 @@ def measurable(design: SurveyDesign, model: object, given: Mapping[str, Any]) ->
         return None
     if model.weight is not None:
         settings["weight"] = "public"
-    if model.zeros and "bounds" in settings and not isinstance(settings["bounds"], Mapping):
-        settings["outcomes"] = {model.outcomes[0]: Outcome(bounds=settings.pop("bounds"), zeros=True)}
+    if model.zeros and "bounds" in settings:
+        bounds = settings.pop("bounds")
+        pairs = bounds if isinstance(bounds, Mapping) else dict.fromkeys(model.numeric, bounds)
+        zeros = {name: Outcome(bounds=pair, zeros=True) for name, pair in pairs.items()}
+        settings["outcomes"] = zeros | dict(settings.get("outcomes", {}))
     return Strictly(bare, _with_levels(settings, said.get("levels"), model.outcomes))
 
 
@@ -426,6 +429,7 @@ def _declared(design: SurveyDesign, name: str, given: Mapping[str, Outcome]) -> 
         return given[name]
     if declares_itself(design, name):
         return Outcome(levels=column.cat.categories.tolist() if hasattr(column, "cat") else [False, True])
+    refuse_dates(column, name)
     if pd.api.types.is_numeric_dtype(column.dtype):
         raise InputError(
             f"say the public bounds of {name!r}: bounds=(lowest, highest), from what is known of such amounts and not "
@@ -460,7 +464,9 @@ def public_totals(
     if isinstance(total, Mapping):
         if design.strata_name is None:
             raise InputError("population_total gives totals by stratum, but the design has no strata")
-        given, total = given | {design.strata_name: total}, None
+        strata = (design.strata_name,)
+        name = next((term.name for term in terms if term.columns == strata), design.strata_name)
+        given, total = given | {name: total}, None
     by_name = {term.name: term for term in terms}
     known = {name: _of_levels(by_name, name, each) for name, each in given.items()}
     if public_weight and known:

@@ -118,7 +118,8 @@ def outlook(
     known.check_total(privacy.population_total)
     check_public(design, model, privacy.public)
     mechanism.check_model(model, privacy.unit)
-    by = [name for name in by_of(settings, model) or [] if name not in known.made_up]
+    # what is synthesized is confidential: how many records have each of its levels is not said
+    by = [name for name in by_of(settings, model) or [] if name not in (*known.made_up, *model.outcomes)]
     measured = is_strict(settings)
     tables = None
     if measured:

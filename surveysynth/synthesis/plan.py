@@ -433,7 +433,8 @@ class Plan:
         ----------
         enter : bool
             Enter it in the plan's ledger now.  If not, :meth:`write` does, when all its files are on the disk: do not
-            look at the release before.  Of files in parts :meth:`write` always does.
+            look at the release before.  Of files in parts :meth:`write` always does.  A strict release is entered when
+            the file is measured, whatever is said here.
         seed : int, optional
             For tests only: the release is marked "not for publication".
         unfinished : str or Path, optional
@@ -474,8 +475,10 @@ class Plan:
             "debias": bool(release.debias), "accept_diagnostics": accepted_of(self.settings),
             "rule": rule_of(self.settings), "edits": self.settings.edits.rules,
         }  # fmt: skip
-        made = synthesize(self.design, **given, seed=seed)
-        return _saying(made.assign(**derived), notes, self._about() | of_others).entered(ledger if enter else None)
+        # what is measured is charged before anything else happens; other releases when they are made or written
+        made = synthesize(self.design, **given, ledger=ledger if strict else None, seed=seed)
+        finished = _saying(made.assign(**derived), notes, self._about() | of_others)
+        return finished if strict else finished.entered(ledger if enter else None)
 
     def _release_in_parts(
         self, notes: list[str], facts: dict[str, Any], seed: int | None, unfinished: str | Path | None

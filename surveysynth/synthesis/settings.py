@@ -84,7 +84,10 @@ class Section(BaseModel):
         """Text where a list is meant, as "age,sex"."""
         if not isinstance(said, Mapping):
             return said
-        kinds = {name: get_args(field.annotation) for name, field in cls.model_fields.items()}
+        kinds = {
+            name: [get_args(each)[0] if get_origin(each) is Annotated else each for each in get_args(field.annotation)]
+            for name, field in cls.model_fields.items()
+        }
         listed = {name for name, kind in kinds.items() if any(get_origin(each) in (list, tuple) for each in kind)}
         return {
             name: [part.strip() for part in value.split(",")] if name in listed and isinstance(value, str) else value
@@ -188,20 +191,14 @@ class OutcomeSettings(Section):
         None, description="value where the question is not asked: 0, or a label; default missing, 'not applicable'"
     )
 
-    @model_validator(mode="before")
     @classmethod
-    def _from_outcome(cls, given: Any) -> Any:
-        """An Outcome of Python, by what differs from its defaults."""
+    def entries(cls, given: Any) -> Any:
+        """What an Outcome of Python says, by entry; anything else is as it was."""
         if not isinstance(given, Outcome):
             return given
         entries = {field.name: (getattr(given, field.name), field.default) for field in fields(given)}
         return {name: [*value] if isinstance(value, tuple) else value
                 for name, (value, default) in entries.items() if value != default}  # fmt: skip
-
-    @property
-    def outcome(self) -> Outcome:
-        """As Python has it (InputError: as :class:`surveysynth.Outcome`)."""
-        return Outcome(**self.model_dump(exclude_none=True))
 
 
 class Model(Section):
@@ -433,7 +430,7 @@ class Settings(Section):
             section, _, name = str(entry).partition(".")
             column, _, of_column = name.rpartition(".")
             if entry in BY_NAME:
-                said[entry] = value or {}
+                said[entry] = {name: OutcomeSettings.entries(each) for name, each in (value or {}).items()}
             elif section in BY_NAME and column:
                 said[section].setdefault(column, {})[of_column] = value
             elif section in BY_NAME or not name or section not in type(self).model_fields:

@@ -39,7 +39,6 @@ TIGHT = "from public knowledge: tight ones make shorter intervals"
 def is_strict(settings: Settings) -> bool:
     """Whether the release is drawn from noisy tables; else records are fitted."""
     model, later = settings.model, settings.model.later_models
-    nothing: tuple[Any, ...] = (None, False, 0, "auto", [], {})
     return (
         settings.privacy.mechanism in (None, "strict")
         and model.name in (None, "fbs", "fbp")
@@ -49,17 +48,25 @@ def is_strict(settings: Settings) -> bool:
         and all(each.name == "fbs" and each.missing in (None, "fail", "category") for each in later)
         and model.missing in (None, "fail")
         and not settings.parts.said
-        and all(settings[entry] in nothing for entry in OF_RECORDS)
+        and not any(_is_said(settings, entry) for entry in OF_RECORDS)
     )
+
+
+def _is_said(settings: Settings, entry: str) -> bool:
+    """Whether an entry asks for something; no steps of re-weighting, and any engine, ask for nothing."""
+    value = settings[entry]
+    nothing = value is None or value is False or value == [] or (entry, value) == ("model.engine", "auto")
+    return not nothing and (entry, value) != ("privacy.reweight", 0)
 
 
 def refuse_only_strict(settings: Settings) -> None:
     """Refuse entries that only releases from noisy tables have, where records are fitted (InputError)."""
     given = [entry for entry in ONLY_STRICT if settings[entry]] + ["outcomes"] * bool(settings.outcomes)
     if given:
+        others = ", ".join(entry for entry in OF_RECORDS if _is_said(settings, entry)) or "other models"
         raise InputError(
             f"{', '.join(given)}: only for strict releases from noisy tables, that is with privacy.mechanism = "
-            f"'strict', and without {', '.join(entry for entry in OF_RECORDS if settings[entry]) or 'other models'}"
+            f"'strict', and without {others}"
         )
 
 
@@ -67,7 +74,11 @@ def formulas_of(settings: Settings, design: SurveyDesign) -> list[str]:
     """One formula for each outcome, or several, in sequence; a dot is written out (InputError: no public columns)."""
     privacy = settings.privacy
     given = [str(settings.model.formula), *(each.formula for each in settings.model.later_models)]
-    declared = {name: each.outcome for name, each in settings.outcomes.items()}
+    names = [name for formula in given for name in _outcomes(formula)]
+    if settings.model.name == "fbp" and len(names) > 1:
+        raise InputError("model.name = 'fbp' is for one outcome: leave it out, and several are synthesized by fbs")
+    options = {name: _options(settings, design, name) for name in names}
+    declared = {name: Outcome(**each) for name, each in options.items() if "levels" in each or "bounds" in each}
     found: list[str] = written_out(design, given, privacy.public, privacy.epsilon, privacy.delta, declared)
     return found
 

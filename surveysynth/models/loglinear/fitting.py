@@ -16,15 +16,16 @@ from scipy.linalg import cho_factor, cho_solve, solve_triangular
 from .table_model import Codes, Floats, TableModel
 
 RENEWALS = 20  # of V and of the variance components, at most
-STEPS, FEW, FIRST = 40, 5, 2  # of Levenberg-Marquardt, at most; after each of the first renewals, 2 after later ones
+STEPS = 40  # of Levenberg-Marquardt, at most
+FEW, FIRST, LATER = 5, 2, 2  # steps between renewals: 5 in the first 2 renewals, then 2
 BY_SKETCH = 15  # of these, with derivatives of a sketch of the rows: where they do not lead there, exact ones do
 QUASI, HALVINGS = 100, 10  # quasi-Newton steps of a draw, at most, and how often each is halved
 STILL, SAME = 5e-2, 0.1  # distance to the minimum in standard deviations; change of a log variance component
-SLOW = 0.5  # fall of chi square in a late step that is the last one
-OPEN = 1.0  # of a variance component in draws: where levels have cells of their own, tables tell what is open
+SLOW = 0.5  # a late step by which chi square falls less than this is the last one
+OPEN = 4.0  # the most that a variance component counts in draws: it is larger where levels have cells of their own
 ROUNDING = 0.0, 1e-12, 1e-9, 1e-6  # more on a diagonal, as a share of it
 LEAST = 1e-6  # of a variance component
-MOST = 30.0  # of a variance component: where levels have cells of their own, evidence has no bound
+MOST = 30.0  # of a variance component: evidence would let it grow for ever where levels have cells of their own
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -111,7 +112,7 @@ def fit_tables(
         root = np.asarray(np.linalg.cholesky(V), dtype=np.float64)
         before = theta
         few, asked = sketched(model, y, theta)
-        most = FEW if renewal < FIRST else 2
+        most = FEW if renewal < FIRST else LATER
         theta, H, steps = descend(few, asked, root, known, theta, np.zeros_like(theta), q, most)
         total += steps
         inverse = cho_solve(factored(H), np.eye(len(H)))
@@ -127,7 +128,11 @@ def fit_tables(
 
 
 def sketched(model: TableModel, y: Floats, theta: Floats) -> tuple[TableModel, Floats]:
-    """The model of fewer rows, and the counts moved by what it expects too much at theta."""
+    """The model of fewer rows, and counts to fit it to.
+
+    At theta the two models expect different counts; the counts are moved by the difference, so that residuals are the
+    same there.
+    """
     sketch = model.sketch
     if sketch is model:
         return model, y
@@ -177,6 +182,8 @@ def descend(
             damping = max(4 * damping, 1e-3)
         # about the distance to the minimum, in posterior standard deviations; damping makes steps short, not this
         size = np.sqrt(gradient @ (cho_solve(factored(H), gradient) if damping else move))
+        if value_there > value + 1e-9 * abs(value):
+            break  # no step of any length leads down
         slow = steps > BY_SKETCH and value - value_there < SLOW
         theta, p, r, value = there, p_there, r_there, value_there
         damping = damping / 10 if damping > 1e-4 else 0.0
@@ -257,10 +264,9 @@ class Perturbation:
     @classmethod
     def of(cls, fit: TableFit, noise: Floats, rng: np.random.Generator) -> Perturbation:
         """Fresh errors for a fit."""
-        relative, component = coefficients(fit.model)
-        fixed = np.isinf(fit.components.worth)
-        variance = np.where(fixed, fit.variance, np.minimum(fit.variance, OPEN))
-        prior = rng.standard_normal(len(fit.q)) * np.sqrt(relative * variance[component])
+        _, component = coefficients(fit.model)
+        less = np.where(np.isinf(fit.components.worth), 1.0, np.minimum(1.0, OPEN / fit.variance))
+        prior = rng.standard_normal(len(fit.q)) * np.sqrt(fit.q * less[component])
         return cls(noise, prior, rng.standard_normal(len(fit.known.value)) * np.sqrt(fit.known.variance))
 
     def __neg__(self) -> Perturbation:

@@ -23,7 +23,7 @@ LONGEST = 2.0  # step of a log probability
 STILL = 1e-2
 LESS = 0.05  # guess of their variances, over that of the effects of a formula's terms
 WIDE = 40.0  # standard deviation of a guess beside what pairs tell, over the guess
-LEAST, MOST = 1e-6, 4.0  # of a variance: levels with records of one kind alone would have any
+LEAST, MOST = 1e-6, 4.0  # of a variance: levels all of whose records are of one kind would have no bound
 
 
 @dataclass(frozen=True, eq=False, repr=False)
