@@ -60,7 +60,8 @@ def choose(settings: Settings, known: Known, folder: Path) -> tuple[Settings, di
         for column in (*strict_model.outcomes, *strict_model.predictor_columns):
             design.column(column)
         say("model.name", "fbs", "outcome and weight, from noisy tables")
-        say("privacy.mechanism", "strict", "pure differential privacy at the file's own number of records")
+        how = "pure differential privacy" if settings.privacy.delta is None else "differential privacy up to delta"
+        say("privacy.mechanism", "strict", f"{how} at the file's own number of records")
         if settings.survey.unweighted:
             say("model.weight", "public", "every record has the same weight")
         say("release.m", M, "data sets are drawn from noisy tables, and cost no epsilon")

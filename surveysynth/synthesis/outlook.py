@@ -41,7 +41,7 @@ from .parts import bounds_of_scores, by_of, print_of
 from .privacy_cost import PrivacyCost, privacy_cost
 from .rehearsal import WORTH_LITTLE, expected_errors
 from .settings import Settings, key
-from .strict_plan import expected_arguments, is_strict
+from .strict_plan import epsilon_before, expected_arguments, is_strict
 
 Floats = NDArray[np.float64]
 
@@ -63,6 +63,7 @@ HINTS = {
     "atom": "heaps are kept by normal scores (transform = 'scores'); other scales smooth them away",
     "shape": "transform = 'scores' takes the shape of the whole file; a predictor more may take the rest",
 }
+SECONDS = "some seconds; about a minute for a dozen outcomes"
 ZEROS = "{} include 0: if many amounts are exactly 0, declare zeros = true in {}; else say false"
 OF_TABLES = {  # where releases are drawn from noisy tables
     "missing": "say missing = 'category' in [outcomes.{}], or the file is refused",
@@ -120,9 +121,9 @@ def outlook(
     mechanism.check_model(model, privacy.unit)
     # what is synthesized is confidential: how many records have each of its levels is not said
     by = [name for name in by_of(settings, model) or [] if name not in (*known.made_up, *model.outcomes)]
-    measured = is_strict(settings)
-    tables = None
+    measured, tables, before = is_strict(settings), None, 0.0
     if measured:
+        before = epsilon_before(settings, folder)
         given = expected_arguments(settings, design)
         tables = expected_errors(design, **given, by=by, m=settings.release.m or M)
     ratio = expected(settings, known, folder) if tables is None else _typical(tables)
@@ -135,14 +136,14 @@ def outlook(
             _said_of_tables_made(settings, design) if measured else _said_of_model(settings, model),
             *_kinds_of_predictors(known, model),
         ],
-        "Privacy": [_said_of_privacy(settings)],
+        "Privacy": [_said_of_privacy(settings, before)],
         "Public": [_said_of_public(settings, known, model)],
         "Chosen": [f"{entry} = {settings[entry]}: {why.removeprefix('chosen. ')}" for entry, why in reasons.items()],
         "Expected": _said_of_tables(tables) if tables is not None else _said_of_accuracy(
             settings, ratio, _of_models(settings, known, model, folder), cells, by
         ),
-        "Page": _said_on_page(settings, known, model, folder),
-        "Time": ["some seconds" if measured else _said_of_time(settings, known.n, mechanism)],
+        "Page": _said_on_page(settings, known, model, folder, before),
+        "Time": [SECONDS if measured else _said_of_time(settings, known.n, mechanism)],
     }
     warnings = _warnings(settings, known, folder, model, ratio, cells, by, measured=measured)
     seen = _look_inside(settings, design, model, mechanism, by, ratio, folder, measured=measured) if inside else []
@@ -181,14 +182,18 @@ def _kinds_of_predictors(known: Known, model: Synthesizer) -> list[str]:
     return [f"predictors that are {'; '.join(parts)}"] if parts else []
 
 
-def _said_of_privacy(settings: Settings) -> str:
+def _said_of_privacy(settings: Settings, before: float) -> str:
     p = settings.privacy
     kind = "strict" if p.policy else KINDS.get(str(p.mechanism), "asymptotic")
     asked = f"epsilon = {p.epsilon:g}" if p.epsilon is not None else f"c1 = {p.c1:g}, whose epsilon the fit tells"
     of = f"one {p.unit}" if p.unit else "one record"
     beside = f", beside {p.reference}" if p.reference else f", by {p.policy}" if p.policy else ""
     how = p.mechanism if p.mechanism == kind else f"{p.mechanism} ({kind})"
-    return f"{how}, {asked} for {of}'s confidential values, m = {settings.release.m}{beside}"
+    said = f"{how}, {asked} for {of}'s confidential values, m = {settings.release.m}{beside}"
+    said += f", delta = {p.delta:g}" if p.delta is not None else ""
+    if before and p.epsilon is not None:
+        said += f"; with the earlier year's tables {p.epsilon + before:g} for who is in both files"
+    return said
 
 
 def _said_of_public(settings: Settings, known: Known, model: Synthesizer) -> str:
@@ -205,6 +210,9 @@ def _said_of_public(settings: Settings, known: Known, model: Synthesizer) -> str
     elif p.population_total is not None:
         parts.append(f"the population total, {p.population_total:,.15g}")
     parts += [f"the bounds {_text(p.bounds)}"] if p.bounds else []
+    parts += [f"population totals of the levels of {', '.join(p.population_totals)}"] if p.population_totals else []
+    parts += [f"bounds of a weight, {_text(p.weight_bounds)} mean weights"] if p.weight_bounds else []
+    parts += [f"{p.unit}, with other labels"] if p.unit else []
     parts += ["the survey weights"] if settings.model.weight == "public" else []
     return "; ".join(parts)
 
@@ -277,7 +285,9 @@ def _range(values: pd.Series, form: str) -> str:
     return least if least == most else f"{least} to {most}"
 
 
-def _said_on_page(settings: Settings, known: Known, model: Synthesizer, folder: Path) -> list[str]:
+def _said_on_page(
+    settings: Settings, known: Known, model: Synthesizer, folder: Path, before: float
+) -> list[str]:  # fmt: skip
     """What public/tables.html will say first, which is what the agency signs; the third sentence has to wait."""
     p, (_, words), design = settings.privacy, print_of(settings, model, folder), known.design
     if p.epsilon is None:
@@ -285,7 +295,7 @@ def _said_on_page(settings: Settings, known: Known, model: Synthesizer, folder: 
     kind = "strict" if p.policy else {**KINDS, "censored-weighted": "strict given alpha"}.get(str(p.mechanism))
     weight = [str(design.weights_name)] if settings.model.weight == "public" else []
     kept = list(dict.fromkeys([*model.predictor_columns, *design.fpc_names, *weight]))
-    said = protected(kind or "asymptotic", p.epsilon, p.unit, words)
+    said = protected(kind or "asymptotic", p.epsilon + before, p.unit, words)
     return [said, unprotected([design.labels.get(c, c) for c in kept], known.n, words)]
 
 
@@ -349,7 +359,7 @@ def _warnings(
         )
     if p.mechanism in ("pseudo-posterior", "weighted-e"):
         said.append("the guarantee is asymptotic, not strict at this number of records; the report says so")
-    if p.population_total is None:
+    if p.population_total is None and p.population_totals is None:
         said.append("no population_total: the sum of the survey weights is published, which epsilon does not cover")
     if p.ledger is None:
         said.append(

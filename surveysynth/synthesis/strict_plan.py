@@ -192,6 +192,13 @@ def synthesis_arguments(settings: Settings, design: SurveyDesign, folder: Path) 
     }  # fmt: skip
 
 
+def epsilon_before(settings: Settings, folder: Path) -> float:
+    """Epsilon of an earlier year's tables, which adds up with this one's for people who are in both files."""
+    earlier = _earlier(settings, folder)
+    source = earlier.source if isinstance(earlier, Measurements) else getattr(earlier, "measured", None)
+    return 0.0 if source is None else sum(each.blank or 0.0 for each in (source.expense, *source.spent_before))
+
+
 def _earlier(settings: Settings, folder: Path) -> Measurements | Release | None:
     """An earlier year's measurements, or its release (InputError: neither is there)."""
     if settings.privacy.earlier is None:

@@ -139,7 +139,7 @@ def test_short_entries_say_the_same(written: Path) -> None:
     ("entries", "said"),
     [
         ({"outcomes": {"rent": {"bounds": [0, 1]}}}, "outcomes names 'rent'.*no outcome"),
-        ({"bounds": {"pay": (0, 10), "jobs": (0, 1)}}, "privacy.bounds names 'jobs'.*job"),
+        ({"bounds": {"jobs": (0, 1)}}, "privacy.bounds names 'jobs'.*job"),
         ({"bounds": {"visits": (0, 50)}}, "privacy.bounds and outcomes.visits.bounds both declare"),
         ({"prior": "flat"}, "outcomes: only for strict releases.*without model.prior"),
         ({"delta": 0.05}, "delta"),
@@ -173,3 +173,64 @@ def test_the_command_line_takes_a_schema(written: Path, run) -> None:
     assert code == 0, err
     assert "[outcomes.pay]\nbounds = [1, 200000]" in out
     assert "FILL IN" not in out
+
+
+def test_a_check_says_nothing_of_the_levels_of_an_outcome(written: Path) -> None:
+    """Tables are by region and job: how many records have each job is confidential."""
+    frame = people()
+    expected = ss.Plan.read(written / "plan.toml").check().expected
+    assert [c for c in expected if c not in ("records", "se_ratio")] == ["region"]
+    confidential = set(frame.groupby(["region", "job"]).size()) | set(frame.groupby("job").size())
+    assert not confidential & set(expected["records"])
+
+
+def test_a_strict_plan_is_charged_when_the_file_is_measured(written: Path, tmp_path: Path) -> None:
+    ss.Ledger(tmp_path / "budget.jsonl", "people", cap=9, create=True)
+    plan = ss.Plan.read(written / "plan.toml").set(ledger=str(tmp_path / "budget.jsonl"), survey="people")
+    release = plan.release(enter=False)
+    assert ss.Ledger(tmp_path / "budget.jsonl", "people").entries()["blank"].tolist() == [8]
+    plan.write(release, tmp_path / "out")  # which spends nothing more
+    assert len(ss.Ledger(tmp_path / "budget.jsonl", "people").entries()) == 1
+    with pytest.raises(ss.PrivacyError, match="cap"):
+        plan.release()
+
+
+def test_a_check_adds_up_two_years(written: Path) -> None:
+    same = OUTCOMES | {"pay": ss.Outcome(bounds=(1, 200_000), missing="category")}
+    plan = ss.Plan.read(written / "plan.toml").set(outcomes=same)
+    plan.write(plan.release(seed=6), written / "year-before")
+    said = " ".join(str(plan.set(earlier="year-before", epsilon=1).check()).split())
+    assert "with the earlier year's tables 9 for who is in both files" in said
+    assert "delta = 1e-10" in said and "protected with epsilon 9" in said
+
+
+@pytest.mark.parametrize(
+    ("entries", "said"),
+    [
+        ({"max_risk": 0.0}, "outcomes: only for strict releases.*privacy.max_risk"),
+        ({"name": "fbp"}, "model.name = 'fbp' is for one outcome"),
+    ],
+)
+def test_entries_that_would_be_lost_are_refused(written: Path, entries: dict[str, object], said: str) -> None:
+    plan = ss.Plan.read(written / "plan.toml").set(
+        population_totals=None, importance=None, weight_bounds=None, delta=None, population_total=N
+    )
+    with pytest.raises(ss.InputError, match=said):
+        plan.set(**entries)
+
+
+def test_zeros_are_added_to_bounds_that_are_said_elsewhere(written: Path) -> None:
+    design = ss.SurveyDesign.read(written / "file.csv", weights="w")
+    plan = ss.Plan(
+        design, "visits ~ sex", epsilon=3, population_total=N, bounds=(0, 40), outcomes={"visits": {"zeros": True}}, m=4
+    )
+    assert "zeros a value of their own" in " ".join(str(plan.check()).split())
+
+
+def test_levels_by_commas_on_the_command_line(written: Path, run) -> None:
+    code, out, err = run(
+        "plan", str(written / "file.csv"), "--formula", "job ~ sex", "--epsilon", "3", "--population-total", str(N),
+        "--weights", "w", "--set", "outcomes.job.levels=none,part,full",
+    )  # fmt: skip
+    assert code == 0, err
+    assert 'levels = ["none", "part", "full"]' in out
