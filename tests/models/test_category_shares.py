@@ -110,9 +110,9 @@ def test_rare_levels_of_a_category_are_released():
     w = 25 * np.exp(0.2 * (region == "west") - 0.1 * e + 0.4 * rng.standard_normal(n))
     frame = pd.DataFrame({"region": region, "job": pd.Categorical(job), "pay": pay, "w": w})
     design = ss.SurveyDesign(frame, weights="w")
-    release = ss.synthesize(
+    release = ss.fit(
         design, "pay + C(job) ~ region", epsilon=8, bounds=(0, 200_000), population_total=w.sum(), seed=1
-    )
+    ).release()
     assert "shares of categories 0.3" in str(release.privacy)
     own = ss.estimate(design, by="job", statistic="count").set_index("job")
     table = release.tables("job", statistic="count").set_index("job")

@@ -427,7 +427,7 @@ def test_categories_stand_under_the_same_clamp():
     frame.loc[frame["job"] == "no", "income"] *= 0.6
     design = ss.SurveyDesign(frame, weights="wt")
     settings = {"epsilon": 9.0, "bounds": (0, 1_000_000), "population_total": frame["wt"].sum(), "seed": 1}
-    done = ss.synthesize(design, "income + C(job) ~ gender", **settings)
+    done = ss.fit(design, "income + C(job) ~ gender", **settings).release()
     for statistic, outcome, by in (("proportion", "job", "gender"), ("mean", "income", "job")):
         here = done.tables(by, outcome=outcome, statistic=statistic)
         there = ss.estimate(design, outcome, by, statistic)
