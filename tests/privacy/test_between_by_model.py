@@ -247,7 +247,7 @@ def test_categories_and_zeros_are_drawn_again_too():
     frame.loc[rng.random(1200) < 0.25, "income"] = 0.0
     design = ss.SurveyDesign(frame, weights="wt")
     settings = {"epsilon": 9.0, "bounds": (0, 1_000_000), "population_total": frame["wt"].sum(), "seed": 1}
-    done = ss.synthesize(design, ss.FBS("income + C(job) ~ gender", zeros=True), **settings)
+    done = ss.fit(design, ss.FBS("income + C(job) ~ gender", zeros=True), **settings).release()
     table = done.tables("gender", between="model")
     assert (table["se"] > 0).all()
     share = [d.frame["income"].eq(0).mean() for d in model_variance.drawn_again(done.datasets[0], done.method)]
