@@ -36,6 +36,7 @@ from surveysynth.publication.page import page
 from surveysynth.publication.quality import SYMBOLS, symbols_of
 from surveysynth.publication.wording import OWN, Wording
 from surveysynth.publication.workbook import write_workbook
+from surveysynth.release.suppression import MODELLED
 from tests.surveys import PSEUDO
 
 ODD = "=A1 & <b>50%</b>_x $$a$$ [b](c)"
@@ -530,7 +531,8 @@ def test_every_text_is_used(release, monkeypatch, tmp_path):
         made = doc(one, ["gender"], times=times)
         page(made)
         dot_plot(made, tmp_path / "f.png")
-    public = one.tables("gender").assign(flag="public total: fixed by construction, without sampling error")
+    flags = f"public total: fixed by construction, without sampling error; {MODELLED}"
+    public = one.tables("gender").assign(flag=flags)
     public["gender"] = ["", *public["gender"][1:]]
     public["estimate"] = np.nan
     facts = Facts(("income",), (), 400, {}, {}, source="A survey", contact="nobody")

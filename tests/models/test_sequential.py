@@ -333,10 +333,10 @@ def test_with_confidential_predictors_the_maximum_is_at_the_truth():
 def test_a_strict_release_of_two_outcomes():
     """Means by region within 4 standard errors, what goes with what, and an epsilon that is the sum of its parts."""
     design = make_design(1500, seed=3)
-    release = ss.synthesize(
+    release = ss.fit(
         design, ["income ~ region", "rent ~ region + log(income)"], epsilon=20, bounds=BOUNDS, m=4, seed=7,
         population_total=design.weights.sum(),
-    )  # fmt: skip
+    ).release()  # fmt: skip
     assert release.privacy.kind == "strict" and release.privacy.epsilon == 20
     there = release.tables("region", statistic="mean")
     for outcome in ("income", "rent"):
