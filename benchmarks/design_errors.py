@@ -18,8 +18,7 @@ import numpy as np
 import pandas as pd
 
 import surveysynth as ss
-from surveysynth.r.session import in_session, session
-from surveysynth.studies.coverage.populations import population
+from surveysynth.studies.coverage.populations import columns_of_r, population
 
 EPSILON, N = 5, 2_000
 COLUMNS = {  # of R's data sets, by R's type
@@ -44,18 +43,9 @@ ASKED: dict[str, tuple[str, dict[str, ss.Outcome], str]] = {
 PSUS = {"workers-psu": "education", "households-psu": "age"}
 
 
-@in_session
-def _read(name: str) -> pd.DataFrame:
-    """A data set of R's survey."""
-    r = session("survey").r
-    r(f"data({'nhanes' if name == 'nhanes' else 'api'}, package = 'survey')")
-    columns: dict[str, Any] = {c: np.asarray(r(f"as.{kind}({name}${c})")) for c, kind in COLUMNS[name].items()}
-    return pd.DataFrame(columns)
-
-
 def survey(name: str) -> ss.SurveyDesign:
     """One of R's surveys; of nhanes those who answered."""
-    frame = _read(name)
+    frame = columns_of_r("survey", "nhanes" if name == "nhanes" else "api", name, **COLUMNS[name])
     if name == "nhanes":
         frame = frame[frame["HI_CHOL"].notna()].reset_index(drop=True)
         frame["HI_CHOL"] = np.where(frame["HI_CHOL"] > 0, "yes", "no")

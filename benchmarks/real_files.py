@@ -25,8 +25,7 @@ import numpy as np
 import pandas as pd
 
 import surveysynth as ss
-from surveysynth.r.session import in_session, session
-from surveysynth.studies.coverage.populations import _eusilc
+from surveysynth.studies.coverage.populations import columns_of_r
 
 EPSILON, SEED = 5, 20261128
 FORMULAS = {
@@ -46,30 +45,20 @@ BY = {"nhanes": "agecat", "ses": "education", "persons": "region", "labour": "re
 UNITS = {"persons": "household"}
 
 
-@in_session
-def _frames() -> dict[str, pd.DataFrame]:
-    """The two files that R's packages hold."""
-    r = session("survey", "laeken").r
-    r("data(nhanes, package = 'survey'); data(ses, package = 'laeken')")
-    nhanes = {name: np.asarray(r(f"as.numeric(nhanes${name})"))
-              for name in ("SDMVSTRA", "SDMVPSU", "WTMEC2YR", "HI_CHOL", "RIAGENDR")}  # fmt: skip
-    nhanes["agecat"] = np.asarray(r("as.character(nhanes$agecat)"))
-    ses = {name: np.asarray(r(f"as.character(ses${name})")) for name in ("size", "sex", "education", "IDunit")}
-    numbers = {name: np.asarray(r(f"as.numeric(ses${name})")) for name in ("earningsMonth", "weights")}
-    return {"nhanes": pd.DataFrame(nhanes), "ses": pd.DataFrame(ses | numbers)}
-
-
 def files() -> dict[str, pd.DataFrame]:
     """Each with a column ``w`` of weights."""
-    found, rng = _frames(), np.random.default_rng(SEED)
-    nhanes = found["nhanes"].rename(columns={"WTMEC2YR": "w"})
+    rng = np.random.default_rng(SEED)
+    kinds = dict.fromkeys(["SDMVSTRA", "SDMVPSU", "WTMEC2YR", "HI_CHOL", "RIAGENDR"], "numeric")
+    nhanes = columns_of_r("survey", "nhanes", "nhanes", **kinds, agecat="character").rename(columns={"WTMEC2YR": "w"})
     nhanes["sex"] = np.where(nhanes.pop("RIAGENDR") == 1, "male", "female")
     nhanes[["SDMVSTRA", "SDMVPSU"]] = nhanes[["SDMVSTRA", "SDMVPSU"]].astype(int)
-    ses = found["ses"].rename(columns={"earningsMonth": "earnings", "weights": "w"})
+    kinds = dict.fromkeys(["size", "sex", "education", "IDunit"], "character")
+    ses = columns_of_r("laeken", "ses", "ses", **kinds, earningsMonth="numeric", weights="numeric")
+    ses = ses.rename(columns={"earningsMonth": "earnings", "weights": "w"})
     ses["employer"] = pd.factorize(ses.pop("IDunit"))[0] + 1
     kinds = {"db030": "numeric", "db040": "character", "rb090": "character", "age": "numeric", "py010n": "numeric"}
     names = {"db030": "household", "db040": "region", "rb090": "sex", "py010n": "wage", "rb050": "w"}
-    eusilc = _eusilc("eusilc", **kinds, rb050="numeric").rename(columns=names)
+    eusilc = columns_of_r("laeken", "eusilc", "eusilc", **kinds, rb050="numeric").rename(columns=names)
     households = rng.choice(eusilc["household"].unique(), 1_000, replace=False)
     persons = eusilc[eusilc["household"].isin(households)].drop(columns="age").reset_index(drop=True)
     adults = eusilc[eusilc["age"] >= 16].sample(1_500, random_state=SEED)

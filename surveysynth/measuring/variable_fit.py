@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -139,9 +140,14 @@ class VariableFit:
             np.concatenate([n.astype(np.float64), base.n[X:]]), offset, times,
         )  # fmt: skip
 
+    @cached_property
+    def _without_levels(self) -> Floats:
+        """Probabilities of the rows at the fit, but for effects of strata and PSUs (R, G)."""
+        return np.maximum(self.base.probabilities(self.fit.theta), LEAST)
+
     def _mean_effects(self, changes: Floats, members: Sequence[tuple[Codes, Floats]]) -> Floats:
         """Changes of log probabilities (R, Q, G) under which a row has the mean probabilities of a class's leaves."""
-        p = np.maximum(self.base.probabilities(self.fit.theta), LEAST)
+        p = self._without_levels
         out, every = np.empty((len(p), len(members), p.shape[1])), np.zeros(len(p), dtype=np.intp)
         for k, (leaves, shares) in enumerate(members):
             mean = sum(share * tilted(p, changes[[leaf]], every) for leaf, share in zip(leaves, shares, strict=True))

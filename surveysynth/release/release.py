@@ -368,8 +368,8 @@ class Release:
             by = tuple(name for name in names if row[name] != TOTAL)
             variable = weight if row["statistic"] == "count" else row["outcome"]
             if (variable, by) not in found:
-                told = not {variable, *by} & {*self.derived} and (bool(by) or variable != WEIGHT)
-                found[variable, by] = told and bool(by) and not self.measured.is_counted(variable, by)
+                known = bool(by) and not {variable, *by} & {*self.derived}
+                found[variable, by] = known and not self.measured.is_counted(variable, by)
             keys.append((variable, by))
         return np.array([found[key] for key in keys], dtype=bool)
 

@@ -161,14 +161,11 @@ class Source:
         for variable in self.tables.variables:
             columns = found.setdefault(variable.name, {})
             for table in variable.answers:
-                if table.pairs or not {*self._columns_of(table.by)} <= {*self.public.columns}:
+                by = () if table.by is None else self.tables.terms[table.by].columns
+                if table.pairs or not {*by} <= {*self.public.columns}:
                     continue  # how alike records of a unit are, and sizes of units
-                by = self._columns_of(table.by)
                 columns[(*by, *([] if table.earlier is None else [table.earlier]))] = None
         return {name: [each for each in columns if each] for name, columns in found.items()}
-
-    def _columns_of(self, term: str | None) -> tuple[str, ...]:
-        return () if term is None else self.tables.terms[term].columns
 
     def is_counted(self, variable: str | None, columns: Collection[str]) -> bool:
         """Whether a noisy table of one of them has a variable and all these columns; None is the number of records."""

@@ -121,19 +121,20 @@ def outlook(
     mechanism.check_model(model, privacy.unit)
     # what is synthesized is confidential: how many records have each of its levels is not said
     by = [name for name in by_of(settings, model) or [] if name not in (*known.made_up, *model.outcomes)]
-    measured, tables, before = is_strict(settings), None, 0.0
+    measured, tables, before, given = is_strict(settings), None, 0.0, dict[str, Any]()
     if measured:
         before = epsilon_before(settings, folder)
         given = expected_arguments(settings, design)
         tables = expected_errors(design, **given, by=by, m=settings.release.m or M)
     ratio = expected(settings, known, folder) if tables is None else _typical(tables)
+    schema = given.get("outcomes", {})
     cells = known.cells(by).assign(se_ratio=np.nan if ratio is None else ratio)
     if tables is not None:
         cells = _with_ratios(cells, tables, by)
     said = {
         "Survey": [str(known)],
         "Model": [
-            _said_of_tables_made(settings, design) if measured else _said_of_model(settings, model),
+            _said_of_tables_made(settings, given) if measured else _said_of_model(settings, model),
             *_kinds_of_predictors(known, model),
         ],
         "Privacy": [_said_of_privacy(settings, before)],
@@ -145,8 +146,10 @@ def outlook(
         "Page": _said_on_page(settings, known, model, folder, before),
         "Time": [SECONDS if measured else _said_of_time(settings, known.n, mechanism)],
     }
-    warnings = _warnings(settings, known, folder, model, ratio, cells, by, measured=measured)
-    seen = _look_inside(settings, design, model, mechanism, by, ratio, folder, measured=measured) if inside else []
+    warnings = _warnings(settings, known, folder, model, ratio, cells, by, schema, measured=measured)
+    seen = []
+    if inside:
+        seen = _look_inside(settings, design, model, mechanism, by, ratio, folder, schema, measured=measured)
     return Outlook({heading: lines for heading, lines in said.items() if lines}, warnings, cells, seen)
 
 
@@ -164,8 +167,7 @@ def _said_of_model(settings: Settings, model: Synthesizer) -> str:
     return "; ".join(parts)
 
 
-def _said_of_tables_made(settings: Settings, design: SurveyDesign) -> str:
-    given = expected_arguments(settings, design)
+def _said_of_tables_made(settings: Settings, given: Mapping[str, Any]) -> str:
     formulas = given["formula"] if isinstance(given["formula"], list) else [settings.model.formula]
     parts = [f"{str(settings.model.name).upper()} from noisy tables: {'; '.join(map(str, formulas))}"]
     parts += [f"{name} is declared as {outcome.said}" for name, outcome in given["outcomes"].items()]
@@ -310,7 +312,7 @@ def _said_of_time(settings: Settings, n: int, mechanism: Mechanism) -> str:
 
 def _warnings(
     settings: Settings, known: Known, folder: Path, model: Synthesizer, ratio: float | None,
-    cells: pd.DataFrame, by: list[str], *, measured: bool,
+    cells: pd.DataFrame, by: list[str], schema: Mapping[str, Outcome], *, measured: bool,
 ) -> list[str]:  # fmt: skip
     """What public facts alone make worth a look."""
     said, p, design = list(known.left_out), settings.privacy, known.design
@@ -346,7 +348,7 @@ def _warnings(
         said.append(
             f"{rows.shape[1]} columns of predictors for {known.n:,} records: fewer predictors, or merged levels"
         )
-    said += _of_zeros_inside(settings, design, model, measured=measured)
+    said += _of_zeros_inside(settings, model, schema, measured=measured)
     if design.clustered and p.unit is None:
         said.append(
             "epsilon protects single records; where a person or household has several, say which column that is, as "
@@ -369,18 +371,19 @@ def _warnings(
     return said
 
 
-def _of_zeros_inside(settings: Settings, design: SurveyDesign, model: Synthesizer, *, measured: bool) -> list[str]:
+def _of_zeros_inside(
+    settings: Settings, model: Synthesizer, schema: Mapping[str, Outcome], *, measured: bool
+) -> list[str]:  # fmt: skip
     """Bounds that include 0, where nothing is said of zeros."""
     if settings.model.zeros is not None or settings.privacy.mechanism != "strict" or not hasattr(model, "zeros"):
         return []
     if not measured:
         inside = any(low <= 0 <= high for low, high in _pairs(settings.privacy.bounds))
         return [ZEROS.format("the bounds", "[model]")] if inside else []
-    schema = expected_arguments(settings, design)["outcomes"]
     found = [name for name in schema if settings[f"outcomes.{name}.zeros"] is None and not schema[name].whole]
     return [
         ZEROS.format(f"the bounds of {name}", f"[outcomes.{key(name)}]") for name in found
-        if schema[name].bounds is not None and schema[name].bounds[0] <= 0 <= schema[name].bounds[1]
+        if (bounds := schema[name].bounds) is not None and bounds[0] <= 0 <= bounds[1]
     ]  # fmt: skip
 
 
@@ -470,7 +473,7 @@ def _enough(settings: Settings, known: Known, folder: Path) -> float | None:
 
 def _look_inside(
     settings: Settings, design: SurveyDesign, model: Synthesizer, mechanism: Mechanism, by: list[str],
-    ratio: float | None, folder: Path, *, measured: bool,
+    ratio: float | None, folder: Path, schema: Mapping[str, Outcome], *, measured: bool,
 ) -> list[str]:  # fmt: skip
     """Heaps, values beyond the bounds, the shape of residuals, sizes that go with the outcome, expected errors."""
     said = [] if measured else _of_refusal(settings, design, model, mechanism)
@@ -480,7 +483,6 @@ def _look_inside(
         said = _of_information(settings, design, model, mechanism)
         said += [near_public] if (near_public := of_weights(settings, design, model)) else []
         said += _of_zeros(settings, design, model.numeric, folder, ratio)
-    schema = expected_arguments(settings, design)["outcomes"] if measured else {}
     for outcome in model.numeric:
         said += _of_values(settings, design, outcome, schema.get(outcome), scaled=hasattr(model, "transform"))
         said += _of_residuals(settings, design, model, outcome) if hasattr(model, "transform") and not measured else []

@@ -781,7 +781,7 @@ class Plan:
             return self._policy.synthesizer, self._policy.mechanism
         mechanism = mechanism_of(self.settings, self._folder)
         if is_strict(self.settings):
-            return model_of(self.settings, self._known(self.settings).design), mechanism
+            return model_of(self.settings, self.design), mechanism
         return synthesizer_of(self.settings, self._folder), mechanism
 
     def _refuse_unfinished(self, *needed: str) -> None:

@@ -77,8 +77,7 @@ def formulas_of(settings: Settings, design: SurveyDesign) -> list[str]:
     names = [name for formula in given for name in _outcomes(formula)]
     if settings.model.name == "fbp" and len(names) > 1:
         raise InputError("model.name = 'fbp' is for one outcome: leave it out, and several are synthesized by fbs")
-    options = {name: _options(settings, design, name) for name in names}
-    declared = {name: Outcome(**each) for name, each in options.items() if "levels" in each or "bounds" in each}
+    declared = _declared(settings, design, names)
     found: list[str] = written_out(design, given, privacy.public, privacy.epsilon, privacy.delta, declared)
     return found
 

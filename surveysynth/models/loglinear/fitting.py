@@ -177,12 +177,13 @@ def descend(
             there = theta + move
             p_there = model.probabilities(there)
             r_there, value_there = _residual(model, y, root, known, there, mean, q, p_there)
-            if value_there <= value + 1e-9 * abs(value) or damping > 1e8:
+            falls = value_there <= value + 1e-9 * abs(value)
+            if falls or damping > 1e8:
                 break
             damping = max(4 * damping, 1e-3)
         # about the distance to the minimum, in posterior standard deviations; damping makes steps short, not this
         size = np.sqrt(gradient @ (cho_solve(factored(H), gradient) if damping else move))
-        if value_there > value + 1e-9 * abs(value):
+        if not falls:
             break  # no step of any length leads down
         slow = steps > BY_SKETCH and value - value_there < SLOW
         theta, p, r, value = there, p_there, r_there, value_there

@@ -228,17 +228,22 @@ def _earners() -> pd.DataFrame:
 
 def _eusilc(rows: str, **kinds: str) -> pd.DataFrame:
     """Columns of an R expression on laeken's eusilc, each as R's type."""
+    return columns_of_r("laeken", "eusilc", rows, **kinds)
+
+
+def columns_of_r(package: str, data: str, rows: str, **kinds: str) -> pd.DataFrame:
+    """Columns of an R expression on data of a package, each as R's type."""
     from ...r.session import in_session, session
 
     @in_session
     def read() -> pd.DataFrame:
-        robjects = session("laeken")
-        robjects.r("data(eusilc, package = 'laeken')")
-        robjects.r(f"eusilc_rows <- {rows}")
+        robjects = session(package)
+        robjects.r(f"data({data}, package = '{package}')")
+        robjects.r(f"rows_of_r <- {rows}")
         columns: dict[str, Any] = {
-            name: np.asarray(robjects.r(f"as.{kind}(eusilc_rows${name})")) for name, kind in kinds.items()
+            name: np.asarray(robjects.r(f"as.{kind}(rows_of_r${name})")) for name, kind in kinds.items()
         }
-        robjects.r("rm(eusilc_rows)")
+        robjects.r("rm(rows_of_r)")
         return pd.DataFrame(columns)
 
     return read()
