@@ -6,7 +6,7 @@ strata, PSUs, units  ->  effects of their levels on top of it, drawn anew for ea
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -24,7 +24,7 @@ from .groups import steps_of
 from .measure import smoothed
 from .noisy_tables import SCORE_UNIT, WEIGHT, NoisyTable, NoisyTables, Variable
 from .public_cells import PublicCells, combined
-from .variable_fit import Feature, VariableDraw, VariableFit, of_terms, perturbation
+from .variable_fit import Feature, VariableDraw, VariableFit, centred, of_terms, perturbation
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -55,15 +55,17 @@ class JointFit:
     variables: Mapping[str, VariableFit]
     records: Records | None = None
 
-    def draws(self, count: int, rng: np.random.Generator, *, opposite: bool = True) -> Iterator[Draw]:
+    def draws(self, count: int, rng: np.random.Generator, *, opposite: bool = True) -> list[Draw]:
         """So many draws of the coefficients.
 
         Every second one is perturbed in the ``opposite`` way of the one before, so that the mean of all draws is about
         the fit.  Without that all have the same effects of strata and PSUs: they differ by noise and prior alone.
+        Both are centred: see :func:`~surveysynth.measuring.variable_fit.centred`.
         """
         fits = [*self.variables.values()]
         levels = [fit.drawn_levels(rng) for fit in fits]
         by: list[Perturbation] = []
+        made: list[list[VariableDraw]] = []
         for k in range(count):
             if k % 2 == 0 or not opposite:
                 by = [
@@ -77,10 +79,14 @@ class JointFit:
                     fit.opposite(each) if k % 2 else fit.drawn_levels(rng)
                     for fit, each in zip(fits, levels, strict=True)
                 ]
-            yield tuple(
-                VariableDraw(fit.draw(each, of_levels), of_levels)
-                for fit, each, of_levels in zip(fits, by, levels, strict=True)
+            made.append(
+                [
+                    VariableDraw(fit.draw(each, of_levels), of_levels)
+                    for fit, each, of_levels in zip(fits, by, levels, strict=True)
+                ]
             )
+        of_variables = [centred(fit, each) for fit, each in zip(fits, zip(*made, strict=True), strict=True)]
+        return [*zip(*of_variables, strict=True)]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -21,6 +21,7 @@ from .public_cells import PublicCells, combined
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
+CENTRINGS = 2  # steps until the mean of draws is about the fit
 PASSES = 2  # between the effects of a formula's terms, and those of strata, PSUs and units
 Coefficients = tuple[Floats, ...]  # of strata and of PSUs, (L, K) each
 
@@ -250,6 +251,29 @@ def perturbation(variable: Variable, made: VariableFit, rng: np.random.Generator
     known = fit.noise[size + made.past :]
     noise = np.concatenate([*counted, rng.standard_normal(len(known)) * np.sqrt(known)])
     return Perturbation.of(fit, noise, rng)
+
+
+def centred(fit: VariableFit, draws: Sequence[VariableDraw]) -> list[VariableDraw]:
+    """Draws whose mean has the fit's probabilities of the cells, over all records.
+
+    Probabilities are convex in the coefficients, so that draws would have more records in tails than the fit, on
+    average: noise leaves most open there.  All draws get the same change of the log density of all records, so that
+    they differ from each other as before.
+    """
+    if len(draws) < 2:
+        return [*draws]
+    model = fit.base.sketch
+    this_year = model.unit <= int(fit.base.unit[: int(fit.row.max()) + 1].max())
+    records = np.where(this_year, model.records, 0.0)
+    aim = records @ model.probabilities(fit.fit.theta)
+    first = model.places[0]
+    each = slice(first.stop - len(aim), first.stop)  # of cells one by one: heaps, then special values
+    for _ in range(CENTRINGS):
+        mean = records @ sum(model.probabilities(one.theta) for one in draws) / len(draws)
+        change = np.zeros_like(fit.fit.theta)
+        change[each] = np.log(np.maximum(aim, LEAST) / np.maximum(mean, LEAST))
+        draws = [replace(one, theta=one.theta + change) for one in draws]
+    return [*draws]
 
 
 def of_terms(variable: Variable) -> list[NoisyTable]:

@@ -212,7 +212,7 @@ class Source:
     def _draws(self, count: int, rng: np.random.Generator, *, opposite: bool = True) -> list[Draw]:
         fit = self._fit
         with threadpool_limits(1, "blas"):
-            return [*fit.draws(count, rng, opposite=opposite)]
+            return fit.draws(count, rng, opposite=opposite)
 
     def _unit(self, design: SurveyDesign) -> Codes:
         """Public cell of each record of a design that has the public columns."""

@@ -119,7 +119,7 @@ def _of_a_file(
     """Shares of the records of one file in the cells of the planted record."""
     fit = fit_measurements(tables, public)
     codes: dict[str, Codes] = {}
-    for (name, variable), coefficients in zip(fit.variables.items(), next(fit.draws(1, rng)), strict=True):
+    for (name, variable), coefficients in zip(fit.variables.items(), fit.draws(1, rng)[0], strict=True):
         codes[name] = drawn(variable.probabilities(coefficients, fit.cells.of_record, codes), rng)
     y, w = codes.values()
     return {"files_outcome": float((y >= cells[0][row]).mean()), "files_weight": float((w >= cells[1][row]).mean())}
