@@ -98,6 +98,7 @@ class Scan:
     ----------
     names : tuple of str
         Of all columns.
+    files : tuple of Path
     n : int
         Records.
     headings : dict of str
@@ -114,7 +115,7 @@ class Scan:
         """
         import pyarrow.dataset as ds  # needs ssl, which not every Python has that runs within R
 
-        files = files_of(source)
+        self.files = files = tuple(files_of(source))
         named = repr(str(files[0])) if len(files) == 1 else f"the {len(files):,} files"
         self._unreadable = lambda kind: InputError(f"{named} could not be read ({kind}); are they whole parquet files?")
         self._data = guarded(lambda: ds.dataset([str(f) for f in files]), Exception, self._unreadable)

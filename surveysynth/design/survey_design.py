@@ -308,6 +308,11 @@ class SurveyDesign:
         """Names of the columns, in the order of the file: tuple of str."""
         return tuple(self._frame.columns) if self._scan is None else self._scan.names
 
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """Parquet files that columns are read from: those of :meth:`scan`, none where the records are in memory."""
+        return () if self._scan is None else self._scan.files
+
     def select(self, names: Iterable[str]) -> pd.DataFrame:
         """Some columns of the records; of a design of :meth:`scan` no others are read.
 

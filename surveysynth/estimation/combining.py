@@ -89,10 +89,16 @@ def _with_noise(combined: Combined, degf: float | Floats, redrawn: Floats | None
     """With the variance of noise that all data sets share."""
     if redrawn is None:
         return combined
-    noise = np.where(np.ptp(redrawn, axis=0) > 0, redrawn.var(axis=0, ddof=1), 0.0)  # equal means exactly none
+    there = np.isfinite(redrawn)  # a small domain may have no record in some of them
+    R = there.sum(axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        centred = np.where(there, redrawn - np.where(there, redrawn, 0.0).sum(axis=0) / R, 0.0)
+        noise = (centred**2).sum(axis=0) / (R - 1)
+    alike = np.nanmax(redrawn, axis=0, initial=-np.inf) <= np.nanmin(redrawn, axis=0, initial=np.inf)
+    noise = np.where(R < 2, np.nan, np.where(alike, 0.0, noise))  # equal means exactly none
     T = combined.se**2
     with np.errstate(divide="ignore", invalid="ignore"):
-        df = (T + noise) ** 2 / (T**2 / combined.df + noise**2 / (len(redrawn) - 1))
+        df = (T + noise) ** 2 / (T**2 / combined.df + noise**2 / (R - 1))
     df = np.where(noise > 0, np.minimum(df, degf), combined.df)
     return Combined(combined.estimate, np.sqrt(T + noise), df)
 

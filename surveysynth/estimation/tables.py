@@ -483,7 +483,7 @@ def shared_partitions(
 
     Domains made of ``synthesized`` columns, and of records ``inside`` a filter, may be without a record in some of the
     data sets.  Those that were made again follow the others, their records in other domains than theirs in none:
-    ``redrawn`` have the records of the first data set, and all ``of_model`` the same.
+    ``redrawn`` have the records of the first data set, or all the same ones of these, and all ``of_model`` the same.
     """
     again = (*redrawn, *of_model)
     if set(by) & set(synthesized) or any(there is not None for there in inside):
@@ -500,9 +500,15 @@ def shared_partitions(
     others = partitions_of(of_model[0], by, missing=missing) if of_model else [same[0] for same in partitions]
     if not all(same[0].same_domains(other) for same, other in zip(partitions, others, strict=True)):
         raise InputError(f"between='model' has no data sets with the same categories of {', '.join(by)}: use 'files'")
+    fewer = [same[0] for same in partitions]
+    if redrawn and redrawn[0].n != designs[0].n:
+        fewer = [
+            Partition(same[0].labels, _renumbered(own, _numbers(same[0].labels)))
+            for same, own in zip(partitions, partitions_of(redrawn[0], by, missing=missing), strict=True)
+        ]
     return [
-        (*same, *same[:1] * len(redrawn), *[other] * len(of_model))
-        for same, other in zip(partitions, others, strict=True)
+        (*same, *[few] * len(redrawn), *[other] * len(of_model))
+        for same, few, other in zip(partitions, fewer, others, strict=True)
     ]
 
 
@@ -512,8 +518,12 @@ def _united(partitions: Sequence[Partition], m: int, rank: dict[str, dict[object
         return tuple(Partition(pd.DataFrame(index=range(1)), p.domain) for p in partitions)
     every = pd.concat([p.labels for p in partitions[:m]], ignore_index=True).drop_duplicates()
     every = every.sort_values([*rank], ignore_index=True, key=lambda c: c.map(rank[str(c.name)]))
-    number = {labels: i for i, labels in enumerate(every.itertuples(index=False, name=None))}
-    return tuple(Partition(every, _renumbered(p, number)) for p in partitions)
+    return tuple(Partition(every, _renumbered(p, _numbers(every))) for p in partitions)
+
+
+def _numbers(labels: pd.DataFrame) -> dict[tuple[object, ...], int]:
+    """The number of each domain, by its labels."""
+    return {each: i for i, each in enumerate(labels.itertuples(index=False, name=None))}
 
 
 def _renumbered(partition: Partition, number: dict[tuple[object, ...], int]) -> NDArray[np.intp]:

@@ -24,6 +24,7 @@ from .groups import steps_of
 from .measure import smoothed
 from .noisy_tables import SCORE_UNIT, WEIGHT, NoisyTable, NoisyTables, Variable
 from .public_cells import PublicCells, combined
+from .row_probabilities import RowProbabilities
 from .variable_fit import Feature, VariableDraw, VariableFit, centred, of_terms, perturbation
 
 Floats = NDArray[np.float64]
@@ -126,7 +127,7 @@ class Records:
         Where a rule about it and earlier columns is broken, its cell is drawn among those that obey the rule.
         """
         p = fit.probabilities(of, self.cell, self.codes)
-        code = np.where(variable.cells.asked(self.frame), drawn(p, rng), variable.cells.answers)
+        code = np.where(variable.cells.asked(self.frame), p.draw(rng), variable.cells.answers)
         made = self._with(variable, code, variable.cells.values(code, rng))
         return made._obeying(variable, p, rules, rng.spawn(1)[0]) if rules else made
 
@@ -187,14 +188,14 @@ class Records:
             out = out & self._with(ahead, codes, values)._break(rule)
         return out
 
-    def _obeying(self, variable: Variable, p: Floats, rules: Sequence[Rule], rng: Generator) -> Records:
+    def _obeying(self, variable: Variable, p: RowProbabilities, rules: Sequence[Rule], rng: Generator) -> Records:
         """With other cells of the variable where rules are broken, as far as there are such that obey them."""
         code, A = self.codes[variable.name].copy(), variable.cells.answers
         broken = np.flatnonzero(self.broken(rules) & (code < A))
         possible, tried = self.possible(variable, rules, broken, rng)
-        q = p[broken] * possible
+        q = p.some(broken) * possible
         some = q.sum(axis=1) > 0
-        found = drawn(q[some] / q[some].sum(axis=1, keepdims=True), rng)
+        found = RowProbabilities.one_by_one(q[some] / q[some].sum(axis=1, keepdims=True)).draw(rng)
         code[broken[some]] = found
         values = pd.Series(self.frame[variable.name].array)
         values.iloc[broken[some]] = tried.iloc[np.flatnonzero(some) * A + found].array
@@ -469,9 +470,3 @@ def _groups(variable: Variable, parent: str) -> Codes:
     found = next(table.by_groups for table in variable.tables if table.earlier == parent and table.by is None)
     assert found is not None
     return found
-
-
-def drawn(probabilities: Floats, rng: np.random.Generator) -> Codes:
-    """An index for each row of probabilities (n, G), by inversion: random numbers in common make similar draws."""
-    found = (rng.random(len(probabilities))[:, None] > np.cumsum(probabilities, axis=1)).sum(axis=1)
-    return np.minimum(found, probabilities.shape[1] - 1)

@@ -28,6 +28,7 @@ from .units import PARTS, Units, most_records
 OUTCOME = {"histogram": 0.12, "by terms": 0.4, "by design": 0.12}
 OF_WEIGHT = {"histogram": 0.06, "by outcomes": 0.18, "by terms": 0.24, "products by terms": 0.08, "by design": 0.06}
 OF_LEVELS = 4  # groups by strata or PSUs, at most
+MOST_CELLS = 800  # of a table, about: more tell little, and fits take long
 PER_BIN, LEAST_BINS = 30.0, 16  # records times epsilon that a bin of a histogram should have; bins at least
 MOST_OF_WEIGHTS = 12  # groups of the weights, at most
 # Epsilon of a table, times the root of a level's records, from which weights have scores, and products with the outcome
@@ -326,6 +327,7 @@ class _Measured:
     ) -> None:  # fmt: skip
         """Measure groups of the cells by the levels of a factor; with ``most``, so many, without finer tails."""
         most, tails = (MOST, TAILS) if most is None else (most, 0)
+        most = min(most, max(MOST_CELLS // levels, OF_LEVELS))
         group = groups_of(self.p, self.cells.numbers, self.n, levels, self.sd(epsilon), most, tails)
         self.add(epsilon, name, level, levels, group, **earlier)
 

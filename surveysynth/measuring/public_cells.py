@@ -19,6 +19,7 @@ from .units import PARTS, Units
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
+FEW_CODES = 4  # times the records: so many codes are numbered by a table of them, and more by sorting
 CLASSES = 5  # of strata, PSUs or units that are fitted as one, by their effects
 MOST = 16  # leaves that represent a class
 EQUAL = np.full(MOST, 1 / MOST)
@@ -28,8 +29,20 @@ def combined(codes: Sequence[Codes]) -> tuple[Codes, Codes]:
     """Combinations of codes (n,) that there are: the first record of each (R,), and the one of each record (n,)."""
     place = np.zeros_like(codes[0])
     for code in codes:
-        place = np.unique(place * (int(code.max(initial=0)) + 1) + code, return_inverse=True)[1].ravel()
-    return np.unique(place, return_index=True)[1], place
+        place = _from_zero(place * (int(code.max(initial=0)) + 1) + code)
+    first = np.empty(int(place.max(initial=-1)) + 1, dtype=np.intp)
+    first[place[::-1]] = np.arange(len(place))[::-1]
+    return first, place
+
+
+def _from_zero(code: Codes) -> Codes:
+    """The same codes, numbered in their order without gaps."""
+    most = int(code.max(initial=0)) + 1
+    if most > FEW_CODES * len(code):
+        return np.unique(code, return_inverse=True)[1].ravel()
+    there = np.zeros(most, dtype=np.intp)
+    there[code] = 1
+    return (np.cumsum(there) - 1)[code]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -83,9 +96,12 @@ class PublicCells:
         times = np.bincount(cell, units.parts) / PARTS / records
         return cls(step, records, cell, leaf, levels, pairs, times)
 
-    def some(self, count: int) -> Codes:
-        """About so many records, of every combination at least one, and as many of each as there are (K,)."""
-        order = np.argsort(self.of_record, kind="stable")
+    def some(self, count: int, of_record: Codes | None = None) -> Codes:
+        """About so many records, of every combination at least one, and as many of each as there are (K,).
+
+        With ``of_record``, the combination of each record (n,), of those of a data set, which has as many of each.
+        """
+        order = np.argsort(self.of_record if of_record is None else of_record, kind="stable")
         times = np.maximum(np.rint(self.n * (count / self.n.sum())), 1).astype(np.intp)
         inside = places(times) * np.repeat(self.n, times) // np.repeat(times, times)
         return order[np.repeat(np.cumsum(self.n) - self.n, times) + inside]

@@ -17,6 +17,7 @@ from .expanded import LEAST, Expanded
 from .noise import simulated_noise
 from .noisy_tables import NoisyTable, Variable
 from .public_cells import PublicCells, combined
+from .row_probabilities import RowProbabilities
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -197,8 +198,8 @@ class VariableFit:
         changes = self.changes(self.mean_levels)
         return rows if changes is None else rows.tilted(changes)
 
-    def probabilities(self, of: VariableDraw, cell: Codes, code: Mapping[str, Codes]) -> Floats:
-        """Of the cells of each record (n, G).
+    def probabilities(self, of: VariableDraw, cell: Codes, code: Mapping[str, Codes]) -> RowProbabilities:
+        """Of the cells of each record.
 
         Parameters
         ----------
@@ -221,9 +222,12 @@ class VariableFit:
             else:
                 step = self.cells.step[feature.of][cell[first]]
             rows.append(feature.rows(step, None if feature.times is None else code[feature.times][first]))
-        p = self.base.of_features(rows).probabilities(of.theta)[record]
+        p = self.base.of_features(rows).probabilities(of.theta)
         changes = self.changes(of.levels)
-        return p if changes is None else tilted(p, changes, self.cells.leaf[cell])
+        if changes is None:
+            return RowProbabilities(p, record)
+        first, by_leaf = combined([record, self.cells.leaf[cell]])
+        return RowProbabilities(tilted(p[record[first]], changes, self.cells.leaf[cell[first]]), by_leaf)
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,7 @@ from ..storage import is_free, kept_folder, restrict, sealed, whole_folder
 from ..validation import one_of, truth
 from .charging import NO_ENTRY, PUBLIC, charge, how_to_publish, spends, unfinished
 from .checksums import described, verify
+from .data_set_files import ROWS, write_data_set
 from .manifest import FORMATS, fields_of, public_folder, read_manifest, synthetic_files
 from .printed import kept_columns
 from .quality_rule import QUALITY_RULE
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     from .release import Release
 
 MANIFEST, MEASUREMENTS = "manifest.json", "measurements.json"
-ROWS = 1 << 20  # of a group in a parquet file
 T_OF_FILES = (
     "T = mean(u) + b / m, with u the variance within a file and b the variance between the files' estimates (partial "
     "synthesis; Rubin's rule for missing data does not apply)."
@@ -207,7 +207,7 @@ def _write_public(
         elif format == "csv":
             design.frame.to_csv(file, index=False)
         else:
-            _write_parquet(design.frame, file)
+            write_data_set(design, file)
     if release.measured is not None:
         said = json.dumps(release.measured.published(), indent=1)
         (folder / MEASUREMENTS).write_text(f"{said}\n", encoding="utf-8")
@@ -237,17 +237,6 @@ def _link(file: Path, place: Path) -> None:
         os.link(file, place)
     except OSError:
         shutil.copyfile(file, place)
-
-
-def _write_parquet(frame: pd.DataFrame, file: Path) -> None:
-    """In groups of rows, so that a large file is never there a second time as a whole."""
-    import pyarrow.parquet as pq  # needs ssl, which not every Python has that runs within R
-
-    schema = pa.Schema.from_pandas(frame, preserve_index=False)
-    with pq.ParquetWriter(file, schema) as writer:
-        for first in range(0, len(frame), ROWS):
-            some = frame.iloc[first : first + ROWS]
-            writer.write_table(pa.Table.from_pandas(some, schema, preserve_index=False))
 
 
 def _write_numbers(frame: pd.DataFrame, file: Path) -> None:

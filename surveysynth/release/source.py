@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
@@ -21,10 +22,11 @@ from ..design.survey_design import SurveyDesign
 from ..errors import ModelError
 from ..expenses import Expense
 from ..measuring import earlier_years
-from ..measuring.joint_fit import Draw, JointFit, Records, Rule, drawn, fit_measurements
+from ..measuring.joint_fit import Draw, JointFit, Records, Rule, fit_measurements
 from ..measuring.noisy_tables import WEIGHT, NoisyTables, read_json
 from ..models.sequential import MISSING
 from ..privacy.report import PrivacyReport, public_epsilon
+from .data_set_files import in_a_file
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -32,6 +34,9 @@ Codes = NDArray[np.intp]
 MECHANISM = "noisy tables"
 PAIR = 2  # data sets of one draw: how they differ is what their own simulation adds
 ROUNDS = 100  # draws of a record that breaks a rule
+BLOCK = 1 << 16  # records that are drawn together
+IN_MEMORY = 20_000_000  # records of all data sets from which these lie in files
+MANY, SOME = 100_000, 50_000  # records above which the variance is computed from some, and how many
 REFITS = 24  # draws from which the variance of an estimate that noise makes is computed
 COMBINING = "T = mean(u) + N + B / M"
 HOW_TO_COMBINE = {
@@ -174,25 +179,33 @@ class Source:
         every = [{name, *by} for name, tables in own.items() for by in [(), *tables]]
         return wanted <= {*self.predictors} or any(wanted <= each for each in every)
 
-    def data_sets(self, m: int, rng: np.random.Generator) -> tuple[tuple[SurveyDesign, ...], Codes]:
-        """So many data sets, two of each draw, their records in random order; and these orders, (m, n)."""
-        unit = self._fit.cells.of_record
+    def data_sets(self, m: int, rng: np.random.Generator) -> tuple[tuple[SurveyDesign, ...], NDArray[np.int32]]:
+        """So many data sets, two of each draw, their records in random order; and these orders, (m, n).
+
+        Where they are large they lie in files, which go with the last data set that is read from them.
+        """
+        unit, large = self._fit.cells.of_record, m * self.tables.n > IN_MEMORY
         made, orders = [], []
         for coefficients in self._draws(m // PAIR, rng):
             for _ in range(PAIR):
-                order = rng.permutation(self.tables.n)
+                order = rng.permutation(self.tables.n).astype(np.int32)
                 orders.append(order)
-                made.append(
-                    self._data_set(self.public, unit, coefficients, (rng, rng), order, smoothed=self.model == "FBP")
+                drawn = self._data_set(
+                    self.public, unit, coefficients, (rng, rng), order, smoothed=self.model == "FBP"
                 )
+                made.append(in_a_file(drawn) if large else drawn)
         return tuple(made), np.array(orders)
 
     def redrawn(self, like: SurveyDesign) -> tuple[SurveyDesign, ...]:
         """A data set as other draws of the parameters would have made it, by random numbers in common.
 
         The variance of an estimate over them is N, what noise and prior leave open.  Weights of FBP, which has the
-        expected ones, are drawn anew each time, so that N holds their variance, too.
+        expected ones, are drawn anew each time, so that N holds their variance, too.  Of many records some do, without
+        strata and PSUs: what other parameters change hardly depends on how many there are.
         """
+        if like.n > MANY and self.model == "FBS":
+            records = self._fit.cells.some(SOME, self._unit(like))
+            like = SurveyDesign(like.frame.iloc[records].reset_index(drop=True), weights=like.weights_name)
         unit, made = self._unit(like), []
         for k, coefficients in enumerate(self._refits):
             same = np.random.default_rng(1), np.random.default_rng(2 + k if self.model == "FBP" else 2)
@@ -220,7 +233,7 @@ class Source:
 
     def _data_set(
         self, like: SurveyDesign, unit: Codes, of: Draw,
-        rngs: tuple[np.random.Generator, np.random.Generator], order: Codes | None, *, smoothed: bool,
+        rngs: tuple[np.random.Generator, np.random.Generator], order: NDArray[np.int32] | None, *, smoothed: bool,
     ) -> SurveyDesign:  # fmt: skip
         """The public columns of a design with outcomes and weight of one draw.
 
@@ -237,17 +250,31 @@ class Source:
         smoothed : bool
             Whether weights are the expected ones.
         """
+        made = (*self.outcomes, str(like.weights_name))
         public = like.frame.drop(columns=[*self.outcomes], errors="ignore")  # nothing of another data set's answers
-        records, weight = self._records(Records(unit, public, {}), of, rngs[0]), self.tables.weight
-        frame = records.frame
-        if weight is not None and (bins := weight.cells.bins) is not None:
-            p = self._fit.variables[WEIGHT].probabilities(of[-1], unit, records.codes)
-            w = p @ bins.means if smoothed else bins.draw(drawn(p, rngs[1]), rngs[1])
-            frame = frame.assign(**{str(like.weights_name): self._to_totals(w, like)})
         if order is not None:
-            made = (*self.outcomes, like.weights_name)
-            frame = frame.iloc[order].reset_index(drop=True)[[*(c for c in frame if c not in made), *made]]
+            public, unit = public.iloc[order].reset_index(drop=True), unit[order]
+        blocks = [
+            self._block(Records(unit[a : a + BLOCK], public.iloc[a : a + BLOCK], {}), of, rngs, smoothed=smoothed)
+            for a in range(0, like.n, BLOCK)
+        ]
+        frame = blocks[0] if len(blocks) == 1 else pd.concat(blocks, ignore_index=True)
+        if order is not None:
+            frame = frame[[*(c for c in frame if c not in made), *made]]
+        if self.tables.weight is not None:
+            frame = frame.assign(**{made[-1]: self._to_totals(frame[made[-1]].to_numpy(), frame, like)})
         return SurveyDesign(frame, **self._roles(like), labels=self.labels or None)
+
+    def _block(
+        self, public: Records, of: Draw, rngs: tuple[np.random.Generator, np.random.Generator], *, smoothed: bool
+    ) -> pd.DataFrame:  # fmt: skip
+        """Some records of a data set, their weights not yet scaled to the totals."""
+        records, weight = self._records(public, of, rngs[0]), self.tables.weight
+        if weight is None or (bins := weight.cells.bins) is None:
+            return records.frame
+        p = self._fit.variables[WEIGHT].probabilities(of[-1], public.cell, records.codes)
+        w = p.mean(bins.means) if smoothed else bins.draw(p.draw(rngs[1]), rngs[1])
+        return records.frame.assign(**{str(self.public.weights_name): w})
 
     def _records(self, public: Records, of: Draw, rng: np.random.Generator) -> Records:
         """Records with outcomes that obey all rules; one that no answer to a later question mends is drawn anew."""
@@ -274,12 +301,12 @@ class Source:
             records = records.with_variable(variable, fit, coefficients, rng, rules)
         return records
 
-    def _to_totals(self, w: Floats, like: SurveyDesign) -> Floats:
+    def _to_totals(self, w: Floats, frame: pd.DataFrame, like: SurveyDesign) -> Floats:
         """Weights that add up to the population total, and in each level to what is public of it."""
         w = w * (self.tables.population_total / w.sum())
         if not self.tables.population_totals:
             return w
-        terms = {term.name: term for term in self.tables.terms_of(like)}
+        terms = {term.name: term for term in self.tables.terms_of(SurveyDesign(frame, **like.roles()))}
         known = self.tables.population_totals
         return rake(w, [terms[name].level for name in known], [np.asarray(total) for total in known.values()])
 

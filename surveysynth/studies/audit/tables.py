@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from ...design.survey_design import SurveyDesign
 from ...measuring.bins import Cells
-from ...measuring.joint_fit import drawn, fit_measurements
+from ...measuring.joint_fit import fit_measurements
 from ...measuring.measure import WEIGHT_BOUNDS, Question, measure_design
 from ...measuring.noisy_tables import NoisyTable, NoisyTables
 from ...measuring.outcome import Outcome
@@ -120,6 +120,6 @@ def _of_a_file(
     fit = fit_measurements(tables, public)
     codes: dict[str, Codes] = {}
     for (name, variable), coefficients in zip(fit.variables.items(), fit.draws(1, rng)[0], strict=True):
-        codes[name] = drawn(variable.probabilities(coefficients, fit.cells.of_record, codes), rng)
+        codes[name] = variable.probabilities(coefficients, fit.cells.of_record, codes).draw(rng)
     y, w = codes.values()
     return {"files_outcome": float((y >= cells[0][row]).mean()), "files_weight": float((w >= cells[1][row]).mean())}

@@ -1,0 +1,46 @@
+"""Data sets in parquet files: of a release that is written, and of one that is too large for memory."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import weakref
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+
+from ..design.survey_design import SurveyDesign
+
+ROWS = 1 << 20  # of a group in a file
+
+
+def in_a_file(design: SurveyDesign) -> SurveyDesign:
+    """The same design over a parquet file, of which columns are read when they are asked for.
+
+    The file lies in the folder of temporary files (``TMPDIR``), and goes with the design.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="surveysynth-"))
+    _write_parquet(design.frame, folder / "synthetic.parquet")
+    scanned = SurveyDesign.scan(folder / "synthetic.parquet", labels=design.labels or None, **design.roles())
+    weakref.finalize(scanned._scan, shutil.rmtree, folder, ignore_errors=True)
+    return scanned
+
+
+def write_data_set(design: SurveyDesign, file: Path) -> None:
+    """Write a data set; one that lies in a file is copied."""
+    if design.files:
+        shutil.copyfile(design.files[0], file)
+    else:
+        _write_parquet(design.frame, file)
+
+
+def _write_parquet(frame: pd.DataFrame, file: Path) -> None:
+    """In groups of rows, so that a large file is never there a second time as a whole."""
+    import pyarrow.parquet as pq  # needs ssl, which not every Python has that runs within R
+
+    schema = pa.Schema.from_pandas(frame, preserve_index=False)
+    with pq.ParquetWriter(file, schema) as writer:
+        for first in range(0, len(frame), ROWS):
+            some = frame.iloc[first : first + ROWS]
+            writer.write_table(pa.Table.from_pandas(some, schema, preserve_index=False))
