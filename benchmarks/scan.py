@@ -3,11 +3,6 @@
 Every size and mechanism runs in a process of its own.
 
     python benchmarks/scan.py [--sizes 100000,1000000,10000000] [--mechanisms pseudo,strict] [--folder /tmp/scan-bench]
-    python benchmarks/scan.py --sizes 50000000 --mechanisms parts,dask,weighted-parts
-
-"parts" is a strict release in parts by two processes, "dask" one by a LocalCluster of two workers, each of which may
-have less memory than the file has bytes, "weighted-parts" one of the pseudo posterior by two processes; memory is then
-what all processes together have to themselves.
 
 The file has twelve columns of raw data, two outcomes and the weight; the model uses three of the twelve.  The floor is
 what polars takes for the confidential means by these three alone.  Files are removed afterwards.
@@ -21,9 +16,7 @@ import resource
 import shutil
 import subprocess
 import sys
-import threading
 import time
-from contextlib import nullcontext, suppress
 from pathlib import Path
 
 import numpy as np
@@ -84,8 +77,9 @@ def one(file: Path, mechanism: str, out: Path) -> dict[str, float]:
     done("scan")
     formula = "pay + rent ~ " + " + ".join(PREDICTORS)
     total = float(f"{design.weights.sum():.3g}")
+    amounts = {name: ss.Outcome(bounds=BOUNDS) for name in ("pay", "rent")}
     if mechanism == "strict":
-        release = ss.synthesize(design, formula, epsilon=5, m=3, bounds=BOUNDS, population_total=total)
+        release = ss.synthesize(design, formula, epsilon=5, m=4, outcomes=amounts, population_total=total)
     else:
         model = ss.FBS(formula, prior="flat")
         release = ss.synthesize(
@@ -97,56 +91,6 @@ def one(file: Path, mechanism: str, out: Path) -> dict[str, float]:
     done("tables and files")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     return steps | {"GB at most": peak, "GB read": (bytes_read() - began) / 1e9}
-
-
-def in_parts(file: Path, mechanism: str, out: Path) -> dict[str, float]:
-    """The same of a release in parts, all processes together."""
-    import psutil
-    from distributed import LocalCluster
-
-    import surveysynth as ss
-
-    peak, over = 0, threading.Event()
-
-    def everybody() -> list[psutil.Process]:
-        return [psutil.Process(), *psutil.Process().children(recursive=True)]
-
-    def watch() -> None:
-        nonlocal peak
-        while not over.wait(0.25):
-            with suppress(psutil.Error):
-                peak = max(peak, sum(process.memory_full_info().uss for process in everybody()))
-
-    def cpu() -> float:
-        return sum(sum(process.cpu_times()[:2]) for process in everybody())
-
-    threading.Thread(target=watch, daemon=True).start()
-    steps, began = {}, time.perf_counter()
-    cluster = nullcontext()
-    if mechanism == "dask":
-        limit = max(int(0.8 * file.stat().st_size), 10**9)  # what Python and its packages need
-        cluster = LocalCluster(n_workers=2, threads_per_worker=1, memory_limit=limit, dashboard_address=None)
-    with cluster:
-        who = {"scheduler": cluster.scheduler_address} if mechanism == "dask" else {"workers": 2}
-        formula, how = "pay + rent ~ " + " + ".join(PREDICTORS), {"epsilon": 5, "bounds": BOUNDS}
-        if mechanism == "weighted-parts":
-            formula = ss.FBS(formula, prior="flat")
-            how = {"epsilon": 10.8, "mechanism": ss.PseudoPosterior(), "accept_diagnostics": ["information"]}
-        release = ss.synthesize_in_parts(
-            file, formula, weights="w", m=3, population_total=float(f"{53.1 * records_of(file):.3g}"),
-            scratch=out.parent, **how, **who,
-        )  # fmt: skip
-        steps["synthesize"] = time.perf_counter() - began
-        release.write(out, by=PREDICTORS)
-        steps["tables and files"] = time.perf_counter() - began - steps["synthesize"]
-        steps["all, CPU"] = cpu()
-    over.set()
-    return steps | {"GB at most, all processes": peak / 1e9}
-
-
-def records_of(file: Path) -> int:
-    """Records of a file."""
-    return int(pq.read_metadata(file).num_rows)
 
 
 def floor(file: Path) -> float:
@@ -167,8 +111,7 @@ def main() -> None:
     parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)  # file and mechanism: in a process of its own
     given = parser.parse_args()
     if given.one:
-        how = in_parts if given.one[1] in ("parts", "dask", "weighted-parts") else one
-        print(json.dumps(how(Path(given.one[0]), given.one[1], given.folder / "release")))
+        print(json.dumps(one(Path(given.one[0]), given.one[1], given.folder / "release")))
         return
     given.folder.mkdir()
     try:

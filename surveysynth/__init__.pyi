@@ -51,7 +51,6 @@ from .release.charging import resume
 from .release.comparison import Comparison, compare
 from .release.dossier import dossier, public_dossier
 from .release.identification import attribute_risk, identification_risk, match_risk, pairwise_weights
-from .release.in_files import ReleaseInFiles, scan_release
 from .release.laplace import LaplaceTables, laplace_tables
 from .release.measurements import Measurements, read_measurements
 from .release.release import Release, read_release
@@ -59,7 +58,6 @@ from .synthesis.changes import diff
 from .synthesis.fit import Fit
 from .synthesis.fitting import fit, synthesize
 from .synthesis.histogram import perturbed_histogram
-from .synthesis.in_parts import resume_in_parts, synthesize_in_parts
 from .synthesis.measured import measure
 from .synthesis.plan import Plan
 from .synthesis.policy import Policy
@@ -107,7 +105,6 @@ __all__ = [
     "Reference",
     "Regression",
     "Release",
-    "ReleaseInFiles",
     "Sequential",
     "StanModel",
     "Strict",
@@ -148,13 +145,10 @@ __all__ = [
     "read_release",
     "regression",
     "resume",
-    "resume_in_parts",
     "sampling",
-    "scan_release",
     "standard_deviations",
     "studies",
     "synthesize",
-    "synthesize_in_parts",
     "wide",
     "with_replicates",
 ]

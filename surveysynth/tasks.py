@@ -7,8 +7,6 @@ import signal
 import sysconfig
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from functools import partial
 from typing import Any, TypeVar
 
 from .errors import InputError
@@ -56,28 +54,6 @@ def run(
                 task, shared, numbers, backend="loky", n_jobs=min(workers, len(numbers)), inner_max_num_threads=1,
                 initializer=signal.signal, initargs=(signal.SIGINT, signal.SIG_IGN),  # on Ctrl-C the parent ends them
             )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Workers:
-    """Who computes: so many processes of this machine, or the workers of a Dask scheduler."""
-
-    count: int = 1
-    scheduler: str | None = None
-
-    def each(self, task: Callable[[S, int], R], shared: S, count: int) -> Iterator[R]:
-        """Yield ``task(shared, number)`` for 0 to ``count - 1``, as :func:`run`, but in the order of the numbers."""
-        early: dict[int, R] = {}
-        due, numbered = 0, partial(_numbered, task)
-        for number, result in run(numbered, shared, range(count), workers=self.count, scheduler=self.scheduler):
-            early[number] = result
-            while due in early:
-                yield early.pop(due)
-                due += 1
-
-
-def _numbered(task: Callable[[S, int], R], shared: S, number: int) -> tuple[int, R]:
-    return number, task(shared, number)
 
 
 @contextmanager

@@ -4,9 +4,9 @@
 #' gives, but for its noise: its 95% intervals should hold the file's own estimate in 95% of the cells or more, as release
 #' and file share their sampling error.
 #'
-#' @param design The confidential file, from `svydesign()`, `svrepdesign()` or srvyr's `as_survey()`; of a release in files
-#'   the parquet files that it was made from, by name. Records without an outcome are left out.
-#' @param release By [synthesize()] or [read_release()]; or by [synthesize_in_parts()] or [scan_release()], without `quantiles`.
+#' @param design The confidential file, from `svydesign()`, `svrepdesign()` or srvyr's `as_survey()`. Records without an
+#'   outcome are left out.
+#' @param release By [synthesize()] or [read_release()].
 #' @param by Variables of the cells, by name or as a formula, as for [tables()]; default its discrete predictors, at most
 #'   three.
 #' @param statistic,quantiles As for [tables()].
@@ -29,10 +29,6 @@
 #' beside$cells
 #' }
 compare_release <- function(design, release, by = NULL, statistic = NULL, quantiles = NULL) {
-  if (in_files(release)) {
-    refuse_in_files(match.call(), c("by", "statistic"))
-    return(compared(release, paths_of(design, "design"), names_of(by), statistic))
-  }
   if (!inherits(release, "surveysynth_release")) {
     refuse("the second argument of compare_release() is a release, after the confidential design: ",
            "compare_release(design, release)")
@@ -42,19 +38,15 @@ compare_release <- function(design, release, by = NULL, statistic = NULL, quanti
   columns <- c(unlist(release$manifest[c("public_predictors", "synthesized")]), intersect(by, names(parts$frame)))
   check_there(columns, names(parts$frame))
   in_folder(function(folder) {
-    file <- design_for_python(parts, columns, folder)
-    compared(release, file, by, statistic, quantiles = if (!is.null(quantiles)) I(quantiles))
-  })
-}
-
-# What Python's compare() finds of a release and a confidential design, or files.
-compared <- function(release, file, by, statistic, ...) {
-  in_folder(function(folder) {
-    said <- ask_python("compare", folder = folder, design = file, by = by,
-                       statistic = if (!is.null(statistic)) I(statistic), ...,
-                       objects = list(python_release(release)))$said
-    frames <- list.files(folder)
-    tables <- stats::setNames(lapply(file.path(folder, frames), loaded), frames)
+    out <- file.path(folder, "result")
+    dir.create(out)
+    said <- ask_python(
+      "compare", folder = out, design = design_for_python(parts, columns, folder), by = by,
+      statistic = if (!is.null(statistic)) I(statistic), quantiles = if (!is.null(quantiles)) I(quantiles),
+      objects = list(python_release(release))
+    )$said
+    frames <- list.files(out)
+    tables <- stats::setNames(lapply(file.path(out, frames), loaded), frames)
     structure(c(tables[said$order], list(text = said$text)), class = "surveysynth_comparison")
   })
 }

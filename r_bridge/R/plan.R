@@ -16,7 +16,7 @@
 #' @param seed For tests only: the release is marked not for publication.
 #' @return `read_plan()`: the plan, of class `surveysynth_plan`; it lives as long as the R session. `check_plan()`: what it
 #'   prints, invisibly. `release_plan()`: the release that it wrote, as [read_release()] reads it; where its synthetic
-#'   files are parquet, as those of plans with parts are, its folder, invisibly: [scan_release()] opens it.
+#'   files are parquet, its folder, invisibly.
 #' @seealso [synthesize()], which takes a design of this session.
 #' @export
 #' @examplesIf surveysynth_available()

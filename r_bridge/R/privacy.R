@@ -2,7 +2,7 @@
 #'
 #' What is guaranteed, to whom, under what assumptions, and what is not: the public part, as it is in the manifest.
 #'
-#' @param release From [synthesize()], [read_release()], [synthesize_in_parts()] or [scan_release()]; no Python is needed.
+#' @param release From [synthesize()] or [read_release()]; no Python is needed.
 #' @return A list of class `surveysynth_privacy`: `epsilon` (of the whole release, for the first of
 #'   `neighbours`: what was asked for, for this m, as the one that was reached depends on the file; the latter where
 #'   none was asked for; `NULL` where there is none), `epsilon_requested`, `kind`, `m`, `guarantee`, `neighbours`
@@ -14,7 +14,7 @@
 #' @examples
 #' privacy(read_release(system.file("example-release", package = "surveysynth")))
 privacy <- function(release) {
-  if (!in_files(release)) check_release(release)
+  check_release(release)
   said <- release$manifest
   list_of <- c("epsilon", "epsilon_requested", "kind", "m", "guarantee", "neighbours", "mechanism", "diagnostics",
                "assumptions", "data_dependent", "publication", "delta", "papers_epsilon")

@@ -139,7 +139,6 @@ synthetic_design <- function(frame, roles) {
 
 # Python's own object of a release.
 python_release <- function(release) {
-  if (in_files(release)) return(python_in_files(release))
   python <- release$python
   if (!is.null(python$object) && !reticulate::py_is_null_xptr(python$object)) return(python$object)
   if (!is.null(python$before)) {
@@ -165,8 +164,7 @@ python_release <- function(release) {
 #' 0700, files 0600), to keep: record-level risks and weights and the exact numbers. The folder appears whole or not at
 #' all.
 #'
-#' @param release From [synthesize()]; or from [synthesize_in_parts()] or [scan_release()], whose data sets are parquet
-#'   files.
+#' @param release From [synthesize()].
 #' @param path Where; an existing folder is not touched, unless it is a release and `overwrite` is `TRUE`.
 #' @param by Variables of the tables, by name or as a formula `~ field + gender`; default: the first three
 #'   discrete predictors.
@@ -193,15 +191,9 @@ python_release <- function(release) {
 #' unlink(folder, recursive = TRUE)
 write_release <- function(release, path, by = NULL, format = c("csv", "parquet"), min_cell = NULL, cv_limit = NULL,
                           symbols = NULL, wording = NULL, overwrite = FALSE, ledger = NULL) {
-  if (in_files(release)) {
-    if (!missing(format) && !identical(format, "parquet")) refuse("the data sets of a release in files are parquet files")
-    format <- NULL
-  } else {
-    check_release(release)
-    format <- match.arg(format)
-  }
+  check_release(release)
   path <- path.expand(path)
-  ask_python("write_release", path = path, by = names_of(by), format = format, min_cell = min_cell,
+  ask_python("write_release", path = path, by = names_of(by), format = match.arg(format), min_cell = min_cell,
              cv_limit = cv_limit, symbols = symbols, wording = wording, overwrite = overwrite,
              ledger = if (!is.null(ledger)) check_ledger(ledger), objects = list(python_release(release)))
   invisible(path)
@@ -215,10 +207,6 @@ resume_release <- function(path, ledger = NULL, entry = NULL) {
 }
 
 check_release <- function(release) {
-  if (in_files(release)) {
-    refuse("a release in files has tables(), compare_release(), write_release() and privacy(); synthesize() makes releases ",
-           "in memory, which have all else")
-  }
   if (!inherits(release, "surveysynth_release")) {
     refuse("a release is what synthesize() and read_release() return")
   }
@@ -252,19 +240,16 @@ one_name <- function(column) {
 #' @method print surveysynth_release
 #' @export
 print.surveysynth_release <- function(x, ...) {
-  show_release(x$manifest, length(x$designs), nrow(x$designs[[1]]$variables))
-  invisible(x)
-}
-
-# Some lines about m data sets of n records.
-show_release <- function(said, m, n, where = "") {
+  said <- x$manifest
+  m <- length(x$designs)
+  n <- format(nrow(x$designs[[1]]$variables), scientific = FALSE)
   spent <- if (identical(said$kind, "none")) "no epsilon" else sprintf("epsilon = %g (%s)", said$epsilon, said$kind)
-  cat(sprintf("%d synthetic data set%s of %s records%s by %s, %s\n", m, if (m == 1) "" else "s",
-              format(n, scientific = FALSE), where, said$method, spent))
+  cat(sprintf("%d synthetic data set%s of %s records by %s, %s\n", m, if (m == 1) "" else "s", n, said$method, spent))
   predictors <- if (length(said$public_predictors)) paste(said$public_predictors, collapse = ", ") else "none"
   cat("Outcomes: ", paste(said$synthesized, collapse = ", "), "; predictors: ", predictors, "\n", sep = "")
   if (length(said$derived)) cat("Derived: ", paste(said$derived, collapse = ", "), "\n", sep = "")
   cat(strwrap(paste("Publication:", said$publication), exdent = 2), sep = "\n")
+  invisible(x)
 }
 
 #' Summary of a release

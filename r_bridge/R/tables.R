@@ -4,8 +4,7 @@
 #' the mean of the estimates, with variance T = mean(u) + b / m (Hu, Savitsky & Williams 2022a, appendix A; Reiter and
 #' Raghunathan 2007). Tables are made of the published data alone.
 #'
-#' @param release From [synthesize()] or [read_release()]; or from [synthesize_in_parts()] or [scan_release()], of which there
-#'   are counts, means and totals, with `by`, `outcome`, `statistic`, `min_cell` and `cv_limit` alone.
+#' @param release From [synthesize()] or [read_release()].
 #' @param by Predictors, outcomes that are categories, and columns of [update()][update.surveysynth_release], by name or
 #'   as a formula `~ field + gender`; nothing else is in the files.
 #' @param outcome Names of outcomes and derived columns; default: all outcomes.
@@ -50,10 +49,6 @@
 tables <- function(release, by = NULL, outcome = NULL, statistic = NULL, denominator = NULL, quantiles = NULL,
                    poverty_line = NULL, where = NULL, deff = FALSE, estimator = c("auto", "samplics", "onepass"), min_cell = NULL, cv_limit = NULL,
                    between = c("larger", "files", "model"), level = 0.95, df = NULL) {
-  if (in_files(release)) {
-    refuse_in_files(match.call(), c("by", "outcome", "statistic", "min_cell", "cv_limit"))
-    return(tables_in_files(release, by, outcome, statistic, min_cell, cv_limit))
-  }
   check_release(release)
   estimator <- match.arg(estimator)
   between <- match.arg(between)
@@ -74,18 +69,6 @@ tables <- function(release, by = NULL, outcome = NULL, statistic = NULL, denomin
       level = level, df = df, objects = list(python_release(filter$release))
     )
     new_table(table, release$designs[[1]]$variables)
-  })
-}
-
-# Counts, means and totals, from passes over the files of a release.
-tables_in_files <- function(release, by, outcome, statistic, min_cell, cv_limit) {
-  in_folder(function(folder) {
-    table <- frame_from_python(
-      "tables", folder, by = names_of(by), outcome = names_of(outcome),
-      statistic = if (!is.null(statistic)) I(statistic), min_cell = min_cell, cv_limit = cv_limit,
-      objects = list(python_release(release))
-    )
-    new_table(table, list())
   })
 }
 

@@ -36,26 +36,11 @@ def compare_command(
         raise InputError("name the confidential file, or its plan: --confidential silc.csv, --confidential plan.toml")
     if out is not None:
         check_new(out)
-    found = _in_parts(release, confidential, list(by) if by else None) if not (weights or strata or psu) else None
-    if found is None:
-        read = ss.read_release(release)
-        design, plan = design_of(confidential, read, weights, strata, psu)
-        found = plan.compare(read) if plan is not None and by is None else ss.compare(design, read, by)
+    read = ss.read_release(release)
+    design, plan = design_of(confidential, read, weights, strata, psu)
+    found = plan.compare(read) if plan is not None and by is None else ss.compare(design, read, by)
     console.print(str(found), markup=False, highlight=False, soft_wrap=True)
     if out is not None:
         print_written(f"{found.write(out)} (to keep)")
     else:
         console.print("--out folder/ keeps every cell.", markup=False, highlight=False)
-
-
-def _in_parts(release: Path, confidential: Path, by: list[str] | None) -> ss.Comparison | None:
-    """By passes over files, where a plan says so and the release is in parquet; None elsewhere."""
-    from ..release.manifest import public_folder  # which imports what --help does without
-
-    if confidential.suffix != ".toml" or not (public_folder(release) / "synthetic_1.parquet").is_file():
-        return None
-    plan = ss.Plan.read(confidential, None if by is None else {"tables.by": by})
-    parts = plan.settings.parts
-    if not parts.said:
-        return None
-    return plan.compare(ss.scan_release(release, workers=parts.workers or 1, scheduler=parts.scheduler))

@@ -86,13 +86,9 @@ def release_command(
     entries: Entries = None,
     overwrite: Overwrite = False,
     seed: Seed = None,
-    unfinished: Annotated[
-        Path | None,
-        typer.Option(help="Folder surveysynth-... of a run in parts that was cut off: go on.", show_default=False),
-    ] = None,
 ) -> None:
     """Make the release that a plan describes."""
-    make(ss.Plan.read(plan, _entries(entries)), out, overwrite=overwrite, seed=seed, unfinished=unfinished)
+    make(ss.Plan.read(plan, _entries(entries)), out, overwrite=overwrite, seed=seed)
 
 
 def resume_command(
@@ -134,12 +130,10 @@ def planned(file: Path, entries: Sequence[str] | None, said: Mapping[str, Any]) 
     return ss.Plan.read(file, _entries(entries))
 
 
-def make(
-    plan: ss.Plan, out: Path | None, *, overwrite: bool, seed: int | None, unfinished: Path | None = None
-) -> None:  # fmt: skip
+def make(plan: ss.Plan, out: Path | None, *, overwrite: bool, seed: int | None) -> None:
     """The release that a plan describes: made, written, and printed."""
     plan.check_place(out, overwrite=overwrite)  # what can be refused is refused before the fit
-    release = plan.release(enter=False, seed=seed, unfinished=unfinished)
+    release = plan.release(enter=False, seed=seed)
     place = plan.write(release, out, overwrite=overwrite)  # which charges the ledger last
     tables, by = plan.settings.tables, plan.settings.tables.by or release.table_predictors()
     with about_what_is_written():

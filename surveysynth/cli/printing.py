@@ -100,7 +100,7 @@ def _labelled(name: str, label: str | None) -> str:
     return f"{name}: {label}" if label else name
 
 
-def print_release(release: ss.Release | ss.ReleaseInFiles, out: Path, ledger: ss.Ledger | None) -> None:
+def print_release(release: ss.Release, out: Path, ledger: ss.Ledger | None) -> None:
     """The report of a release that was written, where it is, and what the ledger says now."""
     print_report(release.privacy)
     if ledger is not None:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..design.conditions import obeyed
+from ..design.conditions import columns_of_condition, obeyed
 from ..errors import InputError
 from ..models.loglinear.response import Tail
 from ..validation import rows
@@ -171,6 +171,12 @@ class Cells:
         there = codes < self.answers
         return there & (codes != self.answers - 1) if self.outcome.missing and self.bins is not None else there
 
+    @property
+    def columns_of_asked(self) -> set[str]:
+        """Columns that say who is asked."""
+        rule = self.outcome.applies
+        return set() if rule is None else columns_of_condition(rule, "applies")
+
     def asked(self, frame: pd.DataFrame) -> Bools:
         """Which records of a file are asked, by the columns that come before (n,)."""
         rule = self.outcome.applies
@@ -277,11 +283,12 @@ class Cells:
 
     def _of_levels(self, column: pd.Series, missing: NDArray[np.bool_], name: str) -> Codes:
         labels = {label_of(level): code for code, level in enumerate(self.outcome.levels or ())}
-        found = column.astype(object).map(lambda value: labels.get(label_of(value), -1)).to_numpy()
+        code, values = pd.factorize(column)
+        found = np.array([*(labels.get(label_of(value), -1) for value in values), -1], dtype=np.intp)[code]
         unknown = (found < 0) & ~missing
         if unknown.any():
             raise InputError(f"{name!r} has levels that were not declared, in {rows(unknown)}: declare every level")
-        return np.array(found, dtype=np.intp)
+        return found
 
     def _of_numbers(self, column: pd.Series, missing: NDArray[np.bool_], name: str) -> Codes:
         refuse_dates(column, name)

@@ -19,11 +19,12 @@ from ..models.loglinear.bases import Response, one_hot, smooth_features
 from ..models.loglinear.fitting import Perturbation
 from ..models.loglinear.response import Observed, Rows, Total, fit_response
 from .bins import Cells
+from .combinations import combined
 from .expanded import LEAST, Expanded, by_one, by_simulated, without_earlier
 from .groups import steps_of
 from .measure import smoothed
 from .noisy_tables import SCORE_UNIT, WEIGHT, NoisyTable, NoisyTables, Variable
-from .public_cells import PublicCells, combined
+from .public_cells import PublicCells
 from .row_probabilities import RowProbabilities
 from .variable_fit import Feature, VariableDraw, VariableFit, centred, of_terms, perturbation
 

@@ -27,6 +27,7 @@ from .units import PARTS, Units, most_records
 # Shares of epsilon by kind of table, of an outcome and of the weight, over the sum of those of the tables that are made
 OUTCOME = {"histogram": 0.12, "by terms": 0.4, "by design": 0.12}
 OF_WEIGHT = {"histogram": 0.06, "by outcomes": 0.18, "by terms": 0.24, "products by terms": 0.08, "by design": 0.06}
+BLOCK = 1 << 18  # records that are counted together
 OF_LEVELS = 4  # groups by strata or PSUs, at most
 MOST_CELLS = 800  # of a table, about: more tell little, and fits take long
 PER_BIN, LEAST_BINS = 30.0, 16  # records times epsilon that a bin of a histogram should have; bins at least
@@ -122,11 +123,13 @@ def measure_design(
     )  # fmt: skip
     units = _units(terms, unit, split[0], budget)
     measured: dict[str, _Measured] = {}
-    frame = design.frame
+    asked = {column for cells in every for column in cells.columns_of_asked}
+    frame = design.select([column for column in design.columns if column in asked])
     for question, cells, of in zip(questions, every, split, strict=False):  # the weight is the last of split
         column = design.column(question.name)
         code = cells.codes(column, question.name, cells.asked(frame))
-        frame = frame.assign(**{question.name: cells.as_drawn(column, code).array})  # later rules see what files have
+        if question.name in asked:  # later rules see what files have
+            frame = frame.assign(**{question.name: cells.as_drawn(column, code).array})
         y = _Measured(cells, code, n, rng, units, blank, budget.gaussian)
         y.histogram(of["histogram"])
         for term in fixed:
@@ -228,9 +231,16 @@ def counted(
     level: Codes, levels: int, code: Codes, groups: Codes, scores: Codes | None = None, parts: Codes | int = 1
 ) -> Counts:  # fmt: skip
     """Records by level and group of their cell (L, J): a record adds ``parts`` to one of them, times a cell's score."""
-    counts = np.zeros((levels, int(groups.max()) + 1), dtype=np.int64)
-    np.add.at(counts, (level, groups[code]), parts if scores is None else parts * scores[code])
-    return counts
+    J = int(groups.max()) + 1
+    counts = np.zeros(levels * J, dtype=np.int64)
+    for first in range(0, len(code), BLOCK):  # sums of a block are whole numbers that floats hold
+        these = slice(first, first + BLOCK)
+        adds = parts if isinstance(parts, int) else parts[these]
+        adds = adds if scores is None else adds * scores[code[these]]
+        weights = None if isinstance(adds, int) else adds.astype(np.float64)
+        cell = level[these] * J + groups[code[these]]
+        counts += np.bincount(cell, None if weights is None and adds == 1 else weights, levels * J).astype(np.int64)
+    return counts.reshape(levels, J)
 
 
 def pairs_tell_more(levels: int, size: float, epsilon: float) -> bool:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ..errors import InputError
 from ..models.loglinear.table_model import places
 from ..validation import rows
+from .combinations import combined
 from .noisy_tables import NoisyTables
 from .terms import Term, public_cells
 from .units import PARTS, Units
@@ -19,30 +20,9 @@ from .units import PARTS, Units
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-FEW_CODES = 4  # times the records: so many codes are numbered by a table of them, and more by sorting
 CLASSES = 5  # of strata, PSUs or units that are fitted as one, by their effects
 MOST = 16  # leaves that represent a class
 EQUAL = np.full(MOST, 1 / MOST)
-
-
-def combined(codes: Sequence[Codes]) -> tuple[Codes, Codes]:
-    """Combinations of codes (n,) that there are: the first record of each (R,), and the one of each record (n,)."""
-    place = np.zeros_like(codes[0])
-    for code in codes:
-        place = _from_zero(place * (int(code.max(initial=0)) + 1) + code)
-    first = np.empty(int(place.max(initial=-1)) + 1, dtype=np.intp)
-    first[place[::-1]] = np.arange(len(place))[::-1]
-    return first, place
-
-
-def _from_zero(code: Codes) -> Codes:
-    """The same codes, numbered in their order without gaps."""
-    most = int(code.max(initial=0)) + 1
-    if most > FEW_CODES * len(code):
-        return np.unique(code, return_inverse=True)[1].ravel()
-    there = np.zeros(most, dtype=np.intp)
-    there[code] = 1
-    return (np.cumsum(there) - 1)[code]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

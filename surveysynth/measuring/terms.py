@@ -21,6 +21,7 @@ from ..design.survey_design import SurveyDesign
 from ..errors import InputError
 from ..models.shared.groups import groups_of
 from ..validation import rows
+from .combinations import combined
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -173,10 +174,15 @@ def unit_term(design: SurveyDesign, unit: str) -> Term:
 
 def _grouped(design: SurveyDesign, name: str, columns: list[str]) -> Term:
     """Combinations of labels as levels, in the order of their labels as text."""
-    labels = np.stack([design.column(column).astype(str).to_numpy(dtype=str) for column in columns], axis=1)
-    found, level = np.unique(labels, axis=0, return_inverse=True)
-    level = np.asarray(level, dtype=np.intp).ravel()
-    return Term(name, tuple(columns), tuple(tuple(map(str, row)) for row in found), level, level, None, drawn=True)
+    codes, texts = [], []
+    for column in columns:
+        code, values = pd.factorize(design.column(column))
+        text, rank = np.unique(values.astype(str).to_numpy(dtype=str), return_inverse=True)
+        codes.append(rank.astype(np.intp)[code])
+        texts.append(text)
+    first, level = combined(codes)
+    labels = zip(*(text[code[first]].tolist() for text, code in zip(texts, codes, strict=True)), strict=True)
+    return Term(name, tuple(columns), tuple(labels), level, level, None, drawn=True)
 
 
 def public_cells(terms: Iterable[Term], n: int) -> tuple[Codes, Codes, Codes]:
@@ -184,8 +190,8 @@ def public_cells(terms: Iterable[Term], n: int) -> tuple[Codes, Codes, Codes]:
     steps = [term.step for term in terms]
     if not steps:
         return np.zeros((1, 0), dtype=np.intp), np.zeros(n, dtype=np.intp), np.array([n])
-    found, cell, records = np.unique(np.stack(steps, axis=1), axis=0, return_inverse=True, return_counts=True)
-    return found, cell.ravel(), records
+    first, cell = combined(steps)
+    return np.stack([step[first] for step in steps], axis=1), cell, np.bincount(cell)
 
 
 def _products(predictors: str) -> Sequence[FormulaTerm]:
@@ -246,14 +252,13 @@ def _crossed(terms: Sequence[Term]) -> Term:
     code = np.zeros(len(terms[0].level), dtype=np.intp)
     for term in terms:
         code = code * term.levels + term.level
-    found, level = np.unique(code, return_inverse=True)
+    first, level = combined([code])
     labels = []
-    for one in found:
+    for one in code[first]:
         parts = []
         for term in reversed(terms):
             one, at = divmod(one, term.levels)
             parts.append(term.labels[at][0])
         labels.append(tuple(reversed(parts)))
-    level = np.asarray(level, dtype=np.intp)
     columns = tuple(term.name for term in terms)
     return Term(":".join(columns), columns, tuple(labels), level, level, None)

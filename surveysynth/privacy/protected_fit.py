@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,22 +16,6 @@ from .units import Unit
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True, repr=False)
-class WholeFile:
-    """A file that is not in memory as a whole.
-
-    Attributes
-    ----------
-    n : int
-        Its records.
-    points : function
-        From a reference to its records, as points of a public grid around it where they are many.
-    """
-
-    n: int
-    points: Callable[[Draws], Records]
-
-
 @dataclass(frozen=True, repr=False)  # a repr would show confidential values
 class PseudoLikelihood:
     """A model and its file, to be fitted under privacy weights of the units that are protected.
@@ -40,8 +23,7 @@ class PseudoLikelihood:
     Source: Hu, Savitsky & Williams 2022a, eq. 1.
 
     Privacy weights and bounds are those of units (U,): of records, where these are protected one by one.  ``noise``
-    is where Laplace noise comes from in tests; None: from OpenDP.  Of a file in parts ``records`` are some, those of a
-    first draw.
+    is where Laplace noise comes from in tests; None: from OpenDP.
     """
 
     model: Synthesizer
@@ -49,7 +31,6 @@ class PseudoLikelihood:
     unit: Unit
     sampler: Sampler
     noise: np.random.Generator | None = None
-    in_parts: WholeFile | None = None
 
     def fit(self, alpha: Floats) -> Draws:
         """Draws under privacy weights."""

@@ -15,19 +15,15 @@ from numpy.typing import NDArray
 from scipy.stats import binom, rankdata
 
 from ..design.discrete import is_label
-from ..design.parts import Parts, values_of
-from ..design.scan import Source
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
 from ..estimation import estimate
-from ..estimation.in_parts import tables_in_parts
 from ..estimation.intervals import overlap
 from ..estimation.quantities import fitting
 from ..estimation.tables import QUANTITY, TOTAL
 from ..storage import private_folder
 from ..validation import as_list
-from .in_files import ReleaseInFiles, confidential
-from .release import Release, amounts_of
+from .release import Release
 from .suppression import MODELLED
 
 Floats = NDArray[np.float64]
@@ -37,7 +33,7 @@ RARE = 0.01  # chance of more misses than ``most``
 ROUNDING = 1e-9  # of an estimate
 POINTS = 400  # of a curve
 CLASSES = 10  # of a side of a joint distribution
-SOME = 100_000  # records of a file in parts that distributions are of: a distance of .005 is noise
+SOME = 100_000  # records that distributions are of, where there are more: a distance of .005 is noise
 NOTICE = (
     "NOT FOR PUBLICATION. These files are computed from the confidential file: they compare it with a release, cell by "
     "cell."
@@ -207,8 +203,8 @@ def named(cells: pd.DataFrame, by: Sequence[str]) -> list[str]:
 
 
 def compare(
-    design: SurveyDesign | Source,
-    release: Release | ReleaseInFiles,
+    design: SurveyDesign,
+    release: Release,
     by: str | Sequence[str] | None = None,
     *,
     statistic: str | Sequence[str] | None = None,
@@ -223,11 +219,10 @@ def compare(
 
     Parameters
     ----------
-    design : SurveyDesign, or str, Path or list of such
-        The confidential file.  Records without an outcome are left out.  Of a release in files parquet files, as
-        :func:`surveysynth.synthesize_in_parts` took them.
-    release : Release or ReleaseInFiles
-        Made from it.  In files cells are from passes over all records, distributions from 100,000 of them, at random.
+    design : SurveyDesign
+        The confidential file.  Records without an outcome are left out.
+    release : Release
+        Made from it.  Where there are more than 100,000 records distributions are of so many, at random.
     by : str or list of str, optional
         Variables of the cells, as for :meth:`Release.tables`; default :meth:`Release.table_predictors`.
     statistic, quantiles, poverty_line
@@ -263,14 +258,9 @@ def compare(
     >>> {"estimate_release", "std_diff", "overlap", "holds"} <= set(comparison.cells)
     True
     """
-    if isinstance(release, ReleaseInFiles) and not isinstance(design, SurveyDesign):
-        if quantiles is not None or poverty_line is not None:
-            raise InputError("quantiles= and poverty_line= have no effect on a release in files: leave them out")
-        return _in_parts(Parts.of(design), release, by, statistic)
     if not isinstance(design, SurveyDesign) or not isinstance(release, Release):
         raise InputError(
-            "compare(design, release): the confidential file as a SurveyDesign, and its release; of a release in files "
-            "the confidential parquet files by their names"
+            "compare(design, release): the confidential file as a SurveyDesign, and its release"
         )
     names = release.table_predictors() if by is None else as_list(by)
     known = {name: how for name, how in release.derived.items() if how is not None and name not in design.columns}
@@ -291,36 +281,14 @@ def compare(
         for outcome, which in asked
     ])  # fmt: skip
     missing = design.select(release.outcomes).isna().any(axis=1) & (design.weights > 0)
-    return _comparison(release, names, _cells(own, theirs, names), *_sides(design, release), int(missing.sum()))
-
-
-def _in_parts(
-    parts: Parts, release: ReleaseInFiles, by: str | Sequence[str] | None, statistic: str | Sequence[str] | None
-) -> Comparison:  # fmt: skip
-    """As :func:`compare`: tables of files in parts, and distributions of some of their records."""
-    about = release.about
-    names = release.table_predictors() if by is None else as_list(by)
-    head = about.datasets[0]
-    weights, drawn = str(head.weights_name), (*head.psu_names, *([head.strata_name] if head.strata_name else []))
-    lacking = [c for c in (*about.predictors, *about.outcomes, weights, *drawn) if c not in parts.names]
-    if lacking:
-        raise InputError(
-            f"the files have no column {', '.join(map(repr, lacking))}, which the release has: are they those that it "
-            "was made from?"
-        )
-    theirs = release.tables(names, statistic=statistic)
-    file = confidential(release, parts)
-    outcomes, statistics = ([*theirs[of].drop_duplicates()] for of in ("outcome", "statistic"))
-    asked = [name for name in outcomes if name] or amounts_of(about)
-    own = tables_in_parts([file], asked, names, statistics, {}, {}, (), release.workers)
-    rng = np.random.default_rng(0)
-    sides = [_some_of(each, about, weights, rng) for each in (parts, *map(Parts.of, release.files))]
-    return _comparison(about, names, _cells(own, theirs, names), sides[0], sides[1:], 0, len(sides[0].frame))
+    of_some = SOME if design.n > SOME else 0
+    sides = _sides(design, release)
+    return _comparison(release, names, _cells(own, theirs, names), *sides, int(missing.sum()), of_some)
 
 
 def _comparison(
     release: Release, names: Sequence[str], cells: pd.DataFrame, file: _Side, datasets: list[_Side], left_out: int,
-    of_some: int = 0,
+    of_some: int,
 ) -> Comparison:  # fmt: skip
     outcomes = [str(name) for name in file.frame if name not in (*release.predictors, *release.categorical)]
     numbers = [name for name in outcomes if not is_label(file.frame[name])]
@@ -399,34 +367,19 @@ def _weight_in(release: Release) -> str | None:
 
 
 def _sides(design: SurveyDesign, release: Release) -> tuple[_Side, list[_Side]]:
-    """The file, without records that lack an outcome or have weight 0, and the data sets."""
-    name = _weight_in(release)
+    """The file, without records that lack an outcome or have weight 0, and the data sets; of large ones some."""
+    name, rng = _weight_in(release), np.random.default_rng(0)
 
     def side(survey: SurveyDesign) -> _Side:
         frame = survey.select([*release.outcomes, *release.predictors]).copy()
         if name is not None:
             frame.insert(len(release.outcomes), name, survey.weights)
-        there = survey.select(release.outcomes).notna().all(axis=1).to_numpy() & (survey.weights > 0)
-        return _Side(frame[there].reset_index(drop=True), survey.weights[there] / survey.weights[there].sum())
+        there = np.flatnonzero(frame[list(release.outcomes)].notna().all(axis=1).to_numpy() & (survey.weights > 0))
+        if survey.n > SOME:
+            there = np.sort(rng.choice(there, min(SOME, len(there)), replace=False))
+        return _Side(frame.iloc[there].reset_index(drop=True), survey.weights[there] / survey.weights[there].sum())
 
     return side(design), [side(data) for data in release.datasets]
-
-
-def _some_of(parts: Parts, release: Release, weights: str, rng: np.random.Generator) -> _Side:
-    """Some records of a file in parts, at random."""
-    chosen = np.sort(rng.choice(parts.n, min(SOME, parts.n), replace=False))
-    names, pieces = [*release.outcomes, weights, *release.predictors], []
-    for part in range(len(parts)):
-        first = parts.first(part)
-        here = chosen[(chosen >= first) & (chosen < parts.first(part + 1))] - first
-        frame = parts.read(part, names)
-        numbers = {name: values_of(frame, name, first) for name in (*amounts_of(release), weights)}
-        pieces.append(frame.assign(**numbers).iloc[here])
-    frame = pd.concat([piece.astype(dict.fromkeys(piece.select_dtypes("category"), object)) for piece in pieces])
-    weight = frame[weights].to_numpy()
-    name = _weight_in(release)
-    frame = frame.drop(columns=weights) if name is None else frame.rename(columns={weights: name})
-    return _Side(frame.reset_index(drop=True), weight / weight.sum())
 
 
 def _distributions(numbers: Sequence[str], file: _Side, datasets: Sequence[_Side]) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -11,8 +11,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -69,14 +67,8 @@ def write_folder(
     min_cell: int | None,
     overwrite: bool,
     ledger: Ledger | None,
-    files: Sequence[Path] = (),
-    rows: Sequence[Path] = (),
 ) -> None:
-    """As :meth:`surveysynth.Release.write` says; the place and the format have been checked.
-
-    ``files`` are the data sets, where these are parquet files, and ``rows`` say in 64-bit numbers where their records
-    come from: both were made for this folder.  Without ``rows`` the files are those of another release.
-    """
+    """As :meth:`surveysynth.Release.write` says; the place and the format have been checked."""
     if not release.internal and (path / "internal").is_dir():
         raise InputError(f"{str(path)!r} has an internal/ that would be lost: this release is its public part only")
     entered: list[Entry] = []
@@ -87,9 +79,8 @@ def write_folder(
     staging = None
     try:
         with whole_folder(path, mode=PUBLIC, replace=overwrite, last=last) as staging:
-            put = _link if rows else shutil.copyfile
-            _write_public(release, staging / "public", table, document, format, min_cell, files, put)
-            _write_internal(release, staging / "internal", rows)
+            _write_public(release, staging / "public", table, document, format, min_cell)
+            _write_internal(release, staging / "internal")
             restrict(staging / "internal")
     except OSError as error:
         raise _not_written(path, staging, error, charged=bool(entered)) from None
@@ -111,8 +102,8 @@ def enter(release: Release, table: pd.DataFrame, document: Document, ledger: Led
     staging = None
     try:
         with kept_folder(ledger.path.absolute(), last) as staging:
-            _write_public(staged, staging / "public", table, document, "csv", None, (), shutil.copyfile)
-            _write_internal(staged, staging / "internal", ())
+            _write_public(staged, staging / "public", table, document, "csv", None)
+            _write_internal(staged, staging / "internal")
             restrict(staging / "internal")
     except OSError as error:
         if not entered:
@@ -196,15 +187,12 @@ def verified(path: Path) -> tuple[Path, dict[str, Any]]:
 
 
 def _write_public(
-    release: Release, folder: Path, table: pd.DataFrame, document: Document, format: str, min_cell: int | None,
-    there: Sequence[Path], put: Callable[[Path, Path], object],
+    release: Release, folder: Path, table: pd.DataFrame, document: Document, format: str, min_cell: int | None
 ) -> None:  # fmt: skip
     folder.mkdir()
     for number, design in enumerate(release.datasets, 1):
         file = folder / f"synthetic_{number}.{format}"
-        if there:
-            put(there[number - 1], file)
-        elif format == "csv":
+        if format == "csv":
             design.frame.to_csv(file, index=False)
         else:
             write_data_set(design, file)
@@ -229,31 +217,12 @@ def _write_public(
     (folder / MANIFEST).write_text(sealed(release.manifest() | {"files": files}), encoding="utf-8")
 
 
-def _link(file: Path, place: Path) -> None:
-    """A file under another name: without a copy where both are on one disk, but for a second one."""
-    try:
-        if file.stat().st_nlink > 1:  # two releases are two files
-            raise OSError
-        os.link(file, place)
-    except OSError:
-        shutil.copyfile(file, place)
-
-
 def _write_numbers(frame: pd.DataFrame, file: Path) -> None:
     """The internal files of a large release are as long as it is: pandas takes ten times as long to write them."""
     schema = pa.Schema.from_pandas(frame, preserve_index=False)
     with pc.CSVWriter(file, schema) as writer:
         for first in range(0, len(frame), ROWS):
             writer.write(pa.Table.from_pandas(frame.iloc[first : first + ROWS], schema, preserve_index=False))
-
-
-def _write_rows(files: Sequence[Path], place: Path) -> None:
-    """Rows of the survey that records go with, from files of 64-bit numbers, one a data set."""
-    names = [f"synthetic_{number}" for number in range(1, len(files) + 1)]
-    with pc.CSVWriter(place, pa.schema([(name, pa.int64()) for name in names])) as writer:
-        for first in range(0, files[0].stat().st_size, 8 * ROWS):
-            columns = [np.fromfile(file, np.int64, ROWS, offset=first) for file in files]
-            writer.write(pa.table(dict(zip(names, columns, strict=True))))
 
 
 def _write_metadata(
@@ -324,10 +293,8 @@ def _heading_of_counts(release: Release) -> str:
     )
 
 
-def _write_internal(release: Release, folder: Path, rows: Sequence[Path]) -> None:
+def _write_internal(release: Release, folder: Path) -> None:
     folder.mkdir()
-    if rows:
-        _write_rows(rows, folder / "rows.csv")
     (folder / "privacy.json").write_text(json.dumps(release.privacy.internal, indent=2) + "\n")
     write_fingerprints((*release.rests_on, *release.rests_on_others), folder)
     if "records" in release.internal:

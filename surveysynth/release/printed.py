@@ -23,7 +23,6 @@ def printed(
     *,
     symbols: str | Mapping[str, Any] | None = None,
     wording: str | Path | None = None,
-    records: int | None = None,
 ) -> Document:
     """Tables of a release with their footnotes.
 
@@ -38,12 +37,10 @@ def printed(
         As :func:`surveysynth.publication.quality.symbols_of`.
     wording : str or Path, optional
         As :class:`surveysynth.publication.wording.Wording`.
-    records : int, optional
-        Of a data set, where they are in files.
     """
     said, design = release.method, release.datasets[0]
     facts = Facts(
-        outcomes=release.outcomes, kept=tuple(kept_columns(release)), records=records or design.n, labels=design.labels,
+        outcomes=release.outcomes, kept=tuple(kept_columns(release)), records=design.n, labels=design.labels,
         units=said.get("units", {}), where=table.attrs.get("where", ""),
         **{name: str(said.get(name, "")) for name in ("title", "source", "contact")},
     )  # fmt: skip

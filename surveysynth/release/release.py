@@ -973,14 +973,25 @@ class Release:
         3
         """
         check_format(format)
-        tables = partial(
-            self.tables, statistic=statistic, quantiles=quantiles, poverty_line=poverty_line, min_cell=min_cell,
+        check_ledger(ledger)
+        if ledger is not None and self.entered_before:
+            raise InputError(ENTERED)
+        place = as_path(path)
+        check_place(place, overwrite=overwrite)
+        names = self.table_predictors() if by is None else as_list(by)
+        table = self.tables(
+            names, statistic=statistic, quantiles=quantiles, poverty_line=poverty_line, min_cell=min_cell,
             cv_limit=cv_limit,
         )  # fmt: skip
-        return written(
-            self, as_path(path), tables, by, symbols=symbols, wording=wording, ledger=ledger, format=format,
-            min_cell=min_cell, overwrite=overwrite,
+        document = printed(self, table, names, symbols=symbols, wording=wording)
+        write_folder(
+            self, place, table, document, ledger=ledger, overwrite=overwrite, format=format, min_cell=min_cell
         )  # fmt: skip
+        if ledger is not None:
+            object.__setattr__(self, "_entered", True)
+        if (kept := self.internal.get("kept")) is not None:
+            discard(kept)
+        return place
 
     def write_tables(
         self,
@@ -1117,11 +1128,6 @@ def preserved(release: Release, by: str | Sequence[str] | None) -> list[str]:
     return names
 
 
-def amounts_of(release: Release) -> list[str]:
-    """The outcomes that are numbers, and no categories."""
-    return [name for name in release.outcomes if name not in release.categorical]
-
-
 def synthesized(release: Release, outcome: str | Sequence[str] | None) -> list[str]:
     """The outcomes and derived columns asked for, or all outcomes."""
     outcomes, known = as_list(outcome) or list(release.outcomes), (*release.outcomes, *release.derived)
@@ -1129,30 +1135,6 @@ def synthesized(release: Release, outcome: str | Sequence[str] | None) -> list[s
         if name not in known:
             raise InputError(f"outcome {name!r} was not synthesized; the outcomes are {', '.join(known)}")
     return outcomes
-
-
-def written(
-    release: Release, path: Path, tables: Callable[[Sequence[str]], pd.DataFrame], by: str | Sequence[str] | None, *,
-    symbols: str | Mapping[str, Any] | None, wording: str | Path | None, ledger: Ledger | None, overwrite: bool,
-    files: Sequence[Path] = (), records: int | None = None, **how: Any,
-) -> Path:  # fmt: skip
-    """As :meth:`Release.write`: the tables are those of a function of variables; ``files`` are the data sets, if any.
-
-    ``records`` is how many these have; ``how`` are further arguments of :func:`.folder.write_folder`.
-    """
-    check_ledger(ledger)
-    if ledger is not None and release.entered_before:
-        raise InputError(ENTERED)
-    check_place(path, overwrite=overwrite)
-    names = release.table_predictors() if by is None else as_list(by)
-    table = tables(names)
-    document = printed(release, table, names, symbols=symbols, wording=wording, records=records)
-    write_folder(release, path, table, document, ledger=ledger, overwrite=overwrite, files=files, **how)
-    if ledger is not None:
-        object.__setattr__(release, "_entered", True)
-    if (kept := release.internal.get("kept")) is not None:
-        discard(kept)
-    return path
 
 
 def times_redrawn(n: int) -> int:

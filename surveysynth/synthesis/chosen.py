@@ -46,8 +46,7 @@ def choose(settings: Settings, known: Known, folder: Path) -> tuple[Settings, di
     """
     reasons: dict[str, str] = {}
     design = known.design
-    if not known.in_parts:
-        check_formulas(settings, design.columns)
+    check_formulas(settings, design.columns)
 
     def say(entry: str, value: Any, why: str) -> None:
         nonlocal settings

@@ -80,7 +80,7 @@ class Basis:
     Attributes
     ----------
     file : Fingerprint or None
-        Of the confidential file; None of a file in parts.
+        Of the confidential file.
     before : tuple of Expense
         What was spent on this file before the fit, for the reference or the scales that it was given.
     others : tuple of Expense

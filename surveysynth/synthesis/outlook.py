@@ -120,7 +120,7 @@ def outlook(
     check_public(design, model, privacy.public)
     mechanism.check_model(model, privacy.unit)
     # what is synthesized is confidential: how many records have each of its levels is not said
-    by = [name for name in by_of(settings, model) or [] if name not in (*known.made_up, *model.outcomes)]
+    by = [name for name in by_of(settings, model) or [] if name not in model.outcomes]
     measured, tables, before, given = is_strict(settings), None, 0.0, dict[str, Any]()
     if measured:
         before = epsilon_before(settings, folder)

@@ -34,7 +34,6 @@ from ..privacy.accounting.ledger import Ledger
 from ..privacy.mechanisms import Mechanism
 from ..release.comparison import Comparison, compare
 from ..release.folder import check_place
-from ..release.in_files import ReleaseInFiles
 from ..release.manifest import seal_of
 from ..release.release import Release, read_release
 from ..storage import as_path, is_free, whole_file
@@ -44,7 +43,6 @@ from .chosen import categorical_of, choose, lacking
 from .edits import check_derived
 from .fit import Fit
 from .fitting import fit, synthesize
-from .in_parts import check_arguments, go_on, synthesize_in_parts
 from .known import Known
 from .levels import having_levels, undeclared
 from .outlook import Outlook, of_weights, outlook
@@ -61,7 +59,6 @@ from .parts import (
     rule_of,
     synthesizer_of,
 )
-from .plan_in_parts import arguments_in_parts, known_in_parts
 from .policy import Policy
 from .privacy_cost import PrivacyCost, privacy_cost
 from .settings import BY_NAME, Column, MechanismName, Settings, key, read_toml, to_toml
@@ -151,7 +148,6 @@ class Plan:
     reasons: dict[str, str]
     lacking: dict[str, str]
     _in_memory = False  # its design was given, and is of no file that the plan names
-    _in_parts: tuple[tuple[object, ...], Known] | None = None  # what is public of the file, and of what entries that is
 
     def __init__(
         self,
@@ -262,14 +258,12 @@ class Plan:
         free = {role: c for role, c in guessed.items() if getattr(survey, role) is None}
         if survey.weighted:
             free.pop("weights", None)
-        if settings.parts.said:  # files in parts have no PSUs, and strata that are predictors
-            free = {role: c for role, c in free.items() if role == "weights"}
         listed = {role: [c] if role == "replicate_weights" else c for role, c in free.items()}
         settings = settings.set({f"survey.{role}": column for role, column in listed.items()})
         if guess and settings.release.folder == "release":
             settings = settings.set({"release.folder": f"{Path(file).name.split('.')[0]}-release"})
         design = None
-        if _readable(settings) and not settings.parts.said:
+        if _readable(settings):
             settings, design = _drafted(settings, design_of, guessed="replicate_weights" in free)
             design = design.labelled(settings.tables.labels or {})
         free = {role: column for role, column in free.items() if getattr(settings.survey, role) is not None}
@@ -285,7 +279,7 @@ class Plan:
     def _made(cls, settings: Settings, design: SurveyDesign | None, folder: Path, like: Plan | None = None) -> Self:
         plan = cls.__new__(cls)
         if like is not None:
-            plan._in_memory, plan._in_parts = like._in_memory, like._in_parts
+            plan._in_memory = like._in_memory
         plan._begin(settings, design, folder)
         return plan
 
@@ -362,17 +356,10 @@ class Plan:
         return self._design
 
     def _known(self, settings: Settings) -> Known:
-        """What is public of the file, which is not read into memory for it where the plan is about parts."""
-        if not settings.parts.said:
-            declared = having_levels(self._of(settings), settings.privacy.levels or {})
-            design, _, left_out = to_synthesize(declared)
-            return Known(design, left_out=tuple(left_out))
-        if self._in_memory:
-            raise InputError("parts are of parquet files that a plan names in survey.file; a design is in memory")
-        of = settings.survey, settings.model, settings.tables.labels, settings.privacy.levels
-        if self._in_parts is None or self._in_parts[0] != of:
-            self._in_parts = of, known_in_parts(settings, self._folder)
-        return self._in_parts[1]
+        """What is public of the file."""
+        declared = having_levels(self._of(settings), settings.privacy.levels or {})
+        design, _, left_out = to_synthesize(declared)
+        return Known(design, tuple(left_out))
 
     def check(self, *, inside: bool = False) -> Outlook:
         """What to expect of the release: no budget is spent.
@@ -381,8 +368,7 @@ class Plan:
         ----------
         inside : bool
             Look at the confidential values, too: heaps, the shape of residuals, expected standard errors in their own
-            unit, sizes of PSUs that go with the outcome.  What it says is for the agency alone.  Not for files in
-            parts, as it reads the file into memory.
+            unit, sizes of PSUs that go with the outcome.  What it says is for the agency alone.
 
         Returns
         -------
@@ -414,42 +400,32 @@ class Plan:
             settings = settings.set(
                 {"privacy.epsilon": policy.epsilon, "privacy.mechanism": "censored-weighted", "release.m": policy.m}
             )
-        if settings.parts.said:
-            check_arguments(**arguments_in_parts(settings, self._folder))
-            if inside:
-                raise InputError("a look inside reads the file into memory: leave out [parts], or the look inside")
         found = outlook(settings, self._known(settings), model, mechanism, self._folder, self.reasons, inside=inside)
         taken = [] if is_free(self.place()) else [
             f"{str(self.place())!r} is there: --overwrite replaces a release, or say another folder in [release]"
         ]  # fmt: skip
         return replace(found, warnings=[*found.warnings, *taken])
 
-    def release(
-        self, *, enter: bool = True, seed: int | None = None, unfinished: str | Path | None = None
-    ) -> Release | ReleaseInFiles:
+    def release(self, *, enter: bool = True, seed: int | None = None) -> Release:
         """Fit, and make the release.
 
         Parameters
         ----------
         enter : bool
             Enter it in the plan's ledger now.  If not, :meth:`write` does, when all its files are on the disk: do not
-            look at the release before.  Of files in parts :meth:`write` always does.  A strict release is entered when
-            the file is measured, whatever is said here.
+            look at the release before.  A strict release is entered when the file is measured, whatever is said here.
         seed : int, optional
             For tests only: the release is marked "not for publication".
-        unfinished : str or Path, optional
-            Folder ``surveysynth-...`` of a run in parts of this plan that was cut off: go on with it.
 
         Returns
         -------
-        Release or ReleaseInFiles
-            As :func:`surveysynth.synthesize` makes it, or, where the plan has parts,
-            :func:`surveysynth.synthesize_in_parts`.
+        Release
+            As :func:`surveysynth.synthesize` makes it.
 
         Raises
         ------
         InputError, ModelError, PrivacyError, EngineError, NotFitForRelease
-            As these; something is not filled in; a run of another plan to go on with.
+            As there; something is not filled in.
         """
         self._refuse_unfinished()
         privacy, release = self.settings.privacy, self.settings.release
@@ -459,10 +435,6 @@ class Plan:
         self._refuse_far_total()
         by_of(self.settings, synthesizer)
         print_of(self.settings, synthesizer, self._folder)
-        if self.settings.parts.said:
-            return self._release_in_parts(notes, self._about() | of_others, seed, unfinished)
-        if unfinished is not None:
-            raise InputError("unfinished= is for files in parts: the plan has no [parts]")
         strict = is_strict(self.settings)
         if not strict and (foretold := of_weights(self.settings, to_synthesize(self.design)[0], synthesizer)):
             warnings.warn(foretold, stacklevel=2)
@@ -479,15 +451,6 @@ class Plan:
         made = synthesize(self.design, **given, ledger=ledger if strict else None, seed=seed)
         finished = _saying(made.assign(**derived), notes, self._about() | of_others)
         return finished if strict else finished.entered(ledger if enter else None)
-
-    def _release_in_parts(
-        self, notes: list[str], facts: dict[str, Any], seed: int | None, unfinished: str | Path | None
-    ) -> ReleaseInFiles:
-        asked = arguments_in_parts(self.settings, self._folder)
-        if (ledger := self.ledger) is not None:
-            ledger.check(asked["epsilon"])  # before the work
-        made = go_on(unfinished, asked) if unfinished else synthesize_in_parts(**asked, seed=seed)
-        return replace(made, about=_saying(made.about, notes, facts))
 
     def _about(self) -> dict[str, Any]:
         """What the plan says of the release to its readers."""
@@ -628,16 +591,14 @@ class Plan:
             clusters=model.clusters or "model", engine=model.engine or "auto", seed=seed,
         )  # fmt: skip
 
-    def write(
-        self, release: Release | ReleaseInFiles, folder: str | Path | None = None, *, overwrite: bool = False
-    ) -> Path:
+    def write(self, release: Release, folder: str | Path | None = None, *, overwrite: bool = False) -> Path:
         """Write a release as the plan says: where, by which variables, in which format.
 
         A release that is not in the plan's ledger yet is entered there last.
 
         Parameters
         ----------
-        release : Release or ReleaseInFiles
+        release : Release
             Made by :meth:`release`.
         folder : str or Path, optional
             Another place than that of the plan.
@@ -655,11 +616,11 @@ class Plan:
             As :meth:`Release.write`.
         """
         tables = self.settings.tables
-        how: dict[str, Any] = {"format": self.settings.release.format} if isinstance(release, Release) else {}
         return release.write(
             self.place(folder), by=tables.by, **self.statistics, min_cell=tables.min_cell, cv_limit=tables.cv_limit,
             symbols=tables.symbols, wording=self._folder / tables.wording if tables.wording else None,
-            overwrite=overwrite, ledger=None if release.entered_before else self.ledger, **how,
+            overwrite=overwrite, ledger=None if release.entered_before else self.ledger,
+            format=self.settings.release.format,
         )  # fmt: skip
 
     @property
@@ -701,13 +662,13 @@ class Plan:
         """
         check_place(self.place(folder), overwrite=overwrite)
 
-    def compare(self, release: Release | ReleaseInFiles) -> Comparison:
+    def compare(self, release: Release) -> Comparison:
         """A release beside the confidential file, by the variables and statistics of the plan: for the agency alone.
 
         Parameters
         ----------
-        release : Release or ReleaseInFiles
-            Made by this plan; in files, the confidential file is not in memory either.
+        release : Release
+            Made by this plan.
 
         Returns
         -------
@@ -719,8 +680,7 @@ class Plan:
         InputError
             As :func:`surveysynth.compare`.
         """
-        file = self.design if isinstance(release, Release) else self._folder / str(self.settings.survey.file)
-        return compare(file, release, self.settings.tables.by, **self.statistics)
+        return compare(self.design, release, self.settings.tables.by, **self.statistics)
 
     def to_toml(self) -> str:
         """The plan as a file: every entry with a comment, what was chosen with its reason, what is to be filled in.
@@ -795,8 +755,6 @@ class Plan:
 
         Columns of other uses keep their labelled numbers, and reading the file warns of them.
         """
-        if self.settings.parts.said:  # files that have no such labels
-            return
         labelled = self.design.select([]).attrs.get(LABELLED, {})
         used = [*model.numeric, *numeric_predictors(self.design, model.predictors, model.outcomes)]
         asked = {column: labelled[column] for column in used if column in labelled}
@@ -818,12 +776,9 @@ class Plan:
         )
 
     def _refuse_far_total(self) -> None:
-        """Refuse a population total that the survey weights contradict, unless the plan says that both are right.
-
-        Weights of files in parts are added up later.
-        """
+        """Refuse a population total that the survey weights contradict, unless the plan says that both are right."""
         total, accepted = self.settings.privacy.population_total, self.settings.release.accept or ()
-        if not self.settings.parts.said and CONFIRMED not in accepted:
+        if CONFIRMED not in accepted:
             refuse_far(checked_total(total, self.design), self.design)
 
     def _said_of_others(self) -> tuple[list[str], dict[str, Any]]:

@@ -358,21 +358,6 @@ class ReleaseSettings(Section):
     supersedes: str | None = Field(None, description="folder of the release that this one replaces: epsilons add up")
 
 
-class InParts(Section):
-    """Who computes, part by part: with one of these entries check and release never have the whole file in memory."""
-
-    workers: Whole | None = Field(None, ge=1, description="processes of this machine")
-    scheduler: str | None = Field(None, description="address of a Dask scheduler, whose workers compute instead")
-    scratch: PathText | None = Field(
-        None, description="folder in which data sets are made, and to which all workers can write"
-    )
-
-    @property
-    def said(self) -> bool:
-        """Whether there is an entry."""
-        return (self.workers, self.scheduler, self.scratch) != (None, None, None)
-
-
 class Settings(Section):
     """All that a release is made of: the sections of a plan.
 
@@ -390,7 +375,6 @@ class Settings(Section):
     edits: Edits = Edits()
     tables: Tables = Tables()
     release: ReleaseSettings = ReleaseSettings()
-    parts: InParts = InParts()
 
     @classmethod
     def of(cls, said: Mapping[str, Any]) -> Self:

@@ -47,7 +47,6 @@ def is_strict(settings: Settings) -> bool:
         and model.weight in (None, "public")
         and all(each.name == "fbs" and each.missing in (None, "fail", "category") for each in later)
         and model.missing in (None, "fail")
-        and not settings.parts.said
         and not any(_is_said(settings, entry) for entry in OF_RECORDS)
     )
 

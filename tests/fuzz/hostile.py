@@ -133,12 +133,7 @@ def calls(folder: Path) -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
         "laplace_tables": (ss.laplace_tables, {"design": design, "outcome": "y", "by": "x", "epsilon": 1.0}),
         "convert": (ss.convert, in_files),
         "read_release": (ss.read_release, {"path": place}),
-        "scan_release": (ss.scan_release, {"path": place}),
         "resume": (ss.resume, {"path": folder / "nowhere"}),
-        "resume_in_parts": (ss.resume_in_parts, {"folder": folder / "nowhere"}),
-        "synthesize_in_parts": (ss.synthesize_in_parts, {
-            "source": folder / "nowhere", "synthesizer": "y ~ x", "weights": "w", "epsilon": 5, "population_total": 300,
-        }),
         "compare": (ss.compare, {"design": design, "release": release}),
         "diff": (ss.diff, {"old": place, "new": place}),
         "dossier": (ss.dossier, {"path": folder / "nowhere", "design": design, "out": folder / "signed"}),

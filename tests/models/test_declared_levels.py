@@ -153,27 +153,3 @@ def test_a_plan_asks_for_levels_and_has_an_entry_for_them(tmp_path):
     assert plan.lacking == {} and plan.check() is not None
     with pytest.raises(ss.InputError, match=r"'job' has values in 1 row"):
         plan.set(levels={"job": JOBS})
-
-
-def test_files_in_parts_ask_for_levels_too(tmp_path):
-    frame = make_frame()
-    roles = {"weights": "w", "epsilon": 9, "population_total": 30_000, "bounds": (100, 1e7)}
-    for name, file, levels, said in (
-        ("text", frame, None, r"levels=\{'job': \['...', '...'\]\}"),
-        ("other", frame, {"job": JOBS[:2]}, "'job' has values in"),
-        ("typed", frame.assign(job=pd.Categorical(frame["job"], JOBS)), {"job": JOBS[1:]}, "'job' has values in"),
-    ):
-        file.to_parquet(tmp_path / f"{name}.parquet")
-        with pytest.raises(ss.InputError, match=said):
-            ss.synthesize_in_parts(tmp_path / f"{name}.parquet", "income + C(job) ~ region", levels=levels, **roles)
-
-
-def test_a_parquet_file_of_categories_declares_them(tmp_path):
-    """Those that no record has, too."""
-    from surveysynth.design.parts import Parts
-
-    frame = make_frame().assign(job=lambda f: pd.Categorical(f["job"], [*JOBS, "retired"]), on=True)
-    frame.to_parquet(tmp_path / "f.parquet")
-    parts = Parts.of(tmp_path / "f.parquet")
-    assert parts.declared_levels("job") == [*JOBS, "retired"]
-    assert parts.declared_levels("on") == [False, True] and parts.declared_levels("region") is None

@@ -66,7 +66,7 @@ def run(task: str, arguments: str, listener: Callable[[str], Any], *objects: Any
 
 
 def stop() -> None:
-    """What Python does where it ends, and R does not let it: unwritten data sets go, and processes of ours end."""
+    """What Python does where it ends, and R does not let it: unwritten data sets go."""
     atexit._run_exitfuncs()
 
 
@@ -195,22 +195,7 @@ def read_release(path: str) -> tuple[ss.Release, None]:
     return ss.read_release(path), None
 
 
-def synthesize_in_parts(**given: Any) -> tuple[ss.ReleaseInFiles, dict[str, Any]]:
-    """A release of files that are larger than memory."""
-    return _in_files(ss.synthesize_in_parts(**given))
-
-
-def resume_in_parts(**given: Any) -> tuple[ss.ReleaseInFiles, dict[str, Any]]:
-    """The same, of a run that was cut off."""
-    return _in_files(ss.resume_in_parts(**given))
-
-
-def scan_release(**given: Any) -> tuple[ss.ReleaseInFiles, dict[str, Any]]:
-    """A release that stays in its files."""
-    return _in_files(ss.scan_release(**given))
-
-
-def write_release(release: ss.Release | ss.ReleaseInFiles, **given: Any) -> tuple[None, str]:
+def write_release(release: ss.Release, **given: Any) -> tuple[None, str]:
     """Write the release folder."""
     return None, str(release.write(**given))
 
@@ -226,7 +211,7 @@ def write_tables(release: ss.Release, path: str, **given: Any) -> tuple[None, st
     return None, str(write(path, **given))
 
 
-def tables(release: ss.Release | ss.ReleaseInFiles, folder: str, **given: Any) -> tuple[None, None]:
+def tables(release: ss.Release, folder: str, **given: Any) -> tuple[None, None]:
     """Tables of a release."""
     return _saved(release.tables(**given), folder, given.get("by"))
 
@@ -301,10 +286,8 @@ def risk_of_records(
     return _saved(pd.DataFrame({"risk": risk.to_numpy()}), folder)
 
 
-def compare(
-    release: ss.Release | ss.ReleaseInFiles, folder: str, by: Any = None, **given: Any
-) -> tuple[None, dict[str, Any]]:
-    """A release beside the confidential design, or its files: its tables in subfolders."""
+def compare(release: ss.Release, folder: str, by: Any = None, **given: Any) -> tuple[None, dict[str, Any]]:
+    """A release beside the confidential design: its tables in subfolders."""
     found = ss.compare(given.pop("design"), release, by, **given)
     names = ["cells", "summary", "distributions", "curves", "pmse", "joint"]
     for name in names:
@@ -334,10 +317,6 @@ def _released(release: ss.Release, folder: str) -> tuple[ss.Release, dict[str, A
         (Path(folder) / str(number)).mkdir()
         exchange.save(design.frame, Path(folder) / str(number))
     return release, release.manifest()
-
-
-def _in_files(release: ss.ReleaseInFiles) -> tuple[ss.ReleaseInFiles, dict[str, Any]]:
-    return release, {"manifest": release.manifest(), "n": release.n}
 
 
 def _policy(policy: ss.Policy) -> tuple[ss.Policy, dict[str, Any]]:

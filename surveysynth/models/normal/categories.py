@@ -23,7 +23,6 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from ...design.parts import MOST_LEVELS, places_of
 from ...design.survey_design import SurveyDesign
 from ...errors import InputError
 from ..shared.levels import levels_of
@@ -32,6 +31,7 @@ from ..shared.predictors import refuse_missing
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
+MOST_LEVELS = 1000  # of categories, crossed
 MOST_BYTES = 2_000_000_000  # of all draws of the shares
 BLOCK = 4_000_000  # numbers in one block of draws
 
@@ -66,11 +66,6 @@ class Cells:
     def K(self) -> int:
         """Number of categories, occurring or not."""
         return int(np.prod(self.sizes))
-
-    def categories_of(self, frame: pd.DataFrame) -> Codes:
-        """The category of each record of a frame with these columns, (n,), whose levels are known."""
-        codes = [places_of(frame[name], levels) for name, levels in zip(self.names, self.levels, strict=True)]
-        return np.asarray(np.ravel_multi_index(tuple(codes), self.sizes), dtype=np.intp)
 
     def columns(self, category: Codes) -> dict[str, pd.Series]:
         """Categories (n,) as the columns that they are crossed from, in the types of the file."""

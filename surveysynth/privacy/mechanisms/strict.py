@@ -226,9 +226,8 @@ class Strict(Mechanism):
         each, share = int(sizes.max()), 1 / sizes  # the latter of a record in the budget of its unit
         present = unit.spread(assessment.present)
         d, parameters = model.dimensions(records)
-        later, whole = records.simulated is not None, pseudo.in_parts
-        n = len(share) if whole is None else whole.n
-        n = n if records.simulated is None else len(records.simulated)  # to whom the question applies, about
+        later = records.simulated is not None
+        n = len(share) if records.simulated is None else len(records.simulated)  # to whom the question applies, about
         earlier = self.reference if isinstance(self.reference, Reference) else None
         epsilon = first_epsilon(parameters, n, budget, tailed=model.tailed) if earlier is None else 0.0
         measured = model.broad_reference(records) if earlier is None else earlier.draws(model, records)
@@ -247,7 +246,7 @@ class Strict(Mechanism):
             a = unit.spread(tempered(Budget(epsilon, 1).bound, FIRST_CLAMP, confidential=later) * share)
             some = _enough_records(pseudo)
             known = float(a[some].sum())
-            rough = alone and whole is None and budget.m > 1 and parameters > ROUGH * known
+            rough = alone and budget.m > 1 and parameters > ROUGH * known
             of_some = replace(pseudo, records=records.some(some)) if some.size < records.n else pseudo
             draws = _long_enough(of_some, measured, a[some], FIRST_CLAMP, present[some], first=True)
             _refuse_failed(draws, referable=alone and model.later_files and not model.categorical)
@@ -263,9 +262,6 @@ class Strict(Mechanism):
         say("draws")
         tempering = unit.spread(alpha)
         known = known_of(tempering, records.simulated)
-        if whole is not None:  # every record has the same weight
-            points, known = whole.points(reference), float(alpha[0]) * whole.n
-            pseudo, tempering, present = replace(pseudo, records=points), np.full(points.n, alpha[0]), np.ones(points.n)
         draws = _long_enough(pseudo, reference, tempering, clamp, present, first=False)
         if rough and not draws.failures:
             say("the other draws")
@@ -523,7 +519,7 @@ def _enough_records(pseudo: PseudoLikelihood) -> Codes:
     they were chosen before.
     """
     n, rng = pseudo.records.n, pseudo.sampler.rng
-    some = pseudo.unit.of_record is None and pseudo.records.simulated is None and pseudo.in_parts is None
+    some = pseudo.unit.of_record is None and pseudo.records.simulated is None
     if n <= FIRST_RECORDS or not some:
         return np.arange(n)
     return np.sort(rng.choice(n, FIRST_RECORDS, replace=False, shuffle=False))
