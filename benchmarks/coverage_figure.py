@@ -20,7 +20,6 @@ MARGINS = {"workers": ("education", "division"), "households": ("age", "region")
 TITLES = {"domains": "means of domains", "all": "mean of all"}
 MECHANISMS = {  # method in the cells: label, colour, marker, shift to the side
     "strict": ("Strict", "#0b4f8a", "o", -0.16),
-    "per-instance": ("PerInstance", "#3f8f4f", "^", -0.05),
     "pseudo-debias": ("PseudoPosterior, debias=True", "#e08a1e", "D", 0.06),
     "pseudo": ("PseudoPosterior", "#b3312c", "v", 0.17),
 }

@@ -36,7 +36,6 @@ from .models.stan_model import StanModel
 from .privacy.accounting.ledger import Ledger
 from .privacy.expected_accuracy import expected_se
 from .privacy.mechanisms.censored import Censored
-from .privacy.mechanisms.per_instance import PerInstance
 from .privacy.mechanisms.pseudo_posterior import PseudoPosterior
 from .privacy.mechanisms.strict import Strict
 from .privacy.mechanisms.weighted_e import WeightedE
@@ -95,7 +94,6 @@ __all__ = [
     "NotFitForRelease",
     "Outcome",
     "PairwiseRisk",
-    "PerInstance",
     "Plan",
     "PoissonRegression",
     "Policy",

@@ -22,10 +22,10 @@ StudyPopulation = Literal[
     "poverty", "activity",
 ]  # fmt: skip
 StudyMechanism = Literal[
-    "strict", "strict-history", "pseudo", "pseudo-debias", "censored", "per-instance", "laplace", "strict-earlier",
+    "strict", "strict-history", "pseudo", "pseudo-debias", "censored", "laplace", "strict-earlier",
 ]  # fmt: skip
 # noisy tables; Markov chains, without an earlier release and beside one
-AuditMechanism = Literal["strict", "strict-chains", "strict-history", "per-instance"]
+AuditMechanism = Literal["strict", "strict-chains", "strict-history"]
 Planted = Literal["x10", "x100", "alone", "two-modes", "heavy"]  # the record that an intruder asks about
 StudyPrior = Literal["flat", "paper"]
 RiskSource = Literal["synthetic", "data"]  # what risks behind privacy weights are computed from

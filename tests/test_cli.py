@@ -402,7 +402,6 @@ def test_without_a_mechanism_the_command_makes_a_strict_release(file, run):
 
 MECHANISMS = {
     "pseudo-posterior": ({"c1": "0.5", "c2": "0.1"}, ss.PseudoPosterior(c1=0.5, c2=0.1), "asymptotic"),
-    "per-instance": ({"delta": "1e-6"}, ss.PerInstance(delta=1e-6), "per-instance"),
     "weighted-e": ({"c1": "0.6", "map": "inverse"}, ss.WeightedE(map="inverse", c1=0.6), "asymptotic"),
     "censored": ({}, ss.Censored(), "strict"),
     "censored-weighted": ({"c1": "0.9"}, ss.Censored(weighted=True, c1=0.9), "strict given alpha"),

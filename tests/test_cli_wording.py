@@ -12,8 +12,8 @@ from surveysynth.cli.wording import in_words_of_plans
         ("another place, or overwrite=True", "another place, or --overwrite"),
         ("say so: missing_codes={'pay': [-9, -8]}", "say so: missing_codes = {pay = [-9, -8]} in [survey]"),
         ("use mechanism=PseudoPosterior(), whose", "use mechanism = 'pseudo-posterior' in [privacy], whose"),
-        ("PerInstance() has no bound for categories", "the per-instance mechanism has no bound for categories"),
-        ("say mechanism=PerInstance()", "say mechanism = 'per-instance' in [privacy]"),
+        ("Strict() has no bound for categories", "the strict mechanism has no bound for categories"),
+        ("say mechanism=WeightedE()", "say mechanism = 'weighted-e' in [privacy]"),
         ("under Strict() say zeros=True", "under the strict mechanism say zeros = true in [model]"),
         ("prior='flat' is not one of paper", "prior='flat' is not one of paper"),  # that was given
         ("resume 'runs/epsilon=10/r' publishes it", "resume 'runs/epsilon=10/r' publishes it"),

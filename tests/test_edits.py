@@ -11,13 +11,15 @@ from surveysynth.synthesis.edits import check_rules, obeyed, redrawn
 from tests.models.test_sequential import make_design
 
 MODELS = ["income ~ region", "rent ~ region + log(income)"]
-SETTINGS = {"epsilon": 30, "mechanism": ss.PerInstance(), "m": 2, "seed": 1, "population_total": 30_000}
+SETTINGS = {"epsilon": 30, "mechanism": ss.PseudoPosterior(), "m": 2, "seed": 1, "population_total": 30_000}
+ACCEPT = ["information"]  # whatever privacy weights leave
 
 
 def test_records_obey_them_and_others_stay_as_they_were():
     design = make_design(800)
-    plain = ss.fit(design, MODELS, **SETTINGS).release()
-    edited = ss.fit(design, MODELS, **SETTINGS).release(edits=["rent * 30 <= income", "income > 5000"])
+    rules = ["rent * 30 <= income", "income > 5000"]
+    plain = ss.fit(design, MODELS, **SETTINGS).release(accept_diagnostics=ACCEPT)
+    edited = ss.fit(design, MODELS, **SETTINGS).release(accept_diagnostics=ACCEPT, edits=rules)
     for before, after in zip(plain.datasets, edited.datasets, strict=True):
         assert (after.frame["rent"] * 30 <= after.frame["income"]).all() and (after.frame["income"] > 5000).all()
         obeys = (before.frame["rent"] * 30 <= before.frame["income"]) & (before.frame["income"] > 5000)
@@ -113,8 +115,10 @@ def test_a_plan_says_them(tmp_path):
         later = ["rent ~ region + log(income)"]
         [privacy]
         epsilon = 30
-        mechanism = "per-instance"
+        mechanism = "pseudo-posterior"
         population_total = 30000
+        [release]
+        accept = ["information"]
         [edits]
         rules = ["rent <= income / 12"]
         derive = {left = "income - 12 * rent", poor = "left < 10000"}

@@ -38,9 +38,6 @@ QUICK = {
     "FBP": (lambda: ss.FBP("y ~ x + z", prior="flat"), PSEUDO),
     "FBS with zeros": (lambda: ss.FBS("y ~ x + z", prior="flat", zeros=True), PSEUDO),
     "FBS, identity": (lambda: ss.FBS("y ~ x", prior="flat", transform=ss.IdentityTransform(scale=1000)), PSEUDO),
-    "per instance": (
-        lambda: ss.FBS("y ~ x + z", prior="flat"), PSEUDO | {"mechanism": ss.PerInstance()},
-    ),
 }  # fmt: skip
 CHAINED = {
     "strict": (lambda: ss.FBS("y ~ x"), STRICT),

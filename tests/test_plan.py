@@ -670,8 +670,6 @@ def test_columns_of_parquet_are_recoded_and_keep_their_order(tmp_path: Path) -> 
     found = plan.design.frame["kind"]
     assert found.cat.categories.tolist() == ["low", "upper", "top", "missing"] and found.cat.ordered
     assert found.tolist() == ["low", "upper", "upper", "missing"] * 100
-    with pytest.raises(ss.InputError, match=r"columns\.kind\.\w+.*: not for files in parts"):
-        ss.Plan.draft(tmp_path / "parts", formula="income ~ kind", weights="w", columns=columns, workers=2)
 
 
 # weights
@@ -789,3 +787,17 @@ def test_labelled_numbers_are_asked_about_together_and_once(tmp_path: Path) -> N
     answered = half.set(missing_codes={"income": [-9], "age": []})
     answered.check()
     assert answered.design.frame["income"].isna().sum() == 10 and (answered.design.frame["age"] == -1).sum() == 100
+
+
+@pytest.mark.parametrize(
+    ("section", "said"),
+    [
+        ("[parts]\nworkers = 2", r"take out \[parts\]"),
+        ("[privacy]\nmechanism = 'per-instance'", "write 'strict' or 'pseudo-posterior'"),
+        ("[privacy]\nalpha_0 = 0.5", r"take out privacy\.alpha_0"),
+    ],
+)
+def test_a_plan_of_an_earlier_version_is_answered_with_what_to_write(tmp_path, section, said):
+    (tmp_path / "plan.toml").write_text(f"[survey]\nfile = 'f.csv'\n[model]\nformula = 'y ~ x'\n{section}\n")
+    with pytest.raises(ss.InputError, match=said):
+        ss.Plan.read(tmp_path / "plan.toml")

@@ -107,7 +107,7 @@ def released(design, mechanism):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mechanism", [ss.PseudoPosterior(), ss.PerInstance(), ss.Strict()])
+@pytest.mark.parametrize("mechanism", [ss.PseudoPosterior(), ss.Strict()])
 def test_the_release_is_that_of_the_design_in_memory(folder, mechanism):
     expected = released(ss.SurveyDesign(survey(), **ROLES), mechanism)
     table = expected.tables(["region", "sex"])

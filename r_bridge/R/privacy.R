@@ -8,8 +8,7 @@
 #'   none was asked for; `NULL` where there is none), `epsilon_requested`, `kind`, `m`, `guarantee`, `neighbours`
 #'   (epsilon by neighbour relation), `mechanism`, `draws` (behind the maximum, 0 where epsilon needs none),
 #'   `diagnostics`, `assumptions` (taken as public or as given), `data_dependent` (computed from the confidential file
-#'   and not covered by epsilon) and `publication`. Of kind `"per-instance"` also `delta` and `papers_epsilon`, the
-#'   papers' 2 m Delta, rounded up to one digit.
+#'   and not covered by epsilon) and `publication`. Under `strict(delta = )` also `delta`.
 #' @export
 #' @examples
 #' privacy(read_release(system.file("example-release", package = "surveysynth")))
@@ -17,7 +16,7 @@ privacy <- function(release) {
   check_release(release)
   said <- release$manifest
   list_of <- c("epsilon", "epsilon_requested", "kind", "m", "guarantee", "neighbours", "mechanism", "diagnostics",
-               "assumptions", "data_dependent", "publication", "delta", "papers_epsilon")
+               "assumptions", "data_dependent", "publication", "delta")
   structure(c(said[intersect(list_of, names(said))], list(draws = said$draws_behind_the_maximum)),
             class = "surveysynth_privacy")
 }

@@ -21,7 +21,7 @@
 #' @examplesIf surveysynth_available()
 #' surveysynth_setup()
 #' @examplesIf interactive()
-#' install_surveysynth("surveysynth-0.2.0-py3-none-any.whl") # makes ~/.virtualenvs/r-surveysynth
+#' install_surveysynth("surveysynth-0.3.0-py3-none-any.whl") # makes ~/.virtualenvs/r-surveysynth
 #' surveysynth_setup(python = "~/work/.venv/bin/python")     # use this one
 surveysynth_setup <- function(python = NULL, envname = "r-surveysynth", package = NULL, ask = TRUE) {
   if (!is.null(python)) {

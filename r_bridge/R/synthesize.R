@@ -37,8 +37,8 @@
 #' @param population_total Public number of population units that the synthetic weights add up to; or one for
 #'   each stratum, named by it. [strict()] and [censored()] need it. Default under the others: the sum of the survey
 #'   weights, which is computed from your file and not covered by epsilon: the report says so.
-#' @param mechanism [strict()], the default, or [censored()], whose guarantees are strict; [pseudo_posterior()] or
-#'   [weighted_e()], whose guarantees are asymptotic; or [per_instance()].
+#' @param mechanism [strict()], the default, or [censored()], whose guarantees are strict; or [pseudo_posterior()] or
+#'   [weighted_e()], whose guarantees are asymptotic.
 #' @param bounds Public lowest and highest amount of the outcomes, `c(0, 1e6)`, or a list of such by outcome: normal
 #'   scores of this file are made within them, under a part of epsilon, for [strict()]. They are not taken from the file.
 #' @param policy By [policy_from_historical()] or [read_policy()]: it sets the model, `epsilon`, `m` and the
@@ -300,7 +300,7 @@ as_model <- function(synthesizer, advice = NULL) {
 
 check_mechanism <- function(mechanism) {
   if (!is.null(mechanism) && !inherits(mechanism, "surveysynth_mechanism")) {
-    refuse("a mechanism is pseudo_posterior(...), per_instance(...), weighted_e(...), censored(...) or strict(...)")
+    refuse("a mechanism is pseudo_posterior(...), weighted_e(...), censored(...) or strict(...)")
   }
 }
 

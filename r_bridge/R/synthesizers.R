@@ -164,7 +164,7 @@ gamma_regression <- function(outcome, predictors = NULL, missing = c("fail", "dr
 #'
 #' The log odds of the categories are linear in the predictors, numbers among them; in [fbs()] categories have shares
 #' within cells of discrete predictors. The model has no density of the survey weight: weights must be public, or it is
-#' a later model of [in_sequence()], which is given the weight. Not under [censored()] and [per_instance()].
+#' a later model of [in_sequence()], which is given the weight. Not under [censored()].
 #'
 #' @param outcome The confidential category that is synthesized, by name; or a formula, `activity ~ region + log(income)`,
 #'   and then no `predictors`. The names of its levels are published.
@@ -598,30 +598,6 @@ censored <- function(epsilon = NULL, weighted = FALSE, map = c("linear", "invers
 #' @export
 weighted_e <- function(epsilon = NULL, map = c("linear", "inverse"), c1 = 1, c2 = 0, risk = lipschitz_risk()) {
   make("WeightedE", "weighted_e", epsilon = epsilon, map = match.arg(map), c1 = c1, c2 = c2, risk = check_risk(risk),
-       class = "surveysynth_mechanism")
-}
-
-#' A per-instance bound of the pseudo posterior
-#'
-#' How much any one record of this file, put into the fit or taken out, changes the probability of what is released: by at
-#' most a factor e^epsilon, up to a probability `delta` of each data set, privacy weights held fixed. Records whose bound
-#' would be larger are weighted down. This is local to this file, this model and these weights; it is not differential
-#' privacy over all files. The bound is tighter than that of [pseudo_posterior()], so that few records are weighted down
-#' and means stay right. The model is [fbs()] with `prior = "flat"`, numeric outcomes and no effects of sampling units.
-#'
-#' @param delta Probability, of each draw, up to which the bound holds; at most 0.1.
-#' @param alpha_0 Privacy weight of records that the bound asks nothing of; at most 1.
-#' @param epsilon Of the whole release of m data sets; may stand here or in [synthesize()].
-#' @return A mechanism, for [synthesize()].
-#' @export
-#' @examples
-#' per_instance()
-#' per_instance(delta = 1e-6)
-per_instance <- function(delta = 1e-5, alpha_0 = 1, epsilon = NULL) {
-  if (!is.numeric(delta) || length(delta) != 1 || !isTRUE(delta > 0 && delta < 1)) {
-    refuse("delta is a probability between 0 and 1, such as 1e-5")
-  }
-  make("PerInstance", "per_instance", delta = delta, alpha_0 = alpha_0, epsilon = epsilon,
        class = "surveysynth_mechanism")
 }
 

@@ -187,7 +187,7 @@ def coverage_command(
         Sequence[str] | None,
         by_commas(
             "Of strict, strict-earlier (beside last year's tables), strict-history, pseudo, pseudo-debias, censored, "
-            "per-instance, laplace; default strict."
+            "laplace; default strict."
         ),
     ] = None,
     replicates: Annotated[int, typer.Option(help="Samples of every cell.", min=1)] = 200,
@@ -248,7 +248,7 @@ def audit_command(
     pairs: Annotated[int, typer.Option(help="Games with the planted record, and without it.", min=1)] = 2000,
     mechanisms: Annotated[
         Sequence[str] | None,
-        by_commas("Of strict, strict-history (beside an earlier release), per-instance; default strict."),
+        by_commas("Of strict, strict-history (beside an earlier release); default strict."),
     ] = None,
     planted: Annotated[Sequence[str] | None, by_commas("Of x10, x100, heavy, alone, two-modes; default all.")] = None,
     n: Annotated[int | None, typer.Option(help="Records of the package's own file.", min=1)] = None,

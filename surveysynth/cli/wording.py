@@ -6,7 +6,6 @@ import re
 
 MECHANISMS = {
     "PseudoPosterior": "pseudo-posterior", "Censored": "censored", "WeightedE": "weighted-e", "Strict": "strict",
-    "PerInstance": "per-instance",
 }  # fmt: skip
 VALUE = r"'[^'()\n]*'|True\b|False\b|-?\d++(?:\.\d++)?|\[[^\]\n]*\]|\{[^}\n]*\}"
 WORDS = re.compile(
@@ -15,11 +14,9 @@ WORDS = re.compile(
     rf"|(?<!\.)\b(?P<name>[a-z]\w*)=(?P<value>{VALUE})(?!\w| is not)"  # asked for, not what was given; not a.b=c
     r"|\bmechanism=(?:surveysynth\.)?(?P<mechanism>[A-Z]\w*)\(\)"
     r"|\b[A-Z]\w*\(\.\.\., (?P<within>[^()\n]*)\)"  # FBS(..., zeros=True)
-    r"|\b(?:Strict|PerInstance)\(\)"
+    r"|\bStrict\(\)"
 )
-WHOLE = {
-    "overwrite=True": "--overwrite", "Strict()": "the strict mechanism", "PerInstance()": "the per-instance mechanism",
-}  # fmt: skip
+WHOLE = {"overwrite=True": "--overwrite", "Strict()": "the strict mechanism"}
 
 
 def in_words_of_plans(text: str) -> str:

@@ -13,7 +13,7 @@ FEW = 4  # times the records: so many codes are numbered by a table of them, and
 
 
 def combined(codes: Sequence[Codes]) -> tuple[Codes, Codes]:
-    """Combinations of codes (n,) that there are, in order: the first record of each (R,), and that of each record (n,)."""
+    """Combinations of codes (n,) that there are, in order: the first record of each (R,), and that of each record."""
     place = np.zeros_like(codes[0])
     for code in codes:
         place = numbered(place * (int(code.max(initial=0)) + 1) + code)

@@ -680,31 +680,6 @@ class Relative(Synthesizer[R]):
         return self.log_density(records, draws) - self.log_density(records, reference)
 
 
-class LeaveOneOut(Synthesizer[R]):
-    """A synthesizer whose posterior without any one record is known as well: for the per-instance mechanism."""
-
-    @abstractmethod
-    def check_leave_one_out(self) -> None:
-        """Refuse options under which it is not known (ModelError)."""
-
-    @abstractmethod
-    def log_ratio_bounds(self, records: R, alpha: Floats, delta: float) -> Floats:
-        """Bounds on |log posterior with record i over that without it|, but for probability delta under either: (n,).
-
-        Parameters
-        ----------
-        records : Records
-        alpha : float array (n,)
-            Privacy weights, which are those of both posteriors.  Bounds of 0 for those of weight 0.
-        delta : float
-
-        Raises
-        ------
-        ModelError
-            The posterior without a record is not known: of such files; alpha leaves too little of the file.
-        """
-
-
 class Debiasable(Synthesizer[R]):
     """A synthesizer that can correct its draws for what privacy weights do to them."""
 

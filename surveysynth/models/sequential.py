@@ -36,7 +36,7 @@ from ..design.survey_design import SurveyDesign
 from ..errors import InputError, ModelError, PrivacyError
 from ..expenses import Expense
 from ..validation import is_finite, positive, several
-from .base import LeaveOneOut, Relative, Synthesizer
+from .base import Relative, Synthesizer
 from .draws import Draws, Sampler, Synthetic
 from .multinomial import MultinomialRegression
 from .one_outcome import OneOutcome, Standardized
@@ -159,7 +159,7 @@ class SequentialRecords(Records, SequentialPublic):
         return replace(super().some(chosen), others=tuple(other.some(chosen) for other in self.others))
 
 
-class Sequential(LeaveOneOut[SequentialRecords]):
+class Sequential(Synthesizer[SequentialRecords]):
     """Synthesizer of many outcomes of one file: models in sequence, each given the outcomes of those before it.
 
     Parameters
@@ -505,21 +505,6 @@ class Sequential(LeaveOneOut[SequentialRecords]):
             )
         X = records.later[k - 1].public(frame[there], made.weights[there]).X
         return replace(records.others[k - 1], simulated=X)
-
-    def check_leave_one_out(self) -> None:
-        """Refuse models of which it is not known (ModelError)."""
-        for model in self.models:
-            if not isinstance(model, LeaveOneOut):
-                raise ModelError(f"PerInstance() has no bound for {model.name}: say mechanism=PseudoPosterior()")
-            model.check_leave_one_out()
-
-    def log_ratio_bounds(self, records: SequentialRecords, alpha: Floats, delta: float) -> Floats:
-        """The sum of the models' bounds, each at its share of delta: parameters of the models are independent."""
-        total = np.zeros(records.n)
-        for model, part, asked in zip(self.models, records.parts, records.asked.T, strict=True):
-            assert isinstance(model, LeaveOneOut)  # as check_leave_one_out sees to
-            total += model.log_ratio_bounds(part, alpha * asked, delta / len(self.models))
-        return total
 
     def describe(self, public: Public) -> dict[str, Any]:
         """Public facts about each model, for the manifest."""

@@ -14,7 +14,7 @@ CONSTRUCTORS = {"LogTransform()": '"log"', "FBP.paper(": 'fbp(weights = "paper",
 OTHER_NAMES = {"Sequential": "in_sequence", "StanModel": "python_model"}
 MADE_IN_R = (
     "AsinhTransform", "Censored", "CountRisk", "IdentificationRule", "IdentityTransform", "LipschitzRisk",
-    "MarginalRisk", "NormalScores", "PairwiseRisk", "PerInstance", "PseudoPosterior", "Strict", "WeightedE",
+    "MarginalRisk", "NormalScores", "PairwiseRisk", "PseudoPosterior", "Strict", "WeightedE",
 )  # fmt: skip
 # after a model's name in reports, which may be a common word
 VERB = r"(?= (?:is|has|needs|cannot|models|synthesizes)\b)"

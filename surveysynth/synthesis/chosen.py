@@ -89,8 +89,6 @@ def choose(settings: Settings, known: Known, folder: Path) -> tuple[Settings, di
             say("model.transform", "asinh", "amounts can be zero or negative within the bounds")
         if settings.model.transform == "asinh":
             say("model.scale", max(abs(low), abs(high)) / SCALE, "1/400 of the largest bound; public")
-    if settings.privacy.mechanism == "per-instance" and settings.model.name == "fbs":
-        say("model.prior", "flat", "its posterior is known without each record, too")
     if pseudo and settings.model.name == "fbs" and not design.clustered:
         columns = _columns(settings, design)
         if known.n >= PER_COLUMN * columns:

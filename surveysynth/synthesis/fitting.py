@@ -117,10 +117,9 @@ def fit(
         fixes c1.
     m : int
         Number of synthetic data sets; default 3, and 3 to 5 under ``Strict``, by epsilon.
-    mechanism : PseudoPosterior, PerInstance, WeightedE, Censored or Strict, optional
+    mechanism : PseudoPosterior, WeightedE, Censored or Strict, optional
         How records are protected; default ``Strict()``, which needs a population_total, and bounds or a reference.
-        The guarantees of ``Strict`` and ``Censored`` are strict, that of ``PerInstance`` is per-instance, those of the
-        others asymptotic.
+        The guarantees of ``Strict`` and ``Censored`` are strict, those of the others asymptotic.
     policy : Policy, optional
         Everything that a historical file set: the model, epsilon, m and the privacy weights of ``Censored``.
         Nothing of this file sets them, and none of them is given here.
@@ -440,8 +439,7 @@ def check_kinds(
         raise InputError("the first argument is a SurveyDesign: SurveyDesign(frame, weights=...)")
     if not isinstance(mechanism, Mechanism | None):
         raise InputError(
-            "mechanism must be a surveysynth.PseudoPosterior(...), PerInstance(...), WeightedE(...), Censored(...) or "
-            "Strict(...)"
+            "mechanism must be a surveysynth.PseudoPosterior(...), WeightedE(...), Censored(...) or Strict(...)"
         )
     mechanism = Strict() if mechanism is None else mechanism
     if isinstance(synthesizer, str) and "~" in synthesizer:

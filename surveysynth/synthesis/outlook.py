@@ -56,7 +56,6 @@ LEAST_SPREAD = 0.25  # of a log weight given the predictors: the least that a fi
 WIDTH = 112
 KINDS = {
     "strict": "strict", "censored": "strict", "censored-weighted": "strict given the privacy weights",
-    "per-instance": "per-instance",
 }  # fmt: skip
 HINTS = {
     "missing": "say missing = 'impute' in [model]", "zero": "declare zeros = true in [model]",
@@ -354,11 +353,6 @@ def _warnings(
             "epsilon protects single records; where a person or household has several, say which column that is, as "
             "unit in [privacy]"
         )
-    if p.mechanism == "per-instance":
-        said.append(
-            "the guarantee is per-instance: local to this file, up to a probability delta, and no differential privacy "
-            "over all files; the report says so"
-        )
     if p.mechanism in ("pseudo-posterior", "weighted-e"):
         said.append("the guarantee is asymptotic, not strict at this number of records; the report says so")
     if p.population_total is None and p.population_totals is None:
@@ -510,7 +504,7 @@ def _of_refusal(settings: Settings, design: SurveyDesign, model: Synthesizer, me
 def _of_information(settings: Settings, design: SurveyDesign, model: Synthesizer, mechanism: Mechanism) -> list[str]:
     """What privacy weights keep: from a fit."""
     privacy = settings.privacy
-    if privacy.mechanism not in ("pseudo-posterior", "per-instance"):
+    if privacy.mechanism != "pseudo-posterior":
         return []
     cost = privacy_cost(
         design, model, epsilon=privacy.epsilon, m=settings.release.m, mechanism=mechanism, unit=privacy.unit,

@@ -16,7 +16,7 @@ from ..models.registry import MODELS, OWN_MODEL, model_from_file
 from ..models.sequential import Sequential
 from ..models.shared.normal_scores import NormalScores
 from ..models.shared.transforms import as_transform
-from ..privacy.mechanisms import Mechanism, PerInstance, PseudoPosterior, Strict
+from ..privacy.mechanisms import Mechanism, PseudoPosterior, Strict
 from ..privacy.mechanisms.censored import Censored
 from ..privacy.mechanisms.weighted_e import WeightedE
 from ..privacy.release_rule import IdentificationRule
@@ -31,17 +31,16 @@ from .policy import Policy
 from .settings import LaterModel, MechanismName, Model, Settings
 
 MECHANISMS: dict[MechanismName, Callable[..., Mechanism]] = {
-    "strict": Strict, "pseudo-posterior": PseudoPosterior, "per-instance": PerInstance, "weighted-e": WeightedE,
+    "strict": Strict, "pseudo-posterior": PseudoPosterior, "weighted-e": WeightedE,
     "censored": Censored, "censored-weighted": partial(Censored, weighted=True),
 }  # fmt: skip
 OF_WEIGHTS = "map", "c1", "c2"  # entries of mechanisms whose privacy weights are a map of risks
-OF_STRICT, OF_PER_INSTANCE = ("reference", "between_psus"), ("delta", "alpha_0")
+OF_STRICT = "reference", "between_psus", "delta"
 OWN: dict[MechanismName, tuple[str, ...]] = {
-    "strict": (*OF_STRICT, "delta"), "per-instance": OF_PER_INSTANCE, "censored": (),
+    "strict": OF_STRICT, "censored": (),
 }  # fmt: skip
 WEIGHTS_OF: dict[MechanismName, str] = {
     "strict": "which has no privacy weights", "censored": "which has no privacy weights",
-    "per-instance": "whose privacy weights follow from epsilon, delta and alpha_0",
 }  # fmt: skip
 CONFIRMED = "population_total"  # among what a plan accepts: it is right, whatever the weights add up to
 NEAR = "radius", "absolute", "floor"
@@ -49,7 +48,7 @@ OF_MODELS = "prior", "zeros", "missing", "weight", "components"
 SET_BY_POLICY = (
     *(f"model.{name}" for name in Model.model_fields if name not in ("clusters", "engine")),
     *(f"privacy.{name}" for name in (
-        "epsilon", "bounds", "levels", "mechanism", *OF_STRICT, *OF_PER_INSTANCE, *OF_WEIGHTS, "risk", "known", *NEAR,
+        "epsilon", "bounds", "levels", "mechanism", *OF_STRICT, *OF_WEIGHTS, "risk", "known", *NEAR,
         "reweight",
     )),
     "release.m",
@@ -126,7 +125,7 @@ def mechanism_of(settings: Settings, folder: Path) -> Mechanism:
     said = settings.privacy
     assert said.mechanism is not None  # as choose sees to
     own = OWN.get(said.mechanism, (*OF_WEIGHTS, "risk"))
-    entries = {name: getattr(said, name) for name in (*OF_STRICT, *OF_PER_INSTANCE, *OF_WEIGHTS, "risk")}
+    entries = {name: getattr(said, name) for name in (*OF_STRICT, *OF_WEIGHTS, "risk")}
     given = {name: value for name, value in entries.items() if value is not None}
     risk = _risk(settings)
     wrong = [f"privacy.{name}" for name in given if name not in own]

@@ -111,7 +111,7 @@ class Plan:
         What the outcomes are.  It is declared, not found: what is found would be a fact about the file.
     m : int, optional
         Number of synthetic data sets.
-    mechanism : {"strict", "pseudo-posterior", "per-instance", "weighted-e", "censored", "censored-weighted"}, optional
+    mechanism : {"strict", "pseudo-posterior", "weighted-e", "censored", "censored-weighted"}, optional
     unit : str, optional
         Column of what epsilon protects, where that is not a record.
     reference : str or Path, optional

@@ -37,7 +37,7 @@ class PrivacyCost:
     m : int
         Number of synthetic data sets.
     c1 : float or None
-        Scale of the weight map; None where privacy weights are none of risks (``PerInstance``).
+        Scale of the weight map; None where there are no privacy weights of risks.
     delta_target : float
         The bound that the inverse map aims at: alpha_i = c1 * delta_target / f_i.  It is
         epsilon / (2 m), or 1 without an epsilon; c1 goes with it.
@@ -93,7 +93,7 @@ def privacy_cost(
         Asked for: the epsilon it comes to.  Under the inverse map alpha_i = c1 Delta_target / f_i;
         Delta_target is epsilon / (2 m), or 1 where no epsilon is given (c1 is then about the
         Lipschitz bound itself).
-    mechanism : PseudoPosterior, PerInstance, WeightedE or Strict, optional
+    mechanism : PseudoPosterior, WeightedE or Strict, optional
         Whose release is priced: of one epsilon or c1 by default ``PseudoPosterior()``, whose privacy weights come from
         the file; of a table by default ``Strict()`` where the model has it.
     design, synthesizer, m, **settings

@@ -36,12 +36,27 @@ from ..models.one_outcome import checked_bounds
 
 SCHEMA = "plan.schema.json"
 FILL_IN = "FILL IN"
-MechanismName = Literal["strict", "pseudo-posterior", "per-instance", "weighted-e", "censored", "censored-weighted"]
+MechanismName = Literal["strict", "pseudo-posterior", "weighted-e", "censored", "censored-weighted"]
 KINDS = {  # what pydantic calls by the names of Python
     "bool_type": "should be true or false", "dict_type": "should be a table, as {other = ['x', 'y']}",
     "list_type": "should be a list, as ['x', 'y']", "string_type": "should be a text",
 }  # fmt: skip
+WENT = {  # entries of plans of version 0.2, and what to write instead
+    "parts": "take out [parts]: a large parquet file is read like any other",
+    "privacy.mechanism=per-instance": "privacy.mechanism = 'per-instance' went: write 'strict' or 'pseudo-posterior'",
+    "privacy.alpha_0": "take out privacy.alpha_0, which belonged to 'per-instance'",
+}
 LONGEST = 255  # bytes of a name in a path, as file systems have it
+
+
+def _is_there(said: Mapping[str, Any], entry: str) -> bool:
+    """Whether a plan has an entry, "section.name", or "section.name=value" where it has this value."""
+    path, _, value = entry.partition("=")
+    section, _, name = path.partition(".")
+    of = said.get(section)
+    if not name or not isinstance(of, Mapping):
+        return of is not None and not name
+    return of.get(name) == value if value else of.get(name) is not None
 
 
 def _no_name_too_long(path: str) -> str:
@@ -266,10 +281,9 @@ class Privacy(Section):
     )
     between_psus: Number | None = Field(None, ge=0, lt=1, description="public share of the variance between PSUs")
     delta: Number | None = Field(
-        None, gt=0, le=0.1, description="probability up to which epsilon holds: of each data set under per-instance; "
-        "under strict noise is Gaussian, for many tables, as 1e-10"
+        None, gt=0, le=0.1, description="probability up to which epsilon holds: noise is Gaussian, for many tables, as "
+        "1e-10"
     )
-    alpha_0: Number | None = Field(None, gt=0, le=1, description="largest privacy weight under per-instance")
     map: choices.MapName | None = Field(None, description="from risk to privacy weight")
     c1: Number | None = Field(None, description="scale of the map; default tuned to epsilon")
     c2: Number | None = Field(None, description="shift of the map")
@@ -378,7 +392,9 @@ class Settings(Section):
 
     @classmethod
     def of(cls, said: Mapping[str, Any]) -> Self:
-        """Checked; InputError names the entries that are wrong."""
+        """Checked; InputError names the entries that are wrong, or that went with version 0.2."""
+        if went := [line for entry, line in WENT.items() if _is_there(said, entry)]:
+            raise InputError(f"the plan is of an earlier version: {'; '.join(went)}")
         try:
             return cls.model_validate(dict(said))
         except ValidationError as error:

@@ -25,7 +25,7 @@ from .settings import OutcomeSettings, Settings
 
 OF_RECORDS = (  # entries that only fits to records have
     "model.prior", "model.scale", "model.components", "model.engine", "privacy.shares", "privacy.reference",
-    "privacy.overlap", "privacy.between_psus", "privacy.alpha_0", "privacy.map", "privacy.c1", "privacy.c2",
+    "privacy.overlap", "privacy.between_psus", "privacy.map", "privacy.c1", "privacy.c2",
     "privacy.risk", "privacy.known", "privacy.radius", "privacy.max_risk", "privacy.reweight", "privacy.policy",
     "release.debias",
 )  # fmt: skip

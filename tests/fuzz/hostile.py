@@ -93,7 +93,6 @@ def calls(folder: Path) -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
         "AsinhTransform": (ss.AsinhTransform, {"scale": 10.0}),
         "IdentityTransform": (ss.IdentityTransform, {"scale": 10.0}),
         "Censored": (ss.Censored, {"epsilon": 5}),
-        "PerInstance": (ss.PerInstance, {}),
         "PseudoPosterior": (ss.PseudoPosterior, {}),
         "Strict": (ss.Strict, {}),
         "WeightedE": (ss.WeightedE, {}),

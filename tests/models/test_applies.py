@@ -78,11 +78,6 @@ def test_a_model_is_that_of_the_records_to_which_it_applies():
     together = SOME.log_density(records, few)
     np.testing.assert_allclose(together[:, ~asked], alone[:, ~asked])
     assert (np.abs(together[:, asked] - alone[:, asked]) > 1e-6).all()
-    bounds = SOME.log_ratio_bounds(records, np.full(design.n, 0.9), 0.05)
-    other = ss.Sequential([FIRST, SECOND]).log_ratio_bounds(
-        ss.Sequential([FIRST, SECOND]).prepare(design), np.full(design.n, 0.9), 0.05
-    )
-    assert (bounds[~asked] < other[~asked]).all()
 
 
 @pytest.mark.parametrize("elsewhere", [np.nan, -9.0, 1e12])
@@ -95,7 +90,9 @@ def test_what_the_file_has_elsewhere_is_not_looked_at(elsewhere):
         np.testing.assert_array_equal(moved[name], value)
 
 
-SETTINGS = {"epsilon": 30, "mechanism": ss.PerInstance(), "m": 4, "seed": 4}
+SETTINGS = {
+    "epsilon": 30, "mechanism": ss.PseudoPosterior(), "m": 4, "seed": 4, "accept_diagnostics": ["information"],
+}  # fmt: skip
 
 
 def test_a_release_is_missing_or_0_where_a_question_does_not_apply(tmp_path):

@@ -12,7 +12,6 @@ import surveysynth as ss
 from surveysynth.models.draws import Sampler
 from surveysynth.models.shared.clipped_fit import NARROW, Density, clipped_target, straight
 from surveysynth.privacy.mechanisms.strict import tempered
-from tests.privacy.test_per_instance import Posterior, log_p, without
 
 FIRST, SECOND = ss.FBS("income ~ region", prior="flat"), ss.FBS("rent ~ region + log(income)", prior="flat")
 
@@ -128,10 +127,11 @@ def test_what_is_simulated_from_holds_no_confidential_value():
 
 
 def test_a_release_keeps_what_goes_with_what():
-    """Per-instance at an epsilon that hardly weighs: means by region, and the weighted regression of rent on income."""
+    """At an epsilon that hardly weighs: means by region, and the weighted regression of rent on income."""
     design, model = make_design(4000), ss.Sequential([FIRST, SECOND])
     release = ss.synthesize(
-        design, model, epsilon=30, m=8, mechanism=ss.PerInstance(), seed=4, population_total=design.weights.sum()
+        design, model, epsilon=300, m=8, mechanism=ss.PseudoPosterior(), seed=4, population_total=design.weights.sum(),
+        accept_diagnostics=["information"],
     )
     there = release.tables("region", statistic="mean")
     for outcome in model.outcomes:
@@ -153,7 +153,8 @@ def test_a_list_is_a_sequence_and_formulas_are_what_the_mechanism_makes_of_them(
     design = make_design(500)
     formulas = ["income ~ region", "rent ~ region + log(income)"]
     release = ss.synthesize(
-        design, formulas, epsilon=20, mechanism=ss.PerInstance(), seed=5, population_total=design.weights.sum()
+        design, formulas, epsilon=20, mechanism=ss.PseudoPosterior(), seed=5, population_total=design.weights.sum(),
+        accept_diagnostics=["information"],
     )
     assert release.outcomes == ("income", "rent")
     assert release.predictors == ("region",)
@@ -178,36 +179,13 @@ def test_counts_and_amounts_go_together_under_the_pseudo_posterior():
     assert "predictors of visits, of which some are confidential" in " ".join(release.privacy.data_dependent)
 
 
-def test_bounds_of_single_records_hold_for_all_models_together():
-    """Against exact posteriors: the share of draws whose log ratio exceeds the bound is at most delta."""
-    design, model, delta = make_design(40, seed=7), ss.Sequential([FIRST, SECOND]), 0.05
-    records = model.prepare(design)
-    alpha = np.full(40, 0.8)
-    bounds = model.log_ratio_bounds(records, alpha, delta)
-    assert (bounds < [sum(each) for each in zip(*_alone(model, records, alpha, delta / 4), strict=True)]).all()
-    rng, size = np.random.default_rng(8), 4000
-    for i in range(0, 40, 5):
-        for side in (0, 1):  # under the posterior with the record, and without it
-            ratio = np.zeros(size)
-            for part in records.parts:
-                both = Posterior(part, alpha), Posterior(part, without(alpha, i))
-                B, Sigma = both[side].draw(size, rng)
-                ratio += both[0].log_density(B, Sigma) - both[1].log_density(B, Sigma)
-            assert (np.abs(ratio) > bounds[i]).mean() <= delta + 3 * (delta / size) ** 0.5
-
-
-def _alone(model, records, alpha, delta):
-    return [each.log_ratio_bounds(part, alpha, delta) for each, part in zip(model.models, records.parts, strict=True)]
-
-
-def test_densities_of_these_tests_are_those_of_the_model():
-    """The record's log p, from which exact ratios are made, is the model's."""
+def test_the_density_of_a_later_model_is_normal_given_the_predictors():
     records = ss.Sequential([FIRST, SECOND]).prepare(make_design(40))
     part = records.others[0]
-    B, Sigma = Posterior(part, np.ones(40)).draw(3, np.random.default_rng(9))
-    draws = SECOND.fit(part, np.ones(40), sampler(3))
-    draws = draws.some(range(3), {"B": B, "L": np.sqrt(Sigma)})
-    np.testing.assert_allclose(SECOND.log_density(part, draws)[:, 4], log_p((part.x[4], part.Y[4]), B, Sigma))
+    draws = SECOND.fit(part, np.ones(40), sampler(3)).some(range(3))
+    mean, sd = draws["B"][:, :, 0] @ part.x[4], draws["L"][:, 0, 0]
+    expected = norm.logpdf(part.Y[4, 0], mean, sd)
+    np.testing.assert_allclose(SECOND.log_density(part, draws)[:, 4], expected)
 
 
 @pytest.mark.parametrize(
@@ -231,7 +209,6 @@ def test_models_that_do_not_go_in_sequence_are_refused(models, error, said):
     ("settings", "said"),
     [
         ({"mechanism": ss.Censored(), "epsilon": 5}, "Sequential"),
-        ({"mechanism": ss.PerInstance(), "epsilon": 5, "unit": "household"}, "leave unit= out"),
     ],
 )
 def test_what_it_cannot_have_is_refused_by_name(settings, said):
@@ -401,7 +378,7 @@ def test_a_plan_says_the_sequence_and_what_to_expect(tmp_path):
 
 
 def test_a_plan_says_whom_a_question_is_asked(tmp_path):
-    plan = plan_of(tmp_path, mechanism="per-instance", m=2)
+    plan = plan_of(tmp_path, mechanism="pseudo-posterior", m=2, accept=["information"])
     plan = plan.set(applies={"rent": "income > 22000"}, elsewhere={"rent": 0})
     assert """applies = {rent = "income > 22000"}""" in plan.to_toml()
     for each in plan.release(seed=3).datasets:
@@ -411,11 +388,12 @@ def test_a_plan_says_whom_a_question_is_asked(tmp_path):
 
 
 def test_a_plan_makes_the_release_that_the_list_of_models_makes(tmp_path):
-    plan = plan_of(tmp_path, mechanism="per-instance", m=2)
+    plan = plan_of(tmp_path, mechanism="pseudo-posterior", m=2, accept=["information"])
     release = plan.release(seed=3)
     models = [ss.FBS("income ~ region", prior="flat"), ss.FBS("rent ~ region + log(income)", prior="flat")]
     by_hand = ss.synthesize(
-        plan.design, models, epsilon=20, m=2, mechanism=ss.PerInstance(), population_total=80_000, seed=3
+        plan.design, models, epsilon=20, m=2, mechanism=ss.PseudoPosterior(), population_total=80_000, seed=3,
+        accept_diagnostics=["information"],
     )
     pd.testing.assert_frame_equal(release.datasets[0].frame, by_hand.datasets[0].frame)
     assert {"income", "rent"} < set(plan.compare(release).cells["outcome"])

@@ -17,7 +17,7 @@ from surveysynth.privacy import reference as references
 from surveysynth.privacy.mechanisms import strict
 from surveysynth.privacy.reference import Reference
 from surveysynth.studies.audit import files, games, limits, outputs, study, tables
-from surveysynth.studies.audit.games import CONTESTS, Stake, one_posterior, own_chains, play, with_and_without
+from surveysynth.studies.audit.games import CONTESTS, Stake, one_posterior, own_chains, play
 
 BOUNDS, TOTAL = (0.0, 20_000.0), 20_000.0
 COMMAND = ("study", "audit")
@@ -275,37 +275,6 @@ def audited(file, mechanism_of, epsilon, number, player=one_posterior, relation=
         sides[side] = player(mechanism_of(side), file, side, Stake(epsilon, 1), number, rng)
     found = limits.judge(*(outputs.spoken(sides[side], relation) for side in ("in", relation)))
     return found, all(games["agreed"].all() for games in sides.values())
-
-
-@pytest.mark.parametrize(
-    "planted", ["x100", *(pytest.param(planted, marks=pytest.mark.slow) for planted in ("heavy", "two-modes"))]
-)
-def test_the_per_instance_bound_holds_of_its_file(planted):
-    found, _ = audited(files.plant(own(201), planted), lambda side: ss.PerInstance(), 1.0, 20_000, with_and_without)
-    assert found.lower <= 1 < found.most
-
-
-def test_privacy_weights_that_hold_nothing_are_found():
-    """All of them 1: a far record of a small file gives itself away."""
-
-    class Unweighted(ss.PerInstance):
-        def _weigh(self, pseudo, most, present):
-            return present, present
-
-    file = files.plant(own(201), "x100")
-    found, _ = audited(file, lambda side: Unweighted(), 1.0, 5_000, with_and_without)
-    assert found.lower > 1
-
-
-def test_of_a_record_alone_in_its_cell_nothing_is_fitted(tmp_path):
-    cells = study.audit(own(201), epsilon=[1.0], mechanisms=["per-instance"], planted=["alone", "x10"], pairs=1, seed=1,
-                        out=tmp_path)  # fmt: skip
-    table = outputs.verdicts(cells)
-    assert table["relation"].tolist() == ["blank"]  # of a replaced record no bound is stated
-    assert table["planted"].tolist() == ["x10"]
-    assert "leave nothing of the cells" in outputs.failures(cells)["reason"].iloc[0]
-    outputs.write(cells, tmp_path)
-    assert "Per-instance bound, n = 201, m = 1" in (tmp_path / "summary.txt").read_text()
 
 
 @pytest.mark.slow

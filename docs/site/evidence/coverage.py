@@ -24,7 +24,6 @@ NAMES = {
     "strict-chains": "Strict by chains",
     "strict-earlier": "Strict, beside last year's noisy tables",
     "strict-history": "Strict by chains, beside last year's release",
-    "per-instance": "PerInstance",
     "pseudo-debias": "PseudoPosterior, debias=True",
     "pseudo": "PseudoPosterior",
     "laplace": "Laplace tables",

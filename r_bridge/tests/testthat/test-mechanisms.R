@@ -23,7 +23,6 @@ test_that("mechanisms, a beta regression and a policy release the same from R an
     run(quick, 15, mechanism = weighted_e(map = "inverse", c1 = 0.8)),
     run(normal, mechanism = censored(epsilon = 15)),
     run(beta_regression(api00 ~ stype, bounds = c(200, 1e3)), 15, mechanism = pseudo_posterior()),
-    run(fbs(api00 ~ stype, prior = "flat"), 15, mechanism = per_instance(delta = 1e-6)),
     do.call(synthesize, c(list(design, policy = again, population_total = 6194), few))
   )
   theirs <- from_python("
@@ -36,23 +35,20 @@ releases = [
     run(ss.FBS('api00', 'stype + awards', prior='flat'), epsilon=15, m=1, mechanism=ss.WeightedE(map='inverse', c1=0.8)),
     run(ss.FBS('api00', 'stype', prior='normal'), epsilon=15, m=1, mechanism=ss.Censored()),
     run(ss.BetaRegression('api00', 'stype', bounds=(200, 1000)), epsilon=15, m=1, mechanism=ss.PseudoPosterior()),
-    run(ss.FBS('api00', 'stype', prior='flat'), epsilon=15, m=1, mechanism=ss.PerInstance(delta=1e-6)),
     run(policy=ss.Policy.load(sys.argv[3])),
 ]
 print(json.dumps([[r.datasets[0].frame['api00'].tolist(), r.privacy.kind, r.privacy.epsilon] for r in releases]))",
   csv, paste(apistrat$awards, collapse = ","), file)
-  for (i in 1:5) {
+  for (i in 1:4) {
     expect_identical(draws_of(ours[[i]])[[1]], as.numeric(theirs[[i]][[1]]))
     expect_identical(privacy(ours[[i]])$kind, theirs[[i]][[2]])
     expect_equal(privacy(ours[[i]])$epsilon, theirs[[i]][[3]])
   }
   kinds <- vapply(ours, function(release) privacy(release)$kind, "")
-  expect_identical(kinds, c("asymptotic", "strict", "asymptotic", "per-instance", "strict"))
+  expect_identical(kinds, c("asymptotic", "strict", "asymptotic", "strict"))
   mechanisms <- vapply(ours, function(release) privacy(release)$mechanism, "")
-  expect_identical(mechanisms, c("weighted-e", "censored", "pseudo posterior", "per-instance", "censored"))
-  expect_equal(privacy(ours[[4]])$delta, 1e-6)
-  expect_match(format(privacy(ours[[4]]))[1], "epsilon = 15 (asked for: 15), per-instance, delta = 1e-06, m = 1", fixed = TRUE)
-  expect_match(format(privacy(ours[[5]])), "set on a historical file (last year)", fixed = TRUE, all = FALSE)
+  expect_identical(mechanisms, c("weighted-e", "censored", "pseudo posterior", "censored"))
+  expect_match(format(privacy(ours[[4]])), "set on a historical file (last year)", fixed = TRUE, all = FALSE)
   expect_no_match(format(privacy(ours[[2]])), "Maximum over")
   expect_output(print(again), "Policy from 'last year': FBS of api00, epsilon = 15 for m = 1")
   expect_output(print(again), "Confidential")
@@ -230,7 +226,6 @@ test_that("mechanisms and beta regressions show themselves, and refuse what does
   shows(censored(weighted = TRUE, c1 = 0.9, risk = count_risk(0.1)),
         "map = \"linear\", c1 = 0.9, c2 = 0, risk = count_risk(radius = 0.1, relative = TRUE, floor = 0))")
   shows(weighted_e(), "weighted_e(map = \"linear\", c1 = 1, c2 = 0, risk = lipschitz_risk())")
-  shows(per_instance(), "per_instance(delta = 1e-05, alpha_0 = 1)")
   shows(count_risk(c(500, 2), FALSE), "count_risk(radius = c(500, 2), relative = FALSE, floor = 0)")
   shows(lipschitz_risk(), "lipschitz_risk()")
   shows(marginal_risk(~ a + b),
@@ -471,13 +466,13 @@ test_that("models in sequence and edit rules release the same from R and from Py
   design <- svydesign(ids = ~1, strata = ~stype, weights = ~pw, data = apistrat)
   model <- in_sequence(fbs(api99 ~ stype, prior = "flat"), fbs(api00 ~ stype + log(api99), prior = "flat"))
   expect_output(print(model), "FBS: api00 ~ stype + log(api99)", fixed = TRUE)
-  ours <- synthesize(design, model, 20, m = 1, population_total = 6194, mechanism = per_instance(), seed = 4,
+  ours <- synthesize(design, model, 20, m = 1, population_total = 6194, mechanism = pseudo_posterior(), seed = 4,
                      edits = c("api00 <= 1000", "api99 <= api00 + 200"))
   theirs <- from_python("
 import pandas as pd, surveysynth as ss
 design = ss.SurveyDesign(pd.read_csv(sys.argv[1]), weights='pw', strata='stype')
 models = [ss.FBS('api99 ~ stype', prior='flat'), ss.FBS('api00 ~ stype + log(api99)', prior='flat')]
-release = ss.synthesize(design, models, epsilon=20, m=1, population_total=6194, mechanism=ss.PerInstance(), seed=4,
+release = ss.synthesize(design, models, epsilon=20, m=1, population_total=6194, mechanism=ss.PseudoPosterior(), seed=4,
                         edits=['api00 <= 1000', 'api99 <= api00 + 200'])
 print(json.dumps([release.datasets[0].frame[name].tolist() for name in ('api99', 'api00')]))", csv)
   made <- ours$designs[[1]]$variables
@@ -486,7 +481,7 @@ print(json.dumps([release.datasets[0].frame[name].tolist() for name in ('api99',
   expect_true(all(made$api00 <= 1000 & made$api99 <= made$api00 + 200))
   some <- in_sequence(fbs(api99 ~ stype, prior = "flat"), fbs(api00 ~ log(api99), prior = "flat"),
                       applies = list(api00 = "api99 > 600 and stype != 'H'"), elsewhere = list(api00 = 0), shares = c(2, 1))
-  asked <- synthesize(design, some, 20, m = 1, population_total = 6194, mechanism = per_instance(), seed = 4)
+  asked <- synthesize(design, some, 20, m = 1, population_total = 6194, mechanism = pseudo_posterior(), seed = 4)
   asked <- asked$designs[[1]]$variables
   expect_equal(asked$api00 > 0, asked$api99 > 600 & asked$stype != "H")
   expect_error(in_sequence(fbs(api00 ~ stype)), "two models or more", fixed = TRUE)

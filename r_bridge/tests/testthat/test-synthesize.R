@@ -290,7 +290,8 @@ print(json.dumps([{c: [str(x) if c in ('stype', 'awards', 'size') else float(x) 
     expect_true(all((frame$meals == 0)[frame$awards == "No"]))
     expect_equal(c(tapply(weights(ours$designs[[i]]), frame$stype, sum)), totals)
   }
-  expect_match(paste(format(privacy(ours)), collapse = " "), "1e-08")
+  expect_equal(privacy(ours)$delta, 1e-8)
+  expect_match(format(privacy(ours))[1], "epsilon = 12 (asked for: 12), strict, delta = 1e-08, m = 4", fixed = TRUE)
 })
 
 test_that("what is declared of outcomes is checked here", {

@@ -36,7 +36,6 @@ test_that("what is no model is refused at once", {
   expect_error(negbin(y ~ x, prior = "normal"), "independent")
   expect_error(negbin(log(y) ~ x), "an outcome is a column")
   expect_error(fbs(a + b ~ x), "Several outcomes are cbind")
-  expect_error(per_instance(delta = 2), "between 0 and 1")
   expect_error(gamma_regression(cbind(y, z) ~ x), "synthesizes one number: gamma_regression\\(pay ~ group \\+ age\\)")
   expect_error(python_model("pay.py", y ~ x), "a file and a name in it: python_model\\(")
   expect_error(mixture(cbind(y, z) ~ x), "synthesizes one number: mixture\\(income ~ age \\+ sex\\)")

@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from ...choices import Clusters, FBSPrior, Missing
 from ...design.survey_design import SurveyDesign
 from ...errors import ModelError, guarded
-from ..base import LeaveOneOut
 from ..draws import Draws, Sampler, Synthetic
 from ..records import Public
 from ..shared.predictors import Constants
@@ -32,7 +31,6 @@ from .censored_fit import Pilot
 from .curved_weight import BEND
 from .flat_prior import FLAT
 from .joint_regression import JointRegression
-from .leave_one_out import log_ratio_bounds
 from .psu_shares import new_innovations
 from .records import JointPublic, JointRecords
 from .relative import CURVED, REFERENCE_PRIOR
@@ -53,7 +51,7 @@ DRAWN = (
 
 
 @dataclass(frozen=True)
-class FBS(JointRegression[JointRecords], LeaveOneOut[JointRecords]):
+class FBS(JointRegression[JointRecords]):
     """Fully Bayes synthesizer for the observed sample: outcome and weight jointly normal.
 
     Parameters
@@ -210,44 +208,6 @@ class FBS(JointRegression[JointRecords], LeaveOneOut[JointRecords]):
         if public.size is not None:  # a part of a file: sums in cells are those of all parts
             return Synthetic(outcomes, with_residual(smoothed, sd, rng), labels, count_weights=smoothed, cell=cell)
         return Synthetic(outcomes, drawn_weights(smoothed, sd, cell, rng), labels)
-
-    def check_leave_one_out(self) -> None:
-        """Refuse what the posterior without a record is not known for: all but numbers under the flat prior."""
-        if self.prior != "flat":
-            raise ModelError(
-                f"PerInstance() needs the posterior without each record, which is known under the flat prior: say "
-                f"{self.name}(..., prior='flat'), or mechanism=PseudoPosterior() for this prior"
-            )
-        if self.categorical:
-            raise ModelError(
-                "PerInstance() has no bound for categories: make them predictors, if they are public, or say "
-                "mechanism=PseudoPosterior()"
-            )
-        if self.curved:
-            raise ModelError(
-                f"PerInstance() has no bound for a curved weight: say {self.name}(..., weight='linear'), or "
-                "mechanism=PseudoPosterior()"
-            )
-        if self.two_parts:
-            raise ModelError(
-                "zeros=True and missing='impute' go with mechanism=Strict(); PerInstance() has no bound for them"
-            )
-
-    def log_ratio_bounds(self, records: JointRecords, alpha: Floats, delta: float) -> Floats:
-        """Bounds on |log ratio| of the posteriors with and without record i: see leave_one_out.py.
-
-        Raises
-        ------
-        ModelError
-            Effects of PSUs or strata; alpha leaves too little of the file, or cells without any weight.
-        """
-        if records.groups is not None:
-            raise ModelError(
-                f"the design has {records.groups.describe()}, and PerInstance() has no bound for their effects: make "
-                "strata predictors, say clusters='ignore' (standard errors from the synthetic files can then be far "
-                "too small), or mechanism=PseudoPosterior()"
-            )
-        return log_ratio_bounds(records, alpha, delta)
 
     def assumptions(self, public: Public) -> list[str]:
         """What FBS takes as given, in sentences."""

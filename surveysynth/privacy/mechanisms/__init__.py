@@ -3,9 +3,8 @@
 from ..report import Kind
 from .base import Assessment, Mechanism
 from .censored import Censored
-from .per_instance import PerInstance
 from .pseudo_posterior import PseudoPosterior
 from .strict import Strict
 from .weighted_e import WeightedE
 
-__all__ = ["Assessment", "Censored", "Kind", "Mechanism", "PerInstance", "PseudoPosterior", "Strict", "WeightedE"]
+__all__ = ["Assessment", "Censored", "Kind", "Mechanism", "PseudoPosterior", "Strict", "WeightedE"]

@@ -19,9 +19,6 @@ In every game of :func:`own_chains` everything is computed anew, from the noise 
 draw and one for the m draws, each from the public start, of 100 steps before the first draw and 10 between draws.
 Beside a reference, and on its scale, nothing but the draws is random: :func:`one_posterior` then takes those of
 hundreds of games from one run of four chains, where these agree and have that many effective draws.
-
-The per-instance bound is of one file and of its privacy weights, held fixed: :func:`with_and_without` takes the record
-out of the fit, and the weights of all others stay.  Its draws are exact, and the record speaks by alpha sum_k log p.
 """
 
 from __future__ import annotations
@@ -45,7 +42,6 @@ from ...models.shared.normal_scores import binned
 from ...models.tempered_chains import RHAT_LIMIT
 from ...privacy.budget import Budget
 from ...privacy.mechanisms.base import Assessment, Mechanism
-from ...privacy.mechanisms.per_instance import PerInstance
 from ...privacy.mechanisms.strict import FIRST_CLAMP, Strict, scores_epsilon
 from ...privacy.protected_fit import ProtectedFit, PseudoLikelihood
 from ...privacy.units import Unit
@@ -140,38 +136,6 @@ def one_posterior(
     # Draws of a game come from all over the chains: what is left of dependence is not within games.
     used = rng.permutation(np.arange(THIN - 1, posterior.size, THIN)[: games * stake.m])
     return played.evidence(posterior.some(used.tolist()), games).assign(agreed=True)
-
-
-def with_and_without(
-    mechanism: Mechanism, file: PlantedFile, side: Side, stake: Stake, games: int, rng: np.random.Generator
-) -> pd.DataFrame:  # fmt: skip
-    """Games with independent draws from the posterior under the weights of the file, with the record or without it.
-
-    Returns
-    -------
-    pandas.DataFrame
-        As :func:`own_chains`.
-
-    Raises
-    ------
-    ModelError
-        The record is the only one of its cell: its privacy weight is 0, and nothing is fitted.
-    PrivacyError
-        Epsilon is too small for so few records.
-    """
-    model, n = FBS(file.formula, prior="flat"), file.design.n
-    records = model.prepare(file.design, "ignore", file.mean_weight)
-    pseudo = PseudoLikelihood(model, records, Unit(), Sampler(_no_engine, rng, 1, 0, games * stake.m), rng)
-    fitted = _fitted(mechanism, pseudo, Budget(stake.epsilon, stake.m), np.ones(n))
-    here = np.arange(n) != file.row
-    draws = fitted.posterior if side == "in" else pseudo.fit(fitted.alpha * here)
-    found: dict[str, Any] = {}
-    for name, design in (("planted", file.design), ("typical", file.typical)):
-        values = _values(file, design, records, model)
-        logs = model.log_density(values, draws)[:, 0].reshape(games, -1).sum(axis=1)
-        parts = 0.0, 0.0, fitted.alpha[file.row] * logs, logs
-        found |= {f"{name}_{part}": value for part, value in zip(PARTS, parts, strict=True)}
-    return pd.DataFrame(found).assign(agreed=True)
 
 
 def _values(file: PlantedFile, design: SurveyDesign, records: JointRecords, model: FBS) -> JointRecords:
@@ -289,11 +253,6 @@ def beside_history(file: PlantedFile) -> Mechanism:
     return Strict(reference=file.reference)
 
 
-def bounded(file: PlantedFile) -> Mechanism:
-    """The per-instance bound, as it is by default."""
-    return PerInstance()
-
-
 def tables_of(
     mechanism: Mechanism, file: PlantedFile, side: Side, stake: Stake, games: int, rng: np.random.Generator
 ) -> pd.DataFrame:  # fmt: skip
@@ -348,5 +307,4 @@ CONTESTS: dict[AuditMechanism, Contest] = {
     "strict": Contest(without_history, tables_of, 500, 201, by_table=True),
     "strict-chains": Contest(without_history, own_chains, 50, 901),
     "strict-history": Contest(beside_history, one_posterior, 500, 201),
-    "per-instance": Contest(bounded, with_and_without, 500, 201, {"blank": 1.0}, PerInstance.delta),
 }

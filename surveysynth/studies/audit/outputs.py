@@ -25,7 +25,6 @@ KEYS = ["file", "n", "mechanism", "planted", "epsilon", "m"]
 NAMES = {
     "strict": "Strict", "strict-chains": "Strict by Markov chains, no history",
     "strict-history": "Strict, beside an earlier release",
-    "per-instance": "Per-instance bound",
 }  # fmt: skip
 LOOKS = {"blank": ("#0b6fa4", "o"), "replaced": ("#d9820f", "s")}
 INTERNAL = "Internal: it is of the confidential file, and of one of its records.\n"

@@ -26,7 +26,6 @@ NAMES = {
     f"strict{BY_MODEL}": "Strict, no history, between='model'",
     f"strict-history{BY_MODEL}": "Strict, last year's release, between='model'", "pseudo": "pseudo posterior",
     "pseudo-debias": "pseudo posterior, debias", "censored": "censored", "laplace": "Laplace tables",
-    "per-instance": "per-instance bound",
     CONFIDENTIAL: "confidential sample",
 }  # fmt: skip
 LOOKS = {
@@ -35,7 +34,6 @@ LOOKS = {
     f"strict{BY_MODEL}": ("#58a9d6", "o", "-"), f"strict-history{BY_MODEL}": ("#58a9d6", "s", "--"),
     "pseudo": ("#d9820f", "o", "-"),
     "pseudo-debias": ("#d9820f", "^", "--"), "censored": ("#7a3b8f", "o", "-"), "laplace": ("#3f8f3f", "D", "-"),
-    "per-instance": ("#b0413e", "v", "-"),
 }  # fmt: skip
 NOMINAL, ENOUGH, LEVEL = 0.95, 0.93, 0.05  # coverage; what no margin is to be below; the level of all tests together
 RATIOS = (0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10, 30, 100, 300, 1000, 3000)  # ticks

@@ -24,7 +24,6 @@ from ...models.normal.fbs import FBS
 from ...models.shared.transforms import AsinhTransform
 from ...privacy.mechanisms import PseudoPosterior, Strict
 from ...privacy.mechanisms.censored import Censored
-from ...privacy.mechanisms.per_instance import PerInstance
 from ...release.laplace import laplace_tables
 from ...release.release import Release
 from ...synthesis.fitting import fit, synthesize
@@ -136,15 +135,6 @@ def _pseudo(cell: Cell, design: SurveyDesign, seed: int, *, debias: bool = False
     return [("", of_release(done.release(debias=debias, accept_diagnostics=["information"]), cell.population))]
 
 
-def _per_instance(cell: Cell, design: SurveyDesign, seed: int) -> Sequence[tuple[str, Tables]]:
-    """The same model, measured by what each record of the file changes."""
-    done = fit(
-        design, _plain(cell, "flat"), epsilon=cell.epsilon, m=3, mechanism=PerInstance(),
-        population_total=len(cell.population.frame), seed=seed,
-    )  # fmt: skip
-    return [("", of_release(done.release(), cell.population))]
-
-
 def _debiased(cell: Cell, design: SurveyDesign, seed: int) -> Sequence[tuple[str, Tables]]:
     return _pseudo(cell, design, seed, debias=True)
 
@@ -177,7 +167,7 @@ def _plain(cell: Cell, prior: Any) -> Synthesizer:
 
 MAKERS: dict[StudyMechanism, Maker] = {
     "strict": _strict, "strict-history": _strict_with_history, "pseudo": _pseudo, "pseudo-debias": _debiased,
-    "censored": _censored, "laplace": _laplace, "per-instance": _per_instance, "strict-earlier": _strict_with_earlier,
+    "censored": _censored, "laplace": _laplace, "strict-earlier": _strict_with_earlier,
 }  # fmt: skip
 
 
