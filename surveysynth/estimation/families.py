@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, log_ndtr, ndtr
+from scipy.special import expit, log_ndtr, logit, ndtr, ndtri
 
 Family = Literal["gaussian", "binomial", "probit", "cloglog", "poisson", "gamma"]
 BINARY = "binomial", "probit", "cloglog"  # outcomes of two values
@@ -45,6 +45,16 @@ def mean(linear: Floats, family: Family) -> tuple[Floats, Floats, Floats]:
     with np.errstate(over="ignore"):
         mu = np.exp(linear)
         return mu, mu, np.ones_like(mu) if family == "poisson" else np.exp(-linear)
+
+
+def start_of(y: Floats, family: Family) -> Floats:
+    """A linear predictor to begin from: that of a mean near each outcome, as R's ``glm`` begins."""
+    if family in BINARY:
+        mu = (y + 0.5) / 2
+        if family == "cloglog":
+            return np.log(-np.log1p(-mu))
+        return np.asarray(logit(mu) if family == "binomial" else ndtri(mu))
+    return np.log(y + 0.1) if family == "poisson" else np.log(y)
 
 
 def in_statsmodels(family: Family) -> Any:

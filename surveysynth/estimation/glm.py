@@ -17,7 +17,6 @@ that neither the predictors' units nor the size of the weights matter to the las
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -25,8 +24,8 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
 from ..design.survey_design import SurveyDesign
-from ..errors import InputError, guarded
-from .families import BINARY, KIND, Family, in_statsmodels, mean
+from ..errors import InputError
+from .families import BINARY, KIND, Family, in_statsmodels, mean, start_of
 from .model_frame import Bools, Data
 from .variance import DENSE, covariance, degrees_of_freedom
 
@@ -116,29 +115,32 @@ def _orthonormal(data: Data, w: Floats) -> Floats:
 
 
 def _coefficients(data: Data, Q: Floats, T: Floats, w: Floats, family: Family) -> Floats:
-    """Coefficients of the columns of Q: (p,)."""
-    import statsmodels.api as sm  # takes a second to import
-
+    """Coefficients of the columns of Q, by Fisher's scoring from the outcome itself: (p,)."""
     if family == "gaussian":
-        return np.asarray(sm.WLS(data.y - data.offset, Q, weights=w, hasconst=True).fit().params)
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")  # statsmodels' own words on what is refused below
-        model = sm.GLM(data.y, Q, family=in_statsmodels(family), var_weights=w, offset=data.offset)
-        fit = guarded(
-            lambda: model.fit(tol=CONVERGED, tol_criterion="params", maxiter=STEPS),
-            (ValueError, ArithmeticError, np.linalg.LinAlgError),
-            lambda kind: InputError(f"the {KIND[family]} regression did not come to a solution; leave predictors out"),
-        )
-    if not fit.converged:
-        before, last = fit.fit_history["params"][-2:]
-        step = np.abs(T @ (last - before)) * np.sqrt(w @ data.X**2)
-        grow = dict.fromkeys(term for term, s in zip(data.terms, step, strict=True) if s > 0.01 * step.max())
-        apart = "the two values of the outcome" if family in BINARY else "zeros, or other extremes, of the outcome"
-        raise InputError(
-            f"the {KIND[family]} regression has no finite solution: predictors separate {apart}, and "
-            f"the coefficients of {', '.join(grow)} grow without end; leave some out or merge categories"
-        )
-    return np.asarray(fit.params)
+        return np.asarray(Q.T @ (w * (data.y - data.offset)) / len(w))  # as sum_i w_i q_i q_i' = n I
+    linear = start_of(data.y, family)
+    b = last = np.zeros(Q.shape[1], dtype=np.float64)
+    with np.errstate(all="ignore"):  # what has no solution is refused below
+        for step in range(STEPS):
+            mu, slope, s = mean(linear, family)
+            A = _information(Q, w, (mu, slope, s))
+            if not np.isfinite(A).all() or np.linalg.cond(A) > SINGULAR:
+                break
+            towards = (w * s * (data.y - mu + slope * (linear - data.offset))) if step == 0 else w * s * (data.y - mu)
+            last = np.asarray(np.linalg.solve(A, Q.T @ towards))
+            b = b + last
+            linear = Q @ b + data.offset
+            if np.abs(last).max() < CONVERGED:
+                return b
+    if not np.isfinite(b).all() or step == 0:
+        raise InputError(f"the {KIND[family]} regression did not come to a solution; leave predictors out")
+    size = np.abs(T @ last) * np.sqrt(w @ data.X**2)
+    grow = dict.fromkeys(term for term, s in zip(data.terms, size, strict=True) if s > 0.01 * size.max())
+    apart = "the two values of the outcome" if family in BINARY else "zeros, or other extremes, of the outcome"
+    raise InputError(
+        f"the {KIND[family]} regression has no finite solution: predictors separate {apart}, and "
+        f"the coefficients of {', '.join(grow)} grow without end; leave some out or merge categories"
+    )
 
 
 def _replicated(design: SurveyDesign, data: Data, Q: Floats, b: Floats, family: Family) -> Floats:
