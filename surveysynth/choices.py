@@ -27,5 +27,7 @@ StudyMechanism = Literal[
 # noisy tables; Markov chains, without an earlier release and beside one
 AuditMechanism = Literal["strict", "strict-chains", "strict-history"]
 Planted = Literal["x10", "x100", "alone", "two-modes", "heavy"]  # the record that an intruder asks about
+# diagnostics that may fail, and a population total far from the sum of the weights
+Accepted = Literal["divergences", "rhat", "ess_bulk", "ess_tail", "information", "population_total"]
 StudyPrior = Literal["flat", "paper"]
 RiskSource = Literal["synthetic", "data"]  # what risks behind privacy weights are computed from

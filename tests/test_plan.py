@@ -801,3 +801,11 @@ def test_a_plan_of_an_earlier_version_is_answered_with_what_to_write(tmp_path, s
     (tmp_path / "plan.toml").write_text(f"[survey]\nfile = 'f.csv'\n[model]\nformula = 'y ~ x'\n{section}\n")
     with pytest.raises(ss.InputError, match=said):
         ss.Plan.read(tmp_path / "plan.toml")
+
+
+def test_a_plan_accepts_what_there_is_to_accept(tmp_path):
+    text = "[survey]\nfile = 'f.csv'\n[model]\nformula = 'y ~ x'\n[privacy]\nepsilon = 5\n"
+    text += "[release]\naccept = ['informaton']\n"
+    (tmp_path / "plan.toml").write_text(text)
+    with pytest.raises(ss.InputError, match=r"release\.accept.*'information'"):
+        ss.Plan.read(tmp_path / "plan.toml")

@@ -56,7 +56,8 @@ def _is_there(said: Mapping[str, Any], entry: str) -> bool:
     of = said.get(section)
     if not name or not isinstance(of, Mapping):
         return of is not None and not name
-    return of.get(name) == value if value else of.get(name) is not None
+    found = of.get(name)
+    return isinstance(found, str) and found == value if value else found is not None
 
 
 def _no_name_too_long(path: str) -> str:
@@ -360,7 +361,7 @@ class ReleaseSettings(Section):
     folder: str = Field("release", description="as seen from this file's folder")
     format: Literal["csv", "parquet"] = Field("csv", description="of the synthetic files; parquet of files in parts")
     debias: Truth | None = Field(None, description="correct the draws for what privacy weights do to the model")
-    accept: list[str] | None = Field(
+    accept: list[choices.Accepted] | None = Field(
         None,
         description="what is accepted: failed diagnostics, 'information', and 'population_total' where it is more than "
         "3 times, or less than a third of, the sum of the weights",

@@ -24,6 +24,7 @@ from scipy.sparse import csr_array
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
+AT_ONCE = 1_000_000  # numbers in a product of derivatives
 MOST_ROWS, SKETCHED = 3_000, 1_000  # rows from which derivatives are those of fewer, of about so many
 
 
@@ -319,8 +320,10 @@ def _jacobian_of(table: Table, block: _Block, w: Floats, mean: Floats) -> Floats
     for level, rows in enumerate(table.rows):
         z, n, m = block.features[rows], counts[rows], mean[rows]
         out[level] = ((z.T @ w[rows]) @ both).reshape(A, K, J).transpose(2, 0, 1)
-        for j in range(J):
-            out[level, j] -= z.T @ (n[:, j : j + 1] * m)
+        each = max(AT_ONCE // (len(rows) * K), 1)
+        for j in range(0, J, each):
+            some = n[:, j : j + each, None] * m[:, None, :]
+            out[level, j : j + each] -= (z.T @ some.reshape(len(rows), -1)).reshape(A, -1, K).transpose(1, 0, 2)
     return out.reshape(table.size, A * K)
 
 
