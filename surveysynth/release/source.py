@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -35,6 +37,7 @@ MECHANISM = "noisy tables"
 PAIR = 2  # data sets of one draw: how they differ is what their own simulation adds
 ROUNDS = 100  # draws of a record that breaks a rule
 BLOCK = 1 << 16  # records that are drawn together
+THREADS = 4  # that draw data sets of many records, at most: each holds one in memory
 IN_MEMORY = 20_000_000  # records of all data sets from which these lie in files
 MANY, SOME = 100_000, 50_000  # records above which the variance is computed from some, and how many
 REFITS = 24  # draws from which the variance of an estimate that noise makes is computed
@@ -184,17 +187,21 @@ class Source:
 
         Where they are large they lie in files, which go with the last data set that is read from them.
         """
-        unit, large = self._fit.cells.of_record, m * self.tables.n > IN_MEMORY
-        made, orders = [], []
-        for coefficients in self._draws(m // PAIR, rng):
-            for _ in range(PAIR):
-                order = rng.permutation(self.tables.n).astype(np.int32)
-                orders.append(order)
-                drawn = self._data_set(
-                    self.public, unit, coefficients, (rng, rng), order, smoothed=self.model == "FBP"
-                )
-                made.append(in_a_file(drawn) if large else drawn)
-        return tuple(made), np.array(orders)
+        n, unit = self.tables.n, self._fit.cells.of_record
+
+        def one(job: tuple[Draw, np.random.Generator]) -> tuple[SurveyDesign, NDArray[np.int32]]:
+            coefficients, own = job
+            order = own.permutation(n).astype(np.int32)
+            made = self._data_set(self.public, unit, coefficients, (own, own), order, smoothed=self.model == "FBP")
+            return in_a_file(made) if m * n > IN_MEMORY else made, order
+
+        draws = [each for each in self._draws(m // PAIR, rng) for _ in range(PAIR)]
+        if n <= MANY:
+            found = [one((each, rng)) for each in draws]
+        else:  # in threads, each with random numbers of its own
+            with threadpool_limits(1, "blas"), ThreadPoolExecutor(min(os.cpu_count() or 1, THREADS)) as pool:
+                found = [*pool.map(one, zip(draws, rng.spawn(m), strict=True))]
+        return tuple(made for made, _ in found), np.array([order for _, order in found])
 
     def redrawn(self, like: SurveyDesign) -> tuple[SurveyDesign, ...]:
         """A data set as other draws of the parameters would have made it, by random numbers in common.
