@@ -749,7 +749,7 @@ BAD = {
     "scale 0": (None, {"transform": "identity", "scale": "0"}, (), "model.scale: Input should be greater than 0"),
     "min cell 0": (None, {"min_cell": "0"}, (), "tables.min_cell: Input should be greater than or equal to 1"),
     "cv 0": (None, {"cv_limit": "0"}, (), "tables.cv_limit: Input should be greater than 0"),
-    "accept nonsense": (None, {"accept": "all"}, (), "accept_diagnostics is a list of names among"),
+    "accept nonsense": (None, {"accept": "all"}, (), "release.accept: Input should be 'divergences'"),
     "no such folder": (None, {"out": "f.csv/release"}, (), "not a folder that you may write to"),
 }  # fmt: skip
 
