@@ -173,7 +173,7 @@ def test_what_is_no_parquet_file_is_refused(folder, tmp_path):
 KILLED = """
 import os, signal, sys
 import numpy as np, pandas as pd, pyarrow.parquet as pq, surveysynth as ss
-from surveysynth.release import folder
+from surveysynth.release import data_set_files
 
 rng = np.random.default_rng(1)
 pay, w = np.exp(rng.normal(9, 0.5, 400)), np.exp(rng.normal(3, 0.3, 400))
@@ -183,7 +183,7 @@ release = ss.synthesize(
     ss.SurveyDesign(frame, weights="w"), model, epsilon=20, m=2, mechanism=ss.PseudoPosterior(), population_total=1e4,
     accept_diagnostics=["information"],
 )
-folder.ROWS = 50
+data_set_files.ROWS = 50
 written, write = [], pq.ParquetWriter.write_table
 
 def writes(*arguments):

@@ -48,13 +48,13 @@ def mean(linear: Floats, family: Family) -> tuple[Floats, Floats, Floats]:
 
 
 def start_of(y: Floats, family: Family) -> Floats:
-    """A linear predictor to begin from: that of a mean near each outcome, as R's ``glm`` begins."""
+    """A linear predictor to begin from: that of a mean near each outcome; of amounts half way to their mean."""
     if family in BINARY:
         mu = (y + 0.5) / 2
         if family == "cloglog":
             return np.log(-np.log1p(-mu))
         return np.asarray(logit(mu) if family == "binomial" else ndtri(mu))
-    return np.log(y + 0.1) if family == "poisson" else np.log(y)
+    return np.log(y + 0.1) if family == "poisson" else np.log((y + y.mean()) / 2)
 
 
 def in_statsmodels(family: Family) -> Any:

@@ -185,7 +185,7 @@ def data_of(
 ) -> Data:  # fmt: skip
     """The numbers of a formula on a design; InputError where it cannot be evaluated or does not suit the family."""
     present = _present(design, names, missing)
-    frame = _ready(design.frame.loc[present, names])
+    frame = _ready(design.select(names).loc[present])
     categories: tuple[object, ...] = ()
     if outcome.eval_method == Factor.EvalMethod.LOOKUP:
         frame[outcome.expr], categories = _outcome(design, outcome.expr, present, family)

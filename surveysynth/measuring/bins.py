@@ -283,7 +283,8 @@ class Cells:
 
     def _of_levels(self, column: pd.Series, missing: NDArray[np.bool_], name: str) -> Codes:
         labels = {label_of(level): code for code, level in enumerate(self.outcome.levels or ())}
-        code, values = pd.factorize(column)
+        texts = column.map(label_of, na_action="ignore") if column.dtype == object else column  # True is not 1
+        code, values = pd.factorize(texts)
         found = np.array([*(labels.get(label_of(value), -1) for value in values), -1], dtype=np.intp)[code]
         unknown = (found < 0) & ~missing
         if unknown.any():

@@ -235,11 +235,13 @@ def counted(
     counts = np.zeros(levels * J, dtype=np.int64)
     for first in range(0, len(code), BLOCK):  # sums of a block are whole numbers that floats hold
         these = slice(first, first + BLOCK)
-        adds = parts if isinstance(parts, int) else parts[these]
-        adds = adds if scores is None else adds * scores[code[these]]
-        weights = None if isinstance(adds, int) else adds.astype(np.float64)
         cell = level[these] * J + groups[code[these]]
-        counts += np.bincount(cell, None if weights is None and adds == 1 else weights, levels * J).astype(np.int64)
+        if isinstance(parts, int) and scores is None:
+            counts += parts * np.bincount(cell, minlength=levels * J)
+            continue
+        adds = np.ones(len(cell)) if scores is None else scores[code[these]].astype(np.float64)
+        adds *= parts if isinstance(parts, int) else parts[these]
+        counts += np.bincount(cell, adds, levels * J).astype(np.int64)
     return counts.reshape(levels, J)
 
 

@@ -34,7 +34,8 @@ class RowProbabilities:
         """A cell for each record (n,), by inversion: random numbers in common make similar draws."""
         R, G = self.rows.shape
         ends = np.cumsum(self.rows, axis=1) + np.arange(R)[:, None]  # all rows one after the other, each of length 1
-        found = np.searchsorted(ends.ravel(), rng.random(len(self.record)) + self.record) - self.record * G
+        place = np.searchsorted(ends.ravel(), rng.random(len(self.record)) + self.record, side="right")
+        found = place - self.record * G
         return np.clip(found, 0, G - 1)
 
     def mean(self, values: Floats) -> Floats:

@@ -176,7 +176,8 @@ def _grouped(design: SurveyDesign, name: str, columns: list[str]) -> Term:
     """Combinations of labels as levels, in the order of their labels as text."""
     codes, texts = [], []
     for column in columns:
-        code, values = pd.factorize(design.column(column))
+        own = design.column(column)
+        code, values = pd.factorize(own.astype(str) if own.dtype == object else own)  # True is not 1
         text, rank = np.unique(values.astype(str).to_numpy(dtype=str), return_inverse=True)
         codes.append(rank.astype(np.intp)[code])
         texts.append(text)

@@ -199,6 +199,24 @@ class VariableFit:
         changes = self.changes(self.mean_levels)
         return rows if changes is None else rows.tilted(changes)
 
+    def margin(self, of: VariableDraw) -> Floats:
+        """Expected records of each cell under a draw, as tables count them, of this year (G,)."""
+        if (changes := self.changes(of.levels)) is not None:
+            every = self.level_rows(of.theta).tilted(changes)
+            return np.asarray(every.records @ every.p)
+        model = self.base.sketch
+        now = model.unit <= int(self.base.unit[: int(self.row.max()) + 1].max())
+        return np.asarray(np.where(now, model.counted, 0.0) @ model.probabilities(of.theta))
+
+    def margin_of_fit(self) -> Floats:
+        """The same under the fit, whose effects of strata and PSUs are those of classes (G,)."""
+        if not self.effects:
+            return self.margin(VariableDraw(self.fit.theta, ()))
+        model = self.fit.model
+        past = len(self.base.unit) - int(self.row.max()) - 1  # rows of an earlier year, the last ones
+        now = np.arange(len(model.unit)) < len(model.unit) - past
+        return np.asarray(np.where(now, model.counted, 0.0) @ model.probabilities(self.fit.theta))
+
     def probabilities(self, of: VariableDraw, cell: Codes, code: Mapping[str, Codes]) -> RowProbabilities:
         """Of the cells of each record.
 
@@ -267,14 +285,10 @@ def centred(fit: VariableFit, draws: Sequence[VariableDraw]) -> list[VariableDra
     """
     if len(draws) < 2:
         return [*draws]
-    model = fit.base.sketch
-    this_year = model.unit <= int(fit.base.unit[: int(fit.row.max()) + 1].max())
-    records = np.where(this_year, model.records, 0.0)
-    aim = records @ model.probabilities(fit.fit.theta)
-    first = model.places[0]
+    aim, first = fit.margin_of_fit(), fit.base.places[0]
     each = slice(first.stop - len(aim), first.stop)  # of cells one by one: heaps, then special values
     for _ in range(CENTRINGS):
-        mean = records @ sum(model.probabilities(one.theta) for one in draws) / len(draws)
+        mean = sum(fit.margin(one) for one in draws) / len(draws)
         change = np.zeros_like(fit.fit.theta)
         change[each] = np.log(np.maximum(aim, LEAST) / np.maximum(mean, LEAST))
         draws = [replace(one, theta=one.theta + change) for one in draws]

@@ -375,8 +375,11 @@ def _sides(design: SurveyDesign, release: Release) -> tuple[_Side, list[_Side]]:
         if name is not None:
             frame.insert(len(release.outcomes), name, survey.weights)
         there = np.flatnonzero(frame[list(release.outcomes)].notna().all(axis=1).to_numpy() & (survey.weights > 0))
-        if survey.n > SOME:
-            there = np.sort(rng.choice(there, min(SOME, len(there)), replace=False))
+        if survey.n > SOME:  # in the order of their public columns, so that these are the same on all sides
+            there = rng.permutation(there)
+            codes = [pd.factorize(frame[name].iloc[there], sort=True)[0] for name in release.predictors]
+            there = there[np.lexsort(codes)] if codes else there
+            there = there[((np.arange(SOME) + 0.5) * len(there) / SOME).astype(np.intp)] if len(there) > SOME else there
         return _Side(frame.iloc[there].reset_index(drop=True), survey.weights[there] / survey.weights[there].sum())
 
     return side(design), [side(data) for data in release.datasets]

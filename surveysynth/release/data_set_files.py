@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 import weakref
@@ -11,6 +12,7 @@ import pandas as pd
 import pyarrow as pa
 
 from ..design.survey_design import SurveyDesign
+from ..errors import InputError
 
 ROWS = 1 << 20  # of a group in a file
 
@@ -18,13 +20,26 @@ ROWS = 1 << 20  # of a group in a file
 def in_a_file(design: SurveyDesign) -> SurveyDesign:
     """The same design over a parquet file, of which columns are read when they are asked for.
 
-    The file lies in the folder of temporary files (``TMPDIR``), and goes with the design.
+    The file lies in the folder of temporary files (``TMPDIR``), and goes with the design (InputError: no room there).
     """
     folder = Path(tempfile.mkdtemp(prefix="surveysynth-"))
-    _write_parquet(design.frame, folder / "synthetic.parquet")
+    try:
+        _write_parquet(design.frame, folder / "synthetic.parquet")
+    except OSError as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise InputError(
+            f"a data set cannot be written to the folder of temporary files ({error.strerror or error}): make room in "
+            f"{str(folder.parent)!r}, or name another folder in TMPDIR"
+        ) from None
     scanned = SurveyDesign.scan(folder / "synthetic.parquet", labels=design.labels or None, **design.roles())
-    weakref.finalize(scanned._scan, shutil.rmtree, folder, ignore_errors=True)
+    weakref.finalize(scanned._scan, _remove, folder, os.getpid())
     return scanned
+
+
+def _remove(folder: Path, owner: int) -> None:
+    """Remove a folder, but not from a process that was forked from its owner."""
+    if os.getpid() == owner:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def write_data_set(design: SurveyDesign, file: Path) -> None:

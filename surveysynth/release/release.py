@@ -118,7 +118,7 @@ class Release:
 
     def __getstate__(self) -> dict[str, Any]:
         """What a pickle or a copy holds: the public part."""
-        again = "redrawn", "_in_small", "_of_model"  # made when they are needed
+        again = "redrawn", "_redrawn_for_tables", "_in_small", "_of_model"  # made when they are needed
         kept = {name: value for name, value in vars(self).items() if name not in again}
         internal: dict[str, Any] = {"internal": {}, "privacy": replace(self.privacy, internal={})}
         internal |= {name: without_files(getattr(self, name)) for name in ("rests_on", "rests_on_others")}
@@ -335,14 +335,16 @@ class Release:
         check_statistics(every, outcome=as_list(outcome) or None, interval=interval, **if_fit)
         how: dict[str, Any] = {
             "where": where, "estimator": estimator, "count_designs": self.count_designs(),
-            "synthesized": (*self.categorical, *self.derived), "redrawn": self.redrawn,
+            "synthesized": (*self.categorical, *self.derived), "redrawn": self._redrawn_for_tables,
             "missing": self._missing_outcomes, "larger": between == "larger",
         }  # fmt: skip
         parts = []
         for of, statistics in asked:
             own = fitting(statistics, **if_fit)
             limits = Interval.checked(level, df, fitting(statistics, interval=interval).get("interval"))
-            make = partial(tabulate, self.datasets, of, names, statistics, **how, **own, interval=limits)
+            make = self._completed(
+                partial(tabulate, self.datasets, of, names, statistics, **how, **own, interval=limits)
+            )
             with told_if_it_breaks_down():
                 parts.append(self._with_model(make, between, names, [*about, *of]))
         known = self.m > 1 or all("modelled" in part.attrs for part in parts)  # how data sets differ
@@ -356,6 +358,19 @@ class Release:
         if "digits" in self.method:
             flagged.attrs["digits"] = self.method["digits"]
         return flagged
+
+    def _completed(self, make: Callable[..., pd.DataFrame]) -> Callable[..., pd.DataFrame]:
+        """A table, made anew from data sets of all records where those of some leave a standard error open."""
+        fewer = self._redrawn_for_tables
+
+        def made(**more: Any) -> pd.DataFrame:
+            table = make(**more)
+            whole = not fewer or fewer[0].n == self.datasets[0].n
+            if whole or not (table["se"].isna() & table["estimate"].notna()).any():
+                return table
+            return make(redrawn=self.redrawn, **more)
+
+        return made
 
     def _modelled(self, table: pd.DataFrame, names: list[str]) -> NDArray[np.bool_] | None:
         """Cells of variables that no noisy table counts together (rows,); None where no tables were measured."""
@@ -753,6 +768,13 @@ class Release:
             }
             designs.append(SurveyDesign(first.frame.assign(**columns), **first.roles(), labels=first.labels))
         return tuple(self._derived_again(design) for design in designs)
+
+    @cached_property
+    def _redrawn_for_tables(self) -> tuple[SurveyDesign, ...]:
+        """As :attr:`redrawn`, of some records where there are many."""
+        if self.measured is None or not self.measured.is_large(self.datasets[0].n):
+            return self.redrawn
+        return tuple(self._derived_again(design) for design in self.measured.redrawn(self.datasets[0], some=True))
 
     def _with_model(
         self, make: Callable[..., pd.DataFrame], between: Between, by: Sequence[str], columns: Sequence[str]

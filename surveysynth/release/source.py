@@ -203,21 +203,29 @@ class Source:
                 found = [*pool.map(one, zip(draws, rng.spawn(m), strict=True))]
         return tuple(made for made, _ in found), np.array([order for _, order in found])
 
-    def redrawn(self, like: SurveyDesign) -> tuple[SurveyDesign, ...]:
+    def redrawn(self, like: SurveyDesign, *, some: bool = False) -> tuple[SurveyDesign, ...]:
         """A data set as other draws of the parameters would have made it, by random numbers in common.
 
         The variance of an estimate over them is N, what noise and prior leave open.  Weights of FBP, which has the
-        expected ones, are drawn anew each time, so that N holds their variance, too.  Of many records some do, without
-        strata and PSUs: what other parameters change hardly depends on how many there are.
+        expected ones, are drawn anew each time, so that N holds their variance, too.
+
+        With ``some``, where there are many records, some stand for all, without strata and PSUs: what other parameters
+        change hardly depends on how many there are.
         """
-        if like.n > MANY and self.model == "FBS":
-            records = self._fit.cells.some(SOME, self._unit(like))
-            like = SurveyDesign(like.frame.iloc[records].reset_index(drop=True), weights=like.weights_name)
         unit, made = self._unit(like), []
+        if some and self.is_large(like.n):
+            records = np.argsort(unit, kind="stable")[((np.arange(SOME) + 0.5) * like.n / SOME).astype(np.intp)]
+            frame, weights = like.frame.iloc[records].reset_index(drop=True), str(like.weights_name)
+            frame = frame.assign(**{weights: frame[weights] * (like.n / SOME)})
+            unit, like = unit[records], SurveyDesign(frame, weights=weights)
         for k, coefficients in enumerate(self._refits):
             same = np.random.default_rng(1), np.random.default_rng(2 + k if self.model == "FBP" else 2)
             made.append(self._data_set(like, unit, coefficients, same, None, smoothed=False))
         return tuple(made)
+
+    def is_large(self, n: int) -> bool:
+        """Whether some of n records may stand for all where the variance of noise is computed; under FBP none do."""
+        return n > MANY and self.model == "FBS"
 
     @cached_property
     def _fit(self) -> JointFit:
@@ -262,26 +270,28 @@ class Source:
         if order is not None:
             public, unit = public.iloc[order].reset_index(drop=True), unit[order]
         blocks = [
-            self._block(Records(unit[a : a + BLOCK], public.iloc[a : a + BLOCK], {}), of, rngs, smoothed=smoothed)
-            for a in range(0, like.n, BLOCK)
+            self._block(
+                Records(unit[a : a + BLOCK], public.iloc[a : a + BLOCK], {}), of, rngs, made[-1], smoothed=smoothed
+            ) for a in range(0, like.n, BLOCK)
         ]
         frame = blocks[0] if len(blocks) == 1 else pd.concat(blocks, ignore_index=True)
         if order is not None:
             frame = frame[[*(c for c in frame if c not in made), *made]]
         if self.tables.weight is not None:
-            frame = frame.assign(**{made[-1]: self._to_totals(frame[made[-1]].to_numpy(), frame, like)})
+            frame = frame.assign(**{made[-1]: self._to_totals(frame[made[-1]].to_numpy(), unit)})
         return SurveyDesign(frame, **self._roles(like), labels=self.labels or None)
 
     def _block(
-        self, public: Records, of: Draw, rngs: tuple[np.random.Generator, np.random.Generator], *, smoothed: bool
+        self, public: Records, of: Draw, rngs: tuple[np.random.Generator, np.random.Generator], weights: str, *,
+        smoothed: bool,
     ) -> pd.DataFrame:  # fmt: skip
-        """Some records of a data set, their weights not yet scaled to the totals."""
+        """Some records of a data set, with a column of weights that are not yet scaled to the totals."""
         records, weight = self._records(public, of, rngs[0]), self.tables.weight
         if weight is None or (bins := weight.cells.bins) is None:
             return records.frame
         p = self._fit.variables[WEIGHT].probabilities(of[-1], public.cell, records.codes)
         w = p.mean(bins.means) if smoothed else bins.draw(p.draw(rngs[1]), rngs[1])
-        return records.frame.assign(**{str(self.public.weights_name): w})
+        return records.frame.assign(**{weights: w})
 
     def _records(self, public: Records, of: Draw, rng: np.random.Generator) -> Records:
         """Records with outcomes that obey all rules; one that no answer to a later question mends is drawn anew."""
@@ -308,14 +318,18 @@ class Source:
             records = records.with_variable(variable, fit, coefficients, rng, rules)
         return records
 
-    def _to_totals(self, w: Floats, frame: pd.DataFrame, like: SurveyDesign) -> Floats:
+    def _to_totals(self, w: Floats, unit: Codes) -> Floats:
         """Weights that add up to the population total, and in each level to what is public of it."""
         w = w * (self.tables.population_total / w.sum())
         if not self.tables.population_totals:
             return w
-        terms = {term.name: term for term in self.tables.terms_of(SurveyDesign(frame, **like.roles()))}
-        known = self.tables.population_totals
-        return rake(w, [terms[name].level for name in known], [np.asarray(total) for total in known.values()])
+        margins, totals = [], []
+        for name, total in self.tables.population_totals.items():
+            level = self.tables.terms[name].level_of_step[self._fit.cells.step[name][unit]]
+            there = np.unique(level)  # some records may have none of a level
+            margins.append(np.searchsorted(there, level))
+            totals.append(np.asarray(total)[there] * (np.sum(total) / np.sum(np.asarray(total)[there])))
+        return rake(w, margins, totals)
 
     def _roles(self, like: SurveyDesign) -> dict[str, Any]:
         """Roles of the design; the terms with public totals are what weights are adjusted to."""

@@ -320,6 +320,8 @@ def _jacobian_of(table: Table, block: _Block, w: Floats, mean: Floats) -> Floats
     for level, rows in enumerate(table.rows):
         z, n, m = block.features[rows], counts[rows], mean[rows]
         out[level] = ((z.T @ w[rows]) @ both).reshape(A, K, J).transpose(2, 0, 1)
+        if not len(rows):
+            continue
         each = max(AT_ONCE // (len(rows) * K), 1)
         for j in range(0, J, each):
             some = n[:, j : j + each, None] * m[:, None, :]
