@@ -23,7 +23,7 @@ from .row_probabilities import RowProbabilities
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-CENTRINGS = 2  # steps until the mean of draws is about the fit
+CENTRINGS, NEAR = 20, 1e-3  # steps until the mean of draws is the fit, at most; difference of shares, in sum
 PASSES = 2  # between the effects of a formula's terms, and those of strata, PSUs and units
 Coefficients = tuple[Floats, ...]  # of strata and of PSUs, (L, K) each
 
@@ -288,7 +288,9 @@ def centred(fit: VariableFit, draws: Sequence[VariableDraw]) -> list[VariableDra
     aim, first = fit.margin_of_fit(), fit.base.places[0]
     each = slice(first.stop - len(aim), first.stop)  # of cells one by one: heaps, then special values
     for _ in range(CENTRINGS):
-        mean = sum(fit.margin(one) for one in draws) / len(draws)
+        mean = np.mean([fit.margin(one) for one in draws], axis=0)
+        if np.abs(mean / mean.sum() - aim / aim.sum()).sum() < NEAR:
+            break
         change = np.zeros_like(fit.fit.theta)
         change[each] = np.log(np.maximum(aim, LEAST) / np.maximum(mean, LEAST))
         draws = [replace(one, theta=one.theta + change) for one in draws]

@@ -242,3 +242,16 @@ def test_refusals_of_tests_and_predictions():
         assert "secret" not in str(caught.value)
     alone = regression(SurveyDesign(FRAME, weights="w"), "z ~ 1").predict(FRAME)
     assert alone["estimate"].nunique() == 1 and len(alone) == 5
+
+
+@pytest.mark.parametrize("sd", [1.0, 2.5, 3.0])
+def test_gamma_regressions_of_skewed_amounts_come_to_the_solution_of_statsmodels(sd):
+    import statsmodels.api as sm
+
+    rng = np.random.default_rng(2)
+    x, w = rng.standard_normal(500), rng.uniform(1, 3, 500)
+    y = np.exp(0.3 * x + sd * rng.standard_normal(500))
+    fit = regression(SurveyDesign(pd.DataFrame({"x": x, "y": y, "w": w}), weights="w"), "y ~ x", "gamma")
+    family = sm.families.Gamma(sm.families.links.Log())
+    own = sm.GLM(y, sm.add_constant(x), family=family, var_weights=w).fit(tol=1e-12, maxiter=200)
+    np.testing.assert_allclose(fit.table["estimate"], own.params, rtol=1e-6)

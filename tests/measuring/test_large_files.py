@@ -90,3 +90,44 @@ def test_counts_do_not_hang_on_blocks(monkeypatch, block):
     assert found.dtype == np.int64
     np.testing.assert_array_equal(found, expected)
     np.testing.assert_array_equal(measure.counted(level, 3, code, groups).sum(), 200)
+
+
+@pytest.mark.parametrize(
+    ("formula", "roles", "more"),
+    [
+        ("y ~ region + sex", {"strata": "stratum"}, {}),
+        ("y ~ region", {"strata": "stratum", "psu": "psu"}, {}),
+        ("y ~ region", {}, {"unit": "household"}),
+        ("y ~ region + age", {}, {}),
+        ("y ~ region", {}, {"weight": "public"}),
+        ("y ~ region", {}, {"population_totals": {"region": {"a": 4e4, "b": 4e4, "c": 4e4}}}),
+    ],
+)
+def test_some_records_stand_for_all_in_every_design(monkeypatch, formula, roles, more):
+    """Weights that stand for all add up to those of all, and every table has its standard errors."""
+    rng, n = np.random.default_rng(5), 1_500
+    stratum = rng.integers(0, 4, n)
+    frame = pd.DataFrame({
+        "region": rng.choice(list("abc"), n), "sex": rng.choice(list("mf"), n), "age": rng.integers(18, 90, n),
+        "stratum": stratum, "psu": stratum * 100 + rng.integers(0, 8, n), "household": np.arange(n) // 2,
+        "y": np.exp(rng.normal(7, 1, n)).clip(1, 99_000), "w": rng.uniform(50, 110, n),
+    })  # fmt: skip
+    design = ss.SurveyDesign(frame, weights="w", **roles)
+    release = ss.synthesize(design, formula, epsilon=5, m=4, bounds=(0, 1e5), population_total=1.2e5, seed=1, **more)
+    monkeypatch.setattr(source, "MANY", 1_000)
+    monkeypatch.setattr(source, "SOME", 400)
+    some = replace(release)
+    table = some.tables(by="region")
+    assert table["se"].notna().all() and {each.n for each in some._redrawn_for_tables} == {400}
+    for each in some._redrawn_for_tables:
+        assert each.weights.sum() == pytest.approx(release.datasets[0].weights.sum(), rel=0.05)
+
+
+def test_calibrated_weights_are_drawn_anew(measured):
+    """The count of a level that weights are not calibrated to varies with the noise of the weights."""
+    release = measured.release(m=4, seed=1)
+    totals = release.tables("division", statistic="count").iloc[:-1]
+    release = release.calibrate({"division": dict(zip(totals["division"], totals["estimate"], strict=True))})
+    level = release.datasets[0].frame["education"].iloc[0]
+    counts = [each.weights[(each.frame["education"] == level).to_numpy()].sum() for each in release.redrawn]
+    assert np.std(counts) > 1
