@@ -1057,7 +1057,7 @@ def test_a_place_that_is_taken_or_a_wrong_by_is_told_before_the_fit(file, run, m
     for options, message in (
         ({}, "'release' exists"),
         ({"out": "new", "by": "wt"}, "tables.by names 'wt'"),
-        ({"out": "new", "accept": "x"}, "accept_diagnostics"),
+        ({"out": "new", "accept": "x"}, "release.accept"),
         ({"out": "new", "min_cell": "-1"}, "min_"),
     ):
         code, _, err = run(*words(**options))
