@@ -89,13 +89,9 @@ def _with_noise(combined: Combined, degf: float | Floats, redrawn: Floats | None
     """With the variance of noise that all data sets share."""
     if redrawn is None:
         return combined
-    there = np.isfinite(redrawn)  # a small domain may have no record in some of them
-    R = there.sum(axis=0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        centred = np.where(there, redrawn - np.where(there, redrawn, 0.0).sum(axis=0) / R, 0.0)
-        noise = (centred**2).sum(axis=0) / (R - 1)
-    alike = np.nanmax(redrawn, axis=0, initial=-np.inf) <= np.nanmin(redrawn, axis=0, initial=np.inf)
-    noise = np.where(R < 2, np.nan, np.where(alike, 0.0, noise))  # equal means exactly none
+    there = np.ma.masked_invalid(redrawn)  # a small domain may have no record in some of them
+    R, differ = there.count(axis=0), np.ma.filled(np.ma.ptp(there, axis=0), 0.0) > 0
+    noise = np.ma.filled(there.var(axis=0, ddof=1), np.nan) * differ  # equal means exactly none
     T = combined.se**2
     with np.errstate(divide="ignore", invalid="ignore"):
         df = (T + noise) ** 2 / (T**2 / combined.df + noise**2 / (R - 1))

@@ -118,22 +118,18 @@ def _coefficients(data: Data, Q: Floats, T: Floats, w: Floats, family: Family) -
     """Coefficients of the columns of Q, by Fisher's scoring from the outcome itself: (p,)."""
     if family == "gaussian":
         return np.asarray(Q.T @ (w * (data.y - data.offset)) / len(w))  # as sum_i w_i q_i q_i' = n I
-    linear = start_of(data.y, family)
-    b = last = np.zeros(Q.shape[1], dtype=np.float64)
+    start = start_of(data.y, family)
     with np.errstate(all="ignore"):  # what has no solution is refused below
-        for step in range(STEPS):
-            mu, slope, s = mean(linear, family)
-            A = _information(Q, w, (mu, slope, s))
-            if not np.isfinite(A).all() or np.linalg.cond(A) > SINGULAR:
-                break
-            towards = (w * s * (data.y - mu + slope * (linear - data.offset))) if step == 0 else w * s * (data.y - mu)
-            last = np.asarray(np.linalg.solve(A, Q.T @ towards))
-            b = b + last
-            linear = Q @ b + data.offset
-            if np.abs(last).max() < CONVERGED:
-                return b
-    if not np.isfinite(b).all() or step == 0:
-        raise InputError(f"the {KIND[family]} regression did not come to a solution; leave predictors out")
+        mu, slope, s = mean(start, family)
+        A = _information(Q, w, (mu, slope, s))
+        if not _determines(A):
+            raise _unsolved(family)
+        b = np.asarray(np.linalg.solve(A, Q.T @ (w * s * (data.y - mu + slope * (start - data.offset)))))
+        b, last, enough = _scored(data, Q, w, b, family, STEPS - 1)
+    if enough:
+        return b
+    if not np.isfinite(b).all():
+        raise _unsolved(family)
     size = np.abs(T @ last) * np.sqrt(w @ data.X**2)
     grow = dict.fromkeys(term for term, s in zip(data.terms, size, strict=True) if s > 0.01 * size.max())
     apart = "the two values of the outcome" if family in BINARY else "zeros, or other extremes, of the outcome"
@@ -141,6 +137,35 @@ def _coefficients(data: Data, Q: Floats, T: Floats, w: Floats, family: Family) -
         f"the {KIND[family]} regression has no finite solution: predictors separate {apart}, and "
         f"the coefficients of {', '.join(grow)} grow without end; leave some out or merge categories"
     )
+
+
+def _unsolved(family: Family) -> InputError:
+    return InputError(f"the {KIND[family]} regression did not come to a solution; leave predictors out")
+
+
+def _determines(A: Floats) -> bool:
+    """Whether an information matrix determines the coefficients."""
+    return bool(np.isfinite(A).all() and np.linalg.cond(A) < SINGULAR)
+
+
+def _scored(
+    data: Data, Q: Floats, w: Floats, b: Floats, family: Family, most: int
+) -> tuple[Floats, Floats, bool]:  # fmt: skip
+    """Fisher's scoring from b: coefficients, the last step, and whether it converged.
+
+    Replicate weights may be negative: the score equations are those of totals of such weights.
+    """
+    last = b
+    for _ in range(most):
+        mu, slope, s = mean(Q @ b + data.offset, family)
+        A = _information(Q, w, (mu, slope, s))
+        if not _determines(A):
+            break
+        last = np.asarray(np.linalg.solve(A, Q.T @ (w * s * (data.y - mu))))
+        b = b + last
+        if family == "gaussian" or np.abs(last).max() < CONVERGED:
+            return b, last, True
+    return b, last, False
 
 
 def _replicated(design: SurveyDesign, data: Data, Q: Floats, b: Floats, family: Family) -> Floats:
@@ -152,26 +177,9 @@ def _replicated(design: SurveyDesign, data: Data, Q: Floats, b: Floats, family: 
     for start in range(0, R, step):
         factors = design.replication.factors(start, min(start + step, R))[data.present]
         for r, factor in enumerate(factors.T, start):
-            found[r] = _refit(data, Q, w * factor, b, family)
+            again, _, enough = _scored(data, Q, w * factor, b, family, STEPS)
+            found[r] = again if enough else np.nan
     return found
-
-
-def _refit(data: Data, Q: Floats, w: Floats, b: Floats, family: Family) -> Floats:
-    """Coefficients under other weights, by Fisher's scoring from b; NaN where there are none.
-
-    Replicate weights may be negative, which statsmodels does not take: what is solved here are
-    the score equations, as totals of such weights.
-    """
-    for _ in range(STEPS):
-        at = mean(Q @ b + data.offset, family)
-        A = _information(Q, w, at)
-        if not (np.isfinite(A).all() and np.linalg.cond(A) < SINGULAR):
-            break
-        step = np.linalg.solve(A, _scores(data, Q, w, at).sum(axis=0))
-        b = b + step
-        if family == "gaussian" or np.abs(step).max() < CONVERGED:
-            return b
-    return np.full(b.shape, np.nan)
 
 
 def _degf(design: SurveyDesign, present: Bools) -> int:

@@ -14,7 +14,7 @@ from ..errors import InputError
 from .families import Family, mean
 from .glm import Fit, fit_glm
 from .joint import JointEstimates, with_covariance
-from .model_frame import data_of, design_matrix, offset_columns, parsed, refuse_different
+from .model_frame import data_of, design_matrix, names_of_spec, offset_columns, parsed, refuse_different
 from .quantities import Quantity
 from .tables import Partition, check_designs
 
@@ -104,7 +104,7 @@ def _of_one(
     design: SurveyDesign, fit: Fit, group: str, levels: Sequence[object], family: Family
 ) -> tuple[Floats, Floats]:
     data = fit.data
-    w, frame = design.weights[data.present], design.frame.loc[data.present]
+    w, frame = design.weights[data.present], design.select([*{*names_of_spec(data.spec), group}]).loc[data.present]
     quantities, slopes = [], []
     for level in levels:
         same = pd.Series([level], index=[0], dtype=frame[group].dtype).repeat(len(frame))

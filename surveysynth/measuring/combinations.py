@@ -7,26 +7,17 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-Codes = NDArray[np.intp]
+from ..design.columns import occurring
 
-FEW = 4  # times the records: so many codes are numbered by a table of them, and more by sorting
+Codes = NDArray[np.intp]
 
 
 def combined(codes: Sequence[Codes]) -> tuple[Codes, Codes]:
     """Combinations of codes (n,) that there are, in order: the first record of each (R,), and that of each record."""
     place = np.zeros_like(codes[0])
     for code in codes:
-        place = numbered(place * (int(code.max(initial=0)) + 1) + code)
+        many = int(code.max(initial=0)) + 1
+        place = occurring(place * many + code, (int(place.max(initial=0)) + 1) * many)[1]
     first = np.empty(int(place.max(initial=-1)) + 1, dtype=np.intp)
     first[place[::-1]] = np.arange(len(place))[::-1]
     return first, place
-
-
-def numbered(code: Codes) -> Codes:
-    """The same codes, numbered in their order without gaps."""
-    most = int(code.max(initial=0)) + 1
-    if most > FEW * len(code):
-        return np.unique(code, return_inverse=True)[1].ravel()
-    there = np.zeros(most, dtype=np.intp)
-    there[code] = 1
-    return (np.cumsum(there) - 1)[code]

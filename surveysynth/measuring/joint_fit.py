@@ -447,10 +447,8 @@ def _steps(
     Steps are finer than the groups of the table, and those of the table of an earlier year: within the first and the
     last group the variable goes on to change.
     """
-    model = fit.fit.model
-    past = len(fit.base.unit) - int(fit.row.max()) - 1  # rows of an earlier year, the last ones
-    records = np.where(np.arange(len(model.unit)) < len(model.unit) - past, model.records, 0.0)
-    numbers, p = parent.cells.numbers, records @ model.probabilities(fit.fit.theta)
+    model, numbers = fit.fit.model, parent.cells.numbers
+    p = (fit.is_now(model) * model.records) @ model.probabilities(fit.fit.theta)
     p = p if p.sum() > 0 else fit.p  # of those who are asked there may be none
     steps = steps_of(p, _groups(variable, parent.name), numbers)
     if before is not None:

@@ -76,12 +76,9 @@ class PublicCells:
         times = np.bincount(cell, units.parts) / PARTS / records
         return cls(step, records, cell, leaf, levels, pairs, times)
 
-    def some(self, count: int, of_record: Codes | None = None) -> Codes:
-        """About so many records, of every combination at least one, and as many of each as there are (K,).
-
-        With ``of_record``, the combination of each record (n,), of those of a data set, which has as many of each.
-        """
-        order = np.argsort(self.of_record if of_record is None else of_record, kind="stable")
+    def some(self, count: int) -> Codes:
+        """About so many records, of every combination at least one, and as many of each as there are (K,)."""
+        order = np.argsort(self.of_record, kind="stable")
         times = np.maximum(np.rint(self.n * (count / self.n.sum())), 1).astype(np.intp)
         inside = places(times) * np.repeat(self.n, times) // np.repeat(times, times)
         return order[np.repeat(np.cumsum(self.n) - self.n, times) + inside]

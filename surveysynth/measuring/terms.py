@@ -250,16 +250,7 @@ def _crossed(terms: Sequence[Term]) -> Term:
     if any(term.score is not None for term in terms):
         numbers = ", ".join(term.name for term in terms if term.score is not None)
         raise InputError(f"{numbers}: a product with a number is not measured; make groups of it, as a column")
-    code = np.zeros(len(terms[0].level), dtype=np.intp)
-    for term in terms:
-        code = code * term.levels + term.level
-    first, level = combined([code])
-    labels = []
-    for one in code[first]:
-        parts = []
-        for term in reversed(terms):
-            one, at = divmod(one, term.levels)
-            parts.append(term.labels[at][0])
-        labels.append(tuple(reversed(parts)))
+    first, level = combined([term.level for term in terms])
+    labels = tuple(tuple(term.labels[term.level[record]][0] for term in terms) for record in first)
     columns = tuple(term.name for term in terms)
-    return Term(":".join(columns), columns, tuple(labels), level, level, None)
+    return Term(":".join(columns), columns, labels, level, level, None)

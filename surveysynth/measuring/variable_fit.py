@@ -22,6 +22,7 @@ from .row_probabilities import RowProbabilities
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
+Bools = NDArray[np.bool_]
 
 CENTRINGS, NEAR = 20, 1e-3  # steps until the mean of draws is the fit, at most; difference of shares, in sum
 PASSES = 2  # between the effects of a formula's terms, and those of strata, PSUs and units
@@ -134,7 +135,7 @@ class VariableFit:
         if base.offset is not None:
             offset = offset + base.offset[row]
         past = np.arange(int(self.row.max()) + 1, len(base.unit))  # rows of an earlier year, as they are
-        X = int(base.unit[: len(base.unit) - len(past)].max()) + 1
+        X = self.cells_now
         unit = np.concatenate([unit, base.unit[past] - X + len(n)])
         offset = np.concatenate([offset, np.zeros((len(past), offset.shape[1]))])
         times = self.cells.times_of(place)
@@ -205,17 +206,23 @@ class VariableFit:
             every = self.level_rows(of.theta).tilted(changes)
             return np.asarray(every.records @ every.p)
         model = self.base.sketch
-        now = model.unit <= int(self.base.unit[: int(self.row.max()) + 1].max())
-        return np.asarray(np.where(now, model.counted, 0.0) @ model.probabilities(of.theta))
+        return np.asarray((self.is_now(model) * model.counted) @ model.probabilities(of.theta))
 
     def margin_of_fit(self) -> Floats:
         """The same under the fit, whose effects of strata and PSUs are those of classes (G,)."""
         if not self.effects:
             return self.margin(VariableDraw(self.fit.theta, ()))
         model = self.fit.model
-        past = len(self.base.unit) - int(self.row.max()) - 1  # rows of an earlier year, the last ones
-        now = np.arange(len(model.unit)) < len(model.unit) - past
-        return np.asarray(np.where(now, model.counted, 0.0) @ model.probabilities(self.fit.theta))
+        return np.asarray((self.is_now(model) * model.counted) @ model.probabilities(self.fit.theta))
+
+    @cached_property
+    def cells_now(self) -> int:
+        """Public cells of this year in the model without effects of strata and PSUs; those of an earlier one follow."""
+        return int(self.base.unit[: int(self.row.max()) + 1].max()) + 1
+
+    def is_now(self, model: TableModel) -> Bools:
+        """Which rows of a model, with such effects or without, are of this year (R,)."""
+        return np.asarray(model.unit < len(model.n) - (len(self.base.n) - self.cells_now))
 
     def probabilities(self, of: VariableDraw, cell: Codes, code: Mapping[str, Codes]) -> RowProbabilities:
         """Of the cells of each record.

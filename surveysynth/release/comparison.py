@@ -24,6 +24,7 @@ from ..estimation.tables import QUANTITY, TOTAL
 from ..storage import private_folder
 from ..validation import as_list
 from .release import Release
+from .source import evenly
 from .suppression import MODELLED
 
 Floats = NDArray[np.float64]
@@ -379,7 +380,7 @@ def _sides(design: SurveyDesign, release: Release) -> tuple[_Side, list[_Side]]:
             there = rng.permutation(there)
             codes = [pd.factorize(frame[name].iloc[there], sort=True)[0] for name in release.predictors]
             there = there[np.lexsort(codes)] if codes else there
-            there = there[((np.arange(SOME) + 0.5) * len(there) / SOME).astype(np.intp)] if len(there) > SOME else there
+            there = there[evenly(SOME, len(there))] if len(there) > SOME else there
         return _Side(frame.iloc[there].reset_index(drop=True), survey.weights[there] / survey.weights[there].sum())
 
     return side(design), [side(data) for data in release.datasets]

@@ -67,6 +67,11 @@ NOT_COUNTED = (
 FITTED = "The model was fitted to the noisy tables, and sees nothing else of the confidential values."
 
 
+def evenly(count: int, n: int) -> Codes:
+    """So many of the numbers below n, at even distances (count,)."""
+    return np.asarray((np.arange(count) + 0.5) * n / count, dtype=np.intp)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Source:
     """Noisy tables of a confidential file, the public columns that they go with, and what the report says of them.
@@ -214,7 +219,7 @@ class Source:
         """
         unit, made = self._unit(like), []
         if some and self.is_large(like.n):
-            records = np.argsort(unit, kind="stable")[((np.arange(SOME) + 0.5) * like.n / SOME).astype(np.intp)]
+            records = np.argsort(unit, kind="stable")[evenly(SOME, like.n)]
             frame, weights = like.frame.iloc[records].reset_index(drop=True), str(like.weights_name)
             frame = frame.assign(**{weights: frame[weights] * (like.n / SOME)})
             unit, like = unit[records], SurveyDesign(frame, weights=weights)

@@ -253,7 +253,7 @@ class Fit:
 
     @property
     def kind(self) -> Kind:
-        """The guarantee: ``asymptotic``, ``per-instance``, ``strict``, ``strict given alpha`` or ``none``."""
+        """The guarantee: ``asymptotic``, ``strict``, ``strict given alpha`` or ``none``."""
         if self.synthesizer.from_records:
             return "none"
         return "strict" if self.policy is not None else self.mechanism.kind
@@ -645,8 +645,7 @@ class Fit:
         known, _ = total(own)
         assert known is not None  # as shared parts are strict
         left = least_float(Decimal(repr(of.epsilon)) - known)
-        replaced = None if self.kind == "per-instance" else 2 * left
-        draws = (Expense("draws", left, replaced, id, file),) if left > 0 else ()
+        draws = (Expense("draws", left, 2 * left, id, file),) if left > 0 else ()
         beyond = (*before, *(() if leads else leading))
         added, _ = total(beyond)
         published = None if added is None else least_float(Decimal(repr(of.epsilon)) + added)

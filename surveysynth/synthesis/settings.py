@@ -359,7 +359,7 @@ class ReleaseSettings(Section):
 
     m: Whole | None = Field(None, ge=1, description="number of synthetic data sets")
     folder: str = Field("release", description="as seen from this file's folder")
-    format: Literal["csv", "parquet"] = Field("csv", description="of the synthetic files; parquet of files in parts")
+    format: Literal["csv", "parquet"] = Field("csv", description="of the synthetic files")
     debias: Truth | None = Field(None, description="correct the draws for what privacy weights do to the model")
     accept: list[choices.Accepted] | None = Field(
         None,

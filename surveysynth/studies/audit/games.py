@@ -279,8 +279,6 @@ class Contest:
         Records of the package's own file: about as few as it takes at epsilon 1, and odd, for two modes of one size.
     stated : mapping of side to float
         The other sides of a pair, and how many epsilon the mechanism states for each.
-    delta : float
-        Of the guarantee of one draw.
     by_table : bool
         What is played are noisy tables, each of which states its own epsilon.
     """
@@ -290,17 +288,12 @@ class Contest:
     games: int
     n: int
     stated: Mapping[Side, float] = field(default_factory=lambda: {"blank": 1.0, "replaced": 2.0})
-    delta: float = 0.0
     by_table: bool = False
 
     @property
     def sides(self) -> tuple[Side, ...]:
         """That are played."""
         return ("in", *self.stated)
-
-    def failure(self, m: int) -> float:
-        """Probability up to which the bound of m draws holds: 1 - (1 - delta)^m."""
-        return float(1 - (1 - self.delta) ** m)
 
 
 CONTESTS: dict[AuditMechanism, Contest] = {

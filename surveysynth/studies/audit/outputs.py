@@ -59,7 +59,7 @@ def verdicts(cells: Cells) -> pd.DataFrame:
                 else [Read("all", 1.0, *(spoken(side, relation) for side in sides))]
             )  # fmt: skip
             for read in played:
-                found = judge(read.inside, read.outside, contest.failure(cell.stake.m), LEVEL / len(played))
+                found = judge(read.inside, read.outside, level=LEVEL / len(played))
                 rows.append(_of(cell) | {
                     "relation": relation, "part": read.part, "stated": times * read.share * cell.stake.epsilon,
                     "pairs": len(read.inside),
