@@ -54,7 +54,7 @@ def rowwise(data: CountRecords, seed: int) -> object:
     program = stanli.Model(
         stan_file=str(ROWWISE),
         data={
-            "n": n, "K": K, "dispersed": 1, "correlated": 1, "weighted": 0, "X": data.X[data.pattern],
+            "n": n, "K": K, "dispersed": 1, "correlated": 1, "weighted": 0, "X": data.X[data.row],
             "y": data.y, "w": np.zeros(n), "alpha": np.full(n, 0.7),
         },
     )  # fmt: skip

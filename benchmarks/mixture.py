@@ -93,7 +93,7 @@ def beside_rowwise(n: int = 150, K: int = 3) -> str:
     model = replace(MODEL, predictors="tenure", components=K, zeros=False, transform=ss.AsinhTransform(scale=1000))
     frame = ss.datasets.consumer_units(2 * n, seed=1).query("income != 0").head(n).assign(weight=1.0)
     data = model.prepare(ss.SurveyDesign(frame, weights="weight"))
-    x, alpha = data.X[data.pattern], np.full(n, 0.6)
+    x, alpha = data.X[data.row], np.full(n, 0.6)
     model.fit(data, alpha, sampler(1, 1))
     start = time.perf_counter()
     ours = model.fit(data, alpha, sampler(200, 500))

@@ -19,7 +19,6 @@ HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "strict.md"
 POPULATIONS = {"workers": ("education", "division"), "households": ("age", "region")}
 KINDS = [("mean", 0), ("mean", 1), ("mean", "all"), ("count", 0), ("count", 1)]
-OLD = "strict-chains"
 OTHERS = {  # populations of other kinds: what they are, and the statistics beside those of their kind
     "visits": "counts, none to 77", "shares": "shares", "earnings": "amounts, weights that go with them",
     "adults": "amounts, 60% zeros, public weights", "persons": "amounts of members of households that epsilon protects",
@@ -29,7 +28,7 @@ DISTRIBUTION = "quantile 0.1", "quantile 0.5", "quantile 0.9", "gini", "poverty_
 
 
 def rows_of_cells(cells: pd.DataFrame) -> Iterator[str]:
-    """A row a cell: errors over the sample's own, with those of chains in brackets, and what intervals hold."""
+    """A row a cell: errors over the sample's own, and what intervals hold."""
     first, second = "by education or age", "by division or region"
     yield f"| | means {first} | {second} | of all | counts {first} | {second} |"
     yield "|---|---|---|---|---|---|"
@@ -38,19 +37,16 @@ def rows_of_cells(cells: pd.DataFrame) -> Iterator[str]:
         mine = strict[strict["population"] == population]
         for n, epsilon in sorted(set(zip(mine["n"], mine["epsilon"], strict=True)), key=lambda key: (key[0], -key[1])):
             texts = [
-                _cell(cells, population, n, epsilon, statistic, margins[at] if isinstance(at, int) else at)
+                _cell(strict, population, n, epsilon, statistic, margins[at] if isinstance(at, int) else at)
                 for statistic, at in KINDS
             ]
             yield f"| {population}, n = {n:,}, epsilon {epsilon:g} | {' | '.join(texts)} |"
 
 
-def _cell(cells: pd.DataFrame, population: str, n: int, epsilon: float, statistic: str, margin: str) -> str:
+def _cell(strict: pd.DataFrame, population: str, n: int, epsilon: float, statistic: str, margin: str) -> str:
     at = {"population": population, "n": n, "epsilon": epsilon, "statistic": statistic, "margin": margin}
-    found = cells[(cells[list(at)] == pd.Series(at)).all(axis=1)]
-    row, old = (found[found["method"] == method].tail(1) for method in ("strict", OLD))
-    before = f" ({_short(old['rmse_ratio'].iloc[0])})" if len(old) else ""
-    one = row.iloc[0]
-    return f"{_short(one['rmse_ratio'])}{before}, hold {_short(one['coverage'])}, {_short(one['length_ratio'])} long"
+    one = strict[(strict[list(at)] == pd.Series(at)).all(axis=1)].iloc[-1]
+    return f"{_short(one['rmse_ratio'])}, hold {_short(one['coverage'])}, {_short(one['length_ratio'])} long"
 
 
 def rows_of_kinds(cells: pd.DataFrame) -> Iterator[str]:

@@ -2,8 +2,7 @@
 
     python benchmarks/whole_file.py --samples 10 --mechanisms strict,strict-gaussian --out benchmarks/whole_file.csv
 
-It goes on where it was stopped; the file holds the samples that are done, at epsilon 10.8.  Rows of "strict-chains" are
-those of version 0.2, whose strict releases were made by Markov chains.
+It goes on where it was stopped; the file holds the samples that are done, at epsilon 10.8.
 
 The population is 200,000 households, resampled from the 6,000 of laeken's eusilc, which R reads: region, size, sex and
 age of the first adult (public), what that person does, earners and children (3 stands for 3 and more), five components

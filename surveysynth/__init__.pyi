@@ -34,13 +34,11 @@ from .models.shared.normal_scores import NormalScores
 from .models.shared.transforms import AsinhTransform, IdentityTransform, LogTransform
 from .models.stan_model import StanModel
 from .privacy.accounting.ledger import Ledger
-from .privacy.expected_accuracy import expected_se
 from .privacy.mechanisms.censored import Censored
 from .privacy.mechanisms.pseudo_posterior import PseudoPosterior
 from .privacy.mechanisms.strict import Strict
 from .privacy.mechanisms.weighted_e import WeightedE
 from .privacy.membership import MembershipAttack, membership_attack
-from .privacy.reference import Reference
 from .privacy.release_rule import IdentificationRule
 from .privacy.risks.count import CountRisk
 from .privacy.risks.identification import MarginalRisk, PairwiseRisk
@@ -100,7 +98,6 @@ __all__ = [
     "PrivacyCost",
     "PrivacyError",
     "PseudoPosterior",
-    "Reference",
     "Regression",
     "Release",
     "Sequential",
@@ -122,7 +119,6 @@ __all__ = [
     "dossier",
     "estimate",
     "expected_errors",
-    "expected_se",
     "fit",
     "identification_risk",
     "independence_test",

@@ -8,15 +8,13 @@ LonelyPSU = Literal["fail", "remove", "adjust", "average"]  # what a stratum wit
 OutcomeKind = Literal["amount", "count", "share"]  # what an outcome is, as it is declared
 Clusters = Literal["model", "ignore"]  # whether PSUs and strata have effects
 MapName = Literal["inverse", "linear"]  # from risks to privacy weights
-FBSPrior = Literal["paper", "independent", "normal", "flat", "reference"]
-WeightModel = Literal["linear", "curved", "public"]  # how the log weight goes with the outcome, or that it is public
+FBSPrior = Literal["paper", "independent", "normal", "flat"]
 RiskName = Literal["lipschitz", "count", "marginal", "pairwise"]  # how the risk of a record is measured
-Missing = Literal["fail", "drop", "impute"]  # what a missing outcome does
+Missing = Literal["fail", "drop"]  # what a missing outcome does
 MissingCategory = Literal["fail", "drop", "category"]  # the same of an outcome that is a category
 Allocation = Literal["prior", "posterior"]  # what the component of a synthetic record is drawn from
 SecondStage = Literal["pps", "srs"]  # how units of a PSU are drawn
 StudyMethod = Literal["fbs", "fbp", "laplace"]
-Between = Literal["larger", "files", "model"]  # where the variance between data sets comes from
 StudyPopulation = Literal[
     "workers", "households", "workers-psu", "households-psu", "persons", "visits", "shares", "earnings", "adults",
     "poverty", "activity",

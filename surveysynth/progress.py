@@ -30,7 +30,6 @@ from rich.text import Text
 EVERY = 10.0  # seconds after which a stage is named again; after 100 s, a tenth of the time that has passed
 
 ENOUGH = 0.05  # of the steps, before which an estimate of the time says little
-LONG = 10.0  # seconds from which on what is expected is said beforehand
 
 
 class _Stage:
@@ -127,24 +126,15 @@ def during(name: str) -> Iterator[None]:
 
 
 @contextmanager
-def stages(expected: float | None = None) -> Iterator[Callable[[str], None]]:
-    """Yield a function that says which stage has begun.
-
-    Parameters
-    ----------
-    expected : float, optional
-        Seconds that all of them are expected to take, which is said beforehand where it is long.
-    """
+def stages() -> Iterator[Callable[[str], None]]:
+    """Yield a function that says which stage has begun."""
     _work_begins()
     console, stage = Console(stderr=True), _Stage()
     before = _stage.set(stage)
-    beforehand = f"about {expected:.0f} seconds in all, on two cores" if expected and expected >= LONG else ""
     listener = _listener.get()
     try:
         if listener is not None:
             begun = time.monotonic()
-            if beforehand:
-                listener(beforehand)
 
             def told(name: str) -> None:
                 stage.begin(name)
@@ -152,8 +142,6 @@ def stages(expected: float | None = None) -> Iterator[Callable[[str], None]]:
 
             yield told
         elif console.is_terminal:
-            if beforehand:
-                console.print(beforehand, highlight=False)
             shown = Progress(SpinnerColumn(), _StageColumn(stage), console=console, transient=True)
             with shown:
                 shown.add_task("")
@@ -161,8 +149,6 @@ def stages(expected: float | None = None) -> Iterator[Callable[[str], None]]:
         elif not _lines_wanted.get():
             yield stage.begin
         else:
-            if beforehand:
-                print(f"    0 s  {beforehand}", file=sys.stderr, flush=True)
 
             def say(name: str) -> None:
                 stage.begin(name)

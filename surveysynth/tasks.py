@@ -43,7 +43,7 @@ def run(
         Dask is not installed, or no scheduler answers.
     """
     if scheduler is not None:
-        with _client(scheduler) as client:
+        with client_of(scheduler) as client:
             yield from _parallel(task, shared, numbers, backend="dask", client=client, scatter=[shared])
     elif workers == 1 or len(numbers) < 2:
         for number in numbers:
@@ -95,7 +95,8 @@ def _one_thread(task: Callable[[S, int], R], shared: S, number: int) -> R:
     return task(shared, number)
 
 
-def _client(scheduler: str) -> Any:
+def client_of(scheduler: str) -> Any:
+    """The client of a Dask cluster, to be closed (InputError: Dask is not installed, or no scheduler answers)."""
     try:
         from dask import distributed
     except ImportError:

@@ -10,12 +10,10 @@ import zipfile
 from functools import partial
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 
 from surveysynth.cli import app as cli
-from surveysynth.engines import Diagnostics
 from surveysynth.release import folder as release_folder
 
 R_BRIDGE = Path(__file__).parents[1] / "r_bridge"
@@ -91,10 +89,6 @@ def to_r(r, tmp_path_factory):
     return assign
 
 
-class Seen(Exception):
-    """What a test wanted to see was there."""
-
-
 def queries_of(module, monkeypatch, added=0.0):
     """Noise of a module is a number, and every query goes on record: (values, sensitivity, epsilon)."""
     asked = []
@@ -105,21 +99,6 @@ def queries_of(module, monkeypatch, added=0.0):
 
     monkeypatch.setattr(module, "laplace", record)
     return asked
-
-
-def targets_of(module, monkeypatch, last):
-    """Targets go on record, and chains are their starts; those of the ``last`` one end the run (Seen)."""
-    targets = []
-
-    def no_chains(target, n, sampler, groups):
-        targets.append(target)
-        if len(targets) == last:
-            raise Seen
-        points = np.array(target.starts(sampler.chains * 10, sampler.rng))
-        return points, np.repeat(np.arange(sampler.chains), 10), Diagnostics(exact=True)
-
-    monkeypatch.setattr(module, "tempered_chains", no_chains)
-    return targets
 
 
 def without_r():

@@ -389,7 +389,7 @@ def test_without_a_mechanism_the_command_asks_for_what_a_strict_release_needs(fi
     assert "--set privacy.mechanism=pseudo-posterior, whose guarantee is asymptotic" in squeezed(err)
     given = {"c1": "0.5", "bounds": "0,1e6", "population_total": "2e4"}
     code, out, err = run(*words(drop=("mechanism", "prior"), **given))
-    assert code == 2 and "privacy.c1: not with privacy.mechanism = 'strict', which has no privacy" in squeezed(err)
+    assert code == 2 and "privacy.c1 = 0.5: not in a strict release, which has the formulas" in squeezed(err)
     assert not Path("release").exists()
 
 
@@ -498,28 +498,15 @@ BETWEEN = {"transform": "asinh", "scale": "1000"}
 COST = ss.PrivacyCost(1, 1.0, 15.0, 15.0, 30.0, 0.9, 0.2, "Passed.")
 
 
-@pytest.mark.slow
-def test_a_strict_release_and_the_next_one_beside_it(file, run):
-    strict = {"mechanism": "strict", "population_total": "22000", "epsilon": "20"}
-    fitted = {"predictors": "gender", "bounds": "0,1000000", "weight": "curved"}  # records, not noisy tables
-    code, out, err = run(*words(drop=("prior", "strata"), **fitted, **strict))
-    assert code == 0
-    assert "Strict differential privacy" in out
-    assert "normal scores of income" in squeezed(out)
-    release = ss.read_release("release")
-    assert release.m == 5  # by epsilon
-    second = words(drop=("prior", "strata"), predictors="gender", reference="release", out="next", m="2", **strict)
-    assert run(*second)[0] == 0
-    later = ss.read_release("next")
-    assert (later.m, later.privacy.kind) == (2, "strict")
-    assert "first draw" not in str(later.privacy)
+def test_what_the_strict_mechanism_has_not_is_refused_with_what_to_write(file, run):
+    strict = {"mechanism": "strict", "population_total": "22000", "epsilon": "20", "out": "x"}
     for wrong, message in [
-        (words(reference="release", out="x"), "privacy.reference: not with privacy.mechanism = 'pseudo-posterior'"),
         (
-            words(drop=("prior",), c1="1", bounds="0,9", out="x", **strict),
-            "privacy.c1: not with privacy.mechanism = 'strict', which has no privacy weights",
+            [*words(drop=("prior",)), "--set", "privacy.reference=old"],
+            "take out privacy.reference: privacy.earlier is the folder of an",
         ),
-        (words(drop=("prior",), **strict, out="x"), "--bounds: [lowest, highest] outcome, from public knowledge"),
+        (words(c1="1", bounds="0,9", **strict), "model.prior = 'flat'; privacy.c1 = 1.0: not in a strict release"),
+        (words(drop=("prior",), **strict), "--bounds: [lowest, highest] outcome, from public knowledge"),
     ]:
         code, _, err = run(*wrong)
         assert code != 0

@@ -5,7 +5,6 @@ import runpy
 import tomllib
 from pathlib import Path
 
-import pandas as pd
 import pytest
 import yaml
 
@@ -120,49 +119,8 @@ def test_the_citation_has_what_its_format_asks_for():
     assert all(" ".join(sources.split()).count(each["title"]) == 1 for each in citation["references"])
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/strict.md"])
-def test_the_least_epsilons_that_are_said_are_those_of_the_rule(page):
-    """Enough as they stand, and too little a tenth lower."""
-    text = " ".join((ROOT / page).read_text(encoding="utf-8").split())
-    said = re.search(
-        r"31 parameters needs? epsilon ([\d.]+) with 2,000 records, ([\d.]+) with 1,000 and ([\d.]+) with 600; "
-        r"beside last year's release ([\d.]+), ([\d.]+) and (\d\.\d)",
-        text,
-    )
-    for number, (n, reference) in enumerate([(n, r) for r in (False, True) for n in (2_000, 1_000, 600)], 1):
-        least = float(said[number])
-        assert ss.expected_se(n, 31, least, reference=reference) > 1
-        with pytest.raises(ss.PrivacyError):
-            ss.expected_se(n, 31, least - 0.1, reference=reference)
-
-
 def test_the_tables_of_strict_releases_are_those_of_the_filed_cells():
     """`python benchmarks/strict_table.py` changes nothing."""
     made = runpy.run_path(str(ROOT / "benchmarks" / "strict_table.py"))
     text = made["PAGE"].read_text(encoding="utf-8")
     assert made["page"](text) == text and text.count("| workers, n = ") >= 4
-
-
-def test_what_is_foretold_beside_what_was_measured_is_foretold():
-    """In the summary of docs/strict.md, whose rows have the filed coverage and errors of their cells, too."""
-    text = (ROOT / "docs" / "strict.md").read_text(encoding="utf-8")
-    rows = re.findall(
-        r"^\| (?:(workers|households), n = ([\d,]+), )?epsilon ([\d.]+)(, beside last year's release)? \| (.+?) \|.+\| "
-        r"([\d.]+) \| ([\d.]+) \| \d+ \|$",
-        text, re.M,
-    )  # fmt: skip
-    filed = pd.read_csv(ROOT / "benchmarks" / "coverage_cells" / "margins.csv")
-    assert len(rows) >= 7
-    name, n = "", 0
-    for population, records, epsilon, beside, holds, error, foretold in rows:
-        if population:  # else that of the row above
-            name, n = population, int(records.replace(",", ""))
-        parameters = {"workers": 31, "households": 29}[name]
-        assert f"{ss.expected_se(n, parameters, float(epsilon), reference=bool(beside)):.2f}" == foretold
-        method = "strict-history" if beside else "strict-chains"
-        mine = (filed["population"] == name) & (filed["n"] == n) & (filed["method"] == method)
-        cell = filed[mine & (filed["epsilon"] == float(epsilon)) & (filed["statistic"] == "mean")]
-        of_all = cell[cell["margin"] == "all"].iloc[0]
-        assert f"{of_all['rmse_ratio']:.2f}" == error
-        found = sorted(f"{value:.3f}"[1:] for value in cell["coverage"])
-        assert sorted(holds.replace("*", "").split(" / ")) == found

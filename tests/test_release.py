@@ -167,7 +167,7 @@ def test_without_labels_the_manifest_is_as_it_was(release, written):
 
 def test_only_the_owner_reads_what_is_internal_whatever_the_umask(release, tmp_path, open_to_all):
     folder = release.write(tmp_path / "deep" / "release")
-    assert modes(folder / "internal") == ({"0o700"}, {"0o600"}) and len(list((folder / "internal").iterdir())) == 5
+    assert modes(folder / "internal") == ({"0o700"}, {"0o600"}) and len(list((folder / "internal").iterdir())) == 4
     release.write(folder, overwrite=True)
     assert modes(folder / "internal") == ({"0o700"}, {"0o600"})
     assert (folder / "public" / "report.txt").stat().st_mode & 0o444 == 0o444
@@ -202,7 +202,7 @@ def test_public_and_internal_are_apart(written, release):
     beside = ("csv-metadata.json", "datapackage.json", "manifest.json", "report.txt")
     tables = ("tables.csv", "tables.html", "tables.xlsx")
     public = {*synthetic, *(f"public/{name}" for name in (*beside, *tables))}
-    names = ("fingerprints.json", "privacy.json", "records.csv", "rows.csv", "unused_draws.npz")
+    names = ("privacy.json", "records.csv", "rows.csv", "unused_draws.npz")
     internal = {f"internal/{name}" for name in names}
     assert set(contents(written)) == public | internal
     assert written.stat().st_mode & 0o777 == 0o755
@@ -418,7 +418,8 @@ WRONG = {
     "epsilon of nothing": ({"epsilon": None}, "epsilon = None does not go with the kind 'asymptotic'"),
     "a guarantee without epsilon": ({"kind": "none"}, "does not go with the kind 'none'"),
     "negative epsilon": ({"epsilon": -1}, "epsilon: Input should be greater than 0"),
-    "kind": ({"kind": "certain"}, "kind: Input should be 'asymptotic', 'per-instance', 'strict'"),
+    "kind": ({"kind": "certain"}, "kind: Input should be 'asymptotic', 'strict'"),
+    "a release by chains": ({"mechanism": "strict"}, "it was made by version 0.2 .* by Markov chains"),
     "mechanism": ({"mechanism": "certain"}, "the mechanism 'certain' is not one of"),
     "format": ({"format": "surveysynth release 2"}, "format: Input should be 'surveysynth release 1'"),
     "files": ({"files": {"synthetic_1.csv": 1}}, "files.synthetic_1.csv: "),

@@ -99,11 +99,9 @@ def test_estimates_are_those_of_the_design_in_memory(folder):
 def released(design, mechanism):
     given = {"epsilon": 10, "m": 2, "population_total": 2e5, "seed": 4, "mechanism": mechanism, "clusters": "ignore"}
     if isinstance(mechanism, ss.Strict):
-        given |= {"bounds": (0, 1e7), "m": 4}
-    else:
-        given["accept_diagnostics"] = ["information"]
-    model = ss.FBS("income ~ region + sex", prior="paper" if isinstance(mechanism, ss.Strict) else "flat")
-    return ss.synthesize(design, model, **given)
+        return ss.synthesize(design, "income ~ region + sex", **given | {"bounds": (0, 1e7), "m": 4})
+    model = ss.FBS("income ~ region + sex", prior="flat")
+    return ss.synthesize(design, model, accept_diagnostics=["information"], **given)
 
 
 @pytest.mark.slow
@@ -208,3 +206,26 @@ def test_a_process_that_is_killed_while_it_writes_has_published_nothing(tmp_path
     read = ss.read_release(place)
     assert [design.n for design in read.datasets] == [400, 400]
     assert pq.ParquetFile(place / "public" / "synthetic_1.parquet").num_row_groups == 8
+
+
+def test_levels_that_a_text_happens_to_have_are_declared_by_nobody(tmp_path):
+    """One respondent is an astronaut: a release that took the levels from the file would tell."""
+    frame = pd.DataFrame({"region": ["a", "b"] * 100, "job": ["none", "full"] * 100, "w": 2.0})
+    frame.loc[7, "job"] = "astronaut"
+    frame.to_parquet(tmp_path / "f.parquet")
+    scanned = ss.SurveyDesign.scan(tmp_path / "f.parquet", weights="w")
+    some = ss.SurveyDesign(scanned.frame[np.arange(200) > 3], weights="w")
+    asked = {"epsilon": 9, "population_total": 400}
+    for design in (scanned, scanned.assign(half=lambda f: f.w / 2), some):
+        assert not design.declares_levels("job")
+        with pytest.raises(ss.InputError, match="the levels of 'job'"):
+            ss.synthesize(design, "job ~ region", m=4, **asked)
+        with pytest.raises(ss.InputError, match="job: the levels of a category are published"):
+            ss.fit(design, ss.FBS("C(job) ~ region", prior="flat"), epsilon=9, mechanism=ss.PseudoPosterior())
+        with pytest.raises(ss.InputError, match="levels"):
+            ss.Plan(design, "job ~ region", **asked).release()
+    known = ["none", "full", "astronaut", "retired"]
+    declared = ss.SurveyDesign(scanned.frame.assign(job=pd.Categorical(scanned.frame["job"], known)), weights="w")
+    assert declared.declares_levels("job")
+    frame.assign(job=pd.Categorical(frame["job"], known)).to_parquet(tmp_path / "f.parquet")
+    assert ss.SurveyDesign.scan(tmp_path / "f.parquet", weights="w").declares_levels("job")

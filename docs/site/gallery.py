@@ -69,25 +69,13 @@ records = pd.concat(
 Image(figures.lipschitz_violins(records, folder / "bounds.png", title="Lipschitz bounds"))
 
 # %% [markdown]
-# ## Where a strict release can be had
-#
-# From public numbers alone, before the file is looked at: `python benchmarks/strict_frontier.py
-# docs/strict_frontier.png`.
-
-# %%
-sys.path.append("benchmarks")
-import strict_frontier
-
-strict_frontier.main(folder / "frontier.png")
-Image(folder / "frontier.png")
-
-# %% [markdown]
 # ## Do the intervals hold?
 #
 # From the finished cells of the coverage study ([as tables](evidence/coverage.py)): `python
 # benchmarks/coverage_figure.py docs/coverage.png`.
 
 # %%
+sys.path.append("benchmarks")
 import coverage_figure
 
 coverage_figure.main(folder / "coverage.png")

@@ -64,16 +64,15 @@ on_designs <- function(release, f, counts = FALSE) {
   old <- options(survey.lonely.psu = release$manifest$design$lonely_psu)
   on.exit(options(old))
   results <- in_each(if (counts) release$count_designs else release$designs, f)
-  noisy <- !is.null(release$manifest$combining) # noise of its tables moves counts, too
-  structure(results, redrawn = if (noisy || !counts) lapply(redrawn_designs(release), f))
+  structure(results, redrawn = lapply(redrawn_designs(release), f))
 }
 
-# The first data set under other noise, of noisy tables or of private normal scores: noise moves all data sets together.
+# The first data set under other noise of the noisy tables that all data sets are drawn from; NULL where there are none.
 redrawn_designs <- function(release) {
   manifest <- release$manifest
-  weight <- if (!is.null(manifest$combining) && manifest$weights != "public") manifest$design$weights
-  scored <- c(if (is.null(manifest$combining)) names(manifest$private_scores) else manifest$synthesized, weight)
-  if (is.null(scored)) return(NULL)
+  if (is.null(manifest$combining)) return(NULL)
+  weight <- if (manifest$weights != "public") manifest$design$weights
+  drawn <- c(manifest$synthesized, weight)
   first <- release
   while (!is.null(first$python$before)) first <- first$python$before
   if (!exists("redrawn", first$python)) {
@@ -89,9 +88,9 @@ redrawn_designs <- function(release) {
     first$python$redrawn <- values
   }
   values <- first$python$redrawn
-  lapply(seq_len(ncol(values) / length(scored)), function(number) {
+  lapply(seq_len(ncol(values) / length(drawn)), function(number) {
     design <- release$designs[[1]]
-    design$variables[scored] <- values[paste0(scored, "_", number)]
+    design$variables[drawn] <- values[paste0(drawn, "_", number)]
     if (!is.null(weight)) {
       design$prob <- 1 / design$variables[[weight]]
       design$allprob[[1]] <- design$prob

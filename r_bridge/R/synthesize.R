@@ -1,19 +1,18 @@
 #' Synthesize a confidential survey
 #'
-#' Fits the model under a mechanism that keeps the release of m data sets within `epsilon`, and releases m posterior
-#' draws as m weighted synthetic data sets.
+#' Releases m weighted synthetic data sets within a privacy budget: drawn from noisy tables of the file, or from a model
+#' that a mechanism fits to its records.
 #'
-#' The default mechanism is [strict()]: pure differential privacy at the file's own number of records, not only for large
-#' files, and intervals that carry what privacy cost. Nothing of the file may then decide what is published but what
-#' epsilon covers, so it needs public numbers: `epsilon`, `population_total`, and `bounds` of the numeric outcomes, or the
-#' folder of an earlier strict release, `mechanism = strict(reference = )`, or a model on public normal scores
-#' ([historical_scores()]). Weights that are a function of what is public must be declared, `fbs(..., weight = "public")`.
-#' Its models are [fbs()] and [fbp()]; the others say which mechanisms they have.
+#' The default mechanism is [strict()]: noisy tables, pure differential privacy at the file's own number of records, not
+#' only for large files, and intervals that carry what privacy cost. Nothing of the file may then decide what is published
+#' but what epsilon covers, so it needs public numbers: `epsilon`, `population_total`, and `bounds` of an outcome that is a
+#' number. Weights that may be published are declared, `weight = "public"`. [expected_errors()] says beforehand what such a
+#' release will be worth.
 #'
-#' `mechanism = pseudo_posterior()` takes every model, and needs neither `population_total` nor `bounds`. It fits the
-#' model under privacy weights, the smaller the riskier the record, that are tuned until epsilon = 2 Delta m comes just
-#' below `epsilon`, never above (Hu, Savitsky & Williams 2022a, section 1.4.1). Its guarantee is *asymptotic*: it holds as
-#' the sample grows, not strictly at your number of records.
+#' The other mechanisms fit a model to records. `mechanism = pseudo_posterior()` takes every model, and needs neither
+#' `population_total` nor `bounds`. It fits the model under privacy weights, the smaller the riskier the record, that are
+#' tuned until epsilon = 2 Delta m comes just below `epsilon`, never above (Hu, Savitsky & Williams 2022a, section 1.4.1).
+#' Its guarantee is *asymptotic*: it holds as the sample grows, not strictly at your number of records.
 #'
 #' Columns that are predictors or that define strata, sampling units and finite populations are published
 #' as they are, with the labels of strata and units that are not predictors recoded. Outcomes and weights are
@@ -28,19 +27,20 @@
 #' @param design The confidential file, as `svydesign()`, `svrepdesign()` or srvyr's `as_survey()` made it.
 #' @param synthesizer A model: [fbs()], [fbp()], [beta_regression()], [negbin()], [poisson_counts()],
 #'   [gamma_regression()], [multinomial_regression()], [mixture()], several [in_sequence()], or [python_model()], one of
-#'   your own. A formula, `salary ~ field + gender`, is [fbs()] of it. A list of formulas, `list(job ~ sex, income ~ sex +
-#'   job)`, is a strict release of several outcomes, each given those before; `income ~ .` stands for the columns of
-#'   `public` and all outcomes before.
+#'   your own. A formula, `salary ~ field + gender`, is [fbs()] of it. [strict()] takes formulas, [fbs()] and [fbp()]: a list
+#'   of formulas, `list(job ~ sex, income ~ sex + job)`, is a strict release of several outcomes, each given those before;
+#'   `income ~ .` stands for the columns of `public` and all outcomes before.
 #' @param epsilon Privacy budget of the whole release. Under [strict()], [censored()] or a policy for files that differ by
 #'   one record's confidential values taken out, as n is public there; else by one record added or removed.
-#' @param m Number of synthetic data sets; default 3, and 3 to 5 under [strict()], by epsilon.
+#' @param m Number of synthetic data sets; default 20 under [strict()], where it is even, at least 4, and costs no epsilon;
+#'   else 3.
 #' @param population_total Public number of population units that the synthetic weights add up to; or one for
-#'   each stratum, named by it. [strict()] and [censored()] need it. Default under the others: the sum of the survey
-#'   weights, which is computed from your file and not covered by epsilon: the report says so.
+#'   each stratum, named by it. [strict()], unless weights are public, and [censored()] need it. Default under the others:
+#'   the sum of the survey weights, which is computed from your file and not covered by epsilon: the report says so.
 #' @param mechanism [strict()], the default, or [censored()], whose guarantees are strict; or [pseudo_posterior()] or
 #'   [weighted_e()], whose guarantees are asymptotic.
-#' @param bounds Public lowest and highest amount of the outcomes, `c(0, 1e6)`, or a list of such by outcome: normal
-#'   scores of this file are made within them, under a part of epsilon, for [strict()]. They are not taken from the file.
+#' @param bounds Public lowest and highest amount of an outcome of a strict release, `c(0, 1e6)`, or a list of such by
+#'   outcome: short for `outcomes`. They are not taken from the file.
 #' @param policy By [policy_from_historical()] or [read_policy()]: it sets the model, `epsilon`, `m` and the
 #'   mechanism, none of which is then given here. The guarantee is strict; `population_total` must be given.
 #' @param ledger By [ledger()]: both epsilons are entered there before this function returns, if the cap allows it; or
@@ -68,7 +68,7 @@
 #'   information. Not under [strict()] or [censored()]. How much they keep is printed, for you and not for publication.
 #' @param engine Where Stan runs: `"auto"`, `"embedded"` or `"cmdstan"`.
 #' @param tolerance How far below `epsilon` the result may stay, as a share of it.
-#' @param chains,warmup,draws Settings of the sampler; `NULL`: the mechanism's own, 1,000 each, under [strict()] 300 and 600.
+#' @param chains,warmup,draws Settings of the sampler of a fit to records; `NULL`: 1,000 each.
 #' @param seed For tests only: whoever knows the seed can undo the randomness, and the release says that it is not for
 #'   publication. Without it randomness comes from the operating system; R's `set.seed()` has no influence on it.
 #' @param edits Public rules that every synthetic record is to obey, conditions on columns as Python writes them:
@@ -80,10 +80,11 @@
 #'   [outcome()]; `bounds` and `levels` are short for it.
 #' @param population_totals Public totals of the levels of predictors, `list(region = c(north = 812000, south = 645000))`:
 #'   domain counts of a strict release are then exact.
-#' @param weight `"public"` if the weights may be published; by default strict releases synthesize them.
+#' @param weight `"public"` if the weights of a strict release may be published; by default it synthesizes them.
 #' @param weight_bounds Public bounds of a weight in a strict release, in units of the mean weight; default
 #'   `c(0.02, 20)`.
-#' @param importance By what the epsilon of an outcome's tables is multiplied, `list(income = 2)`, in relation to others.
+#' @param importance By what the epsilon of an outcome's tables in a strict release is multiplied, `list(income = 2)`, in
+#'   relation to others.
 #' @return A release, of class `surveysynth_release`: a list with `designs`, `count_designs` and `manifest` as
 #'   described at [read_release()]. It lives as long as the R session; [write_release()] keeps it.
 #' @seealso [privacy()], [tables()], [with_release()], [write_release()]
@@ -105,8 +106,8 @@
 #' tables(release, by = ~ stype + awards)
 #' @examplesIf interactive() && surveysynth_available()
 #' # strict: scores run from 200 to 1000; the weights are a function of the type, which is public
-#' model <- fbs(api00 ~ stype + awards, weight = "public")
-#' synthesize(design, model, epsilon = 10.8, population_total = 6194, bounds = c(200, 1000))
+#' synthesize(design, api00 ~ stype + awards, epsilon = 5, population_total = 6194, bounds = c(200, 1000),
+#'            weight = "public")
 synthesize <- function(design, synthesizer = NULL, epsilon = NULL, m = NULL, population_total = NULL, mechanism = NULL,
                        policy = NULL, ledger = NULL, rule = NULL, public = NULL, clusters = c("model", "ignore"),
                        unit = NULL, reweight = 0, debias = FALSE, accept_diagnostics = NULL,
@@ -117,20 +118,27 @@ synthesize <- function(design, synthesizer = NULL, epsilon = NULL, m = NULL, pop
     epsilon = epsilon, m = m, clusters = match.arg(clusters), unit = one_name(unit), reweight = reweight,
     debias = debias, engine = match.arg(engine), accept_diagnostics = I(as.character(accept_diagnostics)),
     tolerance = tolerance, chains = chains, warmup = warmup, draws = draws, seed = seed,
-    bounds = if (is.list(bounds)) lapply(bounds, I) else bounds,
     levels = if (!is.null(levels)) lapply(as.list(levels), I),
     ledger = if (!is.null(ledger)) check_ledger(ledger), rule = if (!is.null(rule)) check_rule(rule),
-    edits = if (!is.null(edits)) I(as.character(edits)),
-    outcomes = if (!is.null(outcomes)) check_outcomes(outcomes), weight = weight, weight_bounds = weight_bounds,
-    population_totals = if (!is.null(population_totals)) lapply(as.list(population_totals), as.list),
-    importance = if (!is.null(importance)) as.list(importance)
+    edits = if (!is.null(edits)) I(as.character(edits)), weight = weight, weight_bounds = weight_bounds
   )
   in_folder(function(folder) {
     known <- rule$arguments$known
     given <- model_arguments(folder, design, synthesizer, mechanism, population_total, public, unit, policy, known)
     objects <- if (!is.null(policy)) list(python_policy(policy))
-    release_from_python(folder, design, "synthesize", c(given, settings), objects)
+    declared <- declared_for_python(bounds, outcomes, population_totals, importance)
+    release_from_python(folder, design, "synthesize", c(given, settings, declared), objects)
   })
+}
+
+# What is declared for a strict release, as lists for Python.
+declared_for_python <- function(bounds, outcomes, population_totals, importance) {
+  list(
+    bounds = if (is.list(bounds)) lapply(bounds, I) else bounds,
+    outcomes = if (!is.null(outcomes)) check_outcomes(outcomes),
+    population_totals = if (!is.null(population_totals)) lapply(as.list(population_totals), as.list),
+    importance = if (!is.null(importance)) as.list(importance)
+  )
 }
 
 # A release that a task of the bridge makes, its data sets in a folder.
@@ -140,25 +148,61 @@ release_from_python <- function(folder, design, task, given, objects = list()) {
   as_design_was(new_release(frames, made$said, list(object = made$object)), design)
 }
 
-#' What a release would cost
+#' What a strict release will be worth
 #'
-#' A dry run of [synthesize()]. Without `epsilon` and `c1` a table of what epsilons and numbers of data sets buy. With
-#' them the epsilon that `c1` means under privacy weights, or the `c1` that `epsilon` means: that is computed from the
-#' confidential file and is for internal use.
+#' Standard errors to expect of [synthesize()] under [strict()], from what is public alone: releases of made-up files that
+#' have the public columns and the design of the survey. No epsilon is spent.
+#'
+#' @param design,epsilon,population_total,population_totals,bounds,outcomes As for [synthesize()]; no outcome is looked
+#'   at, and weights only where they are public.
+#' @param synthesizer A formula, a list of formulas, [fbs()] or [fbp()].
+#' @param by Predictors by which tables will be made, by name or as a formula.
+#' @param delta As for [strict()].
+#' @param m,weight,weight_bounds,clusters,unit,public,importance As for [synthesize()].
+#' @return A data frame with a row for each cell: the columns of `by`, `statistic`, `ratio`, the standard error of the
+#'   release over that of the sample itself, and `cv`, the same over the estimate, as far as what is declared lets one
+#'   guess. Where there are several outcomes `outcome` says which.
+#' @seealso [privacy_cost()], for mechanisms that fit a model to records; [check_plan()]
+#' @export
+#' @examplesIf surveysynth_available()
+#' data(api, package = "survey")
+#' design <- survey::svydesign(ids = ~1, strata = ~stype, weights = ~pw, data = apistrat)
+#' expected_errors(design, api00 ~ stype, epsilon = 5, by = ~ stype, population_total = 6194, bounds = c(200, 1000))
+expected_errors <- function(design, synthesizer, epsilon, by = NULL, delta = NULL, m = 20, population_total = NULL,
+                            population_totals = NULL, bounds = NULL, outcomes = NULL, weight = NULL,
+                            weight_bounds = NULL, clusters = c("model", "ignore"), unit = NULL, public = NULL,
+                            importance = NULL) {
+  unit <- one_name(unit)
+  settings <- list(
+    epsilon = epsilon, by = names_of(by), delta = delta, m = m, weight = weight, weight_bounds = weight_bounds,
+    clusters = match.arg(clusters), unit = unit
+  )
+  in_folder(function(folder) {
+    given <- model_arguments(folder, design, synthesizer, NULL, population_total, public, unit)
+    declared <- declared_for_python(bounds, outcomes, population_totals, importance)
+    do.call(frame_from_python, c(list("expected_errors", folder), given, settings, declared))
+  })
+}
+
+#' What a release of a fit to records would cost
+#'
+#' A dry run of [synthesize()] under privacy weights. Without `epsilon` and `c1` a table of what epsilons and numbers of
+#' data sets buy. With them the epsilon that `c1` means, or the `c1` that `epsilon` means. It is computed from the
+#' confidential file and is for internal use. For strict releases see [expected_errors()].
 #'
 #' @param design,synthesizer,m As for [synthesize()].
-#' @param mechanism Whose release is priced: with `epsilon` or `c1` [pseudo_posterior()], the default there, or
-#'   [weighted_e()]; of a table [strict()], the default where the model has it, or [pseudo_posterior()].
+#' @param mechanism Whose release is priced: [pseudo_posterior()], the default, or, with `epsilon` or `c1`,
+#'   [weighted_e()].
 #' @param epsilon Given alone, c1 is tuned to it.
 #' @param c1 Scale of the weight map: under the inverse map alpha = c1 Delta_target / f (Hu, Savitsky & Williams 2022a,
 #'   section 1.4.1, step 2), with Delta_target = epsilon / (2 m), or 1 without an epsilon.
-#' @param ... Further arguments of [synthesize()], except `policy`, `ledger`, `rule`, `debias`, `accept_diagnostics` and
-#'   `edits`.
-#' @return A table is a data frame of class `surveysynth_costs`: `m`, `epsilon`, `information` (the share of the file's information that is kept,
-#'   about), `se_ratio` (the expected standard error of a mean over the file's own, about) and `verdict`; under [strict()]
-#'   it is computed from public facts alone. Else a list of class `surveysynth_privacy_cost`: `m`, `c1`, `delta_target`, `delta` (the Lipschitz bound of one
-#'   draw), `epsilon` (2 delta m), `mean_alpha` (the share of the file's information that is left), `weighted_down` (the
-#'   share of the records with a privacy weight below 1) and `verdict` (of the sampler's diagnostics).
+#' @param ... Further arguments of [synthesize()], except `policy`, `ledger`, `rule`, `debias`, `accept_diagnostics`,
+#'   `edits` and those of strict releases.
+#' @return A table is a data frame of class `surveysynth_costs`: `m`, `epsilon`, `information` (the share of the file's
+#'   information that is kept, about), `se_ratio` (the expected standard error of a mean over the file's own, about) and
+#'   `verdict`. Else a list of class `surveysynth_privacy_cost`: `m`, `c1`, `delta_target`, `delta` (the Lipschitz bound
+#'   of one draw), `epsilon` (2 delta m), `mean_alpha` (the share of the file's information that is left),
+#'   `weighted_down` (the share of the records with a privacy weight below 1) and `verdict` (of the sampler's diagnostics).
 #' @references Hu, Savitsky and Williams (2022a), Private Tabular Survey Data Products through Synthetic Microdata
 #'   Generation, Journal of Survey Statistics and Methodology 10, 720-752, \doi{10.1093/jssam/smac001}.
 #' @export
@@ -172,7 +216,8 @@ release_from_python <- function(folder, design, task, given, objects = list()) {
 #' privacy_cost(design, model, epsilon = 10.8, reweight = 10)
 privacy_cost <- function(design, synthesizer, epsilon = NULL, c1 = NULL, m = NULL, mechanism = NULL, ...) {
   further <- list(...)
-  none_here <- c("policy", "ledger", "rule", "debias", "accept_diagnostics", "edits")
+  none_here <- c("policy", "ledger", "rule", "debias", "accept_diagnostics", "edits", "outcomes", "bounds",
+                 "population_totals", "weight", "weight_bounds", "importance")
   own <- setdiff(names(formals(privacy_cost)), "...")
   allowed <- setdiff(names(formals(synthesize)), c(own, none_here))
   unknown <- setdiff(if (length(further)) names(further), allowed)

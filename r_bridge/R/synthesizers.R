@@ -14,6 +14,9 @@
 #' `exp`, `expm1`, `sqrt`, `abs`, `sign`, `floor`, `ceiling`, `trunc`, `sin`, `cos`, `tan`, `asinh`, `scale`,
 #' `poly` and `bs`; of anything else make a column first (`update(design, new = ...)`).
 #'
+#' Under [strict()] a model is its formula, and `weight = "public"`: other options are refused, as noisy tables have a
+#' prior and a scale of their own, and what is missing, zero or a level is declared by [outcome()].
+#'
 #' @param outcome The confidential columns that are synthesized, by name; or a formula,
 #'   `salary ~ field + gender` or `cbind(wage, bonus) ~ field`, and then no `predictors`. Numbers are normal on the
 #'   scale of `transform`; categories are written `factor(employed)`, and are multinomial within the
@@ -26,12 +29,9 @@
 #' @param transform The scale on which outcomes are normal: `"log"`, [asinh_transform()], [identity_transform()] or
 #'   [normal_scores()]; several outcomes may have a list of them, by name.
 #' @param missing What a missing outcome does: `"fail"`, or `"drop"`, which leaves the record out and has
-#'   the privacy report say how many. Under [strict()], with one number: `"impute"`, whether it is missing is an outcome
-#'   of its own, and every synthetic record has an amount.
-#' @param zeros Whether zeros are an outcome of their own, beside amounts: with one number, under [strict()].
-#' @param weight How the log weight goes with outcomes: `"linear"`, or `"curved"`, which is the default under
-#'   [strict()] (else for `fbs()` with one number and `prior = "flat"`). `"public"`: the weights are kept and published,
-#'   which [strict()] does only if it is said.
+#'   the privacy report say how many.
+#' @param weight `"public"` declares that the survey weight is public: it is kept and published. So are weights that are
+#'   a function of the predictors, but under [strict()], where it has to be said.
 #' @return A model, for [synthesize()] and [privacy_cost()].
 #' @references Hu, Savitsky and Williams (2022a), Private Tabular Survey Data Products through Synthetic Microdata
 #'   Generation, Journal of Survey Statistics and Methodology 10, 720-752, \doi{10.1093/jssam/smac001}.
@@ -43,9 +43,9 @@
 #' fbs(cbind(factor(employed), wage) ~ field)
 #' fbp(salary ~ field + age, bands = list(age = c(25, 45, 65)))
 fbs <- function(outcome, predictors = NULL, prior = c("paper", "independent", "normal", "flat"), transform = "log",
-                missing = c("fail", "drop", "impute"), zeros = FALSE, weight = NULL) {
+                missing = c("fail", "drop"), weight = NULL) {
   synthesizer("FBS", outcome, predictors, prior = match.arg(prior), transform = transform,
-              missing = match.arg(missing), zeros = if (!identical(zeros, FALSE)) zeros, weight = weight)
+              missing = match.arg(missing), weight = weight)
 }
 
 #' @rdname fbs
@@ -56,25 +56,26 @@ fbs <- function(outcome, predictors = NULL, prior = c("paper", "independent", "n
 #'   cells: `list(age = c(25, 45, 65))`.
 #' @export
 fbp <- function(outcome, predictors = NULL, prior = c("paper", "flat"), transform = "log",
-                missing = c("fail", "drop", "impute"), weights = c("full", "paper"),
-                variance = c("stratified", "paper"), bands = NULL, zeros = FALSE, weight = NULL) {
+                missing = c("fail", "drop"), weights = c("full", "paper"),
+                variance = c("stratified", "paper"), bands = NULL, weight = NULL) {
   synthesizer("FBP", outcome, predictors, prior = match.arg(prior), transform = transform, missing = match.arg(missing),
               weights = match.arg(weights), variance = match.arg(variance), bands = if (length(bands)) lapply(bands, I),
-              zeros = if (!identical(zeros, FALSE)) zeros, weight = weight)
+              weight = weight)
 }
 
 #' A beta regression of one bounded outcome
 #'
 #' The outcome lies between two public bounds and is beta distributed, the logit of its mean linear in the predictors
 #' (Hu, Williams & Savitsky 2025, sections 4.1 and 5). The model has no density of the survey weight and no effects of
-#' sampling units: weights must be a function of the predictors, and strata must be among them.
+#' sampling units: weights must be a function of the predictors, and strata must be among them. Not under [strict()],
+#' which takes the formula and `bounds`.
 #'
 #' @param outcome The confidential number that is synthesized, by name; or a formula, `salary ~ gender + age`, and then
 #'   no `predictors`.
 #' @param predictors,missing As for [fbs()]; the columns of the formula are public.
 #' @param bounds The outcome's lowest and highest possible value, public: chosen without looking at the file.
 #' @param weight `"public"` declares that the survey weight is public: it is kept and published, and may vary among
-#'   records with the same predictors. Under [strict()] it has to be said.
+#'   records with the same predictors.
 #' @return A model, for [synthesize()] and [privacy_cost()].
 #' @references Hu, Williams and Savitsky (2025), Mechanisms for Global Differential Privacy under Bayesian Data
 #'   Synthesis, Statistica Sinica 35, 563-584, \doi{10.5705/ss.202022.0162}.
@@ -101,16 +102,16 @@ beta_regression <- function(outcome, predictors = NULL, bounds = NULL, missing =
 #'
 #' Where the survey weight is a function of the predictors it is public and is kept. Else its log is normal given the
 #' predictors and the count, and smoothed weights are released. There are no effects of sampling units, and strata must
-#' be among the predictors. Under [strict()], which needs public `bounds`, weights are drawn. Not under [censored()].
+#' be among the predictors. Not under [censored()], nor under [strict()], which takes the formula and
+#' `outcome(bounds = , whole = TRUE)`.
 #'
 #' @param outcome The confidential count that is synthesized (0, 1, 2 and so on), by name; or a formula,
 #'   `visits ~ age + sex`, and then no `predictors`.
 #' @param predictors,missing As for [fbs()]; the columns of the formula are public.
 #' @param prior `"paper"`, that of the program of the paper's authors: coefficients of predictors with mean 0 and
 #'   standard deviation 1 are normal, with scales of their own and correlations among them; `"independent"`, the same
-#'   without correlations, sensible with more than about 20 predictors. Under [strict()] another prior takes its place.
-#' @param weight `"public"` declares that the survey weight is public: it is kept and published. Under [strict()] it has
-#'   to be said, where it is a function of the predictors.
+#'   without correlations, sensible with more than about 20 predictors.
+#' @param weight `"public"` declares that the survey weight is public: it is kept and published.
 #' @return A model, for [synthesize()] and [privacy_cost()].
 #' @references Hu, Savitsky and Williams (2020), Maximizing Utility for Vector-Weighted Pseudo Posterior Mechanisms
 #'   under Differential Privacy, arXiv:2006.01230.
@@ -143,7 +144,7 @@ poisson_counts <- function(outcome, predictors = NULL, prior = c("paper", "indep
 #' The outcome is gamma distributed, with one shape, and the log of its mean is linear in the predictors. Where the
 #' survey weight is a function of the predictors it is public and is kept. Else its log is normal given the predictors
 #' and the outcome, and smoothed weights are released. There are no effects of sampling units, and strata must be among
-#' the predictors. Not under [censored()].
+#' the predictors. Not under [censored()] or [strict()].
 #'
 #' @param outcome The confidential number that is synthesized, by name; or a formula, `pay ~ group + age`, and then no
 #'   `predictors`.
@@ -164,7 +165,8 @@ gamma_regression <- function(outcome, predictors = NULL, missing = c("fail", "dr
 #'
 #' The log odds of the categories are linear in the predictors, numbers among them; in [fbs()] categories have shares
 #' within cells of discrete predictors. The model has no density of the survey weight: weights must be public, or it is
-#' a later model of [in_sequence()], which is given the weight. Not under [censored()].
+#' a later model of [in_sequence()], which is given the weight. Not under [censored()], nor under [strict()], which takes
+#' the formula and the levels.
 #'
 #' @param outcome The confidential category that is synthesized, by name; or a formula, `activity ~ region + log(income)`,
 #'   and then no `predictors`. The names of its levels are published.
@@ -221,9 +223,9 @@ python_model <- function(file, outcome, predictors = NULL) {
 #'
 #' Where the survey weight is a function of the predictors it is public and is kept. Else its log is normal in each
 #' component, given the predictors and the outcome, and smoothed weights are released. There are no effects of sampling
-#' units, and strata must be among the predictors. It can be fitted under [censored()], and under [strict()] with
-#' `weight = "public"` and bounds; there is no `debias`. On a log scale the wide components of a mixture occasionally
-#' produce amounts beyond any real one: give `bounds`.
+#' units, and strata must be among the predictors. It can be fitted under [censored()], not under [strict()]; there is no
+#' `debias`. On a log scale the wide components of a mixture occasionally produce amounts beyond any real one: give
+#' `bounds`.
 #'
 #' @param outcome The confidential number that is synthesized, by name; or a formula, `income ~ age + sex`, and then
 #'   no `predictors`.
@@ -231,7 +233,7 @@ python_model <- function(file, outcome, predictors = NULL) {
 #' @param transform The scale of the regressions: `"log"`, [asinh_transform()] or [identity_transform()].
 #' @param zeros Whether an outcome of exactly 0 has a probability of its own, a logistic regression on the predictors.
 #'   That there are zeros is then public.
-#' @param components How many components there are at most: 20, under [strict()] 2, where each costs accuracy.
+#' @param components How many components there are at most.
 #' @param prior `"common"`: coefficients of the components have a mean that they share and that is estimated;
 #'   `"paper"`: mean 0, as in eq. 5 of Hu, Savitsky & Williams (2022b).
 #' @param a_gamma,b_gamma Shape and rate of the gamma prior of the concentration (eq. 4 of the paper, which prints no
@@ -239,13 +241,12 @@ python_model <- function(file, outcome, predictors = NULL) {
 #' @param least_sd Least residual standard deviation of a component, on the scale of `transform`; public. It bounds the
 #'   density, which values that many records share would drive to infinity.
 #' @param bounds Public limits of the outcome, chosen without looking at the file: synthetic values beyond are drawn
-#'   again. `NULL` for none. Under [strict()] values of the file that are beyond are moved to them.
+#'   again. `NULL` for none.
 #' @param allocation What the component of a synthetic record is drawn from: `"prior"`, the shares alone; or
 #'   `"posterior"`, its distribution given the confidential value of that same record (eq. 7 of the paper). **No epsilon
 #'   holds for the latter**: name none. Its release, by `mechanism = pseudo_posterior(c1 = )`, says that it has no
 #'   guarantee.
-#' @param weight `"public"` declares that the survey weight is public: it is kept and published. Under [strict()] it has
-#'   to be declared.
+#' @param weight `"public"` declares that the survey weight is public: it is kept and published.
 #' @return A model, for [synthesize()] and [privacy_cost()].
 #' @references Hu, Savitsky and Williams (2022b), Risk-Efficient Bayesian Data Synthesis for Privacy Protection, Journal
 #'   of Survey Statistics and Methodology 10, 1370-1399, \doi{10.1093/jssam/smab013}.
@@ -253,7 +254,7 @@ python_model <- function(file, outcome, predictors = NULL) {
 #' @examples
 #' mixture(income ~ age + sex, bounds = c(1, 1e7))
 #' mixture("income", ~ age, transform = asinh_transform(1000), zeros = TRUE)
-mixture <- function(outcome, predictors = NULL, transform = "log", zeros = FALSE, components = NULL,
+mixture <- function(outcome, predictors = NULL, transform = "log", zeros = FALSE, components = 20,
                     prior = c("common", "paper"), a_gamma = 1, b_gamma = 1, least_sd = 0.3, bounds = NULL,
                     allocation = c("prior", "posterior"), missing = c("fail", "drop"), weight = NULL) {
   if (!is.null(bounds)) {
@@ -276,7 +277,8 @@ mixture <- function(outcome, predictors = NULL, transform = "log", zeros = FALSE
 #' Models in sequence: each has the outcomes of those before it, and the log of the survey weight, as predictors where
 #' its formula names them. The first models the weight, and may have categories; later ones are amounts, counts, shares,
 #' or categories by [multinomial_regression()]. Synthetic records get their outcomes one after the other, each given the
-#' synthetic ones before it.
+#' synthetic ones before it. Strict releases of several outcomes take a list of formulas, `list(job ~ sex, income ~ sex +
+#' job)`, in the place of a model (see [synthesize()]).
 #'
 #' @param ... Two models or more, in an order in which every predictor is public or comes before.
 #' @param applies Public rules on columns that come before, by outcome, as Python writes conditions:
@@ -284,20 +286,18 @@ mixture <- function(outcome, predictors = NULL, transform = "log", zeros = FALSE
 #'   which it does.
 #' @param elsewhere What outcomes are where they do not apply: `list(rent = 0)`; by default numbers are missing there, and
 #'   categories "not applicable".
-#' @param shares How [strict()] splits epsilon among the models, relative to each other; by default by expected accuracy.
 #' @return A model, for [synthesize()].
 #' @references Raghunathan, Reiter and Rubin (2003), Multiple Imputation for Statistical Disclosure Limitation, Journal
 #'   of Official Statistics 19, 1-16, section 3.
 #' @export
 #' @examples
 #' in_sequence(fbs(income ~ region, prior = "flat"), fbs(rent ~ region + log(income), prior = "flat"))
-in_sequence <- function(..., applies = NULL, elsewhere = NULL, shares = NULL) {
+in_sequence <- function(..., applies = NULL, elsewhere = NULL) {
   models <- unname(list(...))
   if (length(models) < 2 || !all(vapply(models, inherits, NA, "surveysynth_synthesizer"))) {
     refuse("in_sequence() takes two models or more: in_sequence(fbs(income ~ region), fbs(rent ~ region + log(income)))")
   }
-  made <- make("Sequential", "in_sequence", models = models, shares = if (!is.null(shares)) as.list(shares),
-               applies = if (length(applies)) as.list(applies),
+  made <- make("Sequential", "in_sequence", models = models, applies = if (length(applies)) as.list(applies),
                elsewhere = if (length(elsewhere)) as.list(elsewhere),
                class = c("surveysynth_sequence", "surveysynth_synthesizer"))
   made$outcomes <- unlist(lapply(models, `[[`, "outcomes"))
@@ -601,32 +601,30 @@ weighted_e <- function(epsilon = NULL, map = c("linear", "inverse"), c1 = 1, c2 
        class = "surveysynth_mechanism")
 }
 
-#' A strict mechanism that keeps means right
+#' The strict mechanism
 #'
-#' The default of [synthesize()]. Every record's log density is measured against a reference, clamped, and multiplied by a
-#' public number; the public expectation of the clamped ratio is subtracted. The guarantee is **strict**: it holds at the file's own number of
-#' records. Means are not biased, and the variance between data sets shows what privacy cost. The models are [fbs()] and
-#' [fbp()]; `population_total` must be given, and `bounds`, a reference, or a model on public normal scores
-#' ([historical_scores()]).
+#' The default of [synthesize()]. The file is counted by public columns, the counts get noise of a known size, and all
+#' data sets are drawn from these noisy tables, so `epsilon` does not grow with their number (McKenna, Miklau & Sheldon
+#' 2021). The guarantee is **strict**: it holds at the file's own number of records. Standard errors carry the noise.
 #'
-#' @param epsilon Of the whole release of m data sets; may stand here or in [synthesize()].
-#' @param reference Folder of an earlier strict release, as [write_release()] wrote it; by default a first draw of this
-#'   file takes its place, under a part of epsilon.
-#' @param between_psus Public share of the variance, given the predictors, that lies between sampling units; by default
-#'   the reference's, or one that is estimated from this file, under a part of epsilon.
+#' There is no model to choose: it takes a formula, a list of formulas for several outcomes, or [fbs()] and [fbp()], for
+#' their formulas. What kind an outcome is, and what of it is public, is declared: `bounds`, `levels` and `outcomes` of
+#' [synthesize()]. Predictors are columns, and products of columns; of a function of one make a column first.
+#' `population_total` must be given, unless the weights are public.
+#'
+#' @param epsilon Of the whole release; may stand here or in [synthesize()].
 #' @param delta Probability up to which epsilon holds, `1e-10` say: the noise of the tables is Gaussian then, which is
 #'   smaller than Laplace noise where there are many tables, that is for three outcomes or more.
 #' @return A mechanism, for [synthesize()].
+#' @references McKenna, Miklau and Sheldon (2021), Winning the NIST Contest: A Scalable and General Approach to
+#'   Differentially Private Synthetic Data, Journal of Privacy and Confidentiality 11, \doi{10.29012/jpc.778}.
+#' @seealso [outcome()], [expected_errors()]
 #' @export
 #' @examples
 #' strict()
-#' strict(between_psus = 0.05)
-strict <- function(epsilon = NULL, reference = NULL, between_psus = NULL, delta = NULL) {
-  if (!is.null(reference) && !(is.character(reference) && length(reference) == 1)) {
-    refuse("reference is the folder of an earlier strict release, as write_release() wrote it")
-  }
-  make("Strict", "strict", epsilon = epsilon, reference = if (!is.null(reference)) path.expand(reference),
-       between_psus = between_psus, delta = delta, class = "surveysynth_mechanism")
+#' strict(delta = 1e-10)
+strict <- function(epsilon = NULL, delta = NULL) {
+  make("Strict", "strict", epsilon = epsilon, delta = delta, class = "surveysynth_mechanism")
 }
 
 #' What is public of an outcome

@@ -29,13 +29,10 @@
 #' @param cv_limit Flag estimates whose standard error is more than this share of them.
 #' @param level Of the intervals.
 #' @param df Degrees of freedom of the intervals, in place of the domain's; `Inf` makes normal intervals.
-#' @param between Where the variance between data sets comes from: the m `"files"`, or, of a [strict()] release by
-#'   [fbs()], the `"model"` at its released parameters. By default the larger standard error of the two: the m files say
-#'   little where m is small and epsilon, too, the model too little where it is wrong.
 #' @return A data frame of class `surveysynth_table`: the `by` variables (a margin has the label `"all"`),
 #'   `statistic`, `outcome`, `estimate`, `se`, `df`, `ci_low`, `ci_high`, `n` (records) and `flag`; where there are
 #'   proportions `category`, its name as text, and where there are quantiles `prob`. Intervals are t
-#'   intervals, of 95\% unless `level` says otherwise, on the logit scale for proportions (of shares of 0
+#'   intervals, of 95% unless `level` says otherwise, on the logit scale for proportions (of shares of 0
 #'   and 1 those of Clopper and Pearson). It is printed statistic by
 #'   statistic; [plot()][plot.surveysynth_table] draws it, and [wide()] puts the categories of one variable side by side.
 #' @references Hu, Savitsky and Williams (2022a), Private Tabular Survey Data Products through Synthetic Microdata
@@ -47,26 +44,20 @@
 #' tables(release, by = ~ region, statistic = "quantile", quantiles = c(0.25, 0.5, 0.75), level = 0.9)
 #' tables(release, by = ~ region, where = ~ gender == "f")
 tables <- function(release, by = NULL, outcome = NULL, statistic = NULL, denominator = NULL, quantiles = NULL,
-                   poverty_line = NULL, where = NULL, deff = FALSE, estimator = c("auto", "samplics", "onepass"), min_cell = NULL, cv_limit = NULL,
-                   between = c("larger", "files", "model"), level = 0.95, df = NULL) {
+                   poverty_line = NULL, where = NULL, deff = FALSE, estimator = c("auto", "samplics", "onepass"),
+                   min_cell = NULL, cv_limit = NULL, level = 0.95, df = NULL) {
   check_release(release)
   estimator <- match.arg(estimator)
-  between <- match.arg(between)
   check_level(level)
   filter <- meeting(release, where)
-  made_here <- intersect(c(names_of(by), names_of(outcome), filter$where), names(filter$release$derived))
-  if (between == "model" && length(made_here)) {
-    refuse("between = \"model\" draws data sets again, on which R has not computed ", sQuote(made_here[1]),
-           ": use between = \"files\"")
-  }
   in_folder(function(folder) {
     table <- frame_from_python(
       "tables", folder, by = names_of(by), outcome = names_of(outcome),
       statistic = if (!is.null(statistic)) I(statistic),
       denominator = one_name(denominator), quantiles = if (!is.null(quantiles)) I(quantiles),
       poverty_line = poverty_line, where = filter$where,
-      deff = deff, estimator = estimator, min_cell = min_cell, cv_limit = cv_limit, between = between,
-      level = level, df = df, objects = list(python_release(filter$release))
+      deff = deff, estimator = estimator, min_cell = min_cell, cv_limit = cv_limit, level = level, df = df,
+      objects = list(python_release(filter$release))
     )
     new_table(table, release$designs[[1]]$variables)
   })
@@ -76,17 +67,17 @@ tables <- function(release, by = NULL, outcome = NULL, statistic = NULL, denomin
 #'
 #' Three sentences come first: who is protected and how far, what is not, and what error to expect. Numbers are rounded
 #' to their standard errors, marked by their quality, and explained in footnotes in plain words. A figure shows a dot
-#' and its 95\% interval for every domain.
+#' and its 95% interval for every domain.
 #'
 #' @param release From [synthesize()] or [read_release()].
 #' @param path The file; its suffix is the form: `.csv` (full precision, without footnotes), `.xlsx` (a workbook by the
 #'   UK government's standard of accessible spreadsheets), `.html` (one page), `.tex` (compiled by pdflatex as it
 #'   stands), `.md`, `.docx` (by pandoc), or `.svg` or `.png` for a figure of one statistic; beside a figure, in a text
 #'   file of the same name, goes the text for those who do not see it.
-#' @param by,outcome,statistic,denominator,quantiles,poverty_line,where,min_cell,cv_limit,between As for [tables()].
+#' @param by,outcome,statistic,denominator,quantiles,poverty_line,where,min_cell,cv_limit As for [tables()].
 #'   Titles say the condition of `where`, as it is written in the formula or by the name of the column.
 #' @param symbols Marks of quality and of what is not there: `"uk"`, the default (`[c]` suppressed, `[u]` low
-#'   reliability, which is a coefficient of variation of 20\% or more, `[x]` not available), `"statcan"` (letters A to F,
+#'   reliability, which is a coefficient of variation of 20% or more, `[x]` not available), `"statcan"` (letters A to F,
 #'   `x`, `..`; F is not shown), or a list of `suppressed`, `missing`, `unreliable` and `limit`, which changes `"uk"`.
 #' @param wording File with the words of headings and footnotes: a translated copy of `publication/wording.toml` in the
 #'   Python package.
@@ -99,8 +90,8 @@ tables <- function(release, by = NULL, outcome = NULL, statistic = NULL, denomin
 #' write_tables(release, sub("xlsx", "html", file), by = ~ gender, where = ~ region == "north")
 #' unlink(c(file, sub("xlsx", "html", file)))
 write_tables <- function(release, path, by = NULL, outcome = NULL, statistic = NULL, quantiles = NULL, min_cell = NULL,
-                         cv_limit = NULL, between = c("larger", "files", "model"), symbols = NULL, wording = NULL, where = NULL,
-                         denominator = NULL, poverty_line = NULL) {
+                         cv_limit = NULL, symbols = NULL, wording = NULL, where = NULL, denominator = NULL,
+                         poverty_line = NULL) {
   check_release(release)
   path <- path.expand(path)
   figure <- grepl("[.](svg|png)$", path)
@@ -109,7 +100,6 @@ write_tables <- function(release, path, by = NULL, outcome = NULL, statistic = N
   filter <- meeting(release, where)
   ask_python("write_tables", path = path, by = names_of(by), outcome = names_of(outcome), statistic = statistic,
              quantiles = if (!is.null(quantiles)) I(quantiles), min_cell = min_cell, cv_limit = cv_limit,
-             between = match.arg(between),
              symbols = symbols, wording = wording, where = filter$where, denominator = one_name(denominator),
              poverty_line = poverty_line, objects = list(python_release(filter$release)))
   invisible(path)

@@ -35,10 +35,10 @@ def privacy_cost_command(
     entries: Entries = None,
     seed: Seed = None,
 ) -> None:
-    """Dry run, nothing is released: a table of what epsilons and numbers of data sets buy.
+    """Dry run of a fit to records: what epsilons and numbers of data sets buy; nothing is released.
 
-    With an epsilon, or --set privacy.c1=, and --set privacy.mechanism=pseudo-posterior: what that one means on this
-    file.
+    With --set privacy.mechanism=pseudo-posterior: strict releases are foretold by surveysynth check.  With an epsilon,
+    or --set privacy.c1=, what that one means on this file.
     """
     said: dict[str, Any] = {
         "formula": formula, "weights": weights, "strata": strata, "psu": psu, "epsilon": epsilon, "bounds": bounds
@@ -46,7 +46,7 @@ def privacy_cost_command(
     plan = planned(file, entries, said) if file.suffix == ".toml" else drafted(file, entries, NEEDED, **said)
     result = plan.privacy_cost(seed=seed)
     if not isinstance(result, ss.PrivacyCost):
-        _print_costs(result, plan.settings.privacy.mechanism == "strict")
+        _print_costs(result)
         return
     scale = "" if result.c1 is None else f", c1 = {result.c1:.4g} (Delta_target {result.delta_target:.4g})"
     console.print(
@@ -58,7 +58,7 @@ def privacy_cost_command(
     )
 
 
-def _print_costs(costs: pd.DataFrame, strict: bool) -> None:
+def _print_costs(costs: pd.DataFrame) -> None:
     """The table, one row an epsilon, one block of columns a number of data sets."""
     shown = Table(box=SIMPLE)
     shown.add_column("epsilon", justify="right")
@@ -69,10 +69,9 @@ def _print_costs(costs: pd.DataFrame, strict: bool) -> None:
         of_m = part.set_index("m")
         shown.add_row(f"{epsilon:g}", *(_worth(of_m.loc[m]) for m in several))
     console.print(shown)
-    source = "public facts alone" if strict else "the confidential file: keep them inside"
     console.print(
         "Information kept, and expected standard errors of means over the file's own; about.  Nothing was released.\n"
-        f"Computed from {source}.", highlight=False, soft_wrap=True,
+        "Computed from the confidential file: keep them inside.", highlight=False, soft_wrap=True,
     )  # fmt: skip
 
 

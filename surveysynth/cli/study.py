@@ -186,8 +186,8 @@ def coverage_command(
     mechanisms: Annotated[
         Sequence[str] | None,
         by_commas(
-            "Of strict, strict-earlier (beside last year's tables), strict-history, pseudo, pseudo-debias, censored, "
-            "laplace; default strict."
+            "Of strict, strict-earlier (beside last year's tables), pseudo, pseudo-debias, censored, laplace; default "
+            "strict."
         ),
     ] = None,
     replicates: Annotated[int, typer.Option(help="Samples of every cell.", min=1)] = 200,
@@ -241,15 +241,7 @@ def coverage_command(
 def audit_command(
     out: Annotated[Path, typer.Option(help="Folder for the results.", show_default=False)],
     epsilon: Annotated[Sequence[float] | None, by_commas("By commas; default 1,3.", numbers)] = None,
-    m: Annotated[
-        Sequence[int] | None,
-        by_commas("Numbers of synthetic data sets; default 1, where attacks see most.", whole_numbers, "-m", "--m"),
-    ] = None,
     pairs: Annotated[int, typer.Option(help="Games with the planted record, and without it.", min=1)] = 2000,
-    mechanisms: Annotated[
-        Sequence[str] | None,
-        by_commas("Of strict, strict-history (beside an earlier release); default strict."),
-    ] = None,
     planted: Annotated[Sequence[str] | None, by_commas("Of x10, x100, heavy, alone, two-modes; default all.")] = None,
     n: Annotated[int | None, typer.Option(help="Records of the package's own file.", min=1)] = None,
     workers: Annotated[int | None, typer.Option(help="Processes; default one a core.", min=1)] = None,
@@ -260,16 +252,14 @@ def audit_command(
     bounds: Annotated[Ends | None, _own("Public least and largest outcome, as low,high.", ends)] = None,
     weights: Annotated[str | None, _own("Column of survey weights.")] = None,
     population_total: Annotated[float | None, _own("Public population total.")] = None,
-    reference: Annotated[Path | None, _own("Folder of an earlier strict release, for strict-history.")] = None,
 ) -> None:
     """What an intruder who knows everybody else can tell of the most exposed record: the empirical epsilon.
 
-    Records are planted; with and without them everything is computed anew. A test is chosen on one half of the games
+    Records are planted; with and without them noisy tables are made anew. A test is chosen on one half of the games
     and judged on the other, beside the stated epsilon. An attack that fails is no proof. With --data the folder is not
     for publication.
     """
     from ..design.read import read_frame
-    from ..privacy.reference import Reference
     from ..studies.audit import files
     from ..studies.audit import outputs as audit_outputs
     from ..studies.audit.study import EPSILON, PLANTED, audit
@@ -277,23 +267,19 @@ def audit_command(
     given = {"formula": formula, "bounds": bounds, "weights": weights, "population-total": population_total}
     file = None
     if data is None:
-        strangers = [f"--{name}" for name, value in {**given, "reference": reference}.items() if value is not None]
+        strangers = [f"--{name}" for name, value in given.items() if value is not None]
         if strangers:
             raise InputError(f"{', '.join(strangers)}: only with --data")
     elif formula is None or bounds is None or weights is None or population_total is None:
         lacking = [f"--{name}" for name, value in given.items() if value is None]
         raise InputError(f"--data needs {', '.join(lacking)}, too")
     else:
-        earlier = None if reference is None else Reference.from_release(reference)
-        file = files.own(
-            read_frame(data), formula, weights=weights, bounds=bounds, population_total=population_total,
-            reference=earlier,
-        )  # fmt: skip
-    chosen: Any = list(mechanisms or ["strict"]), list(planted or PLANTED)
+        file = files.own(read_frame(data), formula, weights=weights, bounds=bounds, population_total=population_total)
+    chosen: Any = list(planted or PLANTED)
     try:
         cells = audit(
-            file, epsilon=epsilon or EPSILON, m=m or (1,), mechanisms=chosen[0], planted=chosen[1], pairs=pairs, n=n,
-            workers=workers or os.cpu_count() or 1, scheduler=scheduler, out=out, seed=seed,
+            file, epsilon=epsilon or EPSILON, planted=chosen, pairs=pairs, n=n, workers=workers or os.cpu_count() or 1,
+            scheduler=scheduler, out=out, seed=seed,
         )  # fmt: skip
     except KeyboardInterrupt:
         _go_on(out)

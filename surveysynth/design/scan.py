@@ -5,6 +5,7 @@ What is kept of a column is compact: numbers as the file has them, texts as code
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -20,6 +21,7 @@ from ..validation import several
 
 BLOCK = 1 << 18  # records that are read at a time
 HEADING = "heading"  # in the metadata of a field
+TEXTS = "texts"  # in the attrs of a frame: columns of texts, whose categories are the values that occur
 AHEAD = 2  # blocks that are read before they are needed
 Source = str | Path | Sequence[str | Path]
 
@@ -138,12 +140,23 @@ class Scan:
                     )
 
     def frame(self, names: Iterable[str]) -> pd.DataFrame:
-        """Some of the columns; what was not yet read is read in one pass over the files."""
+        """Some of the columns; what was not yet read is read in one pass over the files.
+
+        Its ``attrs[TEXTS]`` marks columns of texts, whose categories are the values that occur, and are declared by
+        nobody: the mark goes with the frame and does not fit other categories.
+        """
         names = list(names)
         new = [name for name in dict.fromkeys(names) if name not in self._read]
         if new:
             self._read |= guarded(lambda: self._columns(new), Exception, self._unreadable)
-        return pd.DataFrame({name: self._read[name] for name in names}, index=range(self.n), copy=False)
+        made = pd.DataFrame({name: self._read[name] for name in names}, index=range(self.n), copy=False)
+        texts = [name for name in names if _is_text(self._data.schema.field(name).type)]
+        made.attrs[TEXTS] = {name: mark_of(self._read[name].categories) for name in texts}
+        return made
+
+    def typed(self, name: str) -> pd.Series:
+        """A column without records, of the type that the files have: texts are texts."""
+        return pa.array([], type=self._data.schema.field(name).type).to_pandas().rename(name)
 
     def _columns(self, names: list[str]) -> dict[str, Any]:
         collected = {name: _collected(self._data.schema.field(name).type, self.n) for name in names}
@@ -158,12 +171,21 @@ class Scan:
         return {name: column.done() for name, column in collected.items()}
 
 
+def mark_of(categories: pd.Index) -> int:
+    """A number that categories have in common with no others, by chance aside."""
+    return zlib.crc32("\0".join(map(str, categories)).encode())
+
+
 def _collected(kind: pa.DataType, n: int) -> _Column:
-    if pa.types.is_dictionary(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind):
+    if pa.types.is_dictionary(kind) or _is_text(kind):
         return _Texts(kind, n)
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
         return _Numbers(kind, n)
     return _Others()
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def _of_pandas(schema: pa.Schema) -> list[str]:

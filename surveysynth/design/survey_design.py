@@ -54,7 +54,7 @@ from .replicates.jackknife import jackknife
 from .replicates.preston import preston
 from .replicates.rao_wu import rao_wu
 from .replicates.successive import successive_differences
-from .scan import Scan, Source
+from .scan import TEXTS, Scan, Source, mark_of
 from .stages import Stage, refuse_lonely, stages_of
 
 MOST_JOINT = 5_000  # records of a stratum whose joint probabilities, a square matrix, are worth having
@@ -999,10 +999,62 @@ class SurveyDesign:
         """
         if not isinstance(name, str):
             raise InputError(f"the name of a column was expected, a text, not {type(name).__name__}")
+        self._refuse_unknown(name)
+        return self.select([name])[name]
+
+    def _refuse_unknown(self, name: str) -> None:
         if name not in self.columns:
             near = nearest(name, self.columns)
             raise InputError(f"there is no column {name!r}{near}; the file has {listing(self.columns)}")
-        return self.select([name])[name]
+
+    def typed(self, name: str) -> pd.Series:
+        """A column without its records; of a design of :meth:`scan` none is read for it.
+
+        Parameters
+        ----------
+        name : str
+            A column of the frame.
+
+        Returns
+        -------
+        pandas.Series (0,)
+            Of the column's type.
+
+        Raises
+        ------
+        InputError
+            There is no such column.
+        """
+        if self._scan is None:
+            return self.column(name).head(0)
+        self._refuse_unknown(name)
+        return self._scan.typed(name)
+
+    def declares_levels(self, name: str) -> bool:
+        """Whether the type of a column says which levels it can have: a category's does, and that of True and False.
+
+        Texts do not, also where :meth:`scan` keeps them as codes: their levels are those that occur in the file.
+
+        Parameters
+        ----------
+        name : str
+            A column of the frame.
+
+        Returns
+        -------
+        bool
+            False for numbers, too.
+
+        Raises
+        ------
+        InputError
+            There is no such column.
+        """
+        column = self.typed(name) if self._scan is not None else self.column(name)
+        if isinstance(column.dtype, pd.CategoricalDtype):
+            marked = self._frame.attrs.get(TEXTS, {}).get(name)
+            return marked is None or marked != mark_of(column.cat.categories)
+        return pd.api.types.is_bool_dtype(column.dtype) or pd.api.types.infer_dtype(column, skipna=True) == "boolean"
 
     def numeric(self, name: str) -> NDArray[np.float64]:
         """One column as floats, NaN where it is missing; InputError where it is not a number.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -83,31 +83,6 @@ def check_data(path: Path, data: Mapping[str, Any]) -> None:
         names = [name for name in data if re.search(rf"\b{re.escape(name)}\b", said)]
         why = f"the program does not take the data ({', '.join(names) or 'no entry is named'}): check types and limits"
     raise ModelError(f"{path.name}: {why}") from None
-
-
-def log_density_of(
-    path: Path, data: Mapping[str, Any]
-) -> Callable[[NDArray[np.float64]], tuple[float, NDArray[np.float64]]]:
-    """A program's log density, Jacobian included, and its gradient as a function of free parameters (p,)."""
-    model = _model(path, data)
-
-    def at(point: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        value, gradient = model.log_prob_grad(point)
-        return float(value), np.asarray(gradient)
-
-    return at
-
-
-def free_parameters(path: Path, data: Mapping[str, Any]) -> int:
-    """How many numbers the program's parameters are made of."""
-    return int(_model(path, data).n_unconstrained)
-
-
-def unconstrained(path: Path, data: Mapping[str, Any], values: Mapping[str, NDArray[np.float64]]) -> Any:
-    """One draw of a program's parameters as its own free ones: (p,)."""
-    model = _model(path, data)
-    return np.asarray(model.unconstrain({name: np.ravel(v, order="F").tolist() if np.ndim(v) else float(v)
-                                         for name, v in values.items()}))  # fmt: skip
 
 
 def log_target(path: Path, data: Mapping[str, Any], values: Mapping[str, NDArray[np.float64]]) -> NDArray[np.float64]:

@@ -18,15 +18,54 @@ from numpy.typing import NDArray
 from ..progress import steps
 
 Floats = NDArray[np.float64]
-Target = Callable[[Floats], tuple[float, Floats]]
+Target = Callable[[Floats], tuple[float, Floats]]  # of a point (p,): log density, -inf where there is none, and slope
 
 ACCEPT = 0.7  # the mean probability of acceptance that the step is adapted to
 LONGEST = np.pi  # of a trajectory, in standard deviations
 LOG_STEPS = np.log(0.1), np.log(2.0)  # no step is short enough for what leaves the set, or meets a kink
 # An error of the energy beyond this: the integrator has left the density (Hoffman & Gelman 2014, section 3.1.1).
 DIVERGED = 1000.0
-ALIKE = 30  # draws' worth of weight that the variances of all groups have in those of one
 SETTLE = 60  # draws after a pilot's warm-up that are discarded, too: the mode moves, and the step is adapted again
+
+
+def chains(
+    target: Target, starts: Sequence[Floats], scale: Floats, rng: np.random.Generator, *, warmup: int, draws: int,
+    pilot: Target | None = None,
+) -> tuple[Floats, int]:  # fmt: skip
+    """Draws of chains that run side by side.
+
+    Parameters
+    ----------
+    target : function
+        Log density, up to a constant, and its gradient.  Threads call it at the same time.
+    starts : sequence of float arrays (p,)
+        One a chain, where the density is positive.
+    scale : float array (p,)
+        About how far the density reaches in each direction, before the chains have seen it.
+    rng : numpy.random.Generator
+        Every chain gets a stream of its own.
+    warmup, draws : int
+        Of each chain.
+    pilot : function, optional
+        As ``target``, of a density that is cheaper and about as wide: the warm-up is on it, and ``SETTLE`` draws are
+        discarded besides.
+
+    Returns
+    -------
+    values : float array (chains, draws, p)
+    divergences : int
+        Trajectories after the warm-up whose energy was not kept.
+    """
+    discarded = warmup + (0 if pilot is None else SETTLE)
+    count = steps(len(starts) * (discarded + draws))
+    made = [
+        _Chain(target, pilot or target, start, scale, stream, warmup)
+        for start, stream in zip(starts, rng.spawn(len(starts)), strict=True)
+    ]
+    with ThreadPoolExecutor(min(len(starts), os.cpu_count() or 1)) as threads:
+        runs = [threads.submit(chain.draw, discarded, draws, count) for chain in made]
+        done = [run.result() for run in runs]
+    return np.array([values for values, _ in done]), sum(diverged for _, diverged in done)
 
 
 @dataclass
@@ -48,68 +87,16 @@ class _DualAveraging:
         self.mean_log_step += self.count**-0.75 * (self.log_step - self.mean_log_step)
 
 
-class Chains:
-    """Chains that run side by side, and go on where they ended.
-
-    Parameters
-    ----------
-    target : function
-        Makes for each chain a function from a point (p,) to the log density, up to a constant, and its gradient (p,).
-        The log density is -inf where there is none.
-    starts : sequence of float arrays (p,)
-        One a chain, where the density is positive.
-    scale : float array (p,) or (p, p)
-        About how far the density reaches in each direction, before the chains have seen it; or a factor of its
-        covariance, whose columns are then the directions.
-    rng : numpy.random.Generator
-        Every chain gets a stream of its own.
-    warmup : int
-    groups : (int, int)
-        So many groups of so many parameters come first whose covariances are alike: the metric estimates one for all.
-    pilot : function, optional
-        As ``target``, of a density that is cheaper and about as wide: the warm-up is on it, and ``SETTLE`` draws are
-        discarded besides.
-    """
-
-    def __init__(
-        self, target: Callable[[], Target], starts: Sequence[Floats], scale: Floats, rng: np.random.Generator, *,
-        warmup: int, groups: tuple[int, int] = (0, 1), pilot: Callable[[], Target] | None = None,
-    ) -> None:  # fmt: skip
-        streams = rng.spawn(len(starts))
-        self._discarded = warmup + (0 if pilot is None else SETTLE)  # still to be drawn
-        self._chains = [
-            _Chain(target(), pilot and pilot(), start, scale, groups, stream, warmup)
-            for start, stream in zip(starts, streams, strict=True)
-        ]
-
-    def draw(self, draws: int) -> tuple[Floats, int]:
-        """So many draws of each chain; warmed up before the first of all.
-
-        Returns
-        -------
-        values : float array (chains, draws, p)
-        divergences : int
-            Trajectories after the warm-up whose energy was not kept.
-        """
-        discarded, self._discarded = self._discarded, 0
-        count = steps(len(self._chains) * (discarded + draws))
-        with ThreadPoolExecutor(min(len(self._chains), os.cpu_count() or 1)) as threads:
-            runs = [threads.submit(chain.draw, discarded, draws, count) for chain in self._chains]
-            done = [run.result() for run in runs]
-        return np.array([values for values, _ in done]), sum(diverged for _, diverged in done)
-
-
 class _Chain:
     """Where a chain is, and its step and metric."""
 
     def __init__(
-        self, target: Target, pilot: Target | None, start: Floats, scale: Floats, groups: tuple[int, int],
-        rng: np.random.Generator, warmup: int,
+        self, target: Target, pilot: Target, start: Floats, scale: Floats, rng: np.random.Generator, warmup: int
     ) -> None:  # fmt: skip
-        self.target, self.here, self.warmup = target, pilot or target, warmup
-        self.scale, self.groups, self.rng = scale, groups, rng
+        self.target, self.here, self.warmup = target, pilot, warmup
+        self.scale, self.rng = scale, rng
         self.position, (self.value, self.gradient) = start, self.here(start)
-        self.root = np.diag(scale) if scale.ndim == 1 else scale
+        self.root = np.diag(scale)
         self.adaptation = _DualAveraging(np.log(0.5))
 
     def draw(self, discarded: int, draws: int, count: Callable[[], None]) -> tuple[Floats, int]:
@@ -125,7 +112,7 @@ class _Chain:
             visited.append(self.position)
             if i + 1 in measured:
                 if i + 1 > measured[0]:
-                    self.root = _root(np.array(visited), self.scale, self.groups)
+                    self.root = _root(np.array(visited), self.scale)
                     self.adaptation = _DualAveraging(self.adaptation.mean_log_step)
                 visited.clear()
         kept, divergences = np.empty((draws, self.position.size)), 0
@@ -167,22 +154,10 @@ def _leapfrog(
     return position, value, gradient, momentum
 
 
-def _root(visited: Floats, scale: Floats, groups: tuple[int, int]) -> Floats:
-    """Factor of about the covariance of the points that were visited, drawn towards independence and ``scale``.
-
-    Where there are groups, they have one correlation, and variances that are drawn towards those of all groups.
-    """
-    n, (many, size) = len(visited), groups
-    factor, centred = np.diag(scale) if scale.ndim == 1 else scale, visited - visited.mean(axis=0)
+def _root(visited: Floats, scale: Floats) -> Floats:
+    """Factor of about the covariance of the points that were visited, drawn towards independence and ``scale``."""
+    n, factor, centred = len(visited), np.diag(scale), visited - visited.mean(axis=0)
     root = factor * np.sqrt((n * np.linalg.solve(factor, visited.T).var(axis=1) + 10) / (n + 10))
-    if not many:
-        apart = np.linalg.solve(root, centred.T)
-        towards = 10 + len(root) / 2
-        return np.asarray(root @ np.linalg.cholesky((apart @ apart.T + towards * np.eye(len(root))) / (n + towards)))
-    parts = centred[:, : many * size].reshape(-1, size)
-    prior = 10 * np.diag((scale[: many * size].reshape(many, size) ** 2).mean(axis=0))
-    alike = (parts.T @ parts + prior) / (len(parts) + 10)
-    common, own = np.diag(alike), visited[:, : many * size].var(axis=0).reshape(many, size)
-    stretch = np.sqrt((n * own + ALIKE * common) / ((n + ALIKE) * common)).ravel()
-    root[: many * size, : many * size] = stretch[:, None] * np.kron(np.eye(many), np.linalg.cholesky(alike))
-    return root
+    apart = np.linalg.solve(root, centred.T)
+    towards = 10 + len(root) / 2
+    return np.asarray(root @ np.linalg.cholesky((apart @ apart.T + towards * np.eye(len(root))) / (n + towards)))

@@ -23,16 +23,11 @@ class Combined:
     df: Floats
 
 
-def combine(
-    q: Floats, u: Floats, degf: float | Floats, redrawn: Floats | None = None, of_model: Floats | None = None
-) -> Combined:
-    """Combine m estimates into one: T = u_bar + b/m, not Rubin's u_bar + (1 + 1/m) b.
+def combine(q: Floats, u: Floats, degf: float | Floats, redrawn: Floats | None = None) -> Combined:
+    """Combine m estimates into one: T = u_bar + b/m, not Rubin's u_bar + (1 + 1/m) b; b is their variance.
 
-    b is the variance between the m estimates, or (``of_model``) u_bar and the variance over estimates whose parameters
-    were drawn again around the released ones, by random numbers in common: of that there are more than m.
-
-    What moves all m data sets together, such as the noise of normal scores, is not in b: its variance, over estimates
-    under noise that was drawn again, is added to T, and the degrees of freedom are Satterthwaite's.
+    What moves all m data sets together, the noise of the tables that they are drawn from, is not in b: its variance,
+    over estimates under noise that was drawn again, is added to T, and the degrees of freedom are Satterthwaite's.
 
     Parameters
     ----------
@@ -44,8 +39,6 @@ def combine(
 
     redrawn : float array (R, D), optional
         Estimates from one data set under noise that was drawn again R times.
-    of_model : float array (R, D), optional
-        Estimates from data sets of parameters that were drawn again.
 
     Returns
     -------
@@ -54,16 +47,6 @@ def combine(
     """
     m = q.shape[0]
     q_bar, u_bar = q.mean(axis=0), u.mean(axis=0)
-    if of_model is not None:
-        never = (np.ptp(of_model, axis=0) == 0) & (np.ptp(q, axis=0) == 0)  # a function of what is public
-        between = np.where(never, 0.0, (of_model.var(axis=0, ddof=1) + u_bar) / m)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            df = (u_bar + between) ** 2 / (
-                ((1 + 1 / m) * u_bar) ** 2 / degf + (between - u_bar / m) ** 2 / (len(of_model) - 1)
-            )
-        df = np.where(never, degf, df)
-        df = np.minimum(np.where(np.isfinite(df), df, degf), degf)
-        return _with_noise(Combined(q_bar, np.sqrt(u_bar + between), df), degf, redrawn)
     if m == 1:
         all_of_them = np.broadcast_to(np.asarray(degf, dtype=np.float64), q_bar.shape).copy()
         return _with_noise(Combined(q_bar, np.sqrt(u_bar), all_of_them), degf, redrawn)
@@ -72,17 +55,6 @@ def combine(
         df = (m - 1) * (1 + u_bar / between) ** 2
     df = np.where(between > 0, df, np.inf)
     return _with_noise(Combined(q_bar, np.sqrt(u_bar + between), np.minimum(df, degf)), degf, redrawn)
-
-
-def larger(one: Combined, other: Combined) -> Combined:
-    """The same estimates with the larger of two standard errors, and of two degrees of freedom.
-
-    A variance between few data sets is often far too small, and that of the model where the model is wrong.  Where the
-    latter is right, so is the larger one, or too large: its degrees of freedom are more than those of few data sets.
-    By simulation intervals are shorter than by the data sets alone, and hold more (docs/measured.md).  Where one is not
-    known the other is taken.
-    """
-    return Combined(one.estimate, np.fmax(one.se, other.se), np.fmax(one.df, other.df))
 
 
 def _with_noise(combined: Combined, degf: float | Floats, redrawn: Floats | None) -> Combined:

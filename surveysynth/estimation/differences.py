@@ -124,14 +124,13 @@ def differences(
     count_designs: Sequence[SurveyDesign] | None = None,
     synthesized: Sequence[str] = (),
     redrawn: Sequence[SurveyDesign] = (),
-    of_model: Sequence[SurveyDesign] = (),
     interval: Interval = USUAL,
 ) -> pd.DataFrame:
     """:func:`difference` between two domains on m synthetic designs, combined by the partial-synthesis rule.
 
     ``count_designs`` hold the same records with the weights for counts; ``synthesized``
-    columns may have other domains in each of the designs; ``redrawn`` and ``of_model`` as for
-    :func:`surveysynth.estimation.tabulate`, of whose two standard errors the larger is taken.
+    columns may have other domains in each of the designs; ``redrawn`` as for
+    :func:`surveysynth.estimation.tabulate`.
     """
     check_designs(designs)
     names, statistics = as_list(by), as_list(statistic)
@@ -140,18 +139,18 @@ def differences(
         missing=missing, interval=interval,
     )  # fmt: skip
     counting = designs if count_designs is None else count_designs
-    again, m, apart = (*redrawn, *of_model), len(designs), len(designs) + len(redrawn)
-    inside = filtered(designs, where, again=again)
-    sides = [_sides(design, names, between) for design in (*designs, *again)]
+    m = len(designs)
+    inside = filtered(designs, where, again=redrawn)
+    sides = [_sides(design, names, between) for design in (*designs, *redrawn)]
     label = f"{sides[0][1]} - {sides[0][2]}"
     partitions = shared_partitions(
-        designs, names, synthesized=synthesized, inside=inside, redrawn=redrawn, of_model=of_model, missing=missing,
-    )  # fmt: skip
+        designs, names, synthesized=synthesized, inside=inside, redrawn=redrawn, missing=missing
+    )
     moving = where is not None or bool({*names, *(between or ())} & set(synthesized))
     parts = []
-    every = zip(*asked((*designs, *again), as_list(outcome), inside=inside, of_first=m), strict=True)
+    every = zip(*asked((*designs, *redrawn), as_list(outcome), inside=inside, of_first=m), strict=True)
     for same_quantity in every:
-        surveys = (*(counting if same_quantity[0].statistic == "count" else designs), *again)
+        surveys = (*(counting if same_quantity[0].statistic == "count" else designs), *redrawn)
         moved = moving or same_quantity[0].statistic != "count"
         for same in partitions:
             of = [
@@ -164,21 +163,18 @@ def differences(
             ]
             # two means are estimated: R's svyttest and svyglm take one degree of freedom more than of one mean
             degf = np.maximum(least_degf(surveys[:m], cell, len(same[0].labels)) - 1, 0)
-            noise, model = (
-                [each().estimate for each in there] for there in (of[m:apart] if moved else (), of[apart:])
-            )
+            noise = [each().estimate for each in of[m:]] if moved else []
             part = columns_of(
                 same_quantity[0], same[0].labels, statistics, [each() for each in of[:m]], degf,
                 np.min([records_of(there, len(same[0].labels)) for there in cell], axis=0), label,
-                noise=np.array(noise) if noise else None, of_model=np.array(model) if model else None, larger=True,
-                interval=interval,
+                noise=np.array(noise) if noise else None, interval=interval,
             )  # fmt: skip
             if same_quantity[0].statistic in SHARES:
                 both = [
                     _both(quantity, partition, side)
                     for quantity, partition, (side, *_) in zip(same_quantity, same, sides, strict=True)
                 ]
-                first, second = _of_sides(surveys, same_quantity, both, 2 * len(part), m, apart)
+                first, second = _of_sides(surveys, same_quantity, both, 2 * len(part), m)
                 part = _of_extreme_shares(part, interval, first, second)
             parts.append(part)
     table = pd.concat(parts, ignore_index=True)
@@ -245,21 +241,14 @@ def _both(quantity: Quantity, partition: Partition, side: Codes) -> Codes:
 
 
 def _of_sides(
-    surveys: Sequence[SurveyDesign], same: Sequence[Quantity], both: Sequence[Codes], sides: int, m: int, apart: int
+    surveys: Sequence[SurveyDesign], same: Sequence[Quantity], both: Sequence[Codes], sides: int, m: int
 ) -> tuple[Share, Share]:
-    """Shares of either category in every domain, combined over the first m designs.
-
-    The designs up to ``apart`` are those under other noise, the others those of parameters that were drawn again.
-    """
+    """Shares of either category in every domain, combined over the first m designs; others are under other noise."""
     which = "onepass" if surveys[0].replication is None else "replicates"
     results = [estimator_of(which)(*each, sides) for each in zip(surveys[:m], same[:m], both[:m], strict=True)]
-    again = [
-        np.array([estimated(which, *each, sides) for each in zip(surveys[some], same[some], both[some], strict=True)])
-        for some in (slice(m, apart), slice(apart, None))
-    ]
-    noise, of_model = (values if values.size else None for values in again)
+    noise = np.array([estimated(which, *each, sides) for each in zip(surveys[m:], same[m:], both[m:], strict=True)])
     degf = least_degf(surveys[:m], both[:m], sides)
-    found = combined_of(same[0], results, degf, noise, of_model, larger=True)
+    found = combined_of(same[0], results, degf, noise if noise.size else None)
     n = np.min([records_of(there, sides) for there in both[:m]], axis=0).astype(np.float64)
     first, second = ((Combined(found.estimate[k::2], found.se[k::2], found.df[k::2]), n[k::2]) for k in (0, 1))
     return first, second
@@ -323,7 +312,7 @@ def _between_designs(
             )  # fmt: skip
             if pair[0].statistic in SHARES:
                 shares = [
-                    combined_of(quantity, [result], df, None, None, larger=False)
+                    combined_of(quantity, [result], df, None)
                     for quantity, result, df in zip(pair, results, of, strict=True)
                 ]
                 n = [records_of(cell, domains).astype(np.float64) for cell in cells]

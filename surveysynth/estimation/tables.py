@@ -188,16 +188,13 @@ def tabulate(
     count_designs: Sequence[SurveyDesign] | None = None,
     synthesized: Sequence[str] = (),
     redrawn: Sequence[SurveyDesign] = (),
-    of_model: Sequence[SurveyDesign] = (),
-    larger: bool = False,
     interval: Interval = USUAL,
 ) -> pd.DataFrame:
     """:func:`estimate` on m synthetic designs, combined by the partial-synthesis rule.
 
     The designs share the values of ``by`` columns, row order aside, except those that are
     ``synthesized``.  ``count_designs`` hold the same records with the weights for counts.  ``redrawn`` are the first
-    design under noise that was drawn again: the variance over them is added.  ``of_model`` are data sets of parameters
-    that were drawn again: they say how data sets differ, or, with ``larger``, where they say that it is more.
+    design under noise that was drawn again: the variance over them is added.
     """
     check_designs(designs)
     one_of(deff, (False, True, "replace"), "deff")
@@ -207,13 +204,13 @@ def tabulate(
         quantities, statistics=statistics, denominator=denominator, quantiles=quantiles, poverty_line=poverty_line,
         missing=missing, interval=interval,
     )  # fmt: skip
-    inside = filtered(designs, where, again=(*redrawn, *of_model))
-    m, apart = len(designs), len(designs) + len(redrawn)
-    every = asked((*designs, *redrawn, *of_model), as_list(outcome), inside=inside, of_first=m)
+    inside = filtered(designs, where, again=redrawn)
+    m = len(designs)
+    every = asked((*designs, *redrawn), as_list(outcome), inside=inside, of_first=m)
     counts = count_designs or designs
     partitions = shared_partitions(
-        designs, names, synthesized=synthesized, inside=inside, redrawn=redrawn, of_model=of_model, missing=missing,
-    )  # fmt: skip
+        designs, names, synthesized=synthesized, inside=inside, redrawn=redrawn, missing=missing
+    )
     seconds = len(every[0]) * sum(
         samplics_seconds(design, len(partition.labels))
         for same in partitions
@@ -222,14 +219,13 @@ def tabulate(
     parts: list[pd.DataFrame] = []
     used: set[str] = set()
     for of_all in zip(*every, strict=True):
-        same_quantity, under_noise, under_model = of_all[:m], of_all[m:apart], of_all[apart:]
+        same_quantity, under_noise = of_all[:m], of_all[m:]
         quantity = same_quantity[0]
         surveys = counts if quantity.statistic == "count" else designs
         which = [choose(estimator, design, each, seconds) for design, each in zip(surveys, same_quantity, strict=True)]
         used.update(which)
         files = _estimands(which, surveys, same_quantity, partitions[0][:m])
-        noise = _estimands(which[-1:] * len(redrawn), redrawn, under_noise, partitions[0][m:apart])
-        model = _estimands(which[-1:] * len(of_model), of_model, under_model, partitions[0][apart:])
+        noise = _estimands(which[-1:] * len(redrawn), redrawn, under_noise, partitions[0][m:])
         for same in partitions:
             domains = len(same[0].labels)
             results = [each.in_domains(there, domains) for each, there in zip(files, same[:m], strict=True)]
@@ -237,8 +233,7 @@ def tabulate(
             part = columns_of(
                 quantity, same[0].labels, statistics, results, np.min([degf for _, degf in held], axis=0),
                 np.min([n for n, _ in held], axis=0), interval=interval,
-                noise=_every(noise, same[m:apart], domains), of_model=_every(model, same[apart:], domains),
-                larger=larger,
+                noise=_every(noise, same[m:], domains),
             )  # fmt: skip
             if deff:
                 part["deff"] = np.mean([
@@ -250,8 +245,6 @@ def tabulate(
     table.attrs["estimator"] = " and ".join(sorted(used))
     table.attrs["labels"] = headings(designs[0].labels, as_list(outcome), names, denominator)
     table.attrs |= about_missing(designs, names, missing, inside[:m])
-    if of_model:
-        table.attrs["modelled"] = True
     return table
 
 
@@ -378,8 +371,6 @@ def columns_of(
     n: NDArray[np.intp],
     contrast: str = "",
     noise: NDArray[np.float64] | None = None,
-    of_model: NDArray[np.float64] | None = None,
-    larger: bool = False,
     interval: Interval = USUAL,
 ) -> pd.DataFrame:
     """Rows of a table: one quantity in the domains of one partition, from m data sets.
@@ -394,11 +385,11 @@ def columns_of(
         part["prob"] = quantity.prob
     if contrast:
         part["contrast"] = contrast
-    both = interval.known_df(combined_of(quantity, results, degf, noise, of_model, larger))
+    both = interval.known_df(combined_of(quantity, results, degf, noise))
     low, high = interval.limits(both)
     if quantity.statistic in SHARES and not contrast:
         low, high = interval.of_shares(both, n.astype(np.float64), "xlogit")
-    alone = len(results) == 1 and noise is None and of_model is None
+    alone = len(results) == 1 and noise is None
     if alone and results[0].low is not None and results[0].high is not None:
         low, high = results[0].low, results[0].high
     for column, values in zip(NUMBERS, (both.estimate, both.se, both.df, low, high), strict=True):
@@ -408,9 +399,8 @@ def columns_of(
 
 
 def combined_of(
-    quantity: Quantity, results: Sequence[Estimates], degf: Floats, noise: Floats | None, of_model: Floats | None,
-    larger: bool,
-) -> combining.Combined:  # fmt: skip
+    quantity: Quantity, results: Sequence[Estimates], degf: Floats, noise: Floats | None
+) -> combining.Combined:
     """One quantity in D domains from m data sets; arguments as for :func:`columns_of`.
 
     Raises
@@ -424,14 +414,10 @@ def combined_of(
     # rounding noise: the design or the total fixes this estimate, within and between data sets
     fixed = np.abs(u) <= (FIXED * q) ** 2
     q = _without_rounding(q)
-    of_model = None if of_model is None else _without_rounding(of_model)
     u = np.where(fixed, 0.0, np.where(u < 0, np.nan, u))  # Horvitz and Thompson's may be negative: no standard error
     if quantity.statistic == "quantile":
         u = _known_in_most(u)
-    found = combining.combine(q, u, degf, noise, of_model)
-    if larger and of_model is not None:
-        found = combining.larger(combining.combine(q, u, degf, noise), found)
-    return found
+    return combining.combine(q, u, degf, noise)
 
 
 def _known_in_most(u: Floats) -> Floats:
@@ -464,8 +450,6 @@ def stacked(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
     table.attrs["estimator"] = " and ".join(sorted({t.attrs["estimator"] for t in tables}))
     table.attrs["labels"] = {name: text for t in tables for name, text in t.attrs["labels"].items()}
     table.attrs |= {name: tables[0].attrs[name] for name in ("missing", "without")}
-    if any("modelled" in t.attrs for t in tables):
-        table.attrs["modelled"] = True
     return table
 
 
@@ -476,40 +460,32 @@ def shared_partitions(
     synthesized: Sequence[str] = (),
     inside: Sequence[Bools | None] = (),
     redrawn: Sequence[SurveyDesign] = (),
-    of_model: Sequence[SurveyDesign] = (),
     missing: str = "fail",
 ) -> list[tuple[Partition, ...]]:
     """Partition after partition, that of every design; InputError where their domains are not the same.
 
     Domains made of ``synthesized`` columns, and of records ``inside`` a filter, may be without a record in some of the
     data sets.  Those that were made again follow the others, their records in other domains than theirs in none:
-    ``redrawn`` have the records of the first data set, or all the same ones of these, and all ``of_model`` the same.
+    ``redrawn`` have the records of the first data set, or all the same ones of these.
     """
-    again = (*redrawn, *of_model)
     if set(by) & set(synthesized) or any(there is not None for there in inside):
         columns = {name: pd.concat([design.column(name) for design in designs], ignore_index=True) for name in by}
         levels = {name: pd.factorize(column, sort=True)[1] for name, column in columns.items()}
         rank = {name: {level: i for i, level in enumerate(found)} for name, found in levels.items()}
-        every = [*designs, *again]
+        every = [*designs, *redrawn]
         filters = inside or [None] * len(every)
         theirs = [partitions_of(d, by, there, missing) for d, there in zip(every, filters, strict=True)]
         return [_united(same, len(designs), rank) for same in zip(*theirs, strict=True)]
     partitions = list(zip(*(partitions_of(design, by, missing=missing) for design in designs), strict=True))
     if not all(other.same_domains(first) for first, *others in partitions for other in others):
         raise InputError(f"{who} do not have the same categories of {', '.join(by)}")
-    others = partitions_of(of_model[0], by, missing=missing) if of_model else [same[0] for same in partitions]
-    if not all(same[0].same_domains(other) for same, other in zip(partitions, others, strict=True)):
-        raise InputError(f"between='model' has no data sets with the same categories of {', '.join(by)}: use 'files'")
     fewer = [same[0] for same in partitions]
     if redrawn and redrawn[0].n != designs[0].n:
         fewer = [
             Partition(same[0].labels, _renumbered(own, _numbers(same[0].labels)))
             for same, own in zip(partitions, partitions_of(redrawn[0], by, missing=missing), strict=True)
         ]
-    return [
-        (*same, *[few] * len(redrawn), *[other] * len(of_model))
-        for same, few, other in zip(partitions, fewer, others, strict=True)
-    ]
+    return [(*same, *[few] * len(redrawn)) for same, few in zip(partitions, fewer, strict=True)]
 
 
 def _united(partitions: Sequence[Partition], m: int, rank: dict[str, dict[object, int]]) -> tuple[Partition, ...]:

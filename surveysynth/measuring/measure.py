@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,11 @@ from ..design.survey_design import SurveyDesign
 from ..models.loglinear.response import smooth_histogram
 from ..models.loglinear.table_model import places
 from .bins import Cells, Codes, Floats
+from .cluster import counting
+from .counting import Count, Counter
 from .groups import MOST, TAILS, coarser, groups_of, scores_of
 from .noise import TableBudget, discrete_laplace_variance, noise_variance, noisy
-from .noisy_tables import SCORE_UNIT, WEIGHT, Counts, NoisyTable, NoisyTables, Variable
+from .noisy_tables import SCORE_UNIT, WEIGHT, NoisyTable, NoisyTables, Variable
 from .outcome import Outcome
 from .terms import Term, public_cells, unit_name
 from .units import PARTS, Units, most_records
@@ -27,7 +30,6 @@ from .units import PARTS, Units, most_records
 # Shares of epsilon by kind of table, of an outcome and of the weight, over the sum of those of the tables that are made
 OUTCOME = {"histogram": 0.12, "by terms": 0.4, "by design": 0.12}
 OF_WEIGHT = {"histogram": 0.06, "by outcomes": 0.18, "by terms": 0.24, "products by terms": 0.08, "by design": 0.06}
-BLOCK = 1 << 18  # records that are counted together
 OF_LEVELS = 4  # groups by strata or PSUs, at most
 MOST_CELLS = 800  # of a table, about: more tell little, and fits take long
 PER_BIN, LEAST_BINS = 30.0, 16  # records times epsilon that a bin of a histogram should have; bins at least
@@ -71,6 +73,7 @@ def measure_design(
     public_weight: bool = False,
     unit: str | None = None,
     blank: int | None = None,
+    scheduler: str | None = None,
     rng: np.random.Generator | None = None,
 ) -> NoisyTables:
     """Noisy tables of outcomes in sequence and of the weight.
@@ -101,71 +104,88 @@ def measure_design(
         Column of the units of several records that are protected.
     blank : int, optional
         For audits only: a record that is counted nowhere.
+    scheduler : str, optional
+        Address of a Dask cluster, whose workers read and count the files of a scanned design.
     rng : numpy.random.Generator, optional
         For tests only, and not safe.
 
     Raises
     ------
     InputError
-        The file contradicts the schema.
+        The file contradicts the schema; no cluster answers.
     """
-    n, fixed, levels = design.n, [t for t in terms if not t.drawn], [t for t in terms if t.drawn]
+    fixed, levels = [t for t in terms if not t.drawn], [t for t in terms if t.drawn]
     every = [Cells.of(question.outcome) for question in questions]
     factors = [
         (len(q.terms) + len(q.earlier) + len(q.products), c.scored, q.importance)
         for q, c in zip(questions, every, strict=True)
     ]
-    least = n / max((term.levels for term in fixed), default=1)
+    least = design.n / max((term.levels for term in fixed), default=1)
     multiplied = sorted(fixed, key=lambda term: term.levels)[: max(MOST_PRODUCTS // len(questions), 1)]
     budget = TableBudget(epsilon, delta)
     split = shares(
         budget, factors, len(fixed), len(levels), least, len(multiplied), public_weight=public_weight
     )  # fmt: skip
     units = _units(terms, unit, split[0], budget)
-    measured: dict[str, _Measured] = {}
     asked = {column for cells in every for column in cells.columns_of_asked}
-    frame = design.select([column for column in design.columns if column in asked])
+    public, outcomes_asked = asked - {q.name for q in questions}, asked & {q.name for q in questions}
+    parts = 1 if units is None else units.parts
+    with counting(design, public, terms, parts, outcomes_asked, blank, scheduler) as counter:
+        file = _File(counter, design.n, rng, units, blank, budget.gaussian)
+        measured = _outcomes(file, questions, every, fixed, levels, split)
+        outcomes = tuple(measured[q.name].variable(q.terms, q.earlier) for q in questions)
+        weight = None
+        if not public_weight:
+            cells = Cells.of_weights(weight_bounds, population_total / design.n)
+            weight = _weight(file, cells, measured, fixed, levels, multiplied, split[-1])
+    return NoisyTables(
+        predictors, outcomes, weight, {term.name: term for term in terms}, design.n, population_total,
+        population_totals or {}, None if units is None else unit, 1 if units is None else units.most, delta,
+    )  # fmt: skip
+
+
+def _outcomes(
+    file: _File, questions: Sequence[Question], every: Sequence[Cells], fixed: Sequence[Term], levels: Sequence[Term],
+    split: Sequence[Mapping[str, float]],
+) -> dict[str, _Measured]:  # fmt: skip
+    """The tables of the outcomes, in sequence."""
+    measured: dict[str, _Measured] = {}
     for question, cells, of in zip(questions, every, split, strict=False):  # the weight is the last of split
-        column = design.column(question.name)
-        code = cells.codes(column, question.name, cells.asked(frame))
-        if question.name in asked:  # later rules see what files have
-            frame = frame.assign(**{question.name: cells.as_drawn(column, code).array})
-        y = _Measured(cells, code, n, rng, units, blank, budget.gaussian)
+        y = _Measured(question.name, cells, file)
         y.histogram(of["histogram"])
         for term in fixed:
             if term.name in question.terms:
                 y.by_term(term, of["by terms"], scored=cells.scored)
         for name in question.earlier:
-            y.by_earlier(name, measured[name], of["by terms"], MOST_PARENTS, scored=cells.scored)
+            y.by_earlier(measured[name], of["by terms"], MOST_PARENTS, scored=cells.scored)
         for term_name, name in question.products:
             term = next(each for each in fixed if each.name == term_name)
-            y.by_both(term, name, measured[name], of["by terms"], scored=cells.scored)
+            y.by_both(term, measured[name], of["by terms"], scored=cells.scored)
         for term in levels:
             y.within(term, of["by design"])
         measured[question.name] = y
-    outcomes = tuple(measured[q.name].variable(q.name, q.terms, q.earlier) for q in questions)
-    weight = None
-    if not public_weight:
-        of, w_cells = split[-1], Cells.of_weights(weight_bounds, population_total / n)
-        w_code = w_cells.of_numbers(np.asarray(design.weights, dtype=np.float64))
-        w = _Measured(w_cells, w_code, n, rng, units, blank, budget.gaussian)
-        w.histogram(of["histogram"])
-        most = int(np.clip(ROWS // len(public_cells(fixed, n)[0]), LEAST_PARENTS, MOST_PARENTS))
-        for name, y in measured.items():
-            w.by_earlier(name, y, of["by outcomes"], most)
-        for term in fixed:
-            if "scores by terms" in of:
-                w.scores(term.name, term.level, term.levels, of["scores by terms"])
-            for name, y in measured.items() if "products by terms" in of and term in multiplied else ():
-                w.products(term, of["products by terms"], name, y)
-            w.by(term.name, term.level, term.levels, of["by terms"], most=MOST_OF_WEIGHTS)
-        for term in levels:
-            w.within(term, of["by design"])
-        weight = w.variable(WEIGHT, tuple(term.name for term in fixed), tuple(measured))
-    return NoisyTables(
-        predictors, outcomes, weight, {term.name: term for term in terms}, n, population_total, population_totals or {},
-        None if units is None else unit, 1 if units is None else units.most, delta,
-    )  # fmt: skip
+    return measured
+
+
+def _weight(
+    file: _File, cells: Cells, measured: Mapping[str, _Measured], fixed: Sequence[Term], levels: Sequence[Term],
+    multiplied: Sequence[Term], of: Mapping[str, float],
+) -> Variable:  # fmt: skip
+    """The tables of the weight, which depends on all outcomes and terms."""
+    w = _Measured(WEIGHT, cells, file)
+    w.histogram(of["histogram"])
+    most = int(np.clip(ROWS // len(public_cells(fixed, file.n)[0]), LEAST_PARENTS, MOST_PARENTS))
+    for y in measured.values():
+        w.by_earlier(y, of["by outcomes"], most)
+    for term in fixed:
+        if "scores by terms" in of:
+            w.scores(term, of["scores by terms"])
+        for y in measured.values() if "products by terms" in of and term in multiplied else ():
+            w.products(term, of["products by terms"], y)
+        w.by(term, of["by terms"], most=MOST_OF_WEIGHTS)
+    for term in levels:
+        w.within(term, of["by design"])
+    return w.variable(tuple(term.name for term in fixed), tuple(measured))
 
 
 def _units(terms: Sequence[Term], unit: str | None, split: Mapping[str, float], budget: TableBudget) -> Units | None:
@@ -227,24 +247,6 @@ def _split(budget: TableBudget, made: Sequence[Mapping[str, tuple[float, int]]])
     return [{kind: next(found) for kind, (_, many) in kinds.items() if many} for kinds in made]
 
 
-def counted(
-    level: Codes, levels: int, code: Codes, groups: Codes, scores: Codes | None = None, parts: Codes | int = 1
-) -> Counts:  # fmt: skip
-    """Records by level and group of their cell (L, J): a record adds ``parts`` to one of them, times a cell's score."""
-    J = int(groups.max()) + 1
-    counts = np.zeros(levels * J, dtype=np.int64)
-    for first in range(0, len(code), BLOCK):  # sums of a block are whole numbers that floats hold
-        these = slice(first, first + BLOCK)
-        cell = level[these] * J + groups[code[these]]
-        if isinstance(parts, int) and scores is None:
-            counts += parts * np.bincount(cell, minlength=levels * J)
-            continue
-        adds = np.ones(len(cell)) if scores is None else scores[code[these]].astype(np.float64)
-        adds *= parts if isinstance(parts, int) else parts[these]
-        counts += np.bincount(cell, adds, levels * J).astype(np.int64)
-    return counts.reshape(levels, J)
-
-
 def pairs_tell_more(levels: int, size: float, epsilon: float) -> bool:
     """Whether pairs tell the correlation within levels of so many records each better than counts by level do.
 
@@ -287,124 +289,156 @@ def smoothed(table: NoisyTable, cells: Cells, n: float) -> Floats:
         return smooth_histogram(table.sums[0], table.variance, table.groups, cells.numbers, n, cells.tail)
 
 
-@dataclass
-class _Measured:
-    """A variable while it is measured: its tables so far, and what its histogram says of the cells."""
+@dataclass(frozen=True, eq=False, repr=False)
+class _File:
+    """A file that is measured: who counts its records, and the noise that counts get.
 
-    cells: Cells
-    code: Codes
+    ``blank`` is a record that is counted nowhere.
+    """
+
+    counter: Counter
     n: int
     rng: np.random.Generator | None
-    units: Units | None = None
-    blank: int | None = None
-    gaussian: bool = False
+    units: Units | None
+    blank: int | None
+    gaussian: bool
 
-    def __post_init__(self) -> None:
-        self.tables: list[NoisyTable] = []
-        self.p: Floats = np.empty(0)
-        self.of_earlier: dict[str, Codes] = {}  # groups of cells of earlier variables
-        # a record counts for so many parts of one, and what is protected for so many at most
-        self.parts: Codes | int = 1 if self.units is None else self.units.parts
-        self.per, self.most = (1, 1) if self.units is None else (PARTS, self.units.most)
-        self.counted = float(np.sum(np.broadcast_to(self.parts, self.n))) / self.per  # public: a blank one is counted
-        if self.blank is not None:
-            self.parts = np.where(np.arange(self.n) == self.blank, 0, self.parts)
+    @property
+    def per(self) -> int:
+        """Parts of a record that are counted."""
+        return 1 if self.units is None else PARTS
+
+    @property
+    def most(self) -> int:
+        """Records that what is protected counts for, at most."""
+        return 1 if self.units is None else self.units.most
+
+    @cached_property
+    def counted(self) -> float:
+        """What all records count for: public, so that a blank one is among them."""
+        return float(self.n if self.units is None else self.units.parts.sum() / PARTS)
 
     def sd(self, epsilon: float) -> float:
         """Standard deviation of the noise of a count."""
         return noise_variance(epsilon / self.most, gaussian=self.gaussian) ** 0.5
 
+
+class _Measured:
+    """A variable while it is measured: its tables so far, and what its histogram says of the cells."""
+
+    def __init__(self, name: str, cells: Cells, file: _File) -> None:
+        self.name, self.cells, self.file = name, cells, file
+        self.tables: list[NoisyTable] = []
+        self.p: Floats = np.empty(0)
+        self.of_earlier: dict[str, Codes] = {}  # groups of cells of earlier variables
+        file.counter.add(name, cells)
+
     def add(
-        self, epsilon: float, by: str | None, level: Codes, levels: int, groups: Codes, *, times: Codes | None = None,
-        **more: Any,
+        self, epsilon: float, by: str | None, groups: Codes, *, term: Term | None = None, levels: int = 1,
+        earlier: _Measured | None = None, by_groups: Codes | None = None, scores: Codes | None = None,
+        by_scores: Codes | None = None,
     ) -> None:  # fmt: skip
-        """Count, and add noise; with ``times``, each record so many times a thousandth."""
-        scores: Codes | None = more.get("scores")
-        per = self.per * (1 if scores is None else SCORE_UNIT) * (1 if times is None else SCORE_UNIT)
-        parts = self.parts if times is None else self.parts * times
-        whole = counted(level, levels, self.code, groups, scores, parts)
-        counts = noisy(whole, epsilon, self.rng, unit=self.most * per, gaussian=self.gaussian)
-        self.tables.append(
-            NoisyTable(by, groups, counts, epsilon, unit=self.most * per, per=per, gaussian=self.gaussian, **more)
-        )  # fmt: skip
+        """Count, and add noise; with ``by_scores``, each record so many times a thousandth."""
+        name, file = None if earlier is None else earlier.name, self.file
+        whole = file.counter.count(
+            Count(self.name, groups, None if term is None else term.name, levels, name, by_groups, scores, by_scores)
+        )
+        unit = file.per * (1 if scores is None else SCORE_UNIT) * (1 if by_scores is None else SCORE_UNIT)
+        counts = noisy(whole, epsilon, file.rng, unit=file.most * unit, gaussian=file.gaussian)
+        self.tables.append(NoisyTable(
+            by, groups, counts, epsilon, unit=file.most * unit, per=unit, gaussian=file.gaussian, scores=scores,
+            earlier=name, by_groups=by_groups, by_scores=by_scores,
+        ))  # fmt: skip
 
     def histogram(self, epsilon: float) -> None:
         """Measure the histogram, and smooth it."""
-        groups = histogram_groups(self.cells, self.n, epsilon / self.most)
-        self.add(epsilon, None, np.zeros(self.n, dtype=np.intp), 1, groups)
-        self.p = smoothed(self.tables[0], self.cells, self.counted)
+        groups = histogram_groups(self.cells, self.file.n, epsilon / self.file.most)
+        self.add(epsilon, None, groups)
+        self.p = smoothed(self.tables[0], self.cells, self.file.counted)
 
-    def by(
-        self, name: str | None, level: Codes, levels: int, epsilon: float, most: int | None = None, **earlier: Any
-    ) -> None:  # fmt: skip
-        """Measure groups of the cells by the levels of a factor; with ``most``, so many, without finer tails."""
+    def groups(self, levels: int, epsilon: float, most: int | None = None) -> Codes:
+        """Groups of the cells for a table of so many levels (G,); with ``most``, so many, without finer tails."""
         most, tails = (MOST, TAILS) if most is None else (most, 0)
         most = min(most, max(MOST_CELLS // levels, OF_LEVELS))
-        group = groups_of(self.p, self.cells.numbers, self.n, levels, self.sd(epsilon), most, tails)
-        self.add(epsilon, name, level, levels, group, **earlier)
+        file = self.file
+        return groups_of(self.p, self.cells.numbers, file.n, levels, file.sd(epsilon), most, tails)
+
+    def by(self, term: Term, epsilon: float, most: int | None = None) -> None:
+        """Measure groups of the cells by the levels of a term."""
+        groups = self.groups(term.levels, epsilon, most)
+        self.add(epsilon, term.name, groups, term=term, levels=term.levels)
 
     def by_term(self, term: Term, epsilon: float, *, scored: bool) -> None:
         """Measure sums of scores, where there are any, and groups of the cells by a term."""
         if scored:
-            self.scores(term.name, term.level, term.levels, epsilon)
-        self.by(term.name, term.level, term.levels, epsilon)
+            self.scores(term, epsilon)
+        self.by(term, epsilon)
 
-    def by_earlier(
-        self, name: str, earlier: _Measured, epsilon: float, most: int, *, scored: bool = False
-    ) -> None:  # fmt: skip
+    def by_earlier(self, earlier: _Measured, epsilon: float, most: int, *, scored: bool = False) -> None:
         """Measure groups of the cells by those of an earlier variable, at most so many of it."""
-        sd = noise_variance(epsilon, gaussian=self.gaussian) ** 0.5
-        group = groups_of(earlier.p, earlier.cells.numbers, self.n, PARENT_LEVELS, sd, most, tails=0)
-        self.of_earlier[name] = group
-        level, levels = group[earlier.code], int(group.max()) + 1
-        if scored:
-            self.scores(None, level, levels, epsilon, earlier=name, by_groups=group)
-        self.by(None, level, levels, epsilon, MOST_OF_WEIGHTS, earlier=name, by_groups=group)
+        sd = noise_variance(epsilon, gaussian=self.file.gaussian) ** 0.5
+        group = groups_of(earlier.p, earlier.cells.numbers, self.file.n, PARENT_LEVELS, sd, most, tails=0)
+        self.of_earlier[earlier.name] = group
+        self._crossed(None, epsilon, earlier, group, scored=scored)
 
-    def by_both(self, term: Term, name: str, earlier: _Measured, epsilon: float, *, scored: bool) -> None:
+    def by_both(self, term: Term, earlier: _Measured, epsilon: float, *, scored: bool) -> None:
         """Measure groups of the cells by the levels of a term and a few groups of an earlier variable, crossed."""
-        group = coarser(self.of_earlier[name], earlier.p, earlier.cells.numbers, CROSSED)
-        J = int(group.max()) + 1
-        level, levels = term.level * J + group[earlier.code], term.levels * J
+        group = coarser(self.of_earlier[earlier.name], earlier.p, earlier.cells.numbers, CROSSED)
+        self._crossed(term, epsilon, earlier, group, scored=scored)
+
+    def _crossed(
+        self, term: Term | None, epsilon: float, earlier: _Measured, group: Codes, *, scored: bool
+    ) -> None:  # fmt: skip
+        name, levels = (None, 1) if term is None else (term.name, term.levels)
+        rows = levels * (int(group.max()) + 1)
+        of: dict[str, Any] = {"term": term, "levels": levels, "earlier": earlier, "by_groups": group}
         if scored:
-            self.scores(term.name, level, levels, epsilon, earlier=name, by_groups=group)
-        self.by(term.name, level, levels, epsilon, MOST_OF_WEIGHTS, earlier=name, by_groups=group)
+            self.add(epsilon, name, self._kinds, scores=self.scores_by(rows, epsilon), **of)
+        self.add(epsilon, name, self.groups(rows, epsilon, MOST_OF_WEIGHTS), **of)
 
     def within(self, term: Term, epsilon: float) -> None:
         """Measure how strata or PSUs differ: by each, or by pairs of records of one, whichever tells more."""
-        of_units = self.units is not None and term.level is self.units.of_record
-        if of_units or pairs_tell_more(term.levels, self.n / term.levels, epsilon / self.most):
+        file = self.file
+        of_units = file.units is not None and term.level is file.units.of_record
+        if of_units or pairs_tell_more(term.levels, file.n / term.levels, epsilon / file.most):
             self.pairs(term, epsilon)
         else:
-            self.by(term.name, term.level, term.levels, epsilon, most=OF_LEVELS)
+            self.by(term, epsilon, most=OF_LEVELS)
 
     def pairs(self, term: Term, epsilon: float) -> None:
         """Measure the group of one record by that of another of the same level, in pairs made at random.
 
         A record, or a unit of several, is in one pair at most.
         """
-        rng = self.rng or np.random.default_rng()
-        one, other = pairs_of(term.level, rng, None if self.units is None else self.units.of_record)
-        sd = noise_variance(epsilon, gaussian=self.gaussian) ** 0.5
+        file = self.file
+        rng = file.rng or np.random.default_rng()
+        one, other = pairs_of(term.level, rng, None if file.units is None else file.units.of_record)
+        sd = noise_variance(epsilon, gaussian=file.gaussian) ** 0.5
         group = groups_of(self.p, self.cells.numbers, len(one), OF_LEVELS, sd, OF_LEVELS, 0)
         J = int(group.max()) + 1
-        there = 1 if self.blank is None else ((one != self.blank) & (other != self.blank)).astype(np.int64)
-        both = counted(group[self.code[one]], J, self.code[other], group, None, there)
-        counts = noisy(both, epsilon, self.rng, gaussian=self.gaussian)
-        self.tables.append(NoisyTable(term.name, group, counts, epsilon, pairs=True, gaussian=self.gaussian))
+        a, b = (file.counter.groups_of(self.name, group, records) for records in (one, other))
+        there = np.ones(len(one), dtype=bool) if file.blank is None else (one != file.blank) & (other != file.blank)
+        both = np.bincount((a * J + b)[there], minlength=J * J).reshape(J, J)
+        counts = noisy(both, epsilon, file.rng, gaussian=file.gaussian)
+        self.tables.append(NoisyTable(term.name, group, counts, epsilon, pairs=True, gaussian=file.gaussian))
 
-    def scores(self, name: str | None, level: Codes, levels: int, epsilon: float, **earlier: Any) -> None:
-        """Measure the sum of scores of numbers, and counts of special values, by the levels of a factor."""
+    @property
+    def _kinds(self) -> Codes:
+        """Groups of cells whose scores are added up: all numbers, and each special value by itself (G,)."""
         numbers = self.cells.numbers
-        group = np.concatenate([np.zeros(numbers, dtype=np.intp), 1 + np.arange(len(self.cells) - numbers)])
-        self.add(epsilon, name, level, levels, group, scores=self.scores_by(levels, epsilon), **earlier)
+        return np.concatenate([np.zeros(numbers, dtype=np.intp), 1 + np.arange(len(self.cells) - numbers)])
+
+    def scores(self, term: Term, epsilon: float) -> None:
+        """Measure the sum of scores of numbers, and counts of special values, by the levels of a term."""
+        scores = self.scores_by(term.levels, epsilon)
+        self.add(epsilon, term.name, self._kinds, term=term, levels=term.levels, scores=scores)
 
     def scores_by(self, levels: int, epsilon: float) -> Codes:
         """Score of each cell (G,), for sums by so many levels."""
         assert self.cells.bins is not None
-        return scores_of(self.p, self.cells.bins.means, self.n, levels, self.sd(epsilon), SCORE_UNIT)
+        return scores_of(self.p, self.cells.bins.means, self.file.n, levels, self.file.sd(epsilon), SCORE_UNIT)
 
-    def products(self, term: Term, epsilon: float, name: str, earlier: _Measured) -> None:
+    def products(self, term: Term, epsilon: float, earlier: _Measured) -> None:
         """Measure sums of the products of a score and that of an earlier variable's cell, by the levels of a term.
 
         A special value of the earlier variable has a sum of its own, and the score 1.
@@ -412,13 +446,12 @@ class _Measured:
         numbers, special = earlier.cells.numbers, len(earlier.cells) - earlier.cells.numbers
         scores = np.full(len(earlier.cells), SCORE_UNIT) if numbers < 2 else earlier.scores_by(term.levels, epsilon)
         kinds = np.concatenate([np.zeros(numbers, dtype=np.intp), np.arange(special) + (numbers > 0)])
-        J, one = int(kinds.max()) + 1, np.zeros(len(self.cells), dtype=np.intp)
+        rows = term.levels * (int(kinds.max()) + 1)
         self.add(
-            epsilon, term.name, term.level * J + kinds[earlier.code], term.levels * J, one,
-            scores=self.scores_by(term.levels * J, epsilon), earlier=name, by_groups=kinds, by_scores=scores,
-            times=scores[earlier.code],
+            epsilon, term.name, np.zeros(len(self.cells), dtype=np.intp), term=term, levels=term.levels,
+            earlier=earlier, by_groups=kinds, scores=self.scores_by(rows, epsilon), by_scores=scores,
         )  # fmt: skip
 
-    def variable(self, name: str, terms: tuple[str, ...], parents: tuple[str, ...]) -> Variable:
+    def variable(self, terms: tuple[str, ...], parents: tuple[str, ...]) -> Variable:
         """What was measured."""
-        return Variable(name, self.cells, terms, parents, tuple(self.tables))
+        return Variable(self.name, self.cells, terms, parents, tuple(self.tables))

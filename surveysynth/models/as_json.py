@@ -1,4 +1,4 @@
-"""Models and transforms as JSON, and back: for policies and references."""
+"""Models and transforms as JSON, and back: for policies."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
-from ..expenses import Expense
 from .registry import MODELS
-from .shared.normal_scores import NormalScores, PrivateScores
+from .shared.normal_scores import NormalScores
 from .shared.transforms import AsinhTransform, IdentityTransform, LogTransform
 
-TRANSFORMS = (NormalScores, PrivateScores, AsinhTransform, IdentityTransform, LogTransform)
+TRANSFORMS = (NormalScores, AsinhTransform, IdentityTransform, LogTransform)
 CLASSES: dict[str, type] = {
-    kind.__name__: kind for kind in (*(model.kind for model in MODELS.values()), *TRANSFORMS, Expense)
+    kind.__name__: kind for kind in (*(model.kind for model in MODELS.values()), *TRANSFORMS)
 }
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import inspect
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,12 +21,10 @@ from ..choices import Clusters, Missing, MissingCategory
 from ..design.formula import formula_columns
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
-from ..expenses import Expense
 from ..validation import check_keywords, rows
 from .draws import Draws, Sampler, Synthetic
 from .records import Public, Records
 from .shared.groups import groups_of
-from .shared.normal_scores import PrivateScores
 from .shared.predictors import Constants, numeric_columns, predictor_rows, with_unit_size
 from .shared.public_weights import public_weight, refuse_proportional
 
@@ -219,21 +217,6 @@ class Synthesizer(Generic[R], metaclass=Complete):
     @property
     def lacking(self) -> tuple[str, ...]:
         """Outcomes that are missing in some records of synthetic files: by default none."""
-        return ()
-
-    @property
-    def private_scores(self) -> dict[str, PrivateScores]:
-        """Normal scores that were made from this very file, by outcome."""
-        return {}
-
-    @property
-    def spent(self) -> tuple[tuple[str, float], ...]:
-        """What was computed from this very file under an epsilon of its own before the fit, and that epsilon."""
-        return tuple((f"normal scores of {outcome}", t.epsilon) for outcome, t in self.private_scores.items())
-
-    @property
-    def rests_on(self) -> tuple[Expense, ...]:
-        """What was spent on confidential files for its scales, before it was given them."""
         return ()
 
     @property
@@ -451,6 +434,11 @@ class Synthesizer(Generic[R], metaclass=Complete):
             "weights": "public" if public.public_weights is not None else "synthesized",
         }  # fmt: skip
 
+    @property
+    def said_of_public_weight(self) -> str:
+        """Why the weight is kept, in a sentence."""
+        return PUBLIC_WEIGHT
+
     def assumptions(self, public: Public) -> list[str]:
         """What the model takes as given, in sentences, for the report.
 
@@ -467,7 +455,7 @@ class Synthesizer(Generic[R], metaclass=Complete):
         return [
             f"the model {self.name} was given by the agency; its density is that of: {self.measure}",
             *said_of_numbers(public),
-            *([] if public.public_weights is None else [PUBLIC_WEIGHT]),
+            *([] if public.public_weights is None else [self.said_of_public_weight]),
         ]
 
 
@@ -537,147 +525,6 @@ class Boundable(Synthesizer[R]):
     ) -> float | None:
         """How many times as variable the clamp makes means as files from some draws say; None where it is not known."""
         return None
-
-
-class Relative(Synthesizer[R]):
-    """A synthesizer whose records' densities can be measured against a reference: for the strict mechanism."""
-
-    def under_reference(self) -> Self:
-        """The model as it is fitted there: under the prior that goes with a reference."""
-        return self
-
-    @property
-    def unscaled(self) -> tuple[str, ...]:
-        """Outcomes of which nothing public says where they lie, unless there are bounds or a reference."""
-        return ()
-
-    def on_scale_of(self, earlier: Synthesizer[Any]) -> Self:
-        """The model on the scale of an earlier one, unless it names a scale itself."""
-        return self
-
-    @abstractmethod
-    def dimensions(self, records: R) -> tuple[int, int]:
-        """Confidential numbers of a record, and parameters, for the public constants of the mechanism.
-
-        Raises
-        ------
-        ModelError
-            The records have what the model cannot measure against a reference.
-        """
-
-    @abstractmethod
-    def expected_dimensions(self, design: SurveyDesign, clusters: Clusters = "model") -> tuple[int, int]:
-        """The same from predictors and labels alone, before outcomes and weights are looked at; at most that many."""
-
-    later_files: bool = True  # whether later files can be measured against a release: the model can be written down
-    may_be_later: bool = True  # in a sequence, where predictors are confidential, and C_B is bounded with the ratio
-    scored_by_bounds: bool = False  # bounds make normal scores of the file, at a cost; else they are all that is used
-    takes_psus: bool = False  # PSUs have effects, of a size that is measured where no reference says it
-    tailed: bool = False  # log ratios grow with the outcome without limit: no normal scores take its tail out
-
-    @abstractmethod
-    def broad_reference(self, records: R) -> Draws:
-        """One draw that is made from public facts alone (InputError where there are none)."""
-
-    def scored(
-        self, design: SurveyDesign, bounds: Any, epsilon: float, each: int, rng: np.random.Generator | None,
-        *, some: bool = False,
-    ) -> Self:  # fmt: skip
-        """The model within public bounds: on normal scores of this very file, which spend epsilon, where it has any.
-
-        Parameters
-        ----------
-        design : SurveyDesign
-        bounds : (float, float), or mapping of outcome to such
-            Public.
-        epsilon : float
-        each : int
-            Largest public number of records of a unit.
-        rng : numpy.random.Generator, optional
-            For tests only; else noise is OpenDP's.
-        some : bool
-            Whether the outcome is missing where its question does not apply, and how many that are is confidential.
-
-        Raises
-        ------
-        InputError, PrivacyError
-            As :meth:`surveysynth.NormalScores.private`; the model has a scale of its own, or none: the default.
-        """
-        raise InputError(f"bounds= makes normal scores, and {self.name} has none: leave it out")
-
-    def for_later_files(self) -> Self:
-        """The model as later files can take it: without what was made from this very file at a cost."""
-        return self
-
-    @property
-    def lacks_shares(self) -> bool:
-        """Whether there are categories within public cells, of whose shares nothing public says anything."""
-        return False
-
-    def with_shares(
-        self, records: R, reference: Draws, present: Floats, *,
-        epsilon: float, each: int, rng: np.random.Generator | None,
-    ) -> Draws:  # fmt: skip
-        """The reference with shares of categories that are estimated from the file, at ``epsilon``.
-
-        Parameters
-        ----------
-        present : float array (n,)
-            1, or 0 for records that are blanked.
-        each, rng
-            As for :meth:`with_psu_shares`.
-        """
-        raise NotImplementedError  # of models of categories within public cells alone
-
-    def lacks_psu_shares(self, records: R, reference: Draws) -> bool:
-        """Whether PSUs have effects of whose size the reference says nothing: by default never."""
-        return False
-
-    def with_psu_shares(
-        self, records: R, reference: Draws, share: float | None, *,
-        epsilon: float, each: int, known: float, rng: np.random.Generator | None,
-    ) -> Draws:  # fmt: skip
-        """The reference with the share of the variance that lies between PSUs.
-
-        Parameters
-        ----------
-        share : float or None
-            Public; None: estimated from the file, at ``epsilon``.
-        each : int
-            Largest public number of records of a unit.
-        known : float
-            How many records' worth of information the reference was drawn from; inf: it was fixed before.
-        rng : numpy.random.Generator, optional
-            For tests only; else noise is OpenDP's.
-        """
-        raise NotImplementedError  # of models of PSUs alone
-
-    @abstractmethod
-    def unprotected(self, records: R, sampler: Sampler) -> Draws:
-        """Draws given the records of a file that is public."""
-
-    def around(self, records: R, reference: Draws, size: int, rng: np.random.Generator) -> Draws:
-        """Draws as the posterior that a reference was drawn from would have them, around it."""
-        raise InputError(f"{self.name} cannot say how its data sets differ: use between='files'")
-
-    @abstractmethod
-    def pooled(self, draws: Draws) -> Draws:
-        """One draw in the middle of some."""
-
-    @abstractmethod
-    def clipped(
-        self, records: R, reference: Draws, tempering: Floats, clamp: float, sampler: Sampler, *, first: bool,
-        present: Floats | None = None,
-    ) -> Draws:  # fmt: skip
-        """Draw under the clipped log likelihood ratio, a_i (clamp(log p / p_ref, -clamp, clamp) - C_B) a record.
-
-        ``tempering`` is a_i (n,).  ``first`` is the wide set of parameters of a first draw, whose reference is broad.
-        ``present`` (n,) is 0 where a record is blanked: its clamped ratio is left out, its C_B, which is public, stays.
-        """
-
-    def log_ratio_to(self, reference: Draws, records: R, draws: Draws) -> Floats:
-        """log p / p_ref of each record in each draw, before the clamp: (S, n)."""
-        return self.log_density(records, draws) - self.log_density(records, reference)
 
 
 class Debiasable(Synthesizer[R]):

@@ -48,7 +48,7 @@ class Streams:
 class Sampler:
     """How to sample: the engine, the number of chains and draws, and where randomness comes from.
 
-    ``rng`` seeds the engine too.  Chains of the strict mechanism that nearly agree go on, to ``most`` draws each.
+    ``rng`` seeds the engine too.
     """
 
     engine: Callable[[], Engine]
@@ -56,7 +56,6 @@ class Sampler:
     chains: int = 4
     warmup: int = 1000
     draws: int = 1000
-    most: int = 0
 
     def sample(self, program: str, data: Mapping[str, Any]) -> Samples:
         """Sample a program of ``stan/``."""
@@ -93,9 +92,6 @@ class Draws:
     integrated : bool
         Whether effects of PSUs were integrated out: a record's bound then depends on the privacy
         weights of its PSU.
-    led : bool
-        Whether the first draw, of a chain of its own, is one that the others were measured against: it is released
-        before any of them.
     """
 
     values: dict[str, Floats]
@@ -106,7 +102,6 @@ class Draws:
     weight: Floats = field(default_factory=lambda: np.empty(0))
     effects: dict[str, NDArray[Any]] = field(default_factory=dict)
     integrated: bool = False
-    led: bool = False
 
     def __post_init__(self) -> None:
         if self.weight.size == 0:
@@ -138,14 +133,7 @@ class Draws:
         here = list(chosen)
         kept = {name: v[here] for name, v in self.values.items()} | dict(values or {})
         effects = {name: v[here] for name, v in self.effects.items()}
-        return replace(self, values=kept, effects=effects, chain=self.chain[here], weight=np.empty(0), led=False)
-
-    def before(self, others: Draws) -> Draws:
-        """The draw itself, and after it others that were measured against it."""
-        values = {name: np.concatenate([self.values[name], v]) for name, v in others.values.items()}
-        effects = {name: np.concatenate([self.effects[name], v]) for name, v in others.effects.items()}
-        chain = np.concatenate([[others.chain.min() - 1], others.chain])
-        return replace(others, values=values, effects=effects, chain=chain, weight=np.empty(0), led=True)
+        return replace(self, values=kept, effects=effects, chain=self.chain[here], weight=np.empty(0))
 
 
 @dataclass(frozen=True)
@@ -155,8 +143,7 @@ class Synthetic:
     ``labels`` are the categorical outcomes, column by column.
     ``count_weights`` (n,), where a model has them, add up to the same counts as ``weights`` in every
     ``cell`` (n,), but vary from record to record as the model says: they give counts their standard
-    errors, by stratum or, where not ``stratified_counts``, as if there were no strata.  ``count_kind`` is the
-    end of their column's name.
+    errors, by stratum or, where not ``stratified_counts``, as if there were no strata.
     """
 
     outcomes: Floats
@@ -165,4 +152,3 @@ class Synthetic:
     count_weights: Floats | None = None
     cell: Codes | None = None
     stratified_counts: bool = True
-    count_kind: str = "smoothed"

@@ -13,27 +13,23 @@ from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaincinv, gammaln, psi
+from scipy.special import gammaln
 
 from ..errors import InputError, ModelError
 from ..validation import rows
 from .draws import Draws, Sampler, Synthetic
-from .one_outcome import Standardized
+from .one_outcome import OneOutcome, Standardized, smoothed_weights
 from .records import Public
-from .relative_outcome import RelativeOutcome
-from .shared.clipped_outcome import Natural, cell_limits, inner
 from .shared.sufficient_statistics import sufficient_statistics
 from .shared.weight_regression import draw_weights, weight_log_density
 
 Floats = NDArray[np.float64]
 
-# Of a broad reference: how far from the highest amount the lowest is taken to be, where it is near 0; its shape.
-RANGE, BROAD_SHAPE = 1000.0, 0.5
-LEAST = 1e6  # the highest amount over the least positive one that is told from 0
+FARTHEST = 200.0  # of the log mean of a synthetic amount from 0
 
 
 @dataclass(frozen=True)
-class GammaRegression(RelativeOutcome[Standardized]):
+class GammaRegression(OneOutcome[Standardized]):
     """Synthesizer of one positive outcome whose standard deviation goes with its mean.
 
     Draws hold ``b`` (S, K) and ``shape`` (S,), and where the weight is modelled ``c`` (S, K + 1), the last of which is
@@ -49,10 +45,7 @@ class GammaRegression(RelativeOutcome[Standardized]):
         What a missing outcome does; "drop" leaves the record out and the report says how many.
     weight : "public", optional
         Declares that the survey weight is public: it is kept.  Default: it is modelled, unless it is found to be a
-        function of the predictors, which under ``Strict`` is refused.
-    bounds : (float, float), optional
-        Public lowest and highest amount, which ``Strict`` needs where it has no reference; values beyond are then
-        moved to them.
+        function of the predictors.
 
     Raises
     ------
@@ -61,7 +54,7 @@ class GammaRegression(RelativeOutcome[Standardized]):
 
     Examples
     --------
-    >>> ss.GammaRegression("rent ~ region", bounds=(50, 5000)).outcomes
+    >>> ss.GammaRegression("rent ~ region").outcomes
     ('rent',)
     """
 
@@ -69,35 +62,11 @@ class GammaRegression(RelativeOutcome[Standardized]):
     predictors: str = "1"
     missing: Literal["fail", "drop"] = "fail"
     weight: Literal["public"] | None = None
-    bounds: tuple[float, float] | None = None
 
     name: ClassVar[str] = "gamma regression"
-    shape: ClassVar[str | None] = "shape"
-    broad_shape: ClassVar[str] = "shape"
 
     def __post_init__(self) -> None:
         self._check()
-        self._check_relative()
-        if self.bounds is not None and self.bounds[0] < 0:
-            raise InputError("bounds of a positive outcome begin at 0 or above")
-
-    def held(self, y: Floats) -> Floats:
-        """Values moved to the public bounds under the strict mechanism, and away from 0."""
-        if not self.strict or self.bounds is None:
-            return y
-        low, high = self.bounds
-        return np.clip(y, max(low, high / LEAST), high)
-
-    @property
-    def family(self) -> GammaFamily:
-        """Gamma, within the bounds."""
-        return GammaFamily()
-
-    def broad_outcome(self) -> tuple[float, float]:
-        """A mean in the middle of the bounds, on a log scale, and a shape that covers both."""
-        assert self.bounds is not None  # as broad_reference sees to
-        low, high = self.bounds
-        return float(np.log(np.sqrt(max(low, high / RANGE) * high))), float(np.log(BROAD_SHAPE))
 
     @property
     def measure(self) -> str:  # type: ignore[override]  # of the field outcome
@@ -106,8 +75,6 @@ class GammaRegression(RelativeOutcome[Standardized]):
 
     def check(self, records: Standardized) -> None:
         """Refuse an outcome that is not positive (InputError), or constant (ModelError)."""
-        if self.strict:
-            return  # nothing of the file decides
         bad = ~(records.y > 0)
         if bad.any():
             raise InputError(
@@ -142,67 +109,9 @@ class GammaRegression(RelativeOutcome[Standardized]):
 
     def simulate(self, public: Public, draw: Draws, rng: np.random.Generator) -> Synthetic:
         """y* from the model; the public weights, or the smoothed E(w~ | y*) as in FBS."""
-        shape, mean = draw["shape"][0], np.exp(self.linear_predictor(public, draw))[public.row]
-        y = self.held(rng.gamma(shape, mean / shape))
+        shape, log_mean = draw["shape"][0], np.clip(public.X @ draw["b"][0], -FARTHEST, FARTHEST)
+        y = rng.gamma(shape, np.exp(log_mean)[public.row] / shape)
         weights = public.public_weights
         if weights is None:
-            weights = self.drawn_weights(public, draw, y, rng)
+            weights = smoothed_weights(public, draw, np.log(y))
         return Synthetic(y[:, None], weights)
-
-    def assumptions(self, public: Public) -> list[str]:
-        """What the model takes as given, in sentences, for the report."""
-        plain = super().assumptions(public)
-        return [*plain, *self.said_of_reference(public)] if self.strict else plain
-
-
-@dataclass(frozen=True)
-class GammaFamily:
-    """The density as the strict mechanism takes it: its statistics log y and y, and public cells between quantiles."""
-
-    @property
-    def farthest(self) -> float:
-        """Of a log mean: amounts have units of their own."""
-        return 200.0
-
-    @property
-    def shaped(self) -> bool:
-        """The shape k."""
-        return True
-
-    @property
-    def summed(self) -> bool:
-        """An amount is continuous."""
-        return False
-
-    def statistics(self, y: Floats) -> tuple[Floats, Floats]:
-        """log y and y."""
-        return np.log(y), y
-
-    def size(self, y: Floats) -> Floats:
-        """What the log weight is linear in: log y."""
-        return np.asarray(np.log(y))
-
-    def natural(self, eta: Floats, log_shape: float) -> Natural:
-        """k (log k - log mu) - log Gamma(k), k - 1 and -k / mu."""
-        k, one = np.exp(log_shape), np.ones_like(eta)
-        rate = k * np.exp(-eta)
-        by_shape = k * (log_shape + 1 - eta - psi(k)), k * one, -rate
-        return Natural(k * (log_shape - eta) - gammaln(k), (k - 1) * one, -rate, (-k * one, 0 * one, rate), by_shape)
-
-    def table(self, y: Floats, log_shape: float) -> tuple[Floats, Floats]:
-        """Nothing."""
-        return np.zeros_like(y), np.zeros_like(y)
-
-    def information(self, eta: Floats, log_shape: float) -> Floats:
-        """Of an amount about log mu: k."""
-        return np.full_like(eta, np.exp(log_shape))
-
-    def bend(self, eta: Floats) -> Floats:
-        """Of a mean whose log is the linear predictor."""
-        return np.ones_like(eta)
-
-    def nodes(self, eta: Floats, log_shape: float, known: float, *, cells: bool) -> tuple[Floats, Floats]:
-        """Limits of cells (G, Q + 1) and their probabilities (G, Q); or the middles of these cells (G, Q)."""
-        u, k = cell_limits(known), np.exp(log_shape)
-        at = inner(u) if cells else (u[:-1] + u[1:]) / 2
-        return np.exp(eta)[:, None] / k * gammaincinv(k, at)[None, :], np.tile(np.diff(u), (len(eta), 1))

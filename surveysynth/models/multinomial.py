@@ -3,8 +3,12 @@
     P(y_i = k | x_i) = exp(x_i b_k) / sum_h exp(x_i b_h)                                    (Agresti 2013, section 8.1)
 
 It has no density of the survey weight, which therefore is public, or among the predictors, as later models in sequence
-have it.  The pseudo posterior and the strict one are sampled from the same target: see
-:mod:`.shared.clipped_categories`.
+have it.  With W = X Q the whitened predictors (G, r), C (K, K - 1) orthonormal contrasts between categories and
+A (G, K) the sums of alpha of the records of each row and category,
+
+    log odds = W psi C',   psi ~ N(0, s^2 / r),   log L = sum_gk A_gk log p_gk,
+
+and Hamiltonian chains sample psi: the cost of a step depends on the number of predictor rows, not on n.
 """
 
 from __future__ import annotations
@@ -23,17 +27,15 @@ from ..choices import Clusters, MissingCategory
 from ..design.formula import category, sides_of
 from ..design.recode import with_missing
 from ..design.survey_design import SurveyDesign
-from ..engines.base import Diagnostics
+from ..engines.base import Diagnostics, diagnose
+from ..engines.hamiltonian import Target, chains
 from ..errors import InputError, ModelError
 from .base import said_of_numbers
 from .draws import Draws, Sampler, Synthetic
-from .one_outcome import Standardized
+from .one_outcome import OneOutcome, Standardized, standardized
 from .records import Public
-from .relative_outcome import RelativeRows
-from .shared.clipped_categories import ClippedCategories, clipped_categories, pseudo_categories
 from .shared.levels import levels_of
-from .shared.predictors import Constants, predictor_rows, with_unit_size
-from .tempered_chains import tempered_chains
+from .shared.predictors import Constants, with_unit_size
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -41,10 +43,10 @@ Codes = NDArray[np.intp]
 MOST = 50  # categories
 SD = 5.0  # prior standard deviation of a contrast of log odds, in a row of mean leverage
 PRIOR = "prior: contrasts of log odds are linear in whitened predictors, with K coefficients ~ N(0, 25 / K)"
-REFERENCE_PRIOR = (
-    "prior: contrasts of log odds between categories are those of the reference, plus K whitened predictors with "
-    "coefficients ~ N(0, 4 / K)"
-)
+START = 0.3  # by how much log odds of a row of mean leverage differ between starts of chains
+RHAT_LIMIT = 1.02  # with an ESS of 1,500, R-hat - 1 of the worst of 30 parameters is up to .009 by chance alone
+# Of more records some warm the chains up: so many at the least, and one in so many.
+MANY, PILOT, ONE_IN = 10_000, 5_000, 20
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -67,7 +69,7 @@ class CategoryRecords(Standardized, CategoryPublic):
 
 
 @dataclass(frozen=True)
-class MultinomialRegression(RelativeRows[CategoryRecords]):
+class MultinomialRegression(OneOutcome[CategoryRecords]):
     """Synthesizer of one outcome that is a category, given predictors that may be numbers.
 
     In ``FBS`` categories are multinomial within cells of discrete predictors; here log odds are linear in any
@@ -117,7 +119,6 @@ class MultinomialRegression(RelativeRows[CategoryRecords]):
         named = category(outcome) if isinstance(outcome, str) else None
         self.__dict__.update(outcome=named or outcome, predictors=predictors)
         self._check()
-        self._check_weight()
 
     @property
     def categorical(self) -> tuple[str, ...]:  # type: ignore[override]  # of the field outcome
@@ -143,7 +144,8 @@ class MultinomialRegression(RelativeRows[CategoryRecords]):
         ModelError
             One level.
         """
-        code, levels = self._levels(design)
+        column = design.column(self.outcome)
+        code, levels = levels_of(with_missing(column) if self.missing == "category" else column, self.outcome)
         if len(levels) > MOST:
             raise InputError(f"outcome {self.outcome!r} has {len(levels)} categories, {MOST} are the most: group them")
         X, row, columns = self.predictor_rows(design, clusters, constants)
@@ -157,13 +159,8 @@ class MultinomialRegression(RelativeRows[CategoryRecords]):
         X, row, columns = with_unit_size(X, row, columns, unit)
         return CategoryRecords(
             row=row, y=code.astype(np.float64), public_weights=weights, levels=levels,
-            **self.standardized(X, row, columns),
+            **standardized(X, row, columns),
         )  # fmt: skip
-
-    def _levels(self, design: SurveyDesign) -> tuple[Codes, pd.Index]:
-        """Level of each record, and the levels."""
-        column = design.column(self.outcome)
-        return levels_of(with_missing(column) if self.missing == "category" else column, self.outcome)
 
     def fit(self, records: CategoryRecords, alpha: Floats, sampler: Sampler) -> Draws:
         """Draw b from the pseudo posterior, by Hamiltonian chains.
@@ -173,31 +170,17 @@ class MultinomialRegression(RelativeRows[CategoryRecords]):
         ModelError
             alpha leaves no record of some category.
         """
-        there = np.bincount(records.category, minlength=len(records.levels)) > 0  # declared ones may have no record
-        gone = there & (np.bincount(records.category, alpha, len(records.levels)) <= 0)
+        K = len(records.levels)
+        there = np.bincount(records.category, minlength=K) > 0  # declared ones may have no record
+        gone = there & (np.bincount(records.category, alpha, K) <= 0)
         if gone.any():
             raise ModelError(
                 f"privacy weights leave nothing of {int(gone.sum())} categories of {self.outcome}: ask for a "
                 "larger epsilon, or group rare categories"
             )
-        target = pseudo_categories(records.X, records.row, records.category, len(records.levels), alpha, SD)
-        return self._sampled(target, records.n, sampler)
-
-    def clipped(
-        self, records: CategoryRecords, reference: Draws, tempering: Floats, clamp: float, sampler: Sampler, *,
-        first: bool, present: Floats | None = None,
-    ) -> Draws:  # fmt: skip
-        """Draw b: see :mod:`.shared.clipped_categories`."""
-        target = clipped_categories(
-            records.X, records.row, records.category, reference["b"][0], tempering, clamp, present=present,
-            simulated=records.simulated,
-        )  # fmt: skip
-        return self._sampled(target, records.n, sampler)
-
-    def _sampled(self, target: ClippedCategories, n: int, sampler: Sampler) -> Draws:
-        points, chain, diagnostics = tempered_chains(target, n, sampler)
-        b = np.array([target.coefficients(point) for point in points])
-        return replace(_as_draws(b), chain=chain, diagnostics=diagnostics)
+        Q, C = _whitening(records), _contrasts(K)
+        psi, diagnostics = _sampled(records, Q, C, alpha, sampler)
+        return Draws({"b": Q @ psi @ C.T}, sampler.chain_of_draws, diagnostics, "surveysynth", __version__)
 
     def log_density(self, records: CategoryRecords, draws: Draws) -> Floats:
         """log P(y_i | x_i, draw): (S, n)."""
@@ -211,26 +194,6 @@ class MultinomialRegression(RelativeRows[CategoryRecords]):
         drawn = (rng.random(public.n)[:, None] > below[public.row, :-1]).sum(axis=1)
         label = pd.Series(public.levels.take(drawn), dtype=public.levels.dtype)
         return Synthetic(np.empty((public.n, 0)), public.public_weights, {self.outcome: label})
-
-    # ---- beside a reference
-
-    def dimensions(self, records: CategoryRecords) -> tuple[int, int]:
-        """One; coefficients of contrasts."""
-        X = records.X if records.simulated is None else records.simulated
-        return 1, int(np.linalg.matrix_rank(X)) * (len(records.levels) - 1)
-
-    def expected_dimensions(self, design: SurveyDesign, clusters: Clusters = "model") -> tuple[int, int]:
-        """As :meth:`Relative.expected_dimensions`."""
-        X = predictor_rows(design, self.predictors, None)[0]
-        return 1, int(np.linalg.matrix_rank(X)) * (len(self._levels(design)[1]) - 1)
-
-    def broad_reference(self, records: CategoryRecords) -> Draws:
-        """Even shares."""
-        return _as_draws(np.zeros((1, records.X.shape[1], len(records.levels))))
-
-    def pooled(self, draws: Draws) -> Draws:
-        """Means of coefficients."""
-        return _as_draws(draws["b"].mean(axis=0, keepdims=True))
 
     def to_original_scale(self, records: CategoryRecords, draws: Draws) -> Draws:
         """Coefficients of predictors in their own units."""
@@ -252,10 +215,91 @@ class MultinomialRegression(RelativeRows[CategoryRecords]):
         """What the model takes as given, in sentences, for the report."""
         return [
             f"the log odds of the categories of {self.outcome} are linear in the predictors ({self.predictors})",
-            REFERENCE_PRIOR if self.strict else PRIOR,
+            PRIOR,
             *said_of_numbers(public),
             self.said_of_public_weight,
         ]
+
+
+# ---- the pseudo posterior
+
+
+def _whitening(records: CategoryRecords) -> Floats:
+    """Q (P, r) with W = X Q and W'W / n = I over the records, r the rank of X."""
+    size = np.bincount(records.row, minlength=len(records.X)).astype(np.float64)
+    values, vectors = np.linalg.eigh((records.X.T * (size / size.sum())) @ records.X)
+    seen = values > 1e-10 * values[-1]
+    return np.asarray(vectors[:, seen] / np.sqrt(values[seen]))
+
+
+def _contrasts(K: int) -> Floats:
+    """Orthonormal contrasts between categories: (K, K - 1)."""
+    return np.asarray(np.linalg.qr(np.column_stack([np.ones(K), np.eye(K)[:, 1:]]))[0][:, 1:])
+
+
+def _sums(records: CategoryRecords, weight: Floats) -> Floats:
+    """Sums of weights (n,) of the records of each predictor row and category: (G, K)."""
+    G, K = len(records.X), len(records.levels)
+    sums = np.bincount(records.row * K + records.category, weight, G * K)
+    return sums.astype(np.float64).reshape(G, K)
+
+
+def _sampled(
+    records: CategoryRecords, Q: Floats, C: Floats, alpha: Floats, sampler: Sampler
+) -> tuple[Floats, Diagnostics]:
+    """Draws of psi (S, r, K - 1)."""
+    W, (K, size), rng = records.X @ Q, C.shape, sampler.rng
+    rank = W.shape[1]
+    precision = float(SD / np.sqrt(rank)) ** -2  # of the prior
+
+    def target(weight: Floats) -> Target:
+        return _pseudo_posterior(W, C, _sums(records, weight), precision)
+
+    spread = START / np.sqrt(rank)
+    starts = [spread * rng.uniform(-1, 1, rank * size) * (chain > 0) for chain in range(sampler.chains)]
+    pilot = None
+    if records.n > MANY:  # each of some records counts for several
+        share = max(PILOT, records.n / ONE_IN) / records.n
+        pilot = target(np.where(rng.random(records.n) < share, alpha / share, 0.0))
+    scale = np.full(rank * size, 1 / np.sqrt(alpha.sum() / K + precision))
+    points, divergences = chains(
+        target(alpha), starts, scale, rng, warmup=sampler.warmup, draws=sampler.draws, pilot=pilot
+    )
+    diagnostics = replace(diagnose({"psi": points}, divergences), rhat_limit=RHAT_LIMIT)
+    return points.reshape(-1, rank, size), diagnostics
+
+
+def _pseudo_posterior(W: Floats, C: Floats, sums: Floats, precision: float) -> Target:
+    """Log density of psi, row by row as one point, and its gradient."""
+
+    def target(point: Floats) -> tuple[float, Floats]:
+        value, slope = _log_likelihood(W @ (point.reshape(W.shape[1], -1) @ C.T), sums)
+        if not np.isfinite(value):
+            return -np.inf, point
+        return value - precision * float(point @ point) / 2, (W.T @ (slope @ C)).ravel() - precision * point
+
+    return target
+
+
+@nb.njit(cache=True, nogil=True, error_model="numpy")
+def _log_likelihood(log_odds: Floats, sums: Floats) -> tuple[float, Floats]:
+    """Log likelihood over that of even shares, and its slope in the log odds; both arguments are (G, K)."""
+    G, K = log_odds.shape
+    total, slope, p, log_K = 0.0, np.empty((G, K)), np.empty(K), np.log(K)
+    for g in range(G):
+        largest, mass, whole = -np.inf, 0.0, 0.0
+        for k in range(K):
+            largest = max(largest, log_odds[g, k])
+        for k in range(K):
+            p[k] = np.exp(log_odds[g, k] - largest)
+            mass += p[k]
+        log_mass = largest + np.log(mass)
+        for k in range(K):
+            total += sums[g, k] * (log_odds[g, k] - log_mass + log_K)
+            whole += sums[g, k]
+        for k in range(K):
+            slope[g, k] = sums[g, k] - p[k] / mass * whole
+    return total, slope
 
 
 @nb.njit(parallel=True, cache=True, error_model="numpy")
@@ -275,8 +319,3 @@ def _log_probabilities(log_odds: Floats, row: Codes, category: Codes) -> Floats:
         for i in range(row.size):
             out[s, i] = log_odds[s, row[i], category[i]] - log_mass[row[i]]
     return out
-
-
-def _as_draws(b: Floats) -> Draws:
-    none = np.zeros(len(b), dtype=np.intp)
-    return Draws({"b": b}, none, Diagnostics(exact=True), "surveysynth", __version__)

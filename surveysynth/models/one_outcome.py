@@ -1,4 +1,4 @@
-"""What the models of one outcome share: Beta, mixtures and the models of counts."""
+"""What the models of one outcome share."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from ..design.formula import formula_columns, sides_of
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
 from ..validation import is_finite, one_of, several
-from .base import Portable
+from .base import DECLARED_WEIGHT, PUBLIC_WEIGHT, Portable
 from .draws import Draws
-from .records import Records
-from .shared.predictors import Constants
+from .records import Public, Records
+from .shared.predictors import LOG_WEIGHT, Constants, with_column
+from .shared.public_weights import varies_within
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -46,6 +47,7 @@ class OneOutcome(Portable[S]):
     outcome: str
     predictors: str
     missing: Literal["fail", "drop"]
+    weight: Literal["public"] | None = None  # declared; else it is public where the predictors determine it
     name: ClassVar[str]
     may_be_missing: ClassVar[tuple[str, ...]] = ("fail", "drop")  # what ``missing`` can be
 
@@ -55,6 +57,8 @@ class OneOutcome(Portable[S]):
         if not isinstance(self.outcome, str) or not self.outcome:
             raise InputError(f"outcome must be the name of one column: {self.name} synthesizes one outcome")
         one_of(self.missing, self.may_be_missing, "missing")
+        if not (self.weight is None or (isinstance(self.weight, str) and self.weight == "public")):
+            raise InputError("weight must be 'public', where the survey weight is, or left out")
         if self.outcome in formula_columns(self.predictors):
             raise InputError(f"{self.outcome}: an outcome cannot be a predictor; predictors are public")
 
@@ -70,20 +74,32 @@ class OneOutcome(Portable[S]):
         """As :meth:`Synthesizer.prepare`, with standardized predictors."""
         plain = super().prepare(design, clusters, mean_weight, constants, unit)
         kept = {f.name: getattr(plain, f.name) for f in fields(plain)}
-        return Standardized(**kept | self.standardized(plain.X, plain.row, plain.columns))  # type: ignore[return-value]
+        return Standardized(**kept | standardized(plain.X, plain.row, plain.columns))  # type: ignore[return-value]
 
     def predictor_rows(
         self, design: SurveyDesign, clusters: Clusters, constants: Constants | None
     ) -> tuple[Floats, Codes, tuple[str, ...]]:
-        """As of :class:`Synthesizer`; refused without an intercept, too."""
+        """As of :class:`Synthesizer`, with the log of a declared weight that varies within rows; with an intercept."""
         X, row, columns = super().predictor_rows(design, clusters, constants)
         if np.abs(X @ np.linalg.pinv(X).sum(axis=1) - 1).max() > 1e-8:
             raise InputError(f"{self.name} needs an intercept, which the formula {self.predictors!r} takes out")
+        if self.weight == "public" and varies_within(design.weights, row):
+            X, row = with_column(X, row, 1, np.log(design.weights / design.weights.mean()))
+            columns = (*columns, LOG_WEIGHT)
         return X, row, columns
 
-    def standardized(self, X: Floats, row: Codes, columns: tuple[str, ...]) -> dict[str, Any]:
-        """Predictor rows as the model takes them, and what was taken off and divided by: fields of the records."""
-        return standardized(X, row, columns)
+    def survey_weights(
+        self, design: SurveyDesign, X: Floats, row: Codes, mean_weight: float | None
+    ) -> tuple[Floats | None, Floats | None]:
+        """As of :class:`Synthesizer`; public, too, where that is declared."""
+        if self.weight == "public":
+            return design.weights, None
+        return super().survey_weights(design, X, row, mean_weight)
+
+    @property
+    def said_of_public_weight(self) -> str:
+        """As of :class:`Synthesizer`; a weight may be declared."""
+        return PUBLIC_WEIGHT if self.weight is None else DECLARED_WEIGHT
 
     def to_original_scale(self, records: S, draws: Draws) -> Draws:
         """Coefficients of predictors in their own units."""
@@ -116,8 +132,14 @@ def _rescaled(draws: Draws, change: Callable[[Floats], Floats]) -> Draws:
     return replace(draws, values=values)
 
 
+def smoothed_weights(public: Public, draw: Draws, size: Floats) -> Floats:
+    """E(w~ | y*) as in FBS, log w~ being linear in the predictors and ``size``, a function of y*: (n,)."""
+    c = draw["c"][0]
+    return np.asarray(np.exp((public.X @ c[:-1])[public.row] + c[-1] * size))
+
+
 def standardized(X: Floats, pattern: Codes, columns: tuple[str, ...]) -> dict[str, Any]:
-    """A column of ones, and the columns that vary, with mean 0 and standard deviation 1 over the records."""
+    """Fields of :class:`Standardized`: predictor rows, their columns, and what was taken off and divided by."""
     share = np.bincount(pattern, minlength=len(X)) / len(pattern)
     mean = share @ X
     sd = np.sqrt(share @ (X - mean) ** 2)

@@ -28,16 +28,12 @@ class Public:
         Columns of X.
     public_weights : float array (n,) or None
         The survey weights, where they are a function of the predictors.
-    size : float array (G,) or None
-        Records of each row of X in the whole file, where these records are a part of it; expected ones, where a row is
-        of a category that is synthesized.
     """
 
     X: Floats
     row: Codes = field(metadata=EACH)
     columns: tuple[str, ...]
     public_weights: Floats | None = field(default=None, metadata=EACH)
-    size: Floats | None = None
 
     @property
     def n(self) -> int:
@@ -60,14 +56,10 @@ class Records(Public):
         What the model synthesizes, on the scale of its density.
     log_w : float array (n,) or None
         log(w / mean w), to be modelled with y; None where the weights are public.
-    simulated : float array (N, K) or None
-        Predictor rows of a file that was simulated without this one, where some predictors are confidential, as
-        :mod:`.sequential` has them: scales of priors, and starts of chains, are those of these rows.
     """
 
     y: Floats = field(metadata=EACH)
     log_w: Floats | None = field(default=None, metadata=EACH)
-    simulated: Floats | None = None
 
     view: ClassVar[type[Public]] = Public  # what of a subclass is public
 
@@ -85,13 +77,6 @@ class Records(Public):
         """Some of the records, or the same in another order; X stays whole."""
         taken = {f.name: _some(getattr(self, f.name), chosen) for f in fields(self) if f.metadata.get("each")}
         return replace(self, **taken)
-
-
-def intercept_of(records: Records) -> Floats:
-    """Coefficients of a predictor that is 1 in every row: (K,); of confidential rows by the name of the column."""
-    if records.simulated is not None:
-        return (np.array(records.columns) == "Intercept").astype(np.float64)
-    return np.asarray(np.linalg.pinv(records.X).sum(axis=1))
 
 
 def _some(value: Any, chosen: Codes) -> Any:

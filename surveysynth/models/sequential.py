@@ -9,15 +9,12 @@ drawn before.
 
 **Questions that are asked of some records only.**  With s_i = 1 where a public condition on x_i and earlier outcomes
 holds, and 0 elsewhere, model j is that of the records with s_i = 1, and a record's factor is p(y_j | ...)^s_i:
-elsewhere the outcome is a constant, which is public.  The condition may hang on outcomes that are confidential.  Under
-the strict mechanism a record adds a s_i (clamp(l_i) - C_B) to the log target, whose range is at most that of a record
-with s_i = 1: nothing else of the target, of its scales or nodes may know how many have s_i = 1.
+elsewhere the outcome is a constant, which is public.  The condition may hang on outcomes that are confidential.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Self
 
@@ -33,16 +30,13 @@ from ..design.conditions import columns_of_condition, obeyed
 from ..design.formula import coded_columns, refuse_other_records
 from ..design.recode import as_labels, with_missing
 from ..design.survey_design import SurveyDesign
-from ..errors import InputError, ModelError, PrivacyError
-from ..expenses import Expense
-from ..validation import is_finite, positive, several
-from .base import Relative, Synthesizer
+from ..errors import InputError, ModelError
+from ..validation import is_finite
+from .base import Synthesizer
 from .draws import Draws, Sampler, Synthetic
 from .multinomial import MultinomialRegression
 from .one_outcome import OneOutcome, Standardized
 from .records import EACH, Public, Records
-from .shared.levels import all_levels
-from .shared.normal_scores import PrivateScores
 from .shared.predictors import LOG_WEIGHT, Constants, model_spec
 
 Floats = NDArray[np.float64]
@@ -50,7 +44,6 @@ Codes = NDArray[np.intp]
 Bools = NDArray[np.bool_]
 
 NOT_APPLICABLE, MISSING = "not applicable", "missing"  # what an outcome is where it does not apply
-FEWEST = 30  # records of a simulated file that a model is for: with fewer there is nothing to set scales by
 SCALES = (
     "means and standard deviations of the predictors of {}, of which some are confidential: priors of coefficients are "
     "on that scale"
@@ -176,16 +169,13 @@ class Sequential(Synthesizer[SequentialRecords]):
     elsewhere : mapping of outcome to 0 or str, optional
         What synthetic files have where a question does not apply: 0, or a label; by default numbers are missing there,
         and categories ``"not applicable"``.
-    shares : sequence of float, optional
-        How :class:`Strict` splits epsilon among the models, relative to each other; by default by expected accuracy.
 
     Raises
     ------
     InputError
         Fewer than two models; an outcome twice; a formula that names an outcome of its own or a later model, or has a
         term of confidential columns that is no function of a record's own values, as ``center(income)``; conditions
-        that are none, of the first model's outcomes, or on columns that do not come before; shares that are not one
-        positive number a model.
+        that are none, of the first model's outcomes, or on columns that do not come before.
     ModelError
         A later model of categories within cells, or one that cannot take the weight as given.
 
@@ -205,7 +195,6 @@ class Sequential(Synthesizer[SequentialRecords]):
         *,
         applies: Mapping[str, str] | None = None,
         elsewhere: Mapping[str, int | str] | None = None,
-        shares: Sequence[float] | None = None,
     ) -> None:
         given = list(models) if isinstance(models, Sequence) and not isinstance(models, str) else []
         if len(given) < 2 or not all(isinstance(model, Synthesizer) for model in given):
@@ -222,7 +211,6 @@ class Sequential(Synthesizer[SequentialRecords]):
             if not isinstance(given_by, Mapping | None):
                 raise InputError(f"{name} must map outcomes, as applies={{'rent': \"tenure == 'tenant'\"}}")
         self.applies, self.elsewhere = dict(applies or {}), dict(elsewhere or {})
-        self.shares = None if shares is None else _shares(shares, len(self.models))
         self._check_applies()
         known: list[str] = []
         public: list[str] = []
@@ -251,7 +239,7 @@ class Sequential(Synthesizer[SequentialRecords]):
         self.measure = "; ".join(model.measure for model in self.models)
 
     def __repr__(self) -> str:
-        given = {"applies": self.applies, "elsewhere": self.elsewhere, "shares": self.shares}
+        given = {"applies": self.applies, "elsewhere": self.elsewhere}
         options = "".join(f", {name}={value!r}" for name, value in given.items() if value)
         return f"Sequential([{', '.join(map(repr, self.models))}]{options})"
 
@@ -292,7 +280,7 @@ class Sequential(Synthesizer[SequentialRecords]):
         """Outcomes that are missing where they do not apply."""
         return tuple(o for o in self.numeric if o in self.applies and o not in self.elsewhere)
 
-    def files(self, frame: pd.DataFrame) -> Iterator[tuple[Synthesizer, pd.DataFrame, Bools]]:
+    def _files(self, frame: pd.DataFrame) -> Iterator[tuple[Synthesizer, pd.DataFrame, Bools]]:
         """Each later model, the file that it is for, and the records to which it applies.
 
         Earlier outcomes are what they are in synthetic files where they do not apply; its own outcome is missing there.
@@ -339,7 +327,7 @@ class Sequential(Synthesizer[SequentialRecords]):
         if first.public_weights is None:
             mean = mean_weight or mean  # which modelled weights are relative to, too
         others, later, asked = list[Records](), list[Later](), [np.ones(design.n, dtype=bool)]
-        for model, file, there in self.files(_with_log_weight(design.frame, design.weights / mean)):
+        for model, file, there in self._files(_with_log_weight(design.frame, design.weights / mean)):
             weighted = SurveyDesign(_standing_in(model, file, there), **design.roles(), labels=design.labels)
             others.append(model.prepare(weighted, "ignore", mean_weight))
             later.append(Later.of(weighted, model, others[-1]))
@@ -354,15 +342,10 @@ class Sequential(Synthesizer[SequentialRecords]):
 
     def fit(self, records: SequentialRecords, alpha: Floats, sampler: Sampler) -> Draws:
         """Draw the parameters of each model under the same privacy weights."""
-        return self.together([
+        drawn = [
             model.fit(part, alpha * asked, sampler)
             for model, part, asked in zip(self.models, records.parts, records.asked.T, strict=True)
-        ])  # fmt: skip
-
-    def together(self, drawn: Sequence[Draws]) -> Draws:
-        """Draws of each model as draws of all: as many as the fewest, spread over chains that ran longer."""
-        size = min(each.size for each in drawn)
-        drawn = [d if d.size == size else d.some((np.arange(size) * d.size // size).tolist()) for d in drawn]
+        ]
         diagnostics, weight = drawn[0].diagnostics, drawn[0].weight
         for each in drawn[1:]:
             diagnostics, weight = diagnostics.worst(each.diagnostics), weight * each.weight
@@ -386,125 +369,26 @@ class Sequential(Synthesizer[SequentialRecords]):
     def simulate(self, public: Public, draw: Draws, rng: np.random.Generator) -> Synthetic:
         """One synthetic data set: the first model's outcomes and weights, then one model after the other."""
         assert isinstance(public, SequentialPublic)
-        made, frame = self._first_of(public, [_of_model(draw, k) for k in range(len(self.models))], rng)
-        labels = {name: frame[name] for name in self.categorical}
-        return replace(made, outcomes=frame[[*self.numeric]].to_numpy(dtype=np.float64), labels=labels)
-
-    def _first_of(
-        self, public: SequentialPublic, drawn: Sequence[Draws], rng: np.random.Generator
-    ) -> tuple[Synthetic, pd.DataFrame]:
-        """What as many models as there are draws make, one after the other: weights, and predictors with outcomes."""
         first, *others = self.models
-        made = first.simulate(public.first, drawn[0], rng)
+        made = first.simulate(public.first, _of_model(draw, 0), rng)
         frame = public.frame.iloc[public.place].reset_index(drop=True).assign(**first.columns_of(made))
         # Modelled weights are relative to the mean that the fit had, and not to that of what was drawn.
         relative = made.weights if public.first.public_weights is None else made.weights / made.weights.mean()
         frame = _with_log_weight(frame, relative)
-        for model, later, draw in zip(others, public.later, drawn[1:], strict=False):
-            there = self._whom(model, frame)
+        for k, (model, later) in enumerate(zip(others, public.later, strict=True), 1):
+            own, there = _of_model(draw, k), self._whom(model, frame)
             if there.all():
-                frame = frame.assign(**model.columns_of(model.simulate(later.public(frame, made.weights), draw, rng)))
+                frame = frame.assign(**model.columns_of(model.simulate(later.public(frame, made.weights), own, rng)))
                 continue
             (outcome,) = model.outcomes
             column = np.full(len(frame), self._elsewhere(model), dtype=object)
             if there.any():
-                some = model.simulate(later.public(frame[there], made.weights[there]), draw, rng)
+                some = model.simulate(later.public(frame[there], made.weights[there]), own, rng)
                 column[there] = np.asarray(model.columns_of(some)[outcome], dtype=object)
             text = outcome in self.categorical
             frame = frame.assign(**{outcome: column.astype(str) if text else column.astype(np.float64)})
-        return made, frame
-
-    # ---- the strict mechanism, which fits one model after the other
-
-    def with_models(self, models: Sequence[Synthesizer]) -> Self:
-        """The same outcomes by other models."""
-        made = copy(self)
-        made.models = tuple(models)
-        return made
-
-    @property
-    def split(self) -> tuple[float, ...]:
-        """Shares of epsilon: equal ones, where none are known."""
-        return self.shares or (1 / len(self.models),) * len(self.models)
-
-    def expected_dimensions(
-        self, design: SurveyDesign, bounds: Mapping[str, tuple[float, float]]
-    ) -> list[tuple[int, int]]:
-        """Confidential numbers of a record and parameters of each model, as :meth:`Relative.expected_dimensions`.
-
-        Those of later models are counted on a made-up file: earlier numbers lie anywhere within their public bounds (or
-        between 1 and 2), earlier categories are their levels, which are declared, in turn.
-        """
-        rng = np.random.default_rng(0)  # of made-up values alone
-        frame = design.frame.assign(**{LOG_WEIGHT: rng.normal(size=design.n)})
-        for outcome in self.numeric:
-            frame[outcome] = rng.uniform(*bounds.get(outcome, (1.0, 2.0)), design.n)
-        for outcome in self.categorical:
-            levels = all_levels(design.column(outcome).dropna())
-            frame[outcome] = levels.take(np.arange(design.n) % len(levels))
-        made_up = SurveyDesign(frame, **design.roles(), labels=design.labels)
-        out = list[tuple[int, int]]()
-        for k, model in enumerate(self.models):
-            assert isinstance(model, Relative)  # as check_relative sees to
-            out.append(model.expected_dimensions(made_up if k else design))
-        return out
-
-    def sharing(self, shares: Sequence[float]) -> Self:
-        """The same models under these shares of epsilon."""
-        made = copy(self)
-        made.shares = _shares(shares, len(self.models))
-        return made
-
-    @property
-    def private_scores(self) -> dict[str, PrivateScores]:
-        """Those of all models."""
-        return {outcome: scores for model in self.models for outcome, scores in model.private_scores.items()}
-
-    @property
-    def rests_on(self) -> tuple[Expense, ...]:
-        """That of all models."""
-        return tuple(expense for model in self.models for expense in model.rests_on)
-
-    @property
-    def unscaled(self) -> tuple[str, ...]:
-        """Outcomes of which nothing public says where they lie, unless there are bounds."""
-        return tuple(o for model in self.models if isinstance(model, Relative) for o in model.unscaled)
-
-    def check_relative(self) -> None:
-        """Refuse later models whose records cannot be measured against a reference one by one (ModelError)."""
-        for model in self.models[1:]:
-            if not isinstance(model, Relative) or not model.may_be_later or len(model.outcomes) > 1:
-                raise ModelError(
-                    f"{model.name} of {', '.join(model.outcomes)} cannot be a later model under Strict(), where these "
-                    "have one outcome each and a clamp that is bounded: FBS of an amount, or a regression of a count, "
-                    "a share, a positive amount or categories. Put it first, or say mechanism=PseudoPosterior()"
-                )
-
-    def relative(self, records: SequentialRecords, references: Sequence[Draws], rng: np.random.Generator) -> Records:
-        """The records of the model after those that have a reference, with predictor rows that set scales.
-
-        Its predictors are confidential, and nothing of them may set a scale: the rows are those of a file that is
-        simulated from the references, which are published or paid for; of a question that does not apply to all, rows
-        of those to whom it does, and how many these are of n is what is known of that number.
-
-        Raises
-        ------
-        PrivacyError
-            It applies to hardly any of them.
-        """
-        k = len(references)
-        if k == 0:
-            return records.first
-        assert isinstance(records.public, SequentialPublic)
-        made, frame = self._first_of(records.public, references, rng)
-        there = self._whom(self.models[k], frame)
-        if there.sum() < FEWEST:
-            raise PrivacyError(
-                f"{', '.join(self.models[k].outcomes)} applies to fewer than {FEWEST} records of a file that was "
-                "simulated from the first draws of the models before: too few for a model. Leave the outcome out"
-            )
-        X = records.later[k - 1].public(frame[there], made.weights[there]).X
-        return replace(records.others[k - 1], simulated=X)
+        labels = {name: frame[name] for name in self.categorical}
+        return replace(made, outcomes=frame[[*self.numeric]].to_numpy(dtype=np.float64), labels=labels)
 
     def describe(self, public: Public) -> dict[str, Any]:
         """Public facts about each model, for the manifest."""
@@ -535,8 +419,7 @@ class Sequential(Synthesizer[SequentialRecords]):
     @property
     def computed_from_file(self) -> list[str]:
         """Scales of predictors that are confidential."""
-        scaled = [m for m in self.models[1:] if isinstance(m, OneOutcome) and not getattr(m, "strict", False)]
-        of = [o for m in scaled for o in m.outcomes]
+        of = [o for model in self.models[1:] if isinstance(model, OneOutcome) for o in model.outcomes]
         return [SCALES.format(", ".join(of))] if of else []
 
 
@@ -546,8 +429,6 @@ def _given_the_weight(model: Synthesizer) -> Synthesizer:
         raise ModelError(f"{model.name} cannot take the weight as given, as later models do: let it be the first")
     if model.from_records:
         raise ModelError("allocation='posterior' is of a mixture by itself, and has no epsilon: leave it out")
-    if model.weight == "curved":
-        raise InputError("later models take the weight as given: leave weight='curved' out, but for the first")
     if model.categorical and not isinstance(model, MultinomialRegression):
         raise ModelError(
             f"{', '.join(model.categorical)}: categories of {model.name} belong to the first model; a later one is "
@@ -584,14 +465,6 @@ def _standing_in(model: Synthesizer, frame: pd.DataFrame, there: Bools) -> pd.Da
     others = [c for c in model.predictor_columns if c != LOG_WEIGHT and c not in coded]
     numbers = [c for c in others if pd.api.types.is_numeric_dtype(frame[c])]
     return frame.assign(**{c: frame[c].where(there, first[c]) for c in (*model.outcomes, *numbers)})
-
-
-def _shares(given: Sequence[float], models: int) -> tuple[float, ...]:
-    """Shares of epsilon that add up to 1."""
-    if isinstance(given, str) or not isinstance(given, Sequence | np.ndarray) or len(several(given)) != models:
-        raise InputError(f"shares of epsilon: one positive number for each of the {models} models")
-    numbers = [positive(each, "a share of epsilon") for each in given]
-    return tuple(each / sum(numbers) for each in numbers)
 
 
 def _of_model(draws: Draws, k: int) -> Draws:

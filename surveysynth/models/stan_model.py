@@ -10,7 +10,6 @@ forgets would not be counted: :func:`surveysynth.check_model` finds such things.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,22 +19,20 @@ from numpy.typing import NDArray
 from ..choices import Clusters
 from ..design.formula import sides_of
 from ..design.survey_design import SurveyDesign
-from ..engines.embedded import check_data, check_program, free_parameters
+from ..engines.embedded import check_data, check_program
 from ..errors import InputError, ModelError
 from ..storage import as_path
 from ..validation import as_list, one_of
-from .base import Relative
+from .base import Synthesizer
 from .draws import Draws, Sampler, Synthetic
 from .records import Public, Records
 from .shared.predictors import Constants
-from .stan_strict import clipped_program
-from .tempered_chains import tempered_chains
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
 
-class StanModel(Relative[Records]):
+class StanModel(Synthesizer[Records]):
     """A synthesizer made of a Stan program.
 
     Parameters
@@ -165,52 +162,6 @@ class StanModel(Relative[Records]):
                 f"is {logs.shape}"
             )
         return logs
-
-    # ---- under the strict mechanism
-
-    later_files = False
-
-    def dimensions(self, records: Records) -> tuple[int, int]:
-        """Outcomes, and free parameters of the program."""
-        if self.weight == "modelled":
-            raise ModelError(
-                f"{self.name} models the weight, which a user's model cannot under Strict(): declare that the weight "
-                "is public, weight='public', or use FBS"
-            )
-        return len(self.outcomes), free_parameters(self.program, self.data(records, np.zeros(records.n)))
-
-    def expected_dimensions(self, design: SurveyDesign, clusters: Clusters = "model") -> tuple[int, int]:
-        """As :meth:`Relative.expected_dimensions`."""
-        X, row, columns = self.predictor_rows(design, clusters, None)
-        y = np.ones((design.n, len(self.outcomes)))
-        stand_in = y[:, 0] if len(self.outcomes) == 1 else y
-        return self.dimensions(Records(X=X, row=row, columns=columns, public_weights=design.weights, y=stand_in))
-
-    def broad_reference(self, records: Records) -> Draws:
-        """Refused: nothing public says where the parameters lie."""
-        raise InputError(
-            f"{self.name} is a model of your own, of whose parameters nothing public is known: give "
-            "Strict(reference=surveysynth.Reference.from_public(...)), or Reference(model, columns, values, source) "
-            "with parameters of your choice; a rough one costs accuracy, and no privacy"
-        )
-
-    def unprotected(self, records: Records, sampler: Sampler) -> Draws:
-        """From the program's posterior."""
-        return self.fit(records, np.ones(records.n), sampler)
-
-    def pooled(self, draws: Draws) -> Draws:
-        """Means of the parameters."""
-        pooled = {name: value.mean(axis=0, keepdims=True) for name, value in draws.values.items()}
-        return Draws(pooled, np.zeros(1, dtype=np.intp), draws.diagnostics, draws.engine, draws.version)
-
-    def clipped(
-        self, records: Records, reference: Draws, tempering: Floats, clamp: float, sampler: Sampler, *, first: bool,
-        present: Floats | None = None,
-    ) -> Draws:  # fmt: skip
-        """Draws of the program's parameters: see :mod:`.stan_strict`."""
-        target = clipped_program(self, records, reference, tempering, clamp, present)
-        points, chain, diagnostics = tempered_chains(target, records.n, sampler)
-        return replace(target.coordinates.draws(points), chain=chain, diagnostics=diagnostics)
 
     def simulate(self, public: Public, draw: Draws, rng: np.random.Generator) -> Synthetic:
         """What the author's function makes of one draw."""

@@ -20,8 +20,6 @@ class Budget:
         For the whole release; None where the mechanism's constants decide what is spent.
     m : int
         Number of data sets, each from a draw of its own.
-    parts : tuple of (str, float)
-        What else of the release was computed from the file under an epsilon of its own, and that epsilon: they add up.
 
     Raises
     ------
@@ -31,7 +29,6 @@ class Budget:
 
     epsilon: float | None
     m: int
-    parts: tuple[tuple[str, float], ...] = ()
 
     def __post_init__(self) -> None:
         if self.epsilon is not None:
@@ -42,23 +39,17 @@ class Budget:
     def bound(self) -> float:
         """The Lipschitz bound that a draw may have, epsilon / (2 m), such that 2 m times it never exceeds epsilon.
 
-        Where there are other parts, epsilon is what they leave.
         Without an epsilon it is 1: the inverse map alpha_i = c1 bound / f_i then is about the bound itself.
 
         Hu, Savitsky & Williams (2022a), section 1.4.1, step 5.
         """
         if self.epsilon is None:
             return 1.0
-        bound = (self.epsilon - self.apart) / (2 * self.m)
+        bound = self.epsilon / (2 * self.m)
         while self.spent(bound) > self.epsilon:
-            bound = math.nextafter(bound, -math.inf)  # it is negative where the other parts are more than epsilon
+            bound = math.nextafter(bound, 0)
         return bound
 
-    @property
-    def apart(self) -> float:
-        """Epsilon of the parts that are not among the m draws."""
-        return math.fsum(epsilon for _, epsilon in self.parts)
-
     def spent(self, delta: float) -> float:
-        """Epsilon of m draws with a Lipschitz bound, 2 m delta, and of the other parts."""
-        return 2 * delta * self.m + self.apart
+        """Epsilon of m draws with a Lipschitz bound: 2 m delta."""
+        return 2 * delta * self.m

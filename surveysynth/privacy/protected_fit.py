@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..models.base import Boundable, Relative, Synthesizer
+from ..models.base import Boundable, Synthesizer
 from ..models.draws import Draws, Sampler
 from ..models.records import Records
 from .units import Unit
@@ -22,15 +21,13 @@ class PseudoLikelihood:
 
     Source: Hu, Savitsky & Williams 2022a, eq. 1.
 
-    Privacy weights and bounds are those of units (U,): of records, where these are protected one by one.  ``noise``
-    is where Laplace noise comes from in tests; None: from OpenDP.
+    Privacy weights and bounds are those of units (U,): of records, where these are protected one by one.
     """
 
     model: Synthesizer
     records: Records
     unit: Unit
     sampler: Sampler
-    noise: np.random.Generator | None = None
 
     def fit(self, alpha: Floats) -> Draws:
         """Draws under privacy weights."""
@@ -70,20 +67,8 @@ class ProtectedFit:
         Of the last step of re-weighting; c1 is that of the weights it began with.
     steps, asked : int
         Of re-weighting: taken, and asked for.
-    parts : tuple of (str, float)
-        What else was computed under an epsilon of its own.
-    reference : Draws or None
-        What log densities were measured against; where draws are led, of all but the leading one.
-    first : Draws or None
-        The first draw, where there is one: the reference, or that of the leading draw.
     cap : float, optional
         Overall bound that is declared, where it is neither the largest of ``bounds`` nor a clamp.
-    sequence : tuple of (str, ProtectedFit)
-        Those of models in sequence, by their outcomes.
-    epsilon : float, optional
-        Of such a model, its parts included.
-    some_asked : bool
-        Whether some of them are of questions that do not apply to all.
     risk : float array (U,)
         Risks that the privacy weights were made of; NaN where they were not.
     """
@@ -97,13 +82,7 @@ class ProtectedFit:
     k: float | None = None
     steps: int = 0
     asked: int = 0
-    parts: tuple[tuple[str, float], ...] = ()
-    reference: Draws | None = None
-    first: Draws | None = None
     cap: float | None = None
-    sequence: tuple[tuple[str, ProtectedFit], ...] = ()
-    epsilon: float | None = None
-    some_asked: bool = False
     risk: Floats = field(default_factory=lambda: np.empty(0))
 
     @property
@@ -116,25 +95,6 @@ class ProtectedFit:
         """Least bound of the records with 0 < alpha_i < 1, as a share of Delta; 1 where there are none."""
         some = (self.alpha > 0) & (self.alpha < 1)
         return float(self.bounds[some].min() / self.bounds.max()) if some.any() else 1.0
-
-    def log_ratio(self, model: Relative[Any], records: Records, draws: Draws) -> Floats:
-        """log p of records less that under what each draw was measured against: (S, r).
-
-        Parameters
-        ----------
-        model : Relative
-            The one that was fitted.
-        records : Records
-        draws : Draws
-            Of the posterior: all, or some, the leading one first where it is among them and they are led.
-        """
-        assert self.reference is not None  # as of every strict fit
-        if not draws.led or self.first is None:
-            return model.log_ratio_to(self.reference, records, draws)
-        leading, others = draws.some([0]), draws.some(range(1, draws.size))
-        return np.concatenate([
-            model.log_ratio_to(self.first, records, leading), model.log_ratio_to(self.reference, records, others)
-        ])  # fmt: skip
 
     @property
     def delta(self) -> float:

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from decimal import ROUND_CEILING, Decimal
 from typing import Any, Literal
 
-Kind = Literal["asymptotic", "per-instance", "strict", "strict given alpha", "none"]
+Kind = Literal["asymptotic", "strict", "strict given alpha", "none"]
 
 LOCAL = (
     "Asymptotic differential privacy: 2 * Delta * m is at most epsilon, where Delta is the largest weighted absolute "
@@ -34,19 +34,6 @@ GUARANTEES: dict[str, str] = {
         f"Differential privacy given the privacy weights: {CLAMPED} The privacy weights alpha, which come before the "
         "clamp, were computed from this very file, and what they reveal about a record is not covered. With weights "
         "from a policy set on a historical file, or without weights, the guarantee is strict."
-    ),
-    "per-instance": (
-        "Per-instance: with the privacy weights held fixed, putting any one {unit} of this file into the fit, or "
-        "taking it out, changes the probability of the released parameters, and so of all that is published, given "
-        "that there is a release, by at most a factor e^epsilon, up to probability delta = {delta:.3g}. This is local "
-        "to this file, this model and these weights; it is not differential privacy over all files. The papers' "
-        "bound 2 m Delta, another measure for this file, is at most {papers:g} (rounded up to one digit)."
-    ),
-    "strict": (
-        "Strict differential privacy at this sample size, given that there is a release: for the stated public "
-        "predictors, counts, reference and constants, blanking any one {unit}'s outcome and weight changes the "
-        "probability of any release by at most a factor e^epsilon, replacing it by at most e^(2 epsilon). Whether "
-        "there is a release is not covered. This assumes what is listed below, above all exact draws."
     ),
     "noisy tables": (
         "Strict differential privacy at any number of records. Records were counted by cells of their outcome and "
@@ -90,19 +77,17 @@ class PrivacyReport:
     Attributes
     ----------
     kind : str
-        ``asymptotic``, ``per-instance``, ``strict``, ``strict given alpha`` or ``none``.
+        ``asymptotic``, ``strict``, ``strict given alpha`` or ``none``.
     epsilon : float
         Of the whole release, for neighbours that differ in whether one record's (one unit's) confidential
         values take part: blanked, under mechanisms that hold the number of records fixed; added or
-        removed, under the pseudo posterior; put into the fit or taken out, of kind ``per-instance``.  It is
-        what was asked for, for this m, since the one that was reached depends on the file and stays in
-        ``internal``.  Where none was asked for it is the one that was reached, rounded up at two decimals,
-        and ``data_dependent`` says so.  Infinite of kind ``none``.
+        removed, under the pseudo posterior.  It is what was asked for, for this m, since the one that was reached
+        depends on the file and stays in ``internal``.  Where none was asked for it is the one that was reached,
+        rounded up at two decimals, and ``data_dependent`` says so.  Infinite of kind ``none``.
     mechanism : str
-        ``pseudo posterior``, ``per-instance``, ``weighted-e``, ``censored``, ``strict`` or ``perturbed histogram``.
-    epsilon_replace_one : float or None
+        ``noisy tables``, ``pseudo posterior``, ``weighted-e``, ``censored`` or ``perturbed histogram``.
+    epsilon_replace_one : float
         The same bound for neighbours that differ in one record's (one unit's) values: twice epsilon, or ``replaced``.
-        None of kind ``per-instance``, which is about the records of this file alone.
     epsilon_requested : float or None
     m : int
         Synthetic data sets released.
@@ -120,8 +105,6 @@ class PrivacyReport:
         Column of the units that are protected, where they are groups of records.
     delta : float or None
         Probability up to which epsilon holds, of all m data sets; None where it holds without one.
-    papers_epsilon : float or None
-        2 m Delta of Hu, Savitsky & Williams (2022a), rounded up to one digit, beside a per-instance epsilon.
     replaced : float or None
         Epsilon for values that are replaced, where it is not twice the other: under Gaussian noise.
     internal : dict
@@ -141,7 +124,6 @@ class PrivacyReport:
     unit: str | None = None
     mechanism: str = "pseudo posterior"
     delta: float | None = None
-    papers_epsilon: float | None = None
     replaced: float | None = None
     internal: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
@@ -161,16 +143,14 @@ class PrivacyReport:
                 noise, up_to, more = "Gaussian", f", up to probability delta = {self.delta:.3g}", f"{self.replaced:g}"
             text = text.replace("{noise}", noise).replace("{up_to}", up_to).replace("{more}", more)
         if self.unit is None:
-            return text.format(unit="record", units="records", delta=self.delta, papers=self.papers_epsilon)
+            return text.format(unit="record", units="records")
         fitted = "" if self.mechanism == "noisy tables" else " (their log densities add up)"
         return text.format(unit=f"group of records with the same {self.unit!r}{fitted}", units="such groups")
 
     @property
-    def epsilon_replace_one(self) -> float | None:
-        """Epsilon for neighbours that differ in one record's (one unit's) values, where there is one."""
-        if self.replaced is not None:
-            return self.replaced
-        return None if self.kind == "per-instance" else 2 * self.epsilon
+    def epsilon_replace_one(self) -> float:
+        """Epsilon for neighbours that differ in one record's (one unit's) values."""
+        return 2 * self.epsilon if self.replaced is None else self.replaced
 
     @property
     def spent(self) -> str:
@@ -186,8 +166,6 @@ class PrivacyReport:
         """Epsilon by neighbour relation; none where there is no guarantee."""
         if self.kind == "none":
             return {}
-        if self.epsilon_replace_one is None:
-            return {"put one record of this file into the fit, or take it out": self.epsilon}
         records = f"all records of one {self.unit!r}"
         if self.mechanism in ADD_OR_REMOVE:
             what = "one record" if self.unit is None else records
@@ -219,7 +197,7 @@ class PrivacyReport:
             del said["little_left"]
         if self.kind == "none":
             said["epsilon"] = None  # JSON has no infinity
-        for name in ("unit", "delta", "papers_epsilon", "replaced"):
+        for name in ("unit", "delta", "replaced"):
             if said[name] is None:
                 del said[name]
         said["diagnostics"] = said.pop("verdict")

@@ -14,14 +14,16 @@ CONSTRUCTORS = {"LogTransform()": '"log"', "FBP.paper(": 'fbp(weights = "paper",
 OTHER_NAMES = {"Sequential": "in_sequence", "StanModel": "python_model"}
 MADE_IN_R = (
     "AsinhTransform", "Censored", "CountRisk", "IdentificationRule", "IdentityTransform", "LipschitzRisk",
-    "MarginalRisk", "NormalScores", "PairwiseRisk", "PseudoPosterior", "Strict", "WeightedE",
+    "MarginalRisk", "NormalScores", "Outcome", "PairwiseRisk", "PseudoPosterior", "Strict", "WeightedE",
 )  # fmt: skip
 # after a model's name in reports, which may be a common word
 VERB = r"(?= (?:is|has|needs|cannot|models|synthesizes)\b)"
 
 QUOTED = r"(?<!\w)'[^'\n]*'(?!\w)"  # not the one of the paper's
 NESTED = r"\{[^{}\n]*\}|\[[^\[\]\n]*\]|\([^()\n]*\)"
-VALUE = re.compile(rf"{QUOTED}|(?:True|False|None)\b|\d[\d_]*(?:\.\d+)?(?:e-?\d+)?\b|{NESTED}|\.\.\.")
+VALUE = re.compile(rf"{QUOTED}|\"[^\"\n]*\"|(?:True|False|None)\b|\d[\d_]*(?:\.\d+)?(?:e-?\d+)?\b|{NESTED}|\.\.\.")
+KEY = re.compile(r"""(['"])(\w+)\1: """)  # of a mapping
+WITHIN = re.compile(rf"(?P<call>\b[A-Z]\w*\((?:[^()\n]|\([^()\n]*\))*\))|{VALUE.pattern}")  # what brackets hold
 
 
 def in_words_of_r(text: str) -> str:
@@ -77,24 +79,22 @@ def _word(match: re.Match[str], functions: dict[str, str]) -> str:
 
 
 def _argument(match: re.Match[str]) -> str:
-    """``name = value``; a name that is only mentioned, ``epsilon=``, is the name alone, but within a call."""
+    """``name = value``; a name that is only mentioned, ``epsilon=``, is the name alone."""
     name, text = match["argument"], match.string
     if match["value"] is not None:
         value = _value(match["value"])
         return ARGUMENTS[name].format(value) if name in ARGUMENTS else f"{name} = {value}"
-    after = text[match.end() : match.end() + 1]
-    within = after == ")" and re.search(r"\w\($", text[: match.start()]) is not None
-    return f"{name} = " if within or after.isalnum() else name
+    return f"{name} = " if text[match.end() : match.end() + 1].isalnum() else name
 
 
 def _value(text: str) -> str:
     """A literal of Python as one of R."""
-    if text.startswith("'"):
+    if text[0] in "'\"":
         return f'"{text[1:-1]}"'
     if text in {"True", "False", "None"}:
         return {"True": "TRUE", "False": "FALSE", "None": "NULL"}[text]
     if text[0] in "{[(":
-        inner = re.sub(r"'(\w+)': ", r"\1 = ", text[1:-1]) if text[0] == "{" else text[1:-1]
-        made = VALUE.sub(lambda match: _value(match[0]), inner)
+        inner = KEY.sub(r"\2 = ", text[1:-1]) if text[0] == "{" else text[1:-1]
+        made = WITHIN.sub(lambda match: in_words_of_r(match[0]) if match["call"] else _value(match[0]), inner)
         return f"list({made})" if text[0] == "{" else f"c({made})"
     return text.replace("_", "")

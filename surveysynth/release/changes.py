@@ -28,8 +28,7 @@ SHOWN = 20  # cells that are named
 ROUNDING = 1e-9
 UNSAID = {  # sentences, which are said by themselves, and what follows from other entries or means nothing to a reader
     "files", "checksum", "guarantee", "assumptions", "data_dependent", "publication", "ledger", "supersedes",
-    "neighbours", "epsilon_requested", "draws_behind_the_maximum", "dtypes", "reference", "private_scores", "rests_on",
-    "rests_on_others",
+    "neighbours", "epsilon_requested", "draws_behind_the_maximum", "dtypes", "rests_on",
 }  # fmt: skip
 LONG = 200  # characters of an entry that are too many to be read
 SAME_FILE = (
@@ -245,7 +244,7 @@ def _with_noise(
 ) -> pd.DataFrame:
     """Estimates with the standard error of their synthesis, ``noise``: sqrt(T - u_bar), NaN with one data set.
 
-    T - u_bar is b / m, and the variance by the noise of normal scores, where there is some (Reiter and Raghunathan
+    T - u_bar is b / m, and N, the variance by the noise of tables, where they were measured (Reiter and Raghunathan
     2007).
     """
     asked: dict[str, Any] = {"outcome": None if as_list(statistic) == ["count"] else outcomes, "statistic": statistic}
@@ -258,9 +257,8 @@ def _with_noise(
     table = release.tables(by, **asked)
     if release.m == 1:
         return table.assign(noise=np.nan)
-    plain = {name: said for name, said in release.method.items() if name != "private_scores"}
     within = np.mean([
-        replace(release, datasets=(data,), method=plain).tables(by, **asked)["se"].to_numpy(dtype=float) ** 2
+        replace(release, datasets=(data,), measured=None).tables(by, **asked)["se"].to_numpy(dtype=float) ** 2
         for data in release.datasets
     ], axis=0)  # fmt: skip
     return table.assign(noise=np.sqrt(np.maximum(table["se"].to_numpy(dtype=float) ** 2 - within, 0.0)))

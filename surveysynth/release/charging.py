@@ -208,7 +208,8 @@ def _published(path: Path, ledger: Ledger, number: int | None) -> Path:
         try:
             with whole_folder(path, mode=PUBLIC) as place:
                 for part in ("public", "internal"):
-                    shutil.copytree(staging / part, place / part)
+                    if any((staging / part).iterdir()):
+                        shutil.copytree(staging / part, place / part)
                 _name(entry, place)
         except OSError as error:
             raise InputError(

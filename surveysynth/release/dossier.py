@@ -165,7 +165,7 @@ def dossier(
             Section("What you decide", _decide(case, comparison, risks, ledger, internal)),
             Section("What is published, and why it may be", _published(case, sign=True)),
             Section("The guarantee", (*_guarantee(case), *_balance(case, ledger))),
-            Section("Risks of records", _risks(risks, internal, attack, Path(scratch))),
+            Section("Risks of records", _risks(risks, internal, case.release, attack, Path(scratch))),
             Section("Diagnostics of the fit", _diagnostics(case, internal)),
             Section("The release beside the confidential file", _compared(comparison, Path(scratch))),
             Section("Suppression and quality", _suppression(case)),
@@ -503,11 +503,12 @@ class _Risks:
 
 
 def _risks(
-    risks: _Risks | None, internal: dict[str, Any], attack: MembershipAttack | None, scratch: Path
+    risks: _Risks | None, internal: dict[str, Any], release: Release, attack: MembershipAttack | None, scratch: Path
 ) -> tuple[Block, ...]:
     records = internal.get("records")
     bounds = [] if records is None else _of_bounds(records)
-    return (*_of_identification(risks, records, scratch), *bounds, *_of_membership(attack))
+    of_attack = _of_membership(attack) if release.measured is None else [NO_ATTACK]
+    return (*_of_identification(risks, records, scratch), *bounds, *of_attack)
 
 
 def _of_identification(risks: _Risks | None, records: pd.DataFrame | None, scratch: Path) -> list[Block]:
@@ -564,6 +565,12 @@ def _of_identification(risks: _Risks | None, records: pd.DataFrame | None, scrat
             title="The records most at risk of identification", numbers=4 + len(more),
         ))  # fmt: skip
     return blocks
+
+
+NO_ATTACK = Paragraph(
+    "Membership: the release was drawn from noisy tables, so no records were fitted, and there is no fit to attack. "
+    "The noise bounds any attack; surveysynth study audit plays such games on made-up files."
+)
 
 
 def _of_membership(attack: MembershipAttack | None) -> list[Block]:

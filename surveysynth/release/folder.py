@@ -23,8 +23,6 @@ import pyarrow.csv as pc
 
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError, PrivacyError, SurveySynthError
-from ..expenses import with_files
-from ..privacy.reference import fingerprints_in, write_fingerprints
 from ..publication import forms
 from ..publication.datapackage import About, Resource, write_metadata
 from ..storage import is_free, kept_folder, restrict, sealed, whole_folder
@@ -167,8 +165,7 @@ def check_place(path: Path, *, overwrite: bool) -> None:
 def read_folder(path: Path) -> dict[str, Any]:
     """The fields of the release whose public files are in a folder, as :func:`surveysynth.read_release` says."""
     folder, manifest = verified(path)
-    fields, known = fields_of(manifest), fingerprints_in(path)
-    fields |= {name: with_files(fields[name], known) for name in ("rests_on", "rests_on_others")}
+    fields = fields_of(manifest)
     datasets = _read_datasets(folder, manifest)
     if MEASUREMENTS in manifest["files"]:
         said = json.loads((folder / MEASUREMENTS).read_text(encoding="utf-8"))
@@ -204,9 +201,7 @@ def _write_public(
         forms.write(table, document, folder / f"tables{suffix}")
     files = {file.name: described(file) for file in sorted(folder.iterdir())}
     records = files[f"synthetic_1.{format}"]["records"]
-    heading = _heading(
-        release, records, format, min_cell, printed=bool(printed), modelled=table.attrs.get("modelled", False)
-    )
+    heading = _heading(release, records, format, min_cell, printed=bool(printed))
     plain = "\n".join(document.protected)
     said = f"{_about(release)}{plain}\n\n{heading}\n\n{release.privacy}\n"
     (folder / "report.txt").write_text(said, encoding="utf-8")
@@ -249,9 +244,7 @@ def _write_metadata(
     write_metadata(folder, resources, about)
 
 
-def _heading(
-    release: Release, records: int, format: str, min_cell: int | None, *, printed: bool, modelled: bool
-) -> str:  # fmt: skip
+def _heading(release: Release, records: int, format: str, min_cell: int | None, *, printed: bool) -> str:
     """What the files are and how to use them, for a reader who has nothing else."""
     design = release.datasets[0]
     synthetic_weights = release.method["weights"] != "public"
@@ -267,8 +260,6 @@ def _heading(
         + "Estimate every file as a survey of its own. The estimate is the mean of the m estimates; its variance is "
         + (T_OF_FILES if release.measured is None else T_OF_PAIRS)
         + " tables.csv holds such estimates"
-        + (", or, where it is larger, with the variance between files that the model has at its released parameters"
-           if modelled else "")
         + (", tables.xlsx and tables.html hold them as they are printed." if printed else ".")
         + (f"{suppressed} {QUALITY_RULE}" if min_cell is not None else "")
         + _heading_of_counts(release)
@@ -296,7 +287,6 @@ def _heading_of_counts(release: Release) -> str:
 def _write_internal(release: Release, folder: Path) -> None:
     folder.mkdir()
     (folder / "privacy.json").write_text(json.dumps(release.privacy.internal, indent=2) + "\n")
-    write_fingerprints((*release.rests_on, *release.rests_on_others), folder)
     if "records" in release.internal:
         _write_numbers(release.internal["records"].reset_index(), folder / "records.csv")
     if "rows" in release.internal:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from ..errors import InputError
-from ..privacy.reference import expenses_of
+from ..errors import InputError, guarded
+from ..expenses import Expense
 from ..privacy.report import GUARANTEES, Kind, PrivacyReport
 from ..storage import unsealed
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from .release import Release
 
 FORMATS = ("csv", "parquet")
+WENT = {"strict": "by Markov chains, and has standard errors that need them", "per-instance": "under weights"}
 FORMAT = "surveysynth release 1"
 Name = Annotated[str, Field(min_length=1)]
 Count = Annotated[int, Field(ge=0)]
@@ -82,10 +84,8 @@ class Manifest(Said):
     publication: str
     little_left: bool = False
     rests_on: list[Spent] = []
-    rests_on_others: list[Spent] = []
     unit: str | None = None
     delta: Annotated[float, Field(gt=0, lt=1)] | None = None
-    papers_epsilon: Epsilon | None = None
     replaced: Epsilon | None = None
     synthesized: Annotated[list[Name], Field(min_length=1)]
     categorical: list[Name] = []
@@ -107,9 +107,10 @@ class Manifest(Said):
         data = {name for name in self.files if name.startswith("synthetic_")}
         if len(data) != self.m or not any(data == {*synthetic_files(self.m, kind)} for kind in FORMATS):
             raise ValueError(f"m is {self.m}, but the synthetic files are {', '.join(sorted(data)) or 'not listed'}")
-        has, must, may = self.delta is not None, self.kind == "per-instance", self.mechanism == "noisy tables"
-        if (must and not has) or (has and not (must or may)):
-            raise ValueError(f"delta = {self.delta} does not go with the kind {self.kind!r}")
+        if self.mechanism in WENT:
+            raise ValueError(f"it was made by version 0.2 of surveysynth {WENT[self.mechanism]}: read it with that one")
+        if self.delta is not None and self.mechanism != "noisy tables":
+            raise ValueError(f"delta = {self.delta} does not go with the mechanism {self.mechanism!r}")
         if (self.epsilon is None) != (self.kind == "none"):
             raise ValueError(f"epsilon = {self.epsilon} does not go with the kind {self.kind!r}")
         key = f"{self.mechanism}, {self.kind}" if self.kind == "strict given alpha" else self.mechanism
@@ -178,8 +179,7 @@ def manifest_of(release: Release) -> dict[str, Any]:
         "design": _without_none(design.roles()),
         **({"count_design": _without_none(release.count_roles)} if release.count_roles else {}),
         **({"labels": design.labels} if design.labels else {}),
-        **({"rests_on": [each.public() for each in release.rests_on]} if release.rests_on else {}),
-        **({"rests_on_others": [each.public() for each in release.rests_on_others]} if release.rests_on_others else {}),
+        **({"rests_on": [asdict(each) for each in release.rests_on]} if release.rests_on else {}),
         **types_of(design.frame, (*release.predictors, *release.categorical, *release.derived), release.predictors),
     }
 
@@ -212,14 +212,11 @@ def fields_of(manifest: dict[str, Any]) -> dict[str, Any]:
         unit=manifest.get("unit"),
         mechanism=manifest["mechanism"],
         delta=manifest.get("delta"),
-        papers_epsilon=manifest.get("papers_epsilon"),
         replaced=manifest.get("replaced"),
     )
-    own, others = expenses_of(manifest)
     return {
         "privacy": privacy,
-        "rests_on": own,
-        "rests_on_others": others,
+        "rests_on": _expenses_of(manifest),
         "predictors": tuple(manifest["public_predictors"]),
         "outcomes": tuple(manifest["synthesized"]),
         "method": {name: said for name, said in manifest.items() if name not in OF_THE_RELEASE},
@@ -227,6 +224,20 @@ def fields_of(manifest: dict[str, Any]) -> dict[str, Any]:
         "count_roles": manifest.get("count_design"),
         "derived": dict.fromkeys(manifest.get("derived", ())),
     }
+
+
+def _expenses_of(manifest: Mapping[str, Any]) -> tuple[Expense, ...]:
+    """What a release rests on, as its manifest says (InputError: it is damaged); else its epsilon."""
+
+    def read() -> tuple[Expense, ...]:
+        if "rests_on" in manifest:
+            return tuple(Expense(**each) for each in manifest["rests_on"])
+        epsilons = tuple(dict(manifest["neighbours"]).values())
+        blank, replaced = (epsilons[0], epsilons[1] if len(epsilons) > 1 else None) if epsilons else (None, None)
+        return (Expense("an earlier release", blank, replaced, id=manifest["checksum"]["sha256"][:32]),)
+
+    wrong = (TypeError, KeyError, ValueError, IndexError)
+    return guarded(read, wrong, lambda kind: InputError(f"what the release rests on is damaged ({kind})"))
 
 
 def _without_none(roles: dict[str, Any]) -> dict[str, Any]:

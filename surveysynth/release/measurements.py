@@ -2,7 +2,6 @@
 
 measurements/
   public/    measurements.json, columns.csv, manifest.json: noisy tables and public columns, from which files are drawn
-  internal/  (mode 0700) the fingerprint of the confidential file
 """
 
 from __future__ import annotations
@@ -20,8 +19,7 @@ from ..errors import InputError, PrivacyError
 from ..expenses import Expense
 from ..privacy.accounting.ledger import Ledger
 from ..privacy.accounting.ledger_file import Entry
-from ..privacy.reference import fingerprints_in, write_fingerprints
-from ..storage import as_path, kept_folder, restrict, sealed, unsealed, whole_folder
+from ..storage import as_path, kept_folder, sealed, unsealed, whole_folder
 from .charging import NO_ENTRY, PUBLIC, charge, how_to_publish
 from .checksums import described, verify
 from .folder import MANIFEST, MEASUREMENTS, read_columns
@@ -167,6 +165,7 @@ def entered(source: Source, ledger: Ledger) -> Source:
     staging = None
     try:
         with kept_folder(ledger.path.absolute(), last) as staging:
+            (staging / "internal").mkdir(mode=0o700)  # of the note on the charge
             _write(replace(source, ledger=NO_ENTRY), staging)
     except OSError as error:
         why = f"{str(error.filename or ledger.path)!r}: {error.strerror or error}"
@@ -180,9 +179,8 @@ def entered(source: Source, ledger: Ledger) -> Source:
 
 
 def _write(source: Source, folder: Path) -> None:
-    public, internal = folder / "public", folder / "internal"
+    public = folder / "public"
     public.mkdir()
-    internal.mkdir()
     (public / MEASUREMENTS).write_text(json.dumps(source.published(), indent=1) + "\n", encoding="utf-8")
     source.public.frame.to_csv(public / COLUMNS, index=False)
     said = {
@@ -195,8 +193,6 @@ def _write(source: Source, folder: Path) -> None:
         "files": {name: described(public / name) for name in (COLUMNS, MEASUREMENTS)},
     }
     (public / MANIFEST).write_text(sealed(said), encoding="utf-8")
-    write_fingerprints([source.expense], internal)
-    restrict(internal)
 
 
 def read_measurements(path: str | Path) -> Measurements:
@@ -233,8 +229,7 @@ def read_measurements(path: str | Path) -> Measurements:
     frame = read_columns(folder / COLUMNS, manifest["dtypes"], manifest["levels"])
     public = SurveyDesign(frame, **manifest["design"])
     said = json.loads((folder / MEASUREMENTS).read_text(encoding="utf-8"))
-    expense = replace(Expense(**said["expense"]), file=fingerprints_in(place).get(said["expense"]["id"]))
-    read = Source.of_public(said, public, tuple(manifest["predictors"]), expense)
+    read = Source.of_public(said, public, tuple(manifest["predictors"]), Expense(**said["expense"]))
     return Measurements(replace(read, labels=manifest["labels"], ledger=manifest.get("ledger")))
 
 

@@ -6,13 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, ClassVar, get_args
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ..choices import Between
 from ..design.calibration import Bounds, Distance, Totals, title
 from ..design.derived import RowWise, Where
 from ..design.discrete import is_label
@@ -31,26 +30,20 @@ from ..estimation.quantities import Missing, check_statistics, fitting
 from ..estimation.regression import Regression, regressions
 from ..estimation.tables import TOTAL, stacked, tabulate
 from ..estimation.wald import Test
-from ..expenses import Expense, without_files
+from ..expenses import Expense
 from ..measuring.noisy_tables import WEIGHT
-from ..models.as_json import from_json
 from ..models.sequential import MISSING
-from ..models.shared.normal_scores import under_other_noise
 from ..privacy.accounting.ledger import Ledger, check_ledger
 from ..privacy.report import PUBLIC_SUM, SUM_OF_WEIGHTS, PrivacyReport
 from ..publication.forms import check_suffix, write
 from ..storage import as_path, discard
-from ..validation import as_list, check_keywords, check_seed, one_of, positive, whole
+from ..validation import as_list, check_keywords, check_seed, positive, whole
 from .folder import check_format, check_place, enter, read_folder, write_folder
 from .manifest import manifest_of
-from .model_variance import drawn_again, in_small, refusal
 from .printed import printed
 from .source import PAIR, Source
 from .suppression import flag
 
-# Times that noise is drawn again, for its variance. Over that of a mean it falls as 1 / n, and with so many records and
-# an epsilon of 1 it is .4% of it: then few times do.
-REDRAWN, OF_MANY, MANY = 24, 4, 100_000
 ENTERED = "this release was entered in a ledger when it was made, or written: leave ledger= out"
 MOST_DATASETS = 1_000
 MOST_LEVELS = 50  # a predictor with more is no variable for a table, unless it is asked for
@@ -82,8 +75,6 @@ class Release:
     rests_on : tuple of Expense
         All that was spent on the confidential file for these data sets, part by part: a part may be shared with other
         releases, and a ledger counts it once.
-    rests_on_others : tuple of Expense
-        What was spent on other files for what they are measured against.
     measured : Source, optional
         The noisy tables that the data sets were drawn from, where they were: they are published, too.
     derived : dict of str to function
@@ -112,16 +103,14 @@ class Release:
     count_roles: dict[str, Any] | None = None
     derived: dict[str, RowWise | None] = field(default_factory=dict, repr=False)
     rests_on: tuple[Expense, ...] = field(default=(), repr=False)
-    rests_on_others: tuple[Expense, ...] = field(default=(), repr=False)
     measured: Source | None = field(default=None, repr=False)
     _entered: ClassVar[bool] = False  # of one that write() entered in a ledger: True
 
     def __getstate__(self) -> dict[str, Any]:
         """What a pickle or a copy holds: the public part."""
-        again = "redrawn", "_redrawn_for_tables", "_in_small", "_of_model"  # made when they are needed
+        again = "redrawn", "_redrawn_for_tables"  # made when they are needed
         kept = {name: value for name, value in vars(self).items() if name not in again}
         internal: dict[str, Any] = {"internal": {}, "privacy": replace(self.privacy, internal={})}
-        internal |= {name: without_files(getattr(self, name)) for name in ("rests_on", "rests_on_others")}
         return kept | internal | {"derived": dict.fromkeys(self.derived)}  # functions that no pickle can hold
 
     @classmethod
@@ -260,7 +249,6 @@ class Release:
         estimator: str = "auto",
         min_cell: int | None = None,
         cv_limit: float | None = None,
-        between: Between = "larger",
         level: float = 0.95,
         df: float | None = None,
         interval: Method | None = None,
@@ -285,14 +273,6 @@ class Release:
             quality rule, not protection: whoever has the synthetic files can compute them.
         cv_limit : float, optional
             Flag estimates whose standard error is more than this share of the estimate.
-        between : {"larger", "files", "model"}
-            Where the variance between data sets comes from: from the m of them, or, of a strict release of FBS, from
-            data sets whose parameters are drawn again around the released ones.  The former says little where m is
-            small and epsilon, too, the latter too little where the model is wrong.  By default the larger standard
-            error is taken, of the files alone where the model has nothing to say: of other releases, of weights that
-            are calibrated, by columns that are synthesized, of derived columns that a written release holds without
-            their function, of domains or levels that data sets drawn again lack, and of more than 20,000 records with
-            PSUs, categories or public weights, or where a combination of predictors has less than one in 2,000.
         level, df, interval
             As for :func:`surveysynth.estimate`.
 
@@ -310,8 +290,7 @@ class Release:
         ------
         InputError
             A ``by`` variable that is not a predictor; unknown outcomes or statistics; an argument that has no effect on
-            them, as ``quantiles`` of a mean; ``between="model"`` of a release that is not strict, or by columns that
-            are synthesized.
+            them, as ``quantiles`` of a mean.
 
         Examples
         --------
@@ -323,12 +302,9 @@ class Release:
         >>> table.columns.tolist()
         ['gender', 'statistic', 'outcome', 'estimate', 'se', 'df', 'ci_low', 'ci_high', 'n', 'flag']
         """
-        one_of(between, get_args(Between), "between")
         names = preserved(self, by)
-        if between == "model" and set(names) & set(self.categorical):
-            raise InputError("between='model' is not for tables by columns that are synthesized: use between='files'")
         about = [*names, *as_list(outcome), *as_list(denominator), *([where] if isinstance(where, str) else [])]
-        self._check_functions(about, between)
+        self._check_functions(about)
         asked = self._asked(outcome, statistic, names)
         if_fit = {"denominator": denominator, "quantiles": quantiles, "poverty_line": poverty_line, "deff": deff}
         every = list(dict.fromkeys(each for _, statistics in asked for each in statistics))
@@ -336,7 +312,7 @@ class Release:
         how: dict[str, Any] = {
             "where": where, "estimator": estimator, "count_designs": self.count_designs(),
             "synthesized": (*self.categorical, *self.derived), "redrawn": self._redrawn_for_tables,
-            "missing": self._missing_outcomes, "larger": between == "larger",
+            "missing": self._missing_outcomes,
         }  # fmt: skip
         parts = []
         for of, statistics in asked:
@@ -346,11 +322,10 @@ class Release:
                 partial(tabulate, self.datasets, of, names, statistics, **how, **own, interval=limits)
             )
             with told_if_it_breaks_down():
-                parts.append(self._with_model(make, between, names, [*about, *of]))
-        known = self.m > 1 or all("modelled" in part.attrs for part in parts)  # how data sets differ
+                parts.append(make())
         table = stacked(parts)
         flagged = flag(
-            table, names, between=known, min_cell=min_cell, cv_limit=cv_limit, whole=where is None,
+            table, names, between=self.m > 1, min_cell=min_cell, cv_limit=cv_limit, whole=where is None,
             modelled=self._modelled(table, names),
         )  # fmt: skip
         if isinstance(where, str):
@@ -363,12 +338,12 @@ class Release:
         """A table, made anew from data sets of all records where those of some leave a standard error open."""
         fewer = self._redrawn_for_tables
 
-        def made(**more: Any) -> pd.DataFrame:
-            table = make(**more)
+        def made() -> pd.DataFrame:
+            table = make()
             whole = not fewer or fewer[0].n == self.datasets[0].n
             if whole or not (table["se"].isna() & table["estimate"].notna()).any():
                 return table
-            return make(redrawn=self.redrawn, **more)
+            return make(redrawn=self.redrawn)
 
         return made
 
@@ -437,8 +412,7 @@ class Release:
         self._check_functions(about)
         if outcome is None and "proportion" not in as_list(statistic):
             outcomes = [name for name in outcomes if name not in self._labels]
-        make = partial(
-            differences,
+        return differences(
             self.datasets,
             [name for name in outcomes if name not in compared],
             preserved(self, by),
@@ -454,7 +428,6 @@ class Release:
             missing=self._missing_outcomes,
             interval=Interval.checked(level, df),
         )
-        return self._with_model(make, "larger", [*as_list(by), *compared], about)
 
     def regression(self, formula: str, family: Family = "gaussian", *, offset: str | None = None) -> Regression:
         """Generalized linear regression, combined over the m data sets.
@@ -489,8 +462,8 @@ class Release:
         """Any estimator of one data set, combined over the m data sets.
 
         The estimate is the mean of the m estimates, its variance T = mean(u) + b / m (Hu, Savitsky & Williams 2022a,
-        appendix A; Reiter and Raghunathan 2007), as in :meth:`tables`, with the noise of private scores where there is
-        some.
+        appendix A; Reiter and Raghunathan 2007), as in :meth:`tables`, with that of the noise in the tables where they
+        were measured.
 
         Parameters
         ----------
@@ -728,7 +701,7 @@ class Release:
             datasets.append(calibrated)
         margins = ", ".join(title(margin).replace("'", "") for margin in totals)
         said = f"the population totals by {margins} were given by the agency as public: the weights add up to them"
-        kept = [text for text in self.privacy.assumptions if text != PUBLIC_SUM]  # no longer so
+        kept = [text for text in self.privacy.assumptions if text != PUBLIC_SUM]
         before = [text.split(": the synthetic weights add up to")[0] for text in kept]
         depends = [text for text in self.privacy.data_dependent if text != SUM_OF_WEIGHTS]
         privacy = replace(self.privacy, assumptions=[*before, said], data_dependent=depends)
@@ -746,28 +719,14 @@ class Release:
 
     @cached_property
     def redrawn(self) -> tuple[SurveyDesign, ...]:
-        """The first data set as other noise would have made it: in noisy tables, or behind private normal scores.
+        """The first data set as other noise in the tables would have made it; none where no tables were measured.
 
         That noise moves all data sets together, so the variance between them does not hold it: add the variance of an
-        estimate over these to it, as :meth:`tables`, :meth:`differences` and :meth:`regression` do.  None, where there
-        are no such scores.  Other scores are fitted to the values that other noise turns them into: what of a map is a
-        shift or a scale, the model undoes.
+        estimate over these to it, as :meth:`tables`, :meth:`differences` and :meth:`regression` do.
         """
-        if self.measured is not None:
-            return tuple(self._derived_again(design) for design in self.measured.redrawn(self.datasets[0]))
-        if "private_scores" not in self.method:
+        if self.measured is None:
             return ()
-        scores = {outcome: from_json(said) for outcome, said in self.method["private_scores"].items()}
-        elsewhere = self.method.get("elsewhere", {})
-        rng, first = np.random.default_rng(0), self.datasets[0]  # public: every reader has the same table
-        designs = []
-        for _ in range(times_redrawn(first.n)):
-            columns = {
-                outcome: under_other_noise(t, first.numeric(outcome), rng, zeros=elsewhere.get(outcome) == 0)
-                for outcome, t in scores.items()
-            }
-            designs.append(SurveyDesign(first.frame.assign(**columns), **first.roles(), labels=first.labels))
-        return tuple(self._derived_again(design) for design in designs)
+        return tuple(self._derived_again(design) for design in self.measured.redrawn(self.datasets[0]))
 
     @cached_property
     def _redrawn_for_tables(self) -> tuple[SurveyDesign, ...]:
@@ -775,33 +734,6 @@ class Release:
         if self.measured is None or not self.measured.is_large(self.datasets[0].n):
             return self.redrawn
         return tuple(self._derived_again(design) for design in self.measured.redrawn(self.datasets[0], some=True))
-
-    def _with_model(
-        self, make: Callable[..., pd.DataFrame], between: Between, by: Sequence[str], columns: Sequence[str]
-    ) -> pd.DataFrame:  # fmt: skip
-        """A table with data sets whose parameters were drawn again, where they are asked for, or say something.
-
-        ``columns`` are all that the table is about, ``by`` those that make its domains.
-        """
-        if between == "model":
-            return make(of_model=self._of_model)
-        unknown = any(self.derived.get(name, ...) is None for name in columns)
-        if between == "files" or unknown or not set(by).isdisjoint(self.categorical) or self._in_small is None:
-            return make()
-        try:
-            return make(of_model=self._of_model)
-        except InputError:  # data sets that were drawn again can lack a domain, or what a derived column is computed of
-            return make()
-
-    @cached_property
-    def _in_small(self) -> SurveyDesign | None:
-        first = self.datasets[0]
-        return None if refusal(first, self.method) else in_small(first, self.method, self.derived)
-
-    @cached_property
-    def _of_model(self) -> tuple[SurveyDesign, ...]:
-        again = drawn_again(self._in_small or self.datasets[0], self.method)
-        return tuple(self._derived_again(design) for design in again)
 
     def _derived_again(self, design: SurveyDesign) -> SurveyDesign:
         """The design with its derived columns computed from its other columns."""
@@ -811,11 +743,10 @@ class Release:
         plain = SurveyDesign(frame, **design.roles(), labels=design.labels)
         return plain.assign(**{name: function for name, function in self.derived.items() if function is not None})
 
-    def _check_functions(self, columns: Sequence[str], between: Between = "files") -> None:
+    def _check_functions(self, columns: Sequence[str]) -> None:
         """Refuse derived columns that cannot be computed again where standard errors need that (InputError)."""
-        again = between == "model" or "private_scores" in self.method or self.measured is not None
         for name in columns:
-            if again and name in self.derived and self.derived[name] is None:
+            if self.measured is not None and name in self.derived and self.derived[name] is None:
                 raise InputError(
                     f"standard errors need the function of {name!r}, which a written release does not hold, nor one "
                     "that was updated in R: assign() it again under another name, or use combine_release() in R"
@@ -1157,11 +1088,6 @@ def synthesized(release: Release, outcome: str | Sequence[str] | None) -> list[s
         if name not in known:
             raise InputError(f"outcome {name!r} was not synthesized; the outcomes are {', '.join(known)}")
     return outcomes
-
-
-def times_redrawn(n: int) -> int:
-    """How often the noise behind scores of n records is drawn again."""
-    return REDRAWN if n < MANY else OF_MANY
 
 
 def _check_printed(where: Where = None, level: float = 0.95, deff: Deff = False, **others: Any) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -378,9 +378,9 @@ class Source:
     def published(self) -> dict[str, Any]:
         """What ``measurements.json`` of a release holds, beside the public columns in its data sets."""
         return self.tables.as_json() | {
-            "epsilon": self.epsilon, "model": self.model, "notes": list(self.notes), "expense": self.expense.public(),
+            "epsilon": self.epsilon, "model": self.model, "notes": list(self.notes), "expense": asdict(self.expense),
             "publishable": self.publishable, **({"edits": list(self.edits)} if self.edits else {}),
             **({} if self.earlier is None else {"earlier": earlier_years.as_json(self.earlier)}),
-            **({"spent_before": [each.public() for each in self.spent_before]} if self.spent_before else {}),
+            **({"spent_before": [asdict(each) for each in self.spent_before]} if self.spent_before else {}),
             **({"delta_before": self.delta_before} if self.delta_before else {}),
         }  # fmt: skip

@@ -178,7 +178,7 @@ def check_public(
     if weight in synthesizer.predictor_columns:
         raise InputError(f"the column of weights {weight!r} cannot be a predictor: predictors are public")
     for outcome in synthesizer.outcomes:
-        design.column(outcome)
+        design.typed(outcome)
         if outcome in (weight, *design.design_columns):
             raise InputError(f"{outcome!r} has a role in the design, so it cannot be an outcome")
     if public is None:
@@ -221,7 +221,7 @@ def count_roles_of(synthetic: Synthetic, roles: dict[str, Any], taken: Sequence[
     """The design that counts get their standard errors from, where it is not that of the files."""
     if synthetic.count_weights is None:
         return None
-    weights = {"weights": _free_name(f"{roles['weights']}_{synthetic.count_kind}", taken)}
+    weights = {"weights": _free_name(f"{roles['weights']}_smoothed", taken)}
     roles = {role: value for role, value in roles.items() if role != "labels"}  # the files have them already
     if synthetic.stratified_counts:
         return roles | weights

@@ -21,7 +21,7 @@ def check_chains(chains: int, warmup: int, draws: int) -> None:
 def choose_draws(
     posterior: Draws, m: int, rng: np.random.Generator, used: Sequence[int] = ()
 ) -> tuple[list[int], float]:
-    """Choose m well separated draws, from different chains where there are enough; first one that leads them.
+    """Choose m well separated draws, from different chains where there are enough.
 
     Returns
     -------
@@ -31,11 +31,9 @@ def choose_draws(
         Largest absolute autocorrelation, over parameters, at the smallest lag between two
         draws of one chain that are released, now or before; 0 where no two share a chain or draws are independent.
     """
-    leading = [0] if posterior.led and 0 not in used else []
-    chains = rng.permutation(np.unique(posterior.chain[int(posterior.led) :]))
+    chains = rng.permutation(np.unique(posterior.chain))
     before = np.asarray(used, dtype=np.intp)
     chosen: list[int] = []
-    m -= len(leading)
     lag_correlation = 0.0
     for k, chain in enumerate(chains):
         wanted = m // len(chains) + (k < m % len(chains))
@@ -58,7 +56,7 @@ def choose_draws(
         if released.size > 1 and not posterior.diagnostics.exact:
             lag = int(np.diff(released).min())
             lag_correlation = max(lag_correlation, _autocorrelation(posterior, whole, lag))
-    return leading + chosen, lag_correlation
+    return chosen, lag_correlation
 
 
 def _autocorrelation(posterior: Draws, chain: NDArray[np.intp], lag: int) -> float:

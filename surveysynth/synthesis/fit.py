@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -15,9 +13,8 @@ from numpy.typing import NDArray
 
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError, ModelError, NotFitForRelease, PrivacyError, told_if_it_breaks_down
-from ..expenses import Expense, Fingerprint, id_of, least_float, new_id, rounded_down, rounded_up, strict, total
-from ..models.as_json import as_json
-from ..models.base import Boundable, Debiasable, Relative, Synthesizer
+from ..expenses import Expense, id_of, new_id
+from ..models.base import Boundable, Debiasable, Synthesizer
 from ..models.draws import Draws, Sampler, Streams, Synthetic
 from ..models.records import Records
 from ..privacy.accounting.ledger import Ledger
@@ -52,68 +49,16 @@ Protect = Callable[[PseudoLikelihood, Floats, Callable[[str], None]], ProtectedF
 
 @dataclass(frozen=True)
 class Spending:
-    """What one release spends: epsilon of m draws and of what the fit spent beside them, and what was asked for."""
+    """What one release spends: m draws, the epsilon that was asked for, and the one that is published.
+
+    ``epsilon`` is None of kind "none"; ``lag`` is the largest autocorrelation between draws of one chain that are
+    released.
+    """
 
     m: int
     asked: float | None
-    epsilon: float | None  # None of kind "none"
-    lag: float = 0.0  # largest autocorrelation between draws of one chain that are released
-    before: tuple[Expense, ...] = ()  # what was spent on the file before, and is rested on
-    own: tuple[Expense, ...] = ()  # the parts of ``epsilon``
-    published: float | None = None  # epsilon of all that
-
-    @property
-    def rests_on(self) -> tuple[Expense, ...]:
-        """All that the release rests on."""
-        return (*self.before, *self.own)
-
-    @property
-    def spent_before(self) -> float:
-        """Epsilon of what was spent before, and is rested on."""
-        return math.fsum(expense.blank or math.inf for expense in self.before)
-
-
-@dataclass(frozen=True)
-class Basis:
-    """What releases of a fit rest on, beside their own draws.
-
-    Attributes
-    ----------
-    file : Fingerprint or None
-        Of the confidential file.
-    before : tuple of Expense
-        What was spent on this file before the fit, for the reference or the scales that it was given.
-    others : tuple of Expense
-        What was spent on other files for these.
-    shared : tuple of Expense
-        What the fit spent beside draws, such as normal scores and a first draw.
-    leading : Expense or None
-        Of the draw that the others were measured against.
-    """
-
-    file: Fingerprint | None
-    before: tuple[Expense, ...]
-    others: tuple[Expense, ...]
-    shared: tuple[Expense, ...]
-    leading: Expense | None
-
-    @classmethod
-    def of(
-        cls, file: Fingerprint | None, earlier: tuple[tuple[Expense, ...], tuple[Expense, ...]],
-        synthesizer: Synthesizer, weighted: ProtectedFit, budget: Budget, *, seeded: bool,
-    ) -> Basis:  # fmt: skip
-        """Of a fit under a budget whose parts are what was spent beside draws."""
-        posterior, leads, measures = weighted.posterior, "the first data set", "what is measured before the draws"
-        ids = {what: _id(what, posterior, [0], seeded=seeded) for what in (leads, measures)}
-        scores = tuple(
-            replace(expense, file=file or expense.file)
-            for t in synthesizer.private_scores.values() for expense in t.rests_on
-        )  # fmt: skip
-        rest = budget.apart - math.fsum(t.epsilon for t in synthesizer.private_scores.values())
-        beside = rounded_down(max(rest, 0.0))
-        leading = strict(leads, rounded_up(2 * budget.bound), file, ids[leads]) if posterior.led else None
-        own = (strict(measures, beside, file, ids[measures]),) if beside > 0 else ()
-        return cls(file, *earlier, (*scores, *own), leading)
+    epsilon: float | None
+    lag: float = 0.0
 
 
 @dataclass(frozen=True, repr=False)
@@ -173,8 +118,6 @@ class Fit:
         How draws are made; internal.
     seeded : bool
         Whether a seed was given: releases are then not for publication.
-    basis : Basis
-        What every release rests on, beside its own draws.
     used : list of int
         Draws that were released.
     spent : list of float
@@ -211,7 +154,6 @@ class Fit:
     streams: Streams = field(repr=False)
     protect: Protect = field(repr=False)  # makes the protected fit; what was asked of :func:`fit` is in it
     seeded: bool
-    basis: Basis = field(repr=False)
     used: list[int] = field(default_factory=list)
     spent: list[float] = field(default_factory=list)  # by each data set, of this fit and of those re-weighted from it
     blocked: list[int] = field(default_factory=list)  # m of the releases that a rule held back
@@ -344,7 +286,6 @@ class Fit:
             Of every draw.
         """
         before, after = (self.unit.spread(weighted.alpha) for weighted in (self.weighted, other))
-        self._refuse_sequence()
         clamp, n = self.weighted.clamp, self.design.n
         if clamp is None:
             return self.synthesizer.log_ratio(self.records, before, after, posterior)
@@ -358,8 +299,6 @@ class Fit:
     def contributions(self, records: Codes) -> Floats:
         """What records add to the log pseudo likelihood in every draw, alpha_i log p_i or its clamp.
 
-        Under the strict mechanism log p_i is measured against the reference.
-
         Parameters
         ----------
         records : int array (r,)
@@ -370,24 +309,9 @@ class Fit:
         float array (S, r)
             A row a draw.
         """
-        self._refuse_sequence()
-        model, reference = self.synthesizer, self.weighted.reference
-        alpha = self.unit.spread(self.weighted.alpha)[records]
-        some, draws, clamp = self.records.some(records), self.weighted.posterior, self.weighted.clamp
-        if reference is None:
-            logs = model.log_density(some, draws)
-        else:
-            assert isinstance(model, Relative)  # as Strict.check_model sees to
-            logs = self.weighted.log_ratio(model, some, draws)
-        added = times(alpha, logs)
+        alpha, clamp = self.unit.spread(self.weighted.alpha)[records], self.weighted.clamp
+        added = times(alpha, self.synthesizer.log_density(self.records.some(records), self.weighted.posterior))
         return added if clamp is None else np.clip(added, -clamp, clamp)
-
-    def _refuse_sequence(self) -> None:
-        """Refuse to say what records contribute where every model has a clamp of its own."""
-        if self.weighted.sequence:
-            raise ModelError(
-                "there is no membership attack on models in sequence under Strict(): attack fits of single models"
-            )
 
     @property
     def epsilon_spent(self) -> float:
@@ -465,13 +389,14 @@ class Fit:
             check_debias(self.synthesizer, self.mechanism, self.weighted.asked > 0)
         self._refuse_unfit(accept_diagnostics)
         positions, lag = choose_draws(self.draws, of.m, self.streams.draws, self.used)
-        of = self._counted(replace(of, lag=lag), positions)
-        if ledger is not None and of.published is not None:
-            ledger.check(of.published, of.rests_on)
+        of, expense = replace(of, lag=lag), self._expense(of, positions)
+        if ledger is not None and of.epsilon is not None:
+            ledger.check(of.epsilon, (expense,))
         with told_if_it_breaks_down():
             factor = self._variance_factor(positions, corrected=debias)
             chosen = self._corrected_draws(positions, debias)
-        with told_if_it_breaks_down(), self._using(positions):
+        self.used.extend(positions)  # whatever comes of them
+        with told_if_it_breaks_down():
             made = self._data_sets(of.m, chosen, rules, rule)
             found = {} if factor is None else {"variance_factor": factor}
             self.spent.extend(self._spent_by(of.m))
@@ -483,32 +408,16 @@ class Fit:
                 ),
                 outcomes=self.synthesizer.outcomes,
                 categorical=self.synthesizer.categorical,
-                method=report_notes.method(self, debias) | found | self._published(positions)
-                | ({"edits": rules} if rules else {}),
+                method=report_notes.method(self, debias) | found | ({"edits": rules} if rules else {}),
                 internal=report_notes.internal(self) | made.internal,
                 count_roles=made.count_roles,
-                rests_on=of.rests_on,
-                rests_on_others=self.basis.others,
+                rests_on=(expense,),
             )
             try:
                 return release.entered(ledger)
             except BaseException:  # what the ledger refuses is not released, and no later report is to count it
                 del self.spent[-of.m :]
                 raise
-
-    @contextmanager
-    def _using(self, positions: list[int]) -> Iterator[None]:
-        """Draws that are used, whatever comes of them; one that leads others leads the next attempt, too.
-
-        What was measured against it would else be released without it, and epsilon counts it as released.
-        """
-        self.used.extend(positions)
-        try:
-            yield
-        except BaseException:
-            if self.draws.led and 0 in positions:
-                self.used.remove(0)
-            raise
 
     def _data_sets(
         self, m: int, chosen: Chosen, rules: Sequence[str], rule: IdentificationRule | None
@@ -629,30 +538,15 @@ class Fit:
         """Whether the survey weights are kept."""
         return self.records.public_weights is not None
 
-    def _counted(self, of: Spending, positions: Sequence[int]) -> Spending:
-        """With all that a release of these draws rests on, part by part, and its epsilon.
-
-        What is left for the draws is rounded up, and what releases share down, so that together they count no less
-        than is spent.
-        """
-        file, before = self.basis.file, self.basis.before
-        id = _id("draws", self.draws, positions, seeded=self.seeded)
-        if of.epsilon is None:
-            return replace(of, own=(Expense("draws", None, None, id, file),))
-        leading = () if self.basis.leading is None else (self.basis.leading,)
-        leads = 0 in positions  # else it was released before, and comes on top
-        own = (*self.basis.shared, *(leading if leads else ()))
-        known, _ = total(own)
-        assert known is not None  # as shared parts are strict
-        left = least_float(Decimal(repr(of.epsilon)) - known)
-        draws = (Expense("draws", left, 2 * left, id, file),) if left > 0 else ()
-        beyond = (*before, *(() if leads else leading))
-        added, _ = total(beyond)
-        published = None if added is None else least_float(Decimal(repr(of.epsilon)) + added)
-        return replace(of, before=beyond, own=(*own, *draws), published=published)
+    def _expense(self, of: Spending, positions: Sequence[int]) -> Expense:
+        """What a release of these draws spends; its id is random, or by the draws where there is a seed."""
+        released = self.draws.some(positions).values.values()
+        id = id_of("draws", *released) if self.seeded else new_id()
+        replaced = None if of.epsilon is None else 2 * of.epsilon
+        return Expense("draws", of.epsilon, replaced, id)
 
     def budget_of(self, m: int) -> Budget:
-        """That of m data sets of this fit, with what was spent beside their draws.
+        """That of m data sets of this fit.
 
         Parameters
         ----------
@@ -664,21 +558,11 @@ class Fit:
         Budget
             Without an epsilon of its own.
         """
-        return Budget(None, m, self.budget.parts)
-
-    def _published(self, positions: Sequence[int]) -> dict[str, Any]:
-        """What the manifest says of the released draws."""
-        pseudo = PseudoLikelihood(self.synthesizer, self.records, self.unit, self.sampler)
-        scores = {outcome: as_json(t) for outcome, t in self.synthesizer.private_scores.items()}
-        said = self.mechanism.published(pseudo, self.weighted, self.draws.some(positions))
-        return said | ({"private_scores": scores} if scores else {})
+        return Budget(None, m)
 
     def _spent_by(self, m: int) -> list[float]:
         """Epsilon of each of m data sets."""
-        if self.kind == "none":
-            return [np.inf] * m
-        each = Budget(None, 1).spent(self.delta)
-        return [each + (0.0 if self.spent else self.budget.apart)] + [each] * (m - 1)
+        return [np.inf if self.kind == "none" else Budget(None, 1).spent(self.delta)] * m
 
     def _published_epsilon(self, m: int, asked: float | None) -> float:
         """Epsilon of m data sets from what was asked for, rounded up: the one that was reached tells of the file.
@@ -700,11 +584,6 @@ class Fit:
         except ModelError:  # too tight a clamp: nothing is known of what it does
             return None
         return None if factor is None else float(f"{factor:.3g}")
-
-
-def _id(what: str, posterior: Draws, positions: Sequence[int], *, seeded: bool) -> str:
-    """Random; of a run with a seed the same each time, by draws, as such a run is not for publication."""
-    return id_of(what, *posterior.some(positions).values.values()) if seeded else new_id()
 
 
 def check_accepted(accepted: Sequence[str]) -> None:

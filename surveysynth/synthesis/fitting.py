@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, get_args
 
@@ -26,19 +25,17 @@ from ..design.to_synthesize import to_synthesize
 from ..engines import get_engine
 from ..errors import InputError, told_if_it_breaks_down
 from ..estimation.tables import OWN
-from ..expenses import Fingerprint, of_this_file
 from ..measuring.outcome import Outcome
-from ..models.base import Relative, Synthesizer
+from ..models.base import Synthesizer
 from ..models.draws import Draws, Sampler, Streams
+from ..models.normal.fbs import FBS
 from ..models.sequential import Sequential
 from ..models.shared.predictors import LOG_UNIT
 from ..privacy.accounting.ledger import Ledger, check_ledger
 from ..privacy.budget import Budget
-from ..privacy.expected_accuracy import expected_split
 from ..privacy.mechanisms import Assessment, Mechanism, Strict
 from ..privacy.mechanisms.censored import Censored
 from ..privacy.mechanisms.privacy_weights import PrivacyWeights
-from ..privacy.mechanisms.strict import scores_epsilon, shared
 from ..privacy.protected_fit import ProtectedFit, PseudoLikelihood
 from ..privacy.release_rule import IdentificationRule
 from ..privacy.units import Unit, unit_of
@@ -50,12 +47,11 @@ from .all_columns import written_out
 from .assemble import check_public, check_total, public_columns, public_mean_weight, said_of_ignored
 from .draws import check_chains
 from .edits import check_rules
-from .fit import Basis, Fit, check_accepted, check_debias, check_rule, check_steps
+from .fit import Fit, check_accepted, check_debias, check_rule, check_steps
 from .levels import declared, number_codes
-from .measured import M, Totals, Weight, declares_itself, in_sequence, measurable, measure, refuse_schema
+from .measured import M, Strictly, Totals, Weight, how_to_declare_all, in_sequence, measure, refuse_schema, strictly
 from .missing import said_of_missing, without_missing
 from .policy import Policy
-from .sequence import sizes_of
 
 Floats = NDArray[np.float64]
 
@@ -73,6 +69,14 @@ NEEDS = (
     "intervals that carry what privacy costs. Give {}. Or say mechanism=PseudoPosterior(), whose guarantee is "
     "asymptotic and which weights rare records down"
 )
+M_OF_RECORDS = 3  # data sets, each of which spends a part of epsilon
+NO_RECORDS = (
+    "records are fitted under mechanism=PseudoPosterior(), WeightedE() or Censored(). Strict() counts them: it is the "
+    "default of synthesize() and measure()"
+)
+NO_MECHANISM = "mechanism must be a surveysynth.PseudoPosterior(...), WeightedE(...), Censored(...) or Strict(...)"
+NO_DESIGN = "the first argument is a SurveyDesign: SurveyDesign(frame, weights=...)"
+NO_MODEL = "the second argument is a model, or its formula: surveysynth.FBS('salary ~ field + gender')"
 INFORMATION = "The privacy weights keep {}% of the file's information (not for publication)."
 INDEPENDENT = (
     "the records of a unit that epsilon protects are drawn independently given the predictors: the design has no PSUs, "
@@ -89,7 +93,6 @@ def fit(
     mechanism: Mechanism | None = None,
     policy: Policy | None = None,
     population_total: float | Mapping[Any, float] | None = None,
-    bounds: tuple[float, float] | Mapping[str, tuple[float, float]] | None = None,
     levels: Mapping[str, Sequence[Any]] | None = None,
     public: Sequence[str] | None = None,
     clusters: Clusters = "model",
@@ -98,8 +101,8 @@ def fit(
     engine: str = "auto",
     tolerance: float = 0.01,
     chains: int = 4,
-    warmup: int | None = None,
-    draws: int | None = None,
+    warmup: int = 1000,
+    draws: int = 1000,
     seed: int | None = None,
 ) -> Fit:
     """Fit a synthesizer under privacy weights tuned to an epsilon, without releasing anything.
@@ -116,10 +119,10 @@ def fit(
         for one record's confidential values taken out; never exceeded.  Not needed where the mechanism
         fixes c1.
     m : int
-        Number of synthetic data sets; default 3, and 3 to 5 under ``Strict``, by epsilon.
-    mechanism : PseudoPosterior, WeightedE, Censored or Strict, optional
-        How records are protected; default ``Strict()``, which needs a population_total, and bounds or a reference.
-        The guarantees of ``Strict`` and ``Censored`` are strict, those of the others asymptotic.
+        Number of synthetic data sets; default 3.
+    mechanism : PseudoPosterior, WeightedE or Censored
+        How records are protected; a policy says its own.  The guarantee of ``Censored`` is strict, those of the others
+        are asymptotic.
     policy : Policy, optional
         Everything that a historical file set: the model, epsilon, m and the privacy weights of ``Censored``.
         Nothing of this file sets them, and none of them is given here.
@@ -127,9 +130,6 @@ def fit(
         Public number of population units that the synthetic weights add up to, in all or in
         each stratum (such totals then have no standard error); the default is the sum of the
         survey weights, which is computed from the file and not covered by epsilon: the report says so.
-    bounds : (float, float) or mapping of outcome to such, optional
-        Public lowest and highest amount of the outcomes.  Normal scores of this file are made from them, under an
-        epsilon of their own that is a part of the whole.
     levels : mapping of outcome to list of levels, optional
         All levels that an outcome that is a category can have, ``{"job": ["none", "part time", "full time"]}``: they
         are published, so they are declared, and not taken from the file.  A categorical column declares its own, and
@@ -154,7 +154,7 @@ def fit(
     tolerance : float
         How far below epsilon the result may stay, as a share of it.
     chains, warmup, draws : int
-        Sampler settings; the default is the mechanism's: 1,000 each, under ``Strict`` 300 and 600.
+        Sampler settings; warm-up and draws are of each chain.
     seed : int, optional
         For tests only: a seeded run is marked "reproducible, not for publication".
 
@@ -186,36 +186,28 @@ def fit(
     if policy is not None:
         given = {"a synthesizer": synthesizer, "epsilon=": epsilon, "m=": m, "mechanism=": mechanism}
         synthesizer, m, mechanism = _of_policy(_policy(policy), given)
-    default = mechanism is None
     synthesizer, mechanism = check_kinds(design, synthesizer, mechanism)
-    if default:
-        _check_default(synthesizer, epsilon, population_total, bounds)
     budget = _budget(epsilon, m, synthesizer, mechanism)
     if positive(tolerance, "tolerance") >= 1:
         raise InputError("tolerance must be below 1")
-    chain = [own if given is None else given for given, own in zip((warmup, draws), mechanism.chain, strict=True)]
-    check_chains(chains, *chain)
+    check_chains(chains, warmup, draws)
     check_seed(seed)
     reweight = check_steps(reweight, mechanism)
     check_public(design, synthesizer, public)
     _check_names(synthesizer, unit)
     mechanism.check_model(synthesizer, unit)
-    original, coded = design, number_codes(design, levels)
+    coded = number_codes(design, levels)
     design, of_file, notes = to_synthesize(declared(design, synthesizer, levels))
     for note in notes:
         warnings.warn(note, stacklevel=2)
     population_total = check_total(population_total, design)
     one_of(clusters, get_args(Clusters), "clusters")
-    synthesizer = mechanism.under(synthesizer)
 
     file = design
     design, rows, absent = without_missing(file, synthesizer)
     rows = of_file[rows]
     if absent.any():
         check_total(population_total, design)  # by stratum: one may have nobody left
-    states = {id(each): each for each in (original, file, design)}.values()  # some leave records out
-    outcomes = [each.column(outcome) for each in states for outcome in synthesizer.outcomes]
-    earlier = of_this_file((*synthesizer.rests_on, *mechanism.rests_on), outcomes)
     protected = unit_of(design, unit)
     mechanism.check_units(protected)
     notes += said_of_missing(file, absent)
@@ -224,63 +216,20 @@ def fit(
 
     mean_weight = public_mean_weight(design, population_total) if mechanism.clamps else None
     streams = Streams.of(seed)
-    noise = None if seed is None else streams.draws
-    if isinstance(synthesizer, Sequential) and mechanism.clamps and synthesizer.shares is None:
-        found = expected_split(sizes_of(design, synthesizer, bounds), design.n, budget)
-        synthesizer = synthesizer if found is None else synthesizer.sharing(found)
-    if bounds is not None:
-        synthesizer = _scored(design, synthesizer, bounds, budget, protected, noise)
-    budget = replace(budget, parts=synthesizer.spent)
     chosen_engine = get_engine(engine)
-    sampler = Sampler(lambda: chosen_engine, streams.draws, chains, *chain)
-    seconds = mechanism.expected_seconds(design.n, len(synthesizer.models))
-    with told_if_it_breaks_down(), stages(seconds) as say:
+    sampler = Sampler(lambda: chosen_engine, streams.draws, chains, warmup, draws)
+    with told_if_it_breaks_down(), stages() as say:
         say("reading the file")
         constants = None if policy is None else policy.constants
         records = synthesizer.prepare(design, clusters, mean_weight, constants, protected.of_record)
         notes += [SIZE_OF_UNITS] if LOG_UNIT in records.columns else []
-        pseudo = PseudoLikelihood(synthesizer, records, protected, sampler, noise)
+        pseudo = PseudoLikelihood(synthesizer, records, protected, sampler)
         protect = partial(protected_by, design, mechanism, policy, budget, tolerance, reweight)
         weighted = protect(pseudo, np.ones(protected.count(design.n)), say)
-    budget = replace(budget, parts=weighted.parts or budget.parts)
-    basis = Basis.of(Fingerprint.of(outcomes), earlier, synthesizer, weighted, budget, seeded=seed is not None)
     return Fit(
         design, rows, synthesizer, mechanism, policy, records, protected, weighted, budget,
-        population_total, notes, sampler, streams, protect, seed is not None, basis, coded=coded,
+        population_total, notes, sampler, streams, protect, seed is not None, coded=coded,
     )  # fmt: skip
-
-
-def _scored(
-    design: SurveyDesign, synthesizer: Synthesizer, bounds: Any, budget: Budget, protected: Unit,
-    rng: np.random.Generator | None, *, some: bool = False,
-) -> Synthesizer:  # fmt: skip
-    """The model on private normal scores of the file, under a part of the budget."""
-    if isinstance(synthesizer, Sequential):
-        given = bounds if isinstance(bounds, Mapping) else dict.fromkeys(synthesizer.numeric, bounds)
-        files = [design, *(
-            SurveyDesign(file, **design.roles(), labels=design.labels) if synthesizer.applies else design
-            for _, file, _ in synthesizer.files(design.frame)
-        )]  # fmt: skip
-        own = [{o: b for o, b in given.items() if o in model.outcomes} for model in synthesizer.models]
-        beyond = [name for name in given if name not in synthesizer.outcomes]
-        if beyond:
-            raise InputError(f"bounds= names other columns than the outcomes: {', '.join(map(str, beyond))}")
-        return synthesizer.with_models([
-            _scored(
-                file, model, some, shared(budget, share), protected, rng,
-                some=not set(model.outcomes).isdisjoint(synthesizer.applies),
-            ) if some else model
-            for file, model, some, share in zip(files, synthesizer.models, own, synthesizer.split, strict=True)
-        ])  # fmt: skip
-    if not isinstance(synthesizer, Relative):
-        raise InputError(f"{synthesizer.name} takes no bounds=: leave it out, or give it to the model")
-    if budget.epsilon is None:
-        raise InputError("bounds= makes normal scores under a part of epsilon: say epsilon=")
-    each = 1 if protected.of_record is None else int(np.bincount(protected.of_record).max())
-    outcomes = len(synthesizer.numeric)
-    scored = synthesizer.scored_by_bounds
-    epsilon = scores_epsilon(budget, design.n, outcomes, outcomes + 1, each) if scored else 0.0
-    return synthesizer.scored(design, bounds, epsilon, each, rng, some=some)
 
 
 def protected_by(
@@ -332,14 +281,15 @@ def synthesize(
     weight_bounds: tuple[float, float] | None = None,
     importance: Mapping[str, float] | None = None,
     earlier: Measurements | Release | None = None,
+    bounds: tuple[float, float] | Mapping[str, tuple[float, float]] | None = None,
+    scheduler: str | None = None,
     **settings: Any,
 ) -> Release:
     """Release m weighted synthetic data sets, in one call.
 
     Unless ``mechanism=`` says otherwise the release is strict: an outcome, or several by a list of formulas, and the
     weight are measured as by :func:`measure`, and data sets are drawn from the noisy tables.  Records are fitted under
-    the other mechanisms, and, by Markov chains, in strict releases with a reference, of :class:`Sequential`, of other
-    models than FBS and FBP.
+    the other mechanisms.
 
     Under privacy weights it prints on stderr how much of the file's information they keep: for the agency, not for
     publication.
@@ -353,7 +303,7 @@ def synthesize(
         :func:`fit`.
     debias, accept_diagnostics, ledger, rule, edits
         As for :meth:`Fit.release`.
-    outcomes, population_totals, weight, weight_bounds, importance, earlier
+    outcomes, population_totals, weight, weight_bounds, importance, earlier, bounds, scheduler
         As for :func:`measure`; refused where records are fitted.
 
     Returns
@@ -379,38 +329,18 @@ def synthesize(
     ['gender', 'statistic', 'outcome', 'estimate', 'se', 'df', 'ci_low', 'ci_high', 'n', 'flag']
     """
     check_keywords(synthesize, settings, fit)
-    if isinstance(design, SurveyDesign):
-        mechanism = settings.get("mechanism")
-        strictly = epsilon if isinstance(mechanism, Strict | None) else None  # other mechanisms have no tables
-        delta = mechanism.delta if isinstance(mechanism, Strict) else None
-        synthesizer = written_out(design, synthesizer, settings.get("public"), strictly, delta, outcomes)
+    mechanism, policy = settings.get("mechanism"), settings.get("policy")
     schema = {
         "outcomes": outcomes, "population_totals": population_totals, "weight": weight, "weight_bounds": weight_bounds,
-        "importance": importance, "earlier": earlier,
+        "importance": importance, "earlier": earlier, "bounds": bounds, "scheduler": scheduler,
     }  # fmt: skip
-    of_records = {"debias": debias, "accept_diagnostics": accept_diagnostics, "rule": rule, "edits": edits}
-    strict = measurable(design, synthesizer, settings | schema | of_records)
-    if strict is not None:
-        given = strict.settings
-        total = next((given[name] for name in ("population_total", "population_totals") if name in given), None)
-        of_outcome = next((given[name] for name in ("bounds", "outcomes") if name in given), None)
-        of_all, _ = in_sequence(strict.model)
-        if of_outcome is None and all(declares_itself(design, name) for name in of_all.outcomes):
-            of_outcome = True
-        _check_default(of_all, epsilon, given.get("weight") == "public" or total, of_outcome)
-        m = M if m is None else check_m(m)
-        assert epsilon is not None  # as was checked
-        with stages() as say:
-            say("counting the file")
-            measured = measure(design, strict.model, epsilon=epsilon, ledger=ledger, **given)
-            say("drawing data sets")
-            return measured.release(m, seed=given.get("seed"))
+    if policy is None and isinstance(mechanism, Strict | None):
+        of_records = {"debias": debias, "accept_diagnostics": accept_diagnostics, "rule": rule}
+        given = settings | schema | of_records | {"edits": edits}
+        return _measured(design, synthesizer, _once(epsilon, mechanism), m, ledger, given)
     refuse_schema(schema)
     check_accepted(accept_diagnostics)
-    policy = settings.get("policy")
-    chosen = synthesizer, settings.get("mechanism")
-    if policy is not None:
-        chosen = _policy(policy).synthesizer, policy.mechanism
+    chosen = (synthesizer, mechanism) if policy is None else (_policy(policy).synthesizer, policy.mechanism)
     model, mechanism = check_kinds(design, *chosen)
     mechanism.check_accepted(accept_diagnostics)
     if rule is not None:
@@ -430,41 +360,64 @@ def synthesize(
     return done.release(debias=debias, accept_diagnostics=accept_diagnostics, ledger=ledger, rule=rule, edits=edits)
 
 
+def _measured(
+    design: SurveyDesign, formula: Any, epsilon: float | None, m: int | None, ledger: Ledger | None,
+    given: Mapping[str, Any],
+) -> Release:  # fmt: skip
+    """A strict release: m data sets from noisy tables."""
+    if not isinstance(design, SurveyDesign):
+        raise InputError(NO_DESIGN)
+    if formula is None or (isinstance(formula, str) and "~" not in formula):
+        raise InputError(NO_MODEL)
+    delta = getattr(given.get("mechanism"), "delta", None)
+    formula = written_out(design, formula, given.get("public"), epsilon, delta, given["outcomes"])
+    asked = strictly(formula, given)
+    _check_strict(design, asked, epsilon)
+    m = M if m is None else check_m(m)
+    assert epsilon is not None  # as was checked
+    with stages() as say:
+        say("counting the file")
+        measured = measure(design, asked.model, epsilon=epsilon, ledger=ledger, **asked.settings)
+        say("drawing data sets")
+        return measured.release(m, seed=asked.settings.get("seed"))
+
+
+def _once(epsilon: float | None, mechanism: Mechanism | Strict | None) -> float | None:
+    """The epsilon of a release (InputError: it is given twice)."""
+    of_mechanism = None if mechanism is None else mechanism.epsilon
+    if epsilon is not None and of_mechanism is not None:
+        raise InputError("epsilon is given twice: to synthesize and to the mechanism; give it once")
+    return of_mechanism if epsilon is None else epsilon
+
+
 def check_kinds(
     design: SurveyDesign, synthesizer: Synthesizer | str | Sequence[Synthesizer | str] | None,
-    mechanism: Mechanism | None,
+    mechanism: Mechanism | Strict | None,
 ) -> tuple[Synthesizer, Mechanism]:  # fmt: skip
-    """Refuse what is no design, model or mechanism; the model, and the mechanism or the default one."""
+    """The model and the mechanism, where they fit records (InputError: what is none, and what counts them)."""
     if not isinstance(design, SurveyDesign):
-        raise InputError("the first argument is a SurveyDesign: SurveyDesign(frame, weights=...)")
-    if not isinstance(mechanism, Mechanism | None):
-        raise InputError(
-            "mechanism must be a surveysynth.PseudoPosterior(...), WeightedE(...), Censored(...) or Strict(...)"
-        )
-    mechanism = Strict() if mechanism is None else mechanism
+        raise InputError(NO_DESIGN)
+    if not isinstance(mechanism, Mechanism):
+        raise InputError(NO_RECORDS if isinstance(mechanism, Strict | None) else NO_MECHANISM)
     if isinstance(synthesizer, str) and "~" in synthesizer:
-        synthesizer = mechanism.model_of(synthesizer)
+        synthesizer = FBS(synthesizer)
     if isinstance(synthesizer, Sequence) and not isinstance(synthesizer, str):
-        synthesizer = Sequential([mechanism.model_of(one) if isinstance(one, str) else one for one in synthesizer])
+        synthesizer = Sequential([FBS(one) if isinstance(one, str) else one for one in synthesizer])
     if not isinstance(synthesizer, Synthesizer):
-        raise InputError("the second argument is a model, or its formula: surveysynth.FBS('salary ~ field + gender')")
+        raise InputError(NO_MODEL)
     return synthesizer, mechanism
 
 
-def _check_default(synthesizer: Synthesizer, epsilon: float | None, population_total: Any, bounds: Any) -> None:
-    """Refuse to begin without what the default mechanism needs, and say why it does (InputError)."""
-    if not isinstance(synthesizer, Relative | Sequential):
-        return  # which check_model refuses, with the mechanisms that there are
+def _check_strict(design: SurveyDesign, asked: Strictly, epsilon: float | None) -> None:
+    """Refuse to begin without what a strict release needs, and say all of it at once (InputError)."""
+    given, (model, _) = asked.settings, in_sequence(asked.model)
     lacking = []
     if epsilon is None:
         lacking.append("epsilon=, for the whole release")
-    if population_total is None:
+    if not {"population_total", "population_totals"} & {*given} and given.get("weight") != "public":
         lacking.append("population_total=, the public number of population units, which weights are scaled by")
-    if bounds is None and synthesizer.unscaled:
-        what = ", ".join(synthesizer.unscaled)
-        lacking.append(
-            f"bounds=(lowest, highest) of {what}, public, or an earlier release, mechanism=Strict(reference=)"
-        )
+    if not {"bounds", "outcomes"} & {*given}:
+        lacking += how_to_declare_all(design, model.outcomes)
     if lacking:
         raise InputError(NEEDS.format("; ".join(lacking)))
 
@@ -482,12 +435,7 @@ def _check_names(synthesizer: Synthesizer, unit: str | None) -> None:
 
 def _budget(epsilon: float | None, m: int | None, synthesizer: Synthesizer, mechanism: Mechanism) -> Budget:
     """What may be spent: an epsilon, if there can be one, that is given once."""
-    if epsilon is not None and mechanism.epsilon is not None:
-        raise InputError("epsilon is given twice: to synthesize and to the mechanism; give it once")
-    asked = mechanism.epsilon if epsilon is None else epsilon
-    models = len(synthesizer.models) if mechanism.clamps else 1  # which have shares of epsilon
-    share = None if asked is None else positive(asked, "epsilon") / models
-    budget = Budget(asked, mechanism.data_sets(share) if m is None else m)
+    budget = Budget(_once(epsilon, mechanism), M_OF_RECORDS if m is None else m)
     if synthesizer.from_records:
         _refuse_epsilon(budget.epsilon, mechanism)
     elif budget.epsilon is None and mechanism.needs_epsilon:

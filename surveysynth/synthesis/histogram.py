@@ -25,7 +25,7 @@ from .._version import __version__
 from ..design.survey_design import SurveyDesign
 from ..design.to_synthesize import to_synthesize
 from ..errors import InputError
-from ..expenses import Fingerprint, strict
+from ..expenses import Expense
 from ..noise import laplace
 from ..privacy.accounting.ledger import Ledger, check_ledger
 from ..privacy.budget import MOST_DATASETS
@@ -158,7 +158,7 @@ def perturbed_histogram(
         "weight_bound": weight_bound,
     }
     report = _report(epsilon, m, limits, weight_bound, left_out)
-    spent = strict("noisy counts", epsilon, Fingerprint.of([design.column(outcome)]))
+    spent = Expense("noisy counts", epsilon, 2 * epsilon)
     return Release(tuple(datasets), report, (), (outcome,), said, rests_on=(spent,)).entered(ledger)
 
 

@@ -16,7 +16,6 @@ from ..design.columns import check_cells, nearest
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
 from ..models.base import Synthesizer
-from ..models.shared.levels import are_declared
 from ..validation import rows
 
 Levels = Mapping[str, Sequence[Any]]
@@ -62,7 +61,7 @@ def number_codes(design: SurveyDesign, levels: Levels | None) -> dict[str, Any]:
 
 def undeclared(design: SurveyDesign, names: Iterable[str]) -> list[str]:
     """The columns whose type does not say which levels they have."""
-    return [name for name in names if not are_declared(design.column(name))]
+    return [name for name in names if not design.declares_levels(name)]
 
 
 def how_to_declare(design: SurveyDesign, names: Sequence[str]) -> str:

@@ -16,20 +16,21 @@ from ..design.columns import check_cells
 from ..design.conditions import columns_of_condition, obeyed
 from ..design.survey_design import SurveyDesign
 from ..design.to_synthesize import to_synthesize
-from ..errors import InputError
+from ..errors import InputError, ModelError
 from ..estimation.tables import OWN
-from ..expenses import Expense, Fingerprint, new_id
+from ..expenses import Expense, new_id
 from ..measuring.bins import Cells, refuse_dates
 from ..measuring.earlier_years import of_the_same_terms
 from ..measuring.measure import WEIGHT_BOUNDS, Question, measure_design
 from ..measuring.noisy_tables import NoisyTables
 from ..measuring.outcome import Outcome
 from ..measuring.terms import RightHandSide, Term, columns_of_terms, split_terms, term_names, terms_of
+from ..models.base import Synthesizer
 from ..models.normal.fbp import FBP
 from ..models.normal.fbs import FBS
 from ..models.shared.transforms import LogTransform
 from ..privacy.accounting.ledger import Ledger, check_ledger
-from ..privacy.mechanisms import Strict
+from ..privacy.mechanisms.strict import MOST_DELTA
 from ..release.measurements import Measurements, entered
 from ..release.release import Release
 from ..release.source import Source
@@ -46,15 +47,15 @@ Totals = Mapping[str, Mapping[Any, float]]
 Formulas = str | FBS | FBP | Sequence[str]
 
 NOISES = 6  # standard deviations of noise, which has long tails, beyond which something is told
-MOST_DELTA = 1e-4
 TRIED = 100  # made-up records on which rules are evaluated beforehand
 M = 20  # data sets, where nothing is said
 SCHEMA_ENTRIES = (  # not of fits to records
-    "outcomes", "population_totals", "weight", "weight_bounds", "importance", "earlier",
+    "outcomes", "population_totals", "weight", "weight_bounds", "importance", "earlier", "bounds", "scheduler",
 )  # fmt: skip
 TAKEN = {
-    *SCHEMA_ENTRIES, "edits", "population_total", "bounds", "public", "seed", "levels", "mechanism", "clusters", "unit",
+    *SCHEMA_ENTRIES, "edits", "population_total", "public", "seed", "levels", "mechanism", "clusters", "unit",
 }  # fmt: skip
+RECORDS = "Records are fitted under mechanism=PseudoPosterior(), whose guarantee is asymptotic, or Censored()"
 PLAIN = {"engine": "auto", "clusters": "model", "chains": 4, "tolerance": 0.01}  # what fit() has by default
 AGREE = 1e-3  # share by which totals of levels may differ in sum from the population total
 PUBLIC = (
@@ -92,6 +93,7 @@ def measure(
     edits: Sequence[str] | str | None = None,
     earlier: Measurements | Release | None = None,
     ledger: Ledger | None = None,
+    scheduler: str | None = None,
     seed: int | None = None,
 ) -> Measurements:
     """Count a confidential file by public columns, and add noise: the one step that reads its values.
@@ -143,6 +145,9 @@ def measure(
     earlier : Measurements or Release, optional
         Those of an earlier year, by the same formulas: the model is fitted to both years, effects of this year being
         those of that year and a drift.  The report's epsilon is that of people who are in both files: the sum.
+    scheduler : str, optional
+        Address of a Dask cluster, ``"tcp://10.0.0.1:8786"``: its workers read and count the outcomes of a design by
+        :meth:`SurveyDesign.scan`, file by file, and see its files where this process does.
     ledger : Ledger, optional
         Charged before anything else is done with the noisy tables.
     seed : int, optional
@@ -205,24 +210,24 @@ def measure(
     noisy = measure_design(
         design, questions, model.predictors, terms, epsilon=epsilon, delta=delta, population_total=total,
         population_totals=totals, weight_bounds=weight_bounds, public_weight=weight == "public", unit=unit,
-        rng=None if seed is None else np.random.default_rng(seed),
+        scheduler=scheduler, rng=None if seed is None else np.random.default_rng(seed),
     )  # fmt: skip
     if (far := _far(noisy)) is not None:
         warnings.warn(far, stacklevel=2)
     said = _said(noisy, public_columns(design, model, unit), schema, weight_bounds, rules)
     said += [*notes, *(said_of_ignored(design, model) if clusters == "ignore" else [])]
-    file = Fingerprint.of([design.column(name) for name in schema])
     year = _of_an_earlier_year(earlier)
     past = None if year is None else of_the_same_terms(year.tables, noisy)
     before = () if year is None else (year.expense, *year.spent_before)
     said += [] if year is None else [EARLIER.format(epsilon, sum(each.blank or 0.0 for each in before))]
     what = f"noisy tables of {', '.join(schema)}" + ("" if delta is None else f", delta = {delta:.3g}")
-    expense = Expense(what, epsilon, 2 * epsilon if delta is None else noisy.epsilons[1], new_id(), file)
+    expense = Expense(what, epsilon, 2 * epsilon if delta is None else noisy.epsilons[1], new_id())
     predictors = tuple(c for c in public_columns(design, model) if c in model.predictor_columns)
     source = Source(
         noisy, _weighted(like, total), predictors, "FBP" if isinstance(model, FBP) else "FBS", epsilon,
         tuple(said), expense, edits=rules, earlier=past, spent_before=before,
         delta_before=0.0 if year is None else year.delta,
+        labels=roles_of(design, model.outcomes, like.frame, None)["labels"],
         publishable=seed is None and (year is None or year.publishable),
     )  # fmt: skip
     return Measurements(source if ledger is None else entered(source, ledger))
@@ -290,45 +295,51 @@ def _try_rules(public: pd.DataFrame, schema: Mapping[str, Outcome], rules: Seque
 
 @dataclass(frozen=True)
 class Strictly:
-    """A call of ``synthesize`` that is one of :func:`measure`."""
+    """The arguments of :func:`measure` beside the design and its epsilon."""
 
     model: FBS | FBP | list[str]
     settings: dict[str, Any]
 
 
-def measurable(design: SurveyDesign, model: object, given: Mapping[str, Any]) -> Strictly | None:
-    """What to measure for a strict release; None where the release is one of a fit to records.
+def strictly(model: object, given: Mapping[str, Any]) -> Strictly:
+    """What to measure for a strict release, from the arguments of ``synthesize``.
 
-    Records are fitted under other mechanisms; under ``Strict`` with a reference, of :class:`Sequential`, and of other
-    models than FBS and FBP.
+    Raises
+    ------
+    InputError
+        Arguments that only fits to records have.
+    ModelError
+        Another model than FBS and FBP, or one with options that only fits to records have.
     """
     said = {name: value for name, value in given.items() if not (_is_nothing(value) or _is_plain(name, value))}
-    mechanism = said.get("mechanism")
-    delta = mechanism.delta if isinstance(mechanism, Strict) else None
-    plain = mechanism is None or (isinstance(mechanism, Strict) and mechanism == Strict(delta=delta))
-    of_delta = {} if delta is None else {"delta": delta}
-    texts = isinstance(said.get("clusters", ""), str) and isinstance(said.get("weight", ""), str)
-    if not (isinstance(design, SurveyDesign) and plain and texts and set(said) <= TAKEN):
-        return None
-    settings = {name: said[name] for name in said if name not in ("mechanism", "levels")} | of_delta
-    if isinstance(model, str) and "~" in model:
+    mechanism = said.pop("mechanism", None)
+    if others := sorted({*said} - TAKEN):
+        raise InputError(f"{', '.join(others)}: only where records are fitted. {RECORDS}")
+    levels = said.pop("levels", None)
+    settings = said | ({} if mechanism is None or mechanism.delta is None else {"delta": mechanism.delta})
+    if isinstance(model, str):
         model = [model]
-    if isinstance(model, list | tuple) and model and all(isinstance(one, str) and "~" in one for one in model):
-        return Strictly([*model], _with_levels(settings, said.get("levels"), in_sequence(model)[0].outcomes))
-    if not isinstance(model, FBS | FBP) or (len(model.outcomes) > 1 and isinstance(model, FBP)):
-        return None
+    if isinstance(model, list | tuple) and model and all(isinstance(one, str) for one in model):
+        return Strictly([*model], _with_levels(settings, levels, in_sequence(model)[0].outcomes))
+    if isinstance(model, list | tuple):
+        raise InputError(f"under Strict() a list is one of formulas: ['job ~ sex', 'income ~ sex + job']. {RECORDS}")
+    if not isinstance(model, FBS | FBP):
+        name = model.name if isinstance(model, Synthesizer) else type(model).__name__
+        raise ModelError(
+            f"{name} is a model of records, and Strict() counts them: give the formula, 'income ~ region', and what "
+            f"kind each outcome is, outcomes={{'income': Outcome(...)}}. {RECORDS}"
+        )
+    if len(model.outcomes) > 1 and isinstance(model, FBP):
+        raise ModelError("FBP synthesizes one outcome under Strict(): give FBS, or the formula")
     bare = type(model)(model.outcome, model.predictors)
     transform = "log" if isinstance(model.transform, LogTransform) else model.transform
-    if replace(model, zeros=False, weight=None, transform=transform) != bare or model.weight not in (None, "public"):
-        return None
-    if model.weight is not None:
-        settings["weight"] = "public"
-    if model.zeros and "bounds" in settings:
-        bounds = settings.pop("bounds")
-        pairs = bounds if isinstance(bounds, Mapping) else dict.fromkeys(model.numeric, bounds)
-        zeros = {name: Outcome(bounds=pair, zeros=True) for name, pair in pairs.items()}
-        settings["outcomes"] = zeros | dict(settings.get("outcomes", {}))
-    return Strictly(bare, _with_levels(settings, said.get("levels"), model.outcomes))
+    if replace(model, weight=None, transform=transform) != bare:
+        raise ModelError(
+            f"under Strict() {model.name} has a formula, and weight='public', but no other options: its prior and "
+            f"scale are those of noisy tables. {RECORDS}"
+        )
+    public = {} if model.weight is None else {"weight": "public"}
+    return Strictly(bare, _with_levels(settings | public, levels, model.outcomes))
 
 
 def _with_levels(settings: dict[str, Any], levels: Any, outcomes: Sequence[str]) -> dict[str, Any]:
@@ -342,8 +353,7 @@ def refuse_schema(settings: Mapping[str, Any]) -> None:
     given = [name for name in SCHEMA_ENTRIES if not _is_nothing(settings.get(name))]
     if given:
         raise InputError(
-            f"{', '.join(given)}: only for strict releases of one outcome by its formula, FBS or FBP, or of a list "
-            "of formulas, without a reference"
+            f"{', '.join(given)}: only for strict releases, which are drawn from noisy tables; records are fitted here"
         )
 
 
@@ -399,9 +409,9 @@ def schema_of(
     if isinstance(bounds, Mapping):
         given |= {outcome: Outcome(bounds=pair) for outcome, pair in bounds.items()}
     elif bounds is not None:
-        left = [name for name in names if name not in given and not declares_itself(design, name)]
+        left = [name for name in names if name not in given and not design.declares_levels(name)]
         left = [name for name in left if name not in model.categorical] or left
-        numbers = [name for name in left if pd.api.types.is_numeric_dtype(design.column(name).dtype)] or left
+        numbers = [name for name in left if pd.api.types.is_numeric_dtype(design.typed(name).dtype)] or left
         if not numbers:
             raise InputError("bounds= is for an outcome that is a number and is not declared otherwise: leave it out")
         if len(numbers) > 1:
@@ -420,22 +430,32 @@ def schema_of(
 
 def _declared(design: SurveyDesign, name: str, given: Mapping[str, Outcome]) -> Outcome:
     """What is declared of one outcome: by the caller, or by the type of its column."""
-    column = design.column(name)
+    column = design.typed(name)
     if name in OWN:
         raise InputError(f"{name}: tables have a column of that name; rename it")
     if name in given:
         if not isinstance(given[name], Outcome):
             raise InputError(f"outcomes= gives {name!r} no Outcome: write Outcome(bounds=...) or Outcome(levels=...)")
         return given[name]
-    if declares_itself(design, name):
-        return Outcome(levels=column.cat.categories.tolist() if hasattr(column, "cat") else [False, True])
+    if design.declares_levels(name):
+        return Outcome(levels=design.column(name).cat.categories.tolist() if hasattr(column, "cat") else [False, True])
     refuse_dates(column, name)
+    raise InputError(f"say {_how_to_declare(column, name)}")
+
+
+def _how_to_declare(column: pd.Series, name: str) -> str:
+    """What to say of an outcome of which nothing is declared."""
     if pd.api.types.is_numeric_dtype(column.dtype):
-        raise InputError(
-            f"say the public bounds of {name!r}: bounds=(lowest, highest), from what is known of such amounts and not "
-            "from this file"
+        return (
+            f"the public bounds of {name!r}, bounds=(lowest, highest), from what is known of such amounts and not from "
+            "this file"
         )
-    raise InputError(f"say the levels of {name!r}: outcomes={{{name!r}: Outcome(levels=[...])}}")
+    return f"the levels of {name!r}, outcomes={{{name!r}: Outcome(levels=[...])}}"
+
+
+def how_to_declare_all(design: SurveyDesign, outcomes: Sequence[str]) -> list[str]:
+    """What to say of those outcomes whose columns do not declare themselves."""
+    return [_how_to_declare(design.typed(name), name) for name in outcomes if not design.declares_levels(name)]
 
 
 def check_unit(design: SurveyDesign, outcomes: Sequence[str], unit: str | None) -> None:
@@ -447,12 +467,6 @@ def check_unit(design: SurveyDesign, outcomes: Sequence[str], unit: str | None) 
     check_cells(design.column(unit), unit)
     if unit in (*outcomes, design.weights_name, design.probs_name):
         raise InputError(f"unit {unit!r} is an outcome or a weight: a unit is a column of labels that stays as it is")
-
-
-def declares_itself(design: SurveyDesign, outcome: str) -> bool:
-    """Whether a column has a type that names its levels."""
-    dtype = design.column(outcome).dtype
-    return isinstance(dtype, pd.CategoricalDtype) or pd.api.types.is_bool_dtype(dtype)
 
 
 def public_totals(
@@ -530,7 +544,9 @@ def _public(
     frame = public_frame(design, model, np.random.default_rng(seed), unit)
     roles = roles_of(design, model.outcomes, frame, None)
     weights = design.weights if weighted else np.ones(design.n)
-    return SurveyDesign(frame.assign(**{roles["weights"]: weights}), **roles)
+    frame = frame.assign(**{roles["weights"]: weights})
+    labels = {name: text for name, text in roles["labels"].items() if name in frame.columns}
+    return SurveyDesign(frame, **roles | {"labels": labels})
 
 
 def _weighted(public: SurveyDesign, total: float) -> SurveyDesign:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,50 +18,45 @@ from ..design.discrete import is_label
 from ..design.formula import PLAIN, factors_of
 from ..design.missing_codes import without_marks
 from ..design.survey_design import SurveyDesign
-from ..errors import InputError, ModelError, PrivacyError
+from ..errors import InputError, ModelError
 from ..estimation import estimate
 from ..measuring.outcome import Outcome
 from ..models.base import Synthesizer
-from ..models.normal.fbp import FBP
-from ..models.normal.fbs import FBS
 from ..models.sequential import Sequential
-from ..models.shared.predictors import discrete_predictors, numeric_predictors, predictor_rows
-from ..models.shared.transforms import AsinhTransform, as_transform
-from ..privacy.mechanisms import Mechanism
+from ..models.shared.predictors import numeric_predictors, predictor_rows
+from ..models.shared.transforms import as_transform
+from ..privacy.mechanisms import Mechanism, Strict
 from ..privacy.report import LEAST_INFORMATION
 from ..privacy.units import unit_of
 from ..publication.footnotes import protected, unprotected
 from ..validation import as_list
 from .assemble import check_public, check_total, public_columns, public_mean_weight
-from .chosen import expected, expected_of_models
 from .known import Known
 from .measured import M
 from .missing import without_missing
-from .parts import bounds_of_scores, by_of, print_of
+from .parts import by_of, print_of
 from .privacy_cost import PrivacyCost, privacy_cost
 from .rehearsal import WORTH_LITTLE, expected_errors
 from .settings import Settings, key
-from .strict_plan import epsilon_before, expected_arguments, is_strict
+from .strict_plan import epsilon_before, expected_arguments
 
 Floats = NDArray[np.float64]
 
 FEW, FEW_CELLS = 10, 30  # records of a cell: estimates are hardly any; intervals rest on the model
 NAMED = 5  # levels that a warning names
-DEAR, FAIR = 1.5, 1.3  # expected standard errors over the file's own: of a warning, and what it aims at
-MORE = 1.1, 60  # steps by which a larger epsilon is looked for
 ATOM, SKEWED, TAILED, RELATED = 0.05, 0.5, 3.0, 3.0  # share of one value; of residuals; t of a rank correlation
-TAIL, FAR = 0.001, 0.5  # of amounts; bounds beyond these quantiles by half of what lies between are far
 CODES, ONCE = 20, 0.9  # whole numbers of so few values, or of so many values a record, may be codes
-LEAST_SPREAD = 0.25  # of a log weight given the predictors: the least that a first draw allows
 WIDTH = 112
 KINDS = {
     "strict": "strict", "censored": "strict", "censored-weighted": "strict given the privacy weights",
 }  # fmt: skip
-HINTS = {
-    "missing": "say missing = 'impute' in [model]", "zero": "declare zeros = true in [model]",
-    "atom": "heaps are kept by normal scores (transform = 'scores'); other scales smooth them away",
-    "shape": "transform = 'scores' takes the shape of the whole file; a predictor more may take the rest",
+HINTS = {  # where records are fitted
+    "missing": "say missing = 'drop' in [model]",
+    "zero": "a strict release keeps them, with zeros = true in [outcomes]",
+    "atom": "a scale smooths heaps away; a strict release keeps them, with heaps = [...] in [outcomes]",
+    "shape": "normal scores of an earlier file, transform = 'scores.json', or a predictor more may take them away",
 }
+NO_FORMULA = "no public formula for this mechanism: check --inside, or surveysynth privacy-cost, looks at the file"
 SECONDS = "some seconds; about a minute for a dozen outcomes"
 ZEROS = "{} include 0: if many amounts are exactly 0, declare zeros = true in {}; else say false"
 OF_TABLES = {  # where releases are drawn from noisy tables
@@ -110,22 +105,23 @@ class Outlook:
 
 
 def outlook(
-    settings: Settings, known: Known, model: Synthesizer, mechanism: Mechanism, folder: Path,
+    settings: Settings, known: Known, model: Synthesizer, mechanism: Mechanism | Strict, folder: Path,
     reasons: Mapping[str, str], *, inside: bool,
 ) -> Outlook:  # fmt: skip
     """As :meth:`Plan.check` says."""
     privacy, design = settings.privacy, known.design
     known.check_total(privacy.population_total)
     check_public(design, model, privacy.public)
-    mechanism.check_model(model, privacy.unit)
     # what is synthesized is confidential: how many records have each of its levels is not said
     by = [name for name in by_of(settings, model) or [] if name not in model.outcomes]
-    measured, tables, before, given = is_strict(settings), None, 0.0, dict[str, Any]()
-    if measured:
+    tables, before, given = None, 0.0, dict[str, Any]()
+    if isinstance(mechanism, Strict):
         before = epsilon_before(settings, folder)
         given = expected_arguments(settings, design)
         tables = expected_errors(design, **given, by=by, m=settings.release.m or M)
-    ratio = expected(settings, known, folder) if tables is None else _typical(tables)
+    else:
+        mechanism.check_model(model, privacy.unit)
+    ratio = None if tables is None else _typical(tables)
     schema = given.get("outcomes", {})
     cells = known.cells(by).assign(se_ratio=np.nan if ratio is None else ratio)
     if tables is not None:
@@ -133,34 +129,29 @@ def outlook(
     said = {
         "Survey": [str(known)],
         "Model": [
-            _said_of_tables_made(settings, given) if measured else _said_of_model(settings, model),
+            _said_of_model(settings, model) if tables is None else _said_of_tables_made(settings, given),
             *_kinds_of_predictors(known, model),
         ],
         "Privacy": [_said_of_privacy(settings, before)],
         "Public": [_said_of_public(settings, known, model)],
         "Chosen": [f"{entry} = {settings[entry]}: {why.removeprefix('chosen. ')}" for entry, why in reasons.items()],
-        "Expected": _said_of_tables(tables) if tables is not None else _said_of_accuracy(
-            settings, ratio, _of_models(settings, known, model, folder), cells, by
-        ),
+        "Expected": [NO_FORMULA] if tables is None else _said_of_tables(tables),
         "Page": _said_on_page(settings, known, model, folder, before),
-        "Time": [SECONDS if measured else _said_of_time(settings, known.n, mechanism)],
+        "Time": [_said_of_time(settings) if tables is None else SECONDS],
     }
-    warnings = _warnings(settings, known, folder, model, ratio, cells, by, schema, measured=measured)
-    seen = []
-    if inside:
-        seen = _look_inside(settings, design, model, mechanism, by, ratio, folder, schema, measured=measured)
+    warnings = _warnings(settings, known, model, cells, schema)
+    seen = _look_inside(settings, design, model, mechanism, by, ratio, schema) if inside else []
     return Outlook({heading: lines for heading, lines in said.items() if lines}, warnings, cells, seen)
 
 
 def _said_of_model(settings: Settings, model: Synthesizer) -> str:
     m = settings.model
-    scale = {"scores": "private normal scores"}.get(str(m.transform), m.transform)
     parts = [f"{model.name} of {', '.join(model.outcomes)} ({m.kind}), given {model.predictors}"]
     if isinstance(model, Sequential):
         later = [(each.name, each.formula) for each in settings.model.later_models]
         named = [f"{'' if name == m.name else name + ' of '}{formula}" for name, formula in later]
         parts = [f"in sequence, {m.name} of {'; '.join([str(m.formula), *named])}"]
-    parts += [f"scale {scale}"] if scale else []
+    parts += [f"scale {m.transform}"] if m.transform else []
     parts += [f"weights {m.weight}"] if m.weight else []
     parts += ["zeros of their own"] if m.zeros else []
     return "; ".join(parts)
@@ -188,9 +179,9 @@ def _said_of_privacy(settings: Settings, before: float) -> str:
     kind = "strict" if p.policy else KINDS.get(str(p.mechanism), "asymptotic")
     asked = f"epsilon = {p.epsilon:g}" if p.epsilon is not None else f"c1 = {p.c1:g}, whose epsilon the fit tells"
     of = f"one {p.unit}" if p.unit else "one record"
-    beside = f", beside {p.reference}" if p.reference else f", by {p.policy}" if p.policy else ""
+    by = f", by {p.policy}" if p.policy else ""
     how = p.mechanism if p.mechanism == kind else f"{p.mechanism} ({kind})"
-    said = f"{how}, {asked} for {of}'s confidential values, m = {settings.release.m}{beside}"
+    said = f"{how}, {asked} for {of}'s confidential values, m = {settings.release.m}{by}"
     said += f", delta = {p.delta:g}" if p.delta is not None else ""
     if before and p.epsilon is not None:
         said += f"; with the earlier year's tables {p.epsilon + before:g} for who is in both files"
@@ -222,34 +213,6 @@ def _text(bounds: Any) -> str:
     if isinstance(bounds, dict):
         return "; ".join(f"{name} {_text(pair)}" for name, pair in bounds.items())
     return f"{bounds[0]:,.15g} to {bounds[1]:,.15g}"
-
-
-def _of_models(
-    settings: Settings, known: Known, model: Synthesizer, folder: Path
-) -> dict[str, tuple[float, float]]:
-    """Epsilon and expected standard error, over the file's own, of each model in sequence under Strict."""
-    sequence = isinstance(model, Sequential) and settings.privacy.mechanism == "strict"
-    return expected_of_models(settings, known, folder) if sequence else {}
-
-
-def _said_of_accuracy(
-    settings: Settings, ratio: float | None, models: Mapping[str, tuple[float, float]], cells: pd.DataFrame,
-    by: list[str],
-) -> list[str]:  # fmt: skip
-    if ratio is None:
-        return ["no public formula for this mechanism: check --inside, or surveysynth privacy-cost, looks at the file"]
-    said = [f"standard errors of means about {ratio:.2f} times the file's own, in every cell that the model holds"]
-    if models:
-        each = "; ".join(f"{name} {of:.2f} (epsilon {epsilon:.3g})" for name, (epsilon, of) in models.items())
-        said = [f"standard errors of means, about so many times the file's own in every cell that is modelled: {each}"]
-        if settings.edits.applies:
-            said.append("more where a question applies to few: these numbers are those of all records")
-    if settings.model.zeros:
-        said.append("more where few amounts are not 0, as scores and amounts rest on these alone; --inside counts them")
-    if by:
-        smallest = cells["records"].min()
-        said.append(f"tables by {', '.join(by)}: {len(cells)} cells and margins, the smallest of {smallest:,} records")
-    return said
 
 
 def _typical(tables: pd.DataFrame) -> float:
@@ -300,31 +263,22 @@ def _said_on_page(
     return [said, unprotected([design.labels.get(c, c) for c in kept], known.n, words)]
 
 
-def _said_of_time(settings: Settings, n: int, mechanism: Mechanism) -> str:
-    seconds = mechanism.expected_seconds(n, 1 + len(settings.model.later or ()))
-    if seconds is not None:
-        return f"about {seconds:.0f} seconds on two cores, up to four times as long where chains have to be longer"
+def _said_of_time(settings: Settings) -> str:
     if settings.model.prior == "flat":
         return "some seconds"
     return "Markov chains: some seconds to a minute for FBS and FBP, longer for other models and under a clamp"
 
 
 def _warnings(
-    settings: Settings, known: Known, folder: Path, model: Synthesizer, ratio: float | None,
-    cells: pd.DataFrame, by: list[str], schema: Mapping[str, Outcome], *, measured: bool,
-) -> list[str]:  # fmt: skip
+    settings: Settings, known: Known, model: Synthesizer, cells: pd.DataFrame, schema: Mapping[str, Outcome]
+) -> list[str]:
     """What public facts alone make worth a look."""
     said, p, design = list(known.left_out), settings.privacy, known.design
-    if ratio is not None and measured and (worthless := int((cells["se_ratio"] > WORTH_LITTLE).sum())):
+    if worthless := int((cells["se_ratio"] > WORTH_LITTLE).sum()):
         said.append(
             f"{worthless} of {len(cells)} cells have a standard error of more than {WORTH_LITTLE:g} times the file's "
             "own: public totals of levels, fewer terms, coarser levels or a larger epsilon make it smaller"
         )
-    elif ratio is not None and not measured and ratio > DEAR:
-        enough = _enough(settings, known, folder)
-        remedy = f"epsilon = {enough:.2g} would make it {FAIR}, and " if enough else ""
-        remedy += "fewer predictors make them shorter"
-        said.append(f"intervals about {ratio:.2f} times as long as the file's own: {remedy}")
     few = int((cells["records"] < FEW).sum())
     if few:
         said.append(
@@ -335,19 +289,13 @@ def _warnings(
     if thin:
         which = f"{thin} more have" if few else f"{thin} of {len(cells)} cells have"
         said.append(f"{which} fewer than {FEW_CELLS} records: their intervals rest on the model")
-    rare = _rare_levels(known, model)
-    if rare and p.mechanism == "strict" and not measured:
-        said.append(
-            f"levels with fewer than {FEW_CELLS} records: {'; '.join(rare)}. Chains can fail on them: merge them with "
-            "others"
-        )
     said += _of_predictors(known, model)
     rows = predictor_rows(design, model.predictors, None)[0] if not model.categorical else None
     if rows is not None and known.n < 10 * rows.shape[1]:
         said.append(
             f"{rows.shape[1]} columns of predictors for {known.n:,} records: fewer predictors, or merged levels"
         )
-    said += _of_zeros_inside(settings, model, schema, measured=measured)
+    said += _of_zeros_inside(settings, schema)
     if design.clustered and p.unit is None:
         said.append(
             "epsilon protects single records; where a person or household has several, say which column that is, as "
@@ -365,15 +313,10 @@ def _warnings(
     return said
 
 
-def _of_zeros_inside(
-    settings: Settings, model: Synthesizer, schema: Mapping[str, Outcome], *, measured: bool
-) -> list[str]:  # fmt: skip
+def _of_zeros_inside(settings: Settings, schema: Mapping[str, Outcome]) -> list[str]:
     """Bounds that include 0, where nothing is said of zeros."""
-    if settings.model.zeros is not None or settings.privacy.mechanism != "strict" or not hasattr(model, "zeros"):
+    if settings.model.zeros is not None:
         return []
-    if not measured:
-        inside = any(low <= 0 <= high for low, high in _pairs(settings.privacy.bounds))
-        return [ZEROS.format("the bounds", "[model]")] if inside else []
     found = [name for name in schema if settings[f"outcomes.{name}.zeros"] is None and not schema[name].whole]
     return [
         ZEROS.format(f"the bounds of {name}", f"[outcomes.{key(name)}]") for name in found
@@ -434,52 +377,23 @@ def _alike(count: pd.Series) -> list[list[str]]:
     return [group for group in groups.values() if len(group) > 1]
 
 
-def _rare_levels(known: Known, model: Synthesizer) -> list[str]:
-    """Discrete public predictors with levels of few records, and these."""
-    said = []
-    for name in discrete_predictors(known.design, model.predictors, model.categorical):
-        count = known.levels(name)
-        few = [str(level) for level in count.index[(count > 0) & (count < FEW_CELLS)]]
-        said += [f"{name}: {', '.join(few[:NAMED])}{', ...' if len(few) > NAMED else ''}"] if few else []
-    return said
-
-
-def _pairs(bounds: Any) -> list[tuple[float, float]]:
-    return [] if bounds is None else list(bounds.values()) if isinstance(bounds, dict) else [bounds]
-
-
-def _enough(settings: Settings, known: Known, folder: Path) -> float | None:
-    """The epsilon at which standard errors are fair."""
-    assert settings.privacy.epsilon is not None
-    for step in range(1, MORE[1]):
-        epsilon = settings.privacy.epsilon * MORE[0] ** step
-        try:
-            found = expected(settings.set({"privacy.epsilon": epsilon}), known, folder)
-        except PrivacyError:
-            continue
-        if found is not None and found <= FAIR:
-            return epsilon
-    return None
-
-
 # ---- inside: for the agency alone
 
 
 def _look_inside(
-    settings: Settings, design: SurveyDesign, model: Synthesizer, mechanism: Mechanism, by: list[str],
-    ratio: float | None, folder: Path, schema: Mapping[str, Outcome], *, measured: bool,
+    settings: Settings, design: SurveyDesign, model: Synthesizer, mechanism: Mechanism | Strict, by: list[str],
+    ratio: float | None, schema: Mapping[str, Outcome],
 ) -> list[str]:  # fmt: skip
     """Heaps, values beyond the bounds, the shape of residuals, sizes that go with the outcome, expected errors."""
-    said = [] if measured else _of_refusal(settings, design, model, mechanism)
-    if said:
-        return said
-    if not measured:
+    said, fitted = list[str](), isinstance(mechanism, Mechanism)
+    if isinstance(mechanism, Mechanism):
+        said = _of_refusal(settings, design, model, mechanism)
+        if said:
+            return said
         said = _of_information(settings, design, model, mechanism)
-        said += [near_public] if (near_public := of_weights(settings, design, model)) else []
-        said += _of_zeros(settings, design, model.numeric, folder, ratio)
     for outcome in model.numeric:
         said += _of_values(settings, design, outcome, schema.get(outcome), scaled=hasattr(model, "transform"))
-        said += _of_residuals(settings, design, model, outcome) if hasattr(model, "transform") and not measured else []
+        said += _of_residuals(settings, design, model, outcome) if hasattr(model, "transform") and fitted else []
         said += _of_sizes(settings, design, outcome)
         said += _of_cells(design, outcome, by, ratio)
     return said
@@ -487,15 +401,12 @@ def _look_inside(
 
 def _of_refusal(settings: Settings, design: SurveyDesign, model: Synthesizer, mechanism: Mechanism) -> list[str]:
     """What in the file would stop the release."""
-    scored = mechanism.under(model)
-    if bounds_of_scores(settings) is not None and isinstance(scored, FBS | FBP):
-        scored = replace(scored, transform=AsinhTransform(scale=1.0))  # any scale will do: scores are bought later
     try:
-        file, _, _ = without_missing(design, scored)
+        file, _, _ = without_missing(design, model)
         total = check_total(settings.privacy.population_total, file)
         mean_weight = public_mean_weight(file, total) if mechanism.clamps else None
         unit = unit_of(file, settings.privacy.unit)
-        scored.prepare(file, settings.model.clusters or "model", mean_weight, None, unit.of_record)
+        model.prepare(file, settings.model.clusters or "model", mean_weight, None, unit.of_record)
     except (InputError, ModelError) as error:
         return [f"the release would be refused: {error}"]
     return []
@@ -515,40 +426,6 @@ def _of_information(settings: Settings, design: SurveyDesign, model: Synthesizer
     said = f"privacy weights keep {cost.mean_alpha:.0%} of the file's information: standard errors of means about "
     little = "; that is too little, and the release would stop" if cost.mean_alpha < LEAST_INFORMATION else ""
     return [f"{said}{ratio:.2f} times the file's own, biases apart{little}. {cost.verdict}"]
-
-
-def of_weights(settings: Settings, design: SurveyDesign, model: Synthesizer) -> str:
-    """Whether the predictors leave so little of the log weight that its model has no room for it; "" if not."""
-    if settings.privacy.mechanism != "strict" or settings.model.weight == "public" or model.categorical:
-        return ""
-    X, row, _ = predictor_rows(design, model.predictors, None)
-    log_w = np.log(design.weights)
-    left = float(np.std(log_w - X[row] @ np.linalg.lstsq(X[row], log_w, rcond=None)[0]))
-    if left >= LEAST_SPREAD:
-        return ""
-    return (
-        "the predictors nearly determine the survey weight (they leave its logarithm a standard deviation below "
-        f"{LEAST_SPREAD}, from where on the model has room), so that chains can fail, after minutes. Who knows the "
-        "predictors nearly knows the weight: if weights may be published, say weight = 'public' in [model]"
-    )
-
-
-def _of_zeros(
-    settings: Settings, design: SurveyDesign, outcomes: Sequence[str], folder: Path, ratio: float | None
-) -> list[str]:
-    """What to expect where amounts are those of some records only."""
-    if not settings.model.zeros or ratio is None:
-        return []
-    said = []
-    for outcome in outcomes:
-        amounts = int(np.count_nonzero(np.nan_to_num(design.numeric(outcome))))
-        try:
-            of_these = expected(settings, Known(design), folder, records=amounts)
-            so = f"standard errors of their mean about {of_these:.2f} times the file's own"
-        except (InputError, PrivacyError):
-            so = "too few for scores and a first draw at this epsilon: their means can be far off"
-        said.append(f"{outcome}: {amounts:,} of {design.n:,} records have an amount that is not 0; {so}")
-    return said
 
 
 def _of_values(
@@ -573,45 +450,20 @@ def _of_values(
     if scaled and most.size and most.iloc[0] > ATOM and not whole:
         heaps = int((most > ATOM).sum())
         said.append(f"{outcome}: {heaps} single value(s) hold {most[most > ATOM].sum():.0%}; {hints['atom']}")
-    for low, high in [declared.bounds] if declared is not None and declared.bounds else _pairs(
-        _bounds_of(settings, outcome)
-    ):  # fmt: skip
-        beyond = np.mean((there < low) | (there > high))
+    if declared is not None and declared.bounds is not None:
+        beyond = np.mean((there < declared.bounds[0]) | (there > declared.bounds[1]))
         if beyond > 0:
             said.append(
                 f"{outcome}: {beyond:.2%} lie beyond the bounds and are moved to them; wider bounds would keep them"
             )
-        if settings.model.transform == "scores":
-            said += _of_tails(outcome, amounts, low, high)
     return said
-
-
-def _of_tails(outcome: str, amounts: Floats, low: float, high: float) -> list[str]:
-    """Whether bounds lie so far beyond the amounts that the tails of private scores, which reach them, move means."""
-    if not amounts.size:
-        return []
-    least, most = (float(x) for x in np.quantile(amounts, [TAIL, 1 - TAIL]))
-    width = most - least
-    far = [name for name, gap in (("lower", least - low), ("upper", high - most)) if gap > FAR * width]
-    if not far:
-        return []
-    return [
-        f"{outcome}: the {' and the '.join(far)} bound lies far from nearly all amounts. Tails of private scores reach "
-        "to the bounds, the more so the fewer the amounts: means come out too far that way, with longer intervals than "
-        "expected. Give tighter bounds, or an earlier strict release as the reference"
-    ]
-
-
-def _bounds_of(settings: Settings, outcome: str) -> Any:
-    bounds = settings.privacy.bounds
-    return bounds.get(outcome) if isinstance(bounds, dict) else bounds
 
 
 def _of_residuals(settings: Settings, design: SurveyDesign, model: Synthesizer, outcome: str) -> list[str]:
     """Skewness and kurtosis of what the predictors leave on the working scale."""
     y = design.numeric(outcome)
     keep = np.isfinite(y) & ((y != 0) | (not settings.model.zeros))
-    if bounds_of_scores(settings) is not None or settings.model.transform in (None, "scores"):
+    if settings.model.transform is None:
         z = norm.ppf((rankdata(y[keep]) - 0.5) / keep.sum())
     else:
         with np.errstate(all="ignore"):

@@ -16,7 +16,7 @@ from ..models.registry import MODELS, OWN_MODEL, model_from_file
 from ..models.sequential import Sequential
 from ..models.shared.normal_scores import NormalScores
 from ..models.shared.transforms import as_transform
-from ..privacy.mechanisms import Mechanism, PseudoPosterior, Strict
+from ..privacy.mechanisms import Mechanism, PseudoPosterior
 from ..privacy.mechanisms.censored import Censored
 from ..privacy.mechanisms.weighted_e import WeightedE
 from ..privacy.release_rule import IdentificationRule
@@ -30,26 +30,18 @@ from .all_columns import ALL
 from .policy import Policy
 from .settings import LaterModel, MechanismName, Model, Settings
 
-MECHANISMS: dict[MechanismName, Callable[..., Mechanism]] = {
-    "strict": Strict, "pseudo-posterior": PseudoPosterior, "weighted-e": WeightedE,
+MECHANISMS: dict[MechanismName, Callable[..., Mechanism]] = {  # that fit records
+    "pseudo-posterior": PseudoPosterior, "weighted-e": WeightedE,
     "censored": Censored, "censored-weighted": partial(Censored, weighted=True),
 }  # fmt: skip
 OF_WEIGHTS = "map", "c1", "c2"  # entries of mechanisms whose privacy weights are a map of risks
-OF_STRICT = "reference", "between_psus", "delta"
-OWN: dict[MechanismName, tuple[str, ...]] = {
-    "strict": OF_STRICT, "censored": (),
-}  # fmt: skip
-WEIGHTS_OF: dict[MechanismName, str] = {
-    "strict": "which has no privacy weights", "censored": "which has no privacy weights",
-}  # fmt: skip
 CONFIRMED = "population_total"  # among what a plan accepts: it is right, whatever the weights add up to
 NEAR = "radius", "absolute", "floor"
 OF_MODELS = "prior", "zeros", "missing", "weight", "components"
 SET_BY_POLICY = (
     *(f"model.{name}" for name in Model.model_fields if name not in ("clusters", "engine")),
     *(f"privacy.{name}" for name in (
-        "epsilon", "bounds", "levels", "mechanism", *OF_STRICT, *OF_WEIGHTS, "risk", "known", *NEAR,
-        "reweight",
+        "epsilon", "delta", "bounds", "levels", "mechanism", *OF_WEIGHTS, "risk", "known", *NEAR, "reweight",
     )),
     "release.m",
 )  # fmt: skip
@@ -69,11 +61,13 @@ def synthesizer_of(settings: Settings, folder: Path) -> Synthesizer:
         raise InputError(f"model.name = {name!r} is not one of {', '.join(MODELS)}, nor a model file.py:name")
     listed, takes = MODELS[name], MODELS[name].options
     _refuse({option: value for option, value in given.items() if option not in takes}, name)
-    if "bounds" in takes and settings.privacy.bounds is not None:
+    if settings.privacy.bounds is not None and "bounds" in takes:
         given["bounds"] = settings.privacy.bounds
-    if said.scale is not None and said.transform in (None, "scores"):
+    elif settings.privacy.bounds is not None and "transform" not in takes and not said.later:
+        raise InputError(f"privacy.bounds: not with model.name = {name!r}; leave it out")
+    if said.scale is not None and said.transform is None:
         raise InputError("model.scale: only with model.transform = 'identity' or 'asinh'")
-    if said.transform is not None and said.transform != "scores":
+    if said.transform is not None:
         _refuse({} if "transform" in takes else {"transform": said.transform}, name)
         scores = said.transform.endswith(".json")
         given["transform"] = (
@@ -88,13 +82,12 @@ def synthesizer_of(settings: Settings, folder: Path) -> Synthesizer:
     if name != "fbs":
         raise InputError("model.later: further outcomes go with model.name = 'fbs'")
     models = [first, *(_later(each, given, settings.privacy.bounds) for each in settings.model.later_models)]
-    edits, shares = settings.edits, settings.privacy.shares
-    return Sequential(models, applies=edits.applies, elsewhere=edits.elsewhere, shares=shares)
+    return Sequential(models, applies=settings.edits.applies, elsewhere=settings.edits.elsewhere)
 
 
 def _refuse_of_sequences(settings: Settings) -> None:
     """Refuse entries that are about models in sequence."""
-    names = "edits.applies", "edits.elsewhere", "privacy.shares"
+    names = "edits.applies", "edits.elsewhere"
     if stray := [name for name in names if settings[name] is not None]:
         raise InputError(f"{', '.join(stray)}: only with model.later")
 
@@ -106,7 +99,7 @@ def _later(said: LaterModel, given: dict[str, Any], bounds: Any) -> Synthesizer:
     if len(outcomes) != 1:
         raise InputError(f"model.later: {said.formula!r} has {len(outcomes)} outcomes: write a formula for each")
     outcome = outcomes[0]
-    shared = ("prior", "zeros", "missing", "transform") if said.name == "fbs" else ("missing",)
+    shared = ("prior", "missing", "transform") if said.name == "fbs" else ("missing",)
     own = {option: given[option] for option in shared if option in given}
     if said.zeros is not None:
         _refuse({} if "zeros" in listed.options else {"zeros": said.zeros}, said.name)
@@ -120,33 +113,18 @@ def _later(said: LaterModel, given: dict[str, Any], bounds: Any) -> Synthesizer:
     return listed.make(outcome, predictors, **own)
 
 
-def mechanism_of(settings: Settings, folder: Path) -> Mechanism:
-    """The mechanism of a plan; InputError where an entry is not of that mechanism."""
+def mechanism_of(settings: Settings) -> Mechanism:
+    """The mechanism of a plan by which records are fitted; InputError where an entry is not of that mechanism."""
     said = settings.privacy
     assert said.mechanism is not None  # as choose sees to
-    own = OWN.get(said.mechanism, (*OF_WEIGHTS, "risk"))
-    entries = {name: getattr(said, name) for name in (*OF_STRICT, *OF_WEIGHTS, "risk")}
+    own: tuple[str, ...] = () if said.mechanism == "censored" else (*OF_WEIGHTS, "risk")
+    entries = {name: getattr(said, name) for name in ("delta", *OF_WEIGHTS, "risk")}
     given = {name: value for name, value in entries.items() if value is not None}
     risk = _risk(settings)
-    wrong = [f"privacy.{name}" for name in given if name not in own]
-    if wrong:
-        has = WEIGHTS_OF.get(said.mechanism, "which has privacy weights")
+    if wrong := [f"privacy.{name}" for name in given if name not in own]:
+        has = "which has privacy weights" if own else "which has no privacy weights"
         raise InputError(f"{', '.join(wrong)}: not with privacy.mechanism = {said.mechanism!r}, {has}; leave it out")
-    if said.reference is not None:
-        given["reference"] = folder / said.reference
-    return MECHANISMS[said.mechanism](**given | ({"risk": risk} if "risk" in own else {}))
-
-
-def bounds_of_scores(settings: Settings) -> Any:
-    """The bounds that private normal scores are made within; None where there are none to make."""
-    own = settings.model.name in MODELS and "bounds" in MODELS[str(settings.model.name)].options  # of the model
-    wanted = settings.privacy.mechanism == "strict" and settings.privacy.reference is None and not own
-    bounds = settings.privacy.bounds if wanted and settings.model.transform in (None, "scores") else None
-    if not isinstance(bounds, Mapping):
-        return bounds
-    later = settings.model.later_models
-    shares = [sides(each.formula)[0][0] for each in later if each.name == "beta"]  # which have theirs
-    return {outcome: pair for outcome, pair in bounds.items() if outcome not in shares}
+    return MECHANISMS[said.mechanism](**given | ({"risk": risk} if own else {}))
 
 
 def _risk(settings: Settings) -> Risk:

@@ -8,7 +8,6 @@ Plan(design, "income ~ region + sex", ...)   or   Plan.read("plan.toml")
 from __future__ import annotations
 
 import inspect
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -31,7 +30,7 @@ from ..errors import InputError
 from ..models.base import Synthesizer
 from ..models.shared.predictors import numeric_predictors
 from ..privacy.accounting.ledger import Ledger
-from ..privacy.mechanisms import Mechanism
+from ..privacy.mechanisms import Mechanism, Strict
 from ..release.comparison import Comparison, compare
 from ..release.folder import check_place
 from ..release.manifest import seal_of
@@ -45,12 +44,11 @@ from .fit import Fit
 from .fitting import fit, synthesize
 from .known import Known
 from .levels import having_levels, undeclared
-from .outlook import Outlook, of_weights, outlook
+from .outlook import Outlook, outlook
 from .parts import (
     CONFIRMED,
     OF_WEIGHTS,
     accepted_of,
-    bounds_of_scores,
     by_of,
     check_formulas,
     mechanism_of,
@@ -67,10 +65,6 @@ from .strict_plan import is_strict, levels_to_fill_in, model_of, synthesis_argum
 SUPERSEDES = (
     "this release supersedes an earlier one of the same file, of epsilon = {:g} ({}): both together tell of a record "
     "at most what epsilon = {:g} lets through"
-)
-OVERLAP = (
-    "respondents may be in the reference's file, too, whose release had epsilon = {:g} ({}): of whoever is in both, "
-    "the two together tell at most what epsilon = {:g} lets through"
 )
 # entries of the survey that are about its file
 READING = "separator", "decimal", "thousands", "text", "na", "encoding", "missing_codes"
@@ -114,8 +108,6 @@ class Plan:
     mechanism : {"strict", "pseudo-posterior", "weighted-e", "censored", "censored-weighted"}, optional
     unit : str, optional
         Column of what epsilon protects, where that is not a record.
-    reference : str or Path, optional
-        Folder of an earlier strict release of this survey.
     **entries
         Any other entry of the plan's file, by its name: ``prior="flat"``, ``title="Income 2025"``.
 
@@ -163,7 +155,6 @@ class Plan:
         m: int | None = None,
         mechanism: MechanismName | None = None,
         unit: str | None = None,
-        reference: str | Path | None = None,
         **entries: Any,
     ) -> None:
         settings = Settings.of({"survey": {}, "model": {}, "privacy": {}})
@@ -174,7 +165,6 @@ class Plan:
             "model.formula": formula, "model.kind": kind, "tables.by": as_list(by) or None, "privacy.epsilon": epsilon,
             "privacy.population_total": population_total, "privacy.bounds": bounds, "privacy.levels": levels,
             "release.m": m, "privacy.mechanism": mechanism, "privacy.unit": unit,
-            "privacy.reference": None if reference is None else str(reference),
         }  # fmt: skip
         survey = {f"survey.{name}": value for name, value in _survey_of(design).items()}
         given |= {"tables.labels": (design.source or {}).get("labels")} | further
@@ -192,7 +182,7 @@ class Plan:
             known = self._known(settings)
             settings, self.reasons = choose(settings, known, folder)
         self.settings = settings
-        self.lacking = lacking(settings, folder, at_hand=design is not None)
+        self.lacking = lacking(settings, at_hand=design is not None)
         if known is not None and is_strict(settings):
             self.lacking.pop("privacy.bounds", None)
             self.lacking |= undeclared_outcomes(settings, known.design)
@@ -436,8 +426,6 @@ class Plan:
         by_of(self.settings, synthesizer)
         print_of(self.settings, synthesizer, self._folder)
         strict = is_strict(self.settings)
-        if not strict and (foretold := of_weights(self.settings, to_synthesize(self.design)[0], synthesizer)):
-            warnings.warn(foretold, stacklevel=2)
         columns = [*public_columns(self.design, synthesizer), *synthesizer.outcomes]
         derived = check_derived(self.settings.edits.derive, self.design.select(columns).reset_index(drop=True))
         ledger, epsilon = self.ledger, privacy.epsilon if self._policy is None else self._policy.epsilon
@@ -491,9 +479,9 @@ class Plan:
             chosen = {"synthesizer": synthesizer, "mechanism": mechanism, "epsilon": privacy.epsilon}
             chosen["m"] = self.settings.release.m
         return chosen | {
-            "population_total": privacy.population_total, "bounds": bounds_of_scores(self.settings),
-            "levels": privacy.levels, "public": privacy.public, "clusters": model.clusters or "model",
-            "unit": privacy.unit, "reweight": privacy.reweight or 0, "engine": model.engine or "auto",
+            "population_total": privacy.population_total, "levels": privacy.levels, "public": privacy.public,
+            "clusters": model.clusters or "model", "unit": privacy.unit, "reweight": privacy.reweight or 0,
+            "engine": model.engine or "auto",
         }  # fmt: skip
 
     @property
@@ -526,7 +514,7 @@ class Plan:
     def privacy_cost(self, *, seed: int | None = None) -> PrivacyCost | pd.DataFrame:
         """What epsilons and numbers of data sets buy: a table; or what the plan's epsilon or c1 means on this file.
 
-        The table under ``Strict``, or without an epsilon.  Nothing is released.
+        The table without an epsilon.  Nothing is released.
 
         Parameters
         ----------
@@ -541,19 +529,24 @@ class Plan:
         Raises
         ------
         InputError, ModelError, PrivacyError, EngineError
-            As :func:`surveysynth.privacy_cost`; there is no formula yet.
+            As :func:`surveysynth.privacy_cost`; there is no formula yet; a strict release, which :meth:`check`
+            foretells.
         """
         self._refuse_unfinished("survey.file", "survey.weights", "model.formula")
         privacy, model = self.settings.privacy, self.settings.model
         if self._policy is not None:
             raise InputError("a policy says itself what it costs: Policy.load(...), or print it")
         synthesizer, mechanism = self._parts()
-        priced = None if privacy.mechanism == "strict" else privacy.epsilon
-        m = None if priced is None and "release.m" in self.reasons else self.settings.release.m
+        if isinstance(mechanism, Strict):
+            raise InputError(
+                "a strict release has no privacy weights to price: check() says what its epsilon buys. Say mechanism = "
+                "'pseudo-posterior' in [privacy] for a dry run of a fit to records"
+            )
+        m = None if privacy.epsilon is None and "release.m" in self.reasons else self.settings.release.m
         return privacy_cost(
-            self.design, synthesizer, epsilon=priced, m=m, mechanism=mechanism, clusters=model.clusters or "model",
-            unit=privacy.unit, reweight=privacy.reweight or 0, engine=model.engine or "auto", seed=seed,
-            levels=privacy.levels,
+            self.design, synthesizer, epsilon=privacy.epsilon, m=m, mechanism=mechanism,
+            clusters=model.clusters or "model", unit=privacy.unit, reweight=privacy.reweight or 0,
+            engine=model.engine or "auto", seed=seed, levels=privacy.levels,
         )  # fmt: skip
 
     def policy(self, source: str, *, seed: int | None = None) -> Policy:
@@ -735,14 +728,13 @@ class Plan:
             return f"Plan of {self.settings.model.formula}, to be filled in:\n{said}"
         return str(self.check())
 
-    def _parts(self) -> tuple[Synthesizer, Mechanism]:
+    def _parts(self) -> tuple[Synthesizer, Mechanism | Strict]:
         """Model and mechanism."""
         if self._policy is not None:
             return self._policy.synthesizer, self._policy.mechanism
-        mechanism = mechanism_of(self.settings, self._folder)
         if is_strict(self.settings):
-            return model_of(self.settings, self.design), mechanism
-        return synthesizer_of(self.settings, self._folder), mechanism
+            return model_of(self.settings, self.design), Strict(delta=self.settings.privacy.delta)
+        return synthesizer_of(self.settings, self._folder), mechanism_of(self.settings)
 
     def _refuse_unfinished(self, *needed: str) -> None:
         lacks = {entry: what for entry, what in self.lacking.items() if entry in needed or not needed}
@@ -783,22 +775,14 @@ class Plan:
 
     def _said_of_others(self) -> tuple[list[str], dict[str, Any]]:
         """What the report and the manifest say of releases whose epsilon adds up with this one's."""
-        settings, notes, facts = self.settings, list[str](), dict[str, Any]()
-        found = [("supersedes", SUPERSEDES, settings.release.supersedes)]
-        if settings.privacy.overlap:
-            found.append(("overlap", OVERLAP, settings.privacy.reference))
-        for name, sentence, folder in found:
-            if folder is None:
-                if name == "overlap":
-                    raise InputError("privacy.overlap is about a reference: give privacy.reference, or leave it out")
-                continue
-            earlier = read_release(self._folder / folder).privacy
-            seal = seal_of(self._folder / folder)
-            spent = settings.privacy.epsilon or 0.0
-            notes.append(sentence.format(earlier.epsilon, earlier.kind, earlier.epsilon + spent))
-            facts[name] = {"epsilon": earlier.epsilon, "kind": earlier.kind, "together": earlier.epsilon + spent}
-            facts[name]["manifest"] = seal
-        return notes, facts
+        superseded = self.settings.release.supersedes
+        if superseded is None:
+            return [], {}
+        folder = self._folder / superseded
+        earlier = read_release(folder).privacy
+        together = earlier.epsilon + (self.settings.privacy.epsilon or 0.0)
+        facts = {"epsilon": earlier.epsilon, "kind": earlier.kind, "together": together, "manifest": seal_of(folder)}
+        return [SUPERSEDES.format(earlier.epsilon, earlier.kind, together)], {"supersedes": facts}
 
 
 def _saying(release: Release, notes: Sequence[str], facts: Mapping[str, Any]) -> Release:

@@ -56,10 +56,6 @@ BY_TUNED_CONSTANTS = (
 EPSILON_REACHED = (
     "epsilon itself: as none was asked for, it is 2 m times the Lipschitz bound found on this file, rounded up"
 )
-SPENT_BEFORE = (
-    "epsilon = {:g} is of all that the files rest on: {:g} for themselves, and what was spent before, for what they "
-    "are measured against, on this very file or on one that may be this one: {}"
-)
 FLOATING_POINT = "densities, clamps and draws are computed in floating point, with pseudo-random numbers"
 PUBLIC_OR_NOT = (
     "whether the survey weight is a function of public variables, which decides whether it is kept or modelled: the "
@@ -78,7 +74,7 @@ def report(
     said = notes(fit, of, debias, factor) + ([HELD.format("; ".join(edits))] if edits else [])
     d = fit.draws.diagnostics
     internal = {
-        "epsilon_exact": None if fit.kind == "none" else fit.budget_of(of.m).spent(fit.delta) + of.spent_before,
+        "epsilon_exact": None if fit.kind == "none" else fit.budget_of(of.m).spent(fit.delta),
         "delta": fit.delta,
         "delta_target": fit.budget.bound,
         "divergences": d.divergences, "rhat": d.rhat, "ess_bulk": d.ess_bulk, "ess_tail": d.ess_tail,
@@ -90,13 +86,12 @@ def report(
         **({"redrawn_by_edits": list(redrawn)} if edits else {}),
     }  # fmt: skip
     return PrivacyReport(
-        kind=fit.kind, epsilon=np.inf if of.published is None else of.published, epsilon_requested=of.asked, m=of.m,
+        kind=fit.kind, epsilon=np.inf if of.epsilon is None else of.epsilon, epsilon_requested=of.asked, m=of.m,
         draws=fit.draws.size if fit.mechanism.maximum_over_draws and fit.kind != "none" else 0,
         verdict=verdict(fit.draws) + separation(fit, of),
         assumptions=said, data_dependent=depends(fit, debias, rule, reached=of.asked is None or len(fit.spent) > of.m),
         publishable=not fit.seeded, little_left=fit.little_left,
-        unit=fit.unit.column, mechanism=fit.mechanism.name, delta=fit.mechanism.failure(of.m),
-        papers_epsilon=fit.mechanism.papers_epsilon(fit.weighted, of.m), internal=internal,
+        unit=fit.unit.column, mechanism=fit.mechanism.name, internal=internal,
     )  # fmt: skip
 
 
@@ -121,9 +116,6 @@ def notes(fit: Fit, of: Spending, debias: bool, factor: float | None) -> list[st
             "draws of a fit under nearby privacy weights may have been carried over to the weights of this release "
             "by importance weights (effective share of the draws at least 90%)"
         )
-    if of.before and of.epsilon is not None:
-        parts = "; ".join(f"{expense.what} {expense.blank:.3g}" for expense in of.before)
-        said.append(SPENT_BEFORE.format(of.published, of.epsilon, parts))
     earlier = len(fit.spent) - of.m
     if earlier and fit.kind != "none":
         reached = (
@@ -170,8 +162,7 @@ def depends(fit: Fit, debias: bool, rule: IdentificationRule | None, *, reached:
     ``reached``: whether an epsilon that was not asked for is printed.
     """
     passed = [] if rule is None else [rule.describe()]
-    of_weight = [] if fit.mechanism.weight_declared else [PUBLIC_OR_NOT]
-    found = [ONLY_WHETHER, *fit.mechanism.refuses, *of_weight, *passed]
+    found = [ONLY_WHETHER, *fit.mechanism.refuses, PUBLIC_OR_NOT, *passed]
     if fit.kind == "strict":
         return found
     found_here = fit.mechanism.depends()

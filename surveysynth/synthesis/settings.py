@@ -45,6 +45,14 @@ WENT = {  # entries of plans of version 0.2, and what to write instead
     "parts": "take out [parts]: a large parquet file is read like any other",
     "privacy.mechanism=per-instance": "privacy.mechanism = 'per-instance' went: write 'strict' or 'pseudo-posterior'",
     "privacy.alpha_0": "take out privacy.alpha_0, which belonged to 'per-instance'",
+    "privacy.reference": "take out privacy.reference: privacy.earlier is the folder of an earlier year's release",
+    "privacy.overlap": "take out privacy.overlap: epsilon of an earlier year's release is always added",
+    "privacy.between_psus": "take out privacy.between_psus: the spread between PSUs is in the noisy tables",
+    "privacy.shares": "take out privacy.shares: importance = {income = 2} in [privacy] says which outcome matters more",
+    "model.transform=scores": "take out transform = 'scores'",
+    "model.missing=impute": "take out missing = 'impute': missing = 'category' in [outcomes.NAME] keeps missing values",
+    "model.weight=curved": "take out weight = 'curved'",
+    "model.weight=linear": "take out weight = 'linear', which is how FBS and FBP have it",
 }
 LONGEST = 255  # bytes of a name in a path, as file systems have it
 
@@ -167,7 +175,7 @@ class LaterModel(Section):
     formula: str = Field(description="outcome ~ predictors, which may be outcomes before it")
     name: Literal["fbs", "nb", "poisson", "beta", "gamma", "multinomial"] = Field("fbs", description="model")
     zeros: Truth | None = Field(None, description="zeros are an outcome of their own")
-    missing: Literal["fail", "drop", "impute", "category"] | None = Field(
+    missing: Literal["fail", "drop", "category"] | None = Field(
         None, description="what a missing outcome does: category, of multinomial, makes it one"
     )
 
@@ -230,9 +238,9 @@ class Model(Section):
         "amount", description="what the outcomes are: amount, count or share; declared, never found"
     )
     name: str | None = Field(None, description="model")
-    transform: str | None = Field(None, description="working scale: scores, log, identity, asinh, or a file of scores")
+    transform: str | None = Field(None, description="working scale: log, identity, asinh, or a file of normal scores")
     scale: Positive | None = Field(None, description="public scale of identity and asinh")
-    weight: choices.WeightModel | None = Field(None, description="how the weight goes with the outcome, or public")
+    weight: Literal["public"] | None = Field(None, description="public, where the survey weights are")
     prior: str | None = Field(None, description="prior of the coefficients")
     zeros: Truth | None = Field(None, description="zeros are an outcome of their own")
     missing: choices.Missing | None = Field(None, description="what a missing outcome does")
@@ -271,16 +279,8 @@ class Privacy(Section):
     earlier: PathText | None = Field(
         None, description="folder of an earlier year's strict release, or of its measurements: both years are fitted"
     )
-    shares: list[Positive] | None = Field(
-        None, description="of epsilon, one a model in sequence, relative to each other; default by expected accuracy"
-    )
     unit: str | None = Field(None, description="column of what epsilon protects, as households; default a record")
     mechanism: MechanismName | None = Field(None, description="how records are protected")
-    reference: PathText | None = Field(None, description="folder of an earlier strict release of this survey")
-    overlap: Truth | None = Field(
-        None, description="the reference's respondents are in this file, too: epsilons add up"
-    )
-    between_psus: Number | None = Field(None, ge=0, lt=1, description="public share of the variance between PSUs")
     delta: Number | None = Field(
         None, gt=0, le=0.1, description="probability up to which epsilon holds: noise is Gaussian, for many tables, as "
         "1e-10"

@@ -20,15 +20,18 @@ from ..release.measurements import Measurements, read_measurements
 from ..release.release import Release, read_release
 from ..validation import several
 from .all_columns import written_out
-from .measured import declares_itself, in_sequence
+from .measured import in_sequence
 from .settings import OutcomeSettings, Settings
 
 OF_RECORDS = (  # entries that only fits to records have
-    "model.prior", "model.scale", "model.components", "model.engine", "privacy.shares", "privacy.reference",
-    "privacy.overlap", "privacy.between_psus", "privacy.map", "privacy.c1", "privacy.c2",
-    "privacy.risk", "privacy.known", "privacy.radius", "privacy.max_risk", "privacy.reweight", "privacy.policy",
-    "release.debias",
+    "model.prior", "model.transform", "model.scale", "model.components", "model.missing", "model.engine", "privacy.map",
+    "privacy.c1", "privacy.c2", "privacy.risk", "privacy.known", "privacy.radius", "privacy.absolute", "privacy.floor",
+    "privacy.max_risk", "privacy.reweight", "privacy.policy", "release.debias",
 )  # fmt: skip
+NOTHING: dict[str, Any] = {  # values of such entries that ask for nothing
+    "model.transform": "log", "model.missing": "fail", "model.engine": "auto", "privacy.reweight": 0,
+}  # fmt: skip
+SYNTHESIZERS = "fbs", "fbp"
 ONLY_STRICT = "privacy.population_totals", "privacy.weight_bounds", "privacy.importance", "privacy.earlier"
 SHORT = {  # entries that say of all outcomes, or by outcome, what [outcomes.name] says
     "applies": "edits.applies", "elsewhere": "edits.elsewhere", "levels": "privacy.levels", "bounds": "privacy.bounds",
@@ -37,35 +40,41 @@ TIGHT = "from public knowledge: tight ones make shorter intervals"
 
 
 def is_strict(settings: Settings) -> bool:
-    """Whether the release is drawn from noisy tables; else records are fitted."""
-    model, later = settings.model, settings.model.later_models
-    return (
-        settings.privacy.mechanism in (None, "strict")
-        and model.name in (None, "fbs", "fbp")
-        and model.formula is not None
-        and model.transform in (None, "log")
-        and model.weight in (None, "public")
-        and all(each.name == "fbs" and each.missing in (None, "fail", "category") for each in later)
-        and model.missing in (None, "fail")
-        and not any(_is_said(settings, entry) for entry in OF_RECORDS)
-    )
+    """Whether the release is drawn from noisy tables, the default; else records are fitted."""
+    privacy = settings.privacy
+    by_default = privacy.mechanism is None and privacy.policy is None and settings.model.name in (None, *SYNTHESIZERS)
+    return by_default or privacy.mechanism == "strict"
 
 
 def _is_said(settings: Settings, entry: str) -> bool:
-    """Whether an entry asks for something; no steps of re-weighting, and any engine, ask for nothing."""
+    """Whether an entry asks for something."""
     value = settings[entry]
-    nothing = value is None or value is False or value == [] or (entry, value) == ("model.engine", "auto")
-    return not nothing and (entry, value) != ("privacy.reweight", 0)
+    return not (value is None or value is False or value == [] or value == NOTHING.get(entry))
+
+
+def refuse_of_records(settings: Settings) -> None:
+    """Refuse what only fits to records have, where the release is drawn from noisy tables (InputError)."""
+    wrong = [f"{entry} = {settings[entry]!r}" for entry in OF_RECORDS if _is_said(settings, entry)]
+    if settings.model.name not in (None, *SYNTHESIZERS):
+        wrong.append(f"model.name = {settings.model.name!r}")
+    for number, each in enumerate(settings.model.later_models, 1):
+        if each.name != "fbs" or each.missing not in (None, "fail", "category"):
+            wrong.append(f"model.later, number {number}: the name or missing of a model of records")
+    if wrong:
+        raise InputError(
+            f"{'; '.join(wrong)}: not in a strict release, which has the formulas, and in [outcomes] what kind each "
+            "outcome is. Leave this out, or say mechanism = 'pseudo-posterior' in [privacy], whose guarantee is "
+            "asymptotic"
+        )
 
 
 def refuse_only_strict(settings: Settings) -> None:
     """Refuse entries that only releases from noisy tables have, where records are fitted (InputError)."""
     given = [entry for entry in ONLY_STRICT if settings[entry]] + ["outcomes"] * bool(settings.outcomes)
     if given:
-        others = ", ".join(entry for entry in OF_RECORDS if _is_said(settings, entry)) or "other models"
         raise InputError(
-            f"{', '.join(given)}: only for strict releases from noisy tables, that is with privacy.mechanism = "
-            f"'strict', and without {others}"
+            f"{', '.join(given)}: only for strict releases, which are drawn from noisy tables: leave this out, or say "
+            "mechanism = 'strict' in [privacy]"
         )
 
 
@@ -89,7 +98,7 @@ def model_of(settings: Settings, design: SurveyDesign) -> FBS | FBP:
     names = []
     for name in model.outcomes:
         written, declared = name if name.isidentifier() else f"`{name}`", schema.get(name)
-        is_category = declares_itself(design, name) if declared is None else declared.levels is not None
+        is_category = design.declares_levels(name) if declared is None else declared.levels is not None
         names.append(f"C({written})" if is_category else written)
     kind = FBP if settings.model.name == "fbp" and len(names) == 1 else FBS
     return kind(f"{' + '.join(names)} ~ {model.predictors or '1'}")
@@ -115,7 +124,7 @@ def _options(settings: Settings, design: SurveyDesign, name: str) -> dict[str, A
             if option in given:
                 raise InputError(f"{entry} and outcomes.{name}.{option} both declare {name!r}: leave one out")
             given[option] = of_all[name]
-    by_type = declares_itself(design, name)
+    by_type = design.declares_levels(name)
     if isinstance(settings.privacy.bounds, tuple) and "levels" not in given and _is_number(settings, design, name):
         given.setdefault("bounds", settings.privacy.bounds)
     later = {of: each for each in settings.model.later_models for of in _outcomes(each.formula)}.get(name)
@@ -140,15 +149,15 @@ def _is_number(settings: Settings, design: SurveyDesign, name: str) -> bool:
     """Whether an outcome is a number by its column's type, and not written C(name)."""
     given = [str(settings.model.formula), *(each.formula for each in settings.model.later_models)]
     written = {category(each) for formula in given for each in several(sides_of(formula, "")[0])}
-    numeric = pd.api.types.is_numeric_dtype(design.column(name).dtype)
-    return numeric and name not in written and not declares_itself(design, name)
+    numeric = pd.api.types.is_numeric_dtype(design.typed(name).dtype)
+    return numeric and name not in written and not design.declares_levels(name)
 
 
 def undeclared_outcomes(settings: Settings, design: SurveyDesign) -> dict[str, str]:
     """What is to be filled in of outcomes of which nothing says what they are, by entry."""
     names = in_sequence(formulas_of(settings, design))[0].outcomes
     schema, out = _declared(settings, design, names), dict[str, str]()
-    left = [name for name in names if name not in schema and not declares_itself(design, name)]
+    left = [name for name in names if name not in schema and not design.declares_levels(name)]
     numbers = [name for name in left if _is_number(settings, design, name)]
     texts = [name for name in left if name not in numbers]
     if numbers == [*names]:

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import gamma, norm
 
 from surveysynth.engines.base import diagnose
-from surveysynth.engines.hamiltonian import Chains
+from surveysynth.engines.hamiltonian import chains
 
 SHAPES = np.array([60.0, 100.0, 200.0, 400.0])
 MIX = np.linalg.cholesky(np.array([[1, 0.6, 0, 0.2], [0.6, 1, 0.3, 0], [0, 0.3, 1, 0.5], [0.2, 0, 0.5, 1]]))
@@ -16,11 +16,11 @@ def test_chains_sample_a_correlated_normal_and_stay_within_bounds():
     L = np.array([[1.0, 0, 0], [0.8, 0.5, 0], [-0.3, 0.2, 2.0]])
     precision = np.linalg.inv(L @ L.T)
 
-    def normal():
-        return lambda x: (float(-x @ precision @ x / 2), -precision @ x)
+    def normal(x):
+        return float(-x @ precision @ x / 2), -precision @ x
 
     rng = np.random.default_rng(6)
-    values, divergences = Chains(normal, [np.zeros(3)] * 4, np.ones(3), rng, warmup=300).draw(1000)
+    values, divergences = chains(normal, [np.zeros(3)] * 4, np.ones(3), rng, warmup=300, draws=1000)
     found = diagnose({"x": values}, divergences)
     flat, scale = values.reshape(-1, 3), np.sqrt(np.diag(L @ L.T))
     assert found.failures == ()
@@ -28,10 +28,10 @@ def test_chains_sample_a_correlated_normal_and_stay_within_bounds():
     correlation = (L @ L.T) / np.outer(scale, scale)
     np.testing.assert_allclose(np.cov((flat / scale).T), correlation, atol=6 / found.ess_bulk**0.5)
 
-    def half():
-        return lambda x: (float(-x[0] ** 2 / 2) if x[0] > 0 else -np.inf, -x)
+    def half(x):
+        return float(-x[0] ** 2 / 2) if x[0] > 0 else -np.inf, -x
 
-    values, _ = Chains(half, [np.ones(1)] * 4, np.ones(1), rng, warmup=300).draw(1000)
+    values, _ = chains(half, [np.ones(1)] * 4, np.ones(1), rng, warmup=300, draws=1000)
     assert values.min() > 0
     shares = [(values < norm.ppf(0.5 + p / 2)).mean() for p in (0.1, 0.5, 0.9)]
     np.testing.assert_allclose(shares, [0.1, 0.5, 0.9], atol=4 * 0.5 / 500**0.5)
@@ -42,10 +42,10 @@ def test_parameters_that_are_nearly_one_mix_as_well_as_apart():
     covariance = np.full((4, 4), 0.98) + 0.02 * np.eye(4)
     precision = np.linalg.inv(covariance)
     rng = np.random.default_rng(3)
-    values, divergences = Chains(
-        lambda: lambda x: (float(-x @ precision @ x / 2), -precision @ x), [np.zeros(4)] * 4, np.ones(4), rng,
-        warmup=300,
-    ).draw(1000)  # fmt: skip
+    values, divergences = chains(
+        lambda x: (float(-x @ precision @ x / 2), -precision @ x), [np.zeros(4)] * 4, np.ones(4), rng, warmup=300,
+        draws=1000,
+    )  # fmt: skip
     found = diagnose({"x": values}, divergences)
     assert min(found.ess_bulk, found.ess_tail) > 1000
     np.testing.assert_allclose(np.cov(values.reshape(-1, 4).T), covariance, atol=0.15)
@@ -53,25 +53,20 @@ def test_parameters_that_are_nearly_one_mix_as_well_as_apart():
 
 def of_gammas(shapes, beyond=np.inf):
     """Log density of t = MIX log x, x gamma: skewed, correlated; nothing where an element is beyond a limit."""
+    inverse = np.linalg.inv(MIX)
 
-    def make():
-        inverse = np.linalg.inv(MIX)
+    def target(t):
+        if not np.abs(t).max() < min(beyond, 1e3):
+            return -np.inf, t
+        u = np.minimum(inverse @ t, 50)
+        return float(shapes @ u - np.exp(u).sum()), inverse.T @ (shapes - np.exp(u))
 
-        def target(t):
-            if not np.abs(t).max() < min(beyond, 1e3):
-                return -np.inf, t
-            u = np.minimum(inverse @ t, 50)
-            return float(shapes @ u - np.exp(u).sum()), inverse.T @ (shapes - np.exp(u))
-
-        return target
-
-    return make
+    return target
 
 
 def sampled(target, pilot, starts, draws):
     rng = np.random.default_rng(1)
-    values, _ = Chains(target, starts, np.full(4, 0.1), rng, warmup=300, pilot=pilot).draw(draws)
-    return values
+    return chains(target, starts, np.full(4, 0.1), rng, warmup=300, draws=draws, pilot=pilot)[0]
 
 
 @pytest.mark.parametrize("off", [1.02, 1.4])  # shapes of the pilot over those of the density: up to 7 sd
@@ -92,16 +87,3 @@ def test_where_the_set_ends_nothing_is_drawn():
     limit = np.abs(MIX @ np.log(SHAPES)).max() + 0.02
     bounded = of_gammas(SHAPES, limit)
     assert np.abs(sampled(bounded, bounded, [MIX @ np.log(SHAPES)] * 4, 1000)).max() <= limit
-
-
-def test_chains_go_on_as_if_they_had_never_stopped():
-    """Also where the warm-up was on a pilot."""
-    for pilot in (None, of_gammas(SHAPES * 1.02)):
-        starts = [MIX @ np.log(SHAPES)] * 2
-        once, again = (
-            Chains(of_gammas(SHAPES), starts, np.full(4, 0.1), np.random.default_rng(3), warmup=100, pilot=pilot)
-            for _ in range(2)
-        )
-        whole, _ = once.draw(200)
-        parts = [again.draw(draws)[0] for draws in (50, 150)]
-        np.testing.assert_array_equal(whole, np.concatenate(parts, axis=1))

@@ -130,7 +130,7 @@ def test_a_quantile_that_has_no_limits_in_a_few_data_sets_takes_the_variance_of_
     """By hand; where half of the data sets have none, or another statistic has none in one, there is no variance."""
     u = [np.array(row) for row in ([1.0, np.nan, 1.0], [2.0, 4.0, np.nan], [np.nan, 2.0, np.nan], [3.0, 6.0, 5.0])]
     results = [Estimates(np.array([q, q, q]), each) for q, each in zip((1.0, 2.0, 3.0, 4.0), u, strict=True)]
-    settings = {"degf": np.full(3, 50.0), "noise": None, "of_model": None, "larger": False}
+    settings = {"degf": np.full(3, 50.0), "noise": None}
     found = combined_of(Quantity("quantile", "y", prob=0.9), results, **settings)
     b = 5 / 3  # between 1, 2, 3 and 4
     np.testing.assert_allclose(found.se**2, [2 + b / 4, 4 + b / 4, np.nan], rtol=1e-12)

@@ -26,6 +26,7 @@ from surveysynth import (
     synthesize,
 )
 
+WEIGHTS = PseudoPosterior()
 ROLES = {
     "apistrat": STRAT | {"fpc": "fpc"},
     "apiclus1": CLUS1 | {"fpc": "fpc"},
@@ -153,9 +154,9 @@ REFUSED = [
     (lambda: zero().calibrate({"g": {"a": 1.0, "b": 2.0, "c": 4.0}}), "only records of weight 0: 1 row"),
     (lambda: zero().trim(high=2.0), "are not trimmed"),
     (lambda: FBS("y ~ g").prepare(zero()), "leave those of weight 0 out"),
-    (lambda: fit(zero(), "y ~ g", epsilon=5.0, population_total=2.0, bounds=(0, 9)), "below the 3 records"),
+    (lambda: fit(zero(), "y ~ g", epsilon=5.0, population_total=2.0, mechanism=WEIGHTS), "below the 3 records"),
     (lambda: fit(SurveyDesign(FRAME.assign(h=[1, 1, 2, 2]), weights="w", strata="h"), "y ~ g", epsilon=5.0,
-                 population_total=9.0, bounds=(0, 9)), "once the 1 records of weight 0 are left out"),
+                 population_total=9.0, mechanism=WEIGHTS), "once the 1 records of weight 0 are left out"),
     (lambda: SurveyDesign.unweighted(FRAME, weights="w"), "weights are made here"),
     (lambda: SurveyDesign.unweighted(FRAME.assign(weight=1)), "has a column 'weight'"),
     (lambda: SurveyDesign.from_fpc(FRAME.assign(c=range(4)), "N", psu=["f", "c"], lonely_psu="remove"), "every stage"),

@@ -105,10 +105,6 @@ def calls(folder: Path) -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
         "Ledger.spend": (ledger.spend, {"blank": 0.001, "replace": 0.002, "kind": "strict", "what": "a table"}),
         "Ledger.set_cap": (ledger.set_cap, {"cap": 60.0, "what": "more"}),
         "Ledger.verify": (ledger.verify, {"releases": ()}),
-        "Reference": (ss.Reference.from_release, {"release": place}),
-        "Reference.from_public": (ss.Reference.from_public, {
-            "design": design, "synthesizer": ss.FBS("z ~ x"), "population_total": 300, "source": "a file",
-        }),
         "Policy.load": (ss.Policy.load, {"path": folder / "nowhere"}),
         "Plan": (ss.Plan, {"design": design, "formula": "y ~ x", "epsilon": 9}),
         "Plan.set": (plan.set, {"epsilon": 5}),
@@ -124,7 +120,6 @@ def calls(folder: Path) -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
         "read_measurements": (ss.read_measurements, {"path": folder / "nowhere"}),
         "expected_errors": (ss.expected_errors, {"design": design, "formula": "y ~ x", "by": "x", "m": 4, **public}),
         "privacy_cost": (ss.privacy_cost, {"design": design, "synthesizer": ss.FBS("y", "x", prior="flat"), "c1": 0.5}),
-        "expected_se": (ss.expected_se, {"n": 1000, "parameters": 10, "epsilon": 5}),
         "check_model": (ss.check_model, {"model": ss.FBS("y", "x", prior="flat"), "design": design}),
         "perturbed_histogram": (ss.perturbed_histogram, {
             "design": design, "outcome": "y", "epsilon": 1.0, "bounds": (0, 10), "population_total": 300, "m": 1,

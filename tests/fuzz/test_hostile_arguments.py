@@ -16,7 +16,7 @@ QUICK = 1500  # of some 28,000 cases
 NO_CALLS = {  # what is made by others, or is a namespace or an error
     "Changes", "Comparison", "EngineError", "Fit", "InputError", "JointEstimates", "LaplaceTables", "LogTransform",
     "Measurements", "MembershipAttack", "ModelError", "NormalScores", "NotFitForRelease", "Policy", "PrivacyCost",
-    "PrivacyError", "Reference", "Regression", "Release", "StanModel", "SurveySynthError",
+    "PrivacyError", "Regression", "Release", "StanModel", "SurveySynthError",
     "Synthesizer", "__version__", "datasets", "r", "sampling", "studies",
 }  # fmt: skip
 OURS = re.compile("got an unexpected keyword argument")  # a TypeError of check_keywords

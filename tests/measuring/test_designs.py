@@ -9,8 +9,9 @@ import pytest
 import surveysynth as ss
 from surveysynth import InputError
 from surveysynth.measuring.bins import Cells
-from surveysynth.measuring.measure import _Measured, counted, pairs_of, pairs_tell_more
-from surveysynth.measuring.terms import terms_of
+from surveysynth.measuring.counting import Count, Part
+from surveysynth.measuring.measure import _File, _Measured, pairs_of, pairs_tell_more
+from surveysynth.measuring.terms import Term, terms_of
 from surveysynth.measuring.units import Units, most_records
 from surveysynth.models.loglinear.bases import Response
 from surveysynth.models.loglinear.level_effects import LevelRows, fit_levels, levels_from_pairs
@@ -44,6 +45,13 @@ def test_a_record_is_in_one_pair_of_its_level_or_in_none():
     used = np.concatenate([one, other])
     assert len(set(used)) == len(used) and (level[one] == level[other]).all()
     assert len(one) == (np.bincount(level) // 2).sum()
+
+
+def counted(level, levels, code, groups, scores=None, parts=1):
+    """Records by level and group of their cell, as files are counted."""
+    part = Part(None, pd.DataFrame(), {"by": level}, parts, ())
+    part.codes["y"] = code
+    return part.count(Count("y", groups, "by", levels, scores=scores))
 
 
 def test_a_record_changes_a_table_of_pairs_by_one_cell_or_two():
@@ -185,23 +193,27 @@ def test_a_unit_changes_every_table_by_what_its_noise_is_made_for(most):
     of_record = np.repeat(np.arange(30), rng.integers(1, 8, 30))
     n = len(of_record)
     level = rng.integers(0, 3, n)
-    measured = _Measured(cells, rng.integers(0, len(cells), n), n, rng, Units(of_record, most))
+    units, region = Units(of_record, most), Term("region", ("region",), (("a",), ("b",), ("c",)), level, level, None)
+    amounts = pd.Series(rng.uniform(0, 500, n))
+    counter = Part(lambda name: amounts, pd.DataFrame(index=range(n)), {"region": level}, units.parts, ())
+    measured = _Measured("y", cells, _File(counter, n, rng, units, None, gaussian=False))
     measured.histogram(1.0)
-    measured.by("region", level, 3, 1.0)
-    measured.scores("region", level, 3, 1.0)
+    measured.by(region, 1.0)
+    measured.scores(region, 1.0)
+    own, parts = counter.codes["y"], units.parts
     largest = {}
     for table in measured.tables:
         rows = np.zeros(n, dtype=np.intp) if table.by is None else level
-        L, parts, scores = len(table.counts), measured.parts, table.scores
-        whole = counted(rows, L, measured.code, table.groups, scores, parts)
+        L, scores = len(table.counts), table.scores
+        whole = counted(rows, L, own, table.groups, scores, parts)
         for unit in range(30):
             out = of_record != unit
-            left = counted(rows[out], L, measured.code[out], table.groups, scores, parts[out])
+            left = counted(rows[out], L, own[out], table.groups, scores, parts[out])
             change = np.abs(whole - left).sum()
             assert change <= table.unit == most * table.per
             largest[id(table)] = max(largest.get(id(table), 0), change)
             for code in (0, len(cells) - 1):
-                other = np.where(out, measured.code, code)
+                other = np.where(out, own, code)
                 changed = counted(rows, L, other, table.groups, scores, parts)
                 assert np.abs(whole - changed).sum() <= 2 * table.unit
     # and no less: noise is not made for more than can happen

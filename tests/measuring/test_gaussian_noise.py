@@ -97,14 +97,12 @@ def test_a_release_says_delta_everywhere(tmp_path):
     assert "delta = 1e-10" in entry["what"] and float(entry["blank"]) == 6.0
 
 
-def test_strict_with_delta_and_by_chains():
+def test_delta_may_stand_in_the_mechanism():
     design = people(400)
     schema = {"pay": Outcome(bounds=(0, 1_000_000))}
     given = {"epsilon": 6.0, "population_total": TOTAL, "mechanism": ss.Strict(delta=DELTA)}
     release = ss.synthesize(design, "pay ~ region", outcomes=schema, m=4, seed=1, **given)
     assert release.privacy.delta == DELTA
-    with pytest.raises(InputError, match="delta is for releases from noisy tables"):
-        ss.fit(design, "pay ~ region", bounds=(0, 1_000_000), seed=1, **given)
     with pytest.raises(InputError, match="delta is a probability"):
         measured(design, delta=0.1)
 

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import surveysynth as ss
-from surveysynth.measuring import measure
+from surveysynth.measuring import counting
 from surveysynth.release import source
 
 TOTAL = 29_501
@@ -85,11 +85,13 @@ def test_counts_do_not_hang_on_blocks(monkeypatch, block):
     expected = np.zeros((3, 3), dtype=np.int64)
     for k in range(200):
         expected[level[k], groups[code[k]]] += parts[k] * scores[code[k]]
-    monkeypatch.setattr(measure, "BLOCK", block)
-    found = measure.counted(level, 3, code, groups, scores, parts)
+    monkeypatch.setattr(counting, "BLOCK", block)
+    part, whole = (counting.Part(None, pd.DataFrame(), {"t": level}, each, ()) for each in (parts, 1))
+    part.codes["y"] = whole.codes["y"] = code
+    found = part.count(counting.Count("y", groups, "t", 3, scores=scores))
     assert found.dtype == np.int64
     np.testing.assert_array_equal(found, expected)
-    np.testing.assert_array_equal(measure.counted(level, 3, code, groups).sum(), 200)
+    assert whole.count(counting.Count("y", groups, "t", 3)).sum() == 200
 
 
 @pytest.mark.parametrize(

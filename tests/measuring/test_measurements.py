@@ -360,3 +360,16 @@ def test_draws_are_centred_with_the_effects_of_strata():
 
     found = [mean_log(draw) for draw in draws]
     assert np.mean(found) == pytest.approx(log[cells.bins.codes(y)].mean(), abs=0.01)
+
+
+def test_headings_of_outcomes_and_public_columns_are_in_the_release(tmp_path):
+    frame = pd.DataFrame({"sex": ["f", "m"] * 200, "pay": np.arange(1.0, 401.0), "w": 2.0, "note": "x"})
+    headings = {"sex": "Sex of the person", "pay": "Monthly pay", "note": "Remark"}
+    design = ss.SurveyDesign(frame, weights="w", labels=headings)
+    measured = ss.measure(design, "pay ~ sex", epsilon=5, population_total=800, bounds=(0, 500), seed=1)
+    published = {name: headings[name] for name in ("sex", "pay")}
+    for each in (measured, ss.read_measurements(measured.write(tmp_path / "measured"))):
+        release = each.release(4, seed=1)
+        assert release.datasets[0].labels == published
+        assert release.tables("sex").attrs["labels"] == published
+    assert ss.read_release(release.write(tmp_path / "release")).datasets[0].labels == published

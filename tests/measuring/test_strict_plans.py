@@ -141,7 +141,7 @@ def test_short_entries_say_the_same(written: Path) -> None:
         ({"outcomes": {"rent": {"bounds": [0, 1]}}}, "outcomes names 'rent'.*no outcome"),
         ({"bounds": {"jobs": (0, 1)}}, "privacy.bounds names 'jobs'.*job"),
         ({"bounds": {"visits": (0, 50)}}, "privacy.bounds and outcomes.visits.bounds both declare"),
-        ({"prior": "flat"}, "outcomes: only for strict releases.*without model.prior"),
+        ({"prior": "flat"}, "model.prior = 'flat': not in a strict release"),
         ({"delta": 0.05}, "delta"),
     ],
 )
@@ -207,7 +207,7 @@ def test_a_check_adds_up_two_years(written: Path) -> None:
 @pytest.mark.parametrize(
     ("entries", "said"),
     [
-        ({"max_risk": 0.0}, "outcomes: only for strict releases.*privacy.max_risk"),
+        ({"max_risk": 0.0}, "privacy.max_risk = 0.0: not in a strict release"),
         ({"name": "fbp"}, "model.name = 'fbp' is for one outcome"),
     ],
 )

@@ -6,58 +6,11 @@ import pytest
 
 import surveysynth as ss
 from surveysynth.design.recode import with_missing
-from surveysynth.models.shared.normal_scores import under_other_noise
-from tests.models.test_later_outcomes import KINDS, drawn, small_file, target_of
-from tests.models.test_sequential import BOUNDS, make_design, make_frame, sampler
+from tests.models.test_sequential import make_design, make_frame, sampler
 
 FIRST, SECOND = ss.FBS("income ~ region", prior="flat"), ss.FBS("rent ~ region + log(income)", prior="flat")
 RULE = {"rent": "income > 22000"}
 SOME = ss.Sequential([FIRST, SECOND], applies=RULE)
-
-
-# ---- the bound
-
-
-def moves(kind, a, B, others=(1, 0, 1, 1, 0)):
-    """Log targets at many points, less that without record 0, of files that differ in record 0, asked or not."""
-    x, y, points, extremes = small_file(kind, a, B, 200)
-
-    def at(far, extreme, asked):
-        moved_x, moved_y = x.copy(), y.copy()
-        moved_x[0], moved_y[0] = far, extreme
-        function = target_of(kind, moved_x, moved_y, a, B, np.array([asked, *others], dtype=float)).function()
-        return np.array([function(point)[0] for point in points])
-
-    blanked = at(0.0, y[0], 0)
-    asked = [at(far, extreme, 1) - blanked for far in (0.0, 3.0, -8.0, 60.0) for extreme in extremes]
-    return np.array(asked), np.array([at(far, extremes[0], 0) - blanked for far in (0.0, -8.0, 60.0)])
-
-
-@pytest.mark.parametrize("B", [1.0, 2.0])
-@pytest.mark.parametrize("kind", KINDS)
-def test_who_is_asked_moves_the_log_target_no_further_than_an_answer(kind, B):
-    """With b = 0.25: 2 b blanked and 4 b replaced, also by one who is not asked, who counts nothing whatsoever."""
-    b = 0.25
-    asked, not_asked = moves(kind, 2 * b / (2 * B + 1), B)
-    assert np.abs(not_asked).max() <= 1e-9
-    assert 0.5 * 2 * b < np.ptp(asked, axis=1).max() <= 2 * b + 1e-9
-    assert max(np.ptp(one - other) for one in (*asked, *not_asked) for other in (*asked, *not_asked)) <= 4 * b + 1e-9
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_nothing_that_sets_a_scale_knows_how_many_are_asked(kind):
-    """Scales, starts, and the value of what is left, are those of the simulated file, whoever is asked."""
-    rng = np.random.default_rng(2)
-    x = rng.normal(size=30)
-    y = drawn(kind, x, rng)
-    found = []
-    for share in (0.2, 0.9):
-        target = target_of(kind, x, y, 0.3, present=(rng.random(30) < share).astype(float))
-        found.append(np.concatenate([target.scale.ravel(), *target.starts(2, np.random.default_rng(1))]))
-    np.testing.assert_array_equal(*found)
-
-
-# ---- the model
 
 
 def test_a_model_is_that_of_the_records_to_which_it_applies():
@@ -169,18 +122,6 @@ def test_missing_is_a_category_where_that_is_declared():
         ss.NegativeBinomialRegression("visits ~ region", missing="category")
 
 
-def test_zeros_that_stand_for_no_amount_are_no_amounts_of_other_scores():
-    """Else the map between scores would be fitted to them."""
-    y = np.exp(np.random.default_rng(5).normal(10, 0.6, 3000))
-    design = ss.SurveyDesign(pd.DataFrame({"y": y, "w": 1.0}), weights="w")
-    scores = ss.NormalScores.private(
-        design, "y", bounds=(1000, 1e6), epsilon=2, rng=np.random.default_rng(6)
-    )  # fmt: skip
-    moved = under_other_noise(scores, np.append(y, [0.0, np.nan]), np.random.default_rng(7), zeros=True)
-    np.testing.assert_array_equal(moved[-2:], [0.0, np.nan])
-    np.testing.assert_allclose(moved[:-2], under_other_noise(scores, y, np.random.default_rng(7)))
-
-
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -192,8 +133,6 @@ def test_zeros_that_stand_for_no_amount_are_no_amounts_of_other_scores():
         ({"elsewhere": {"rent": 0}}, "'rent' has no condition in applies"),
         ({"applies": RULE, "elsewhere": {"rent": -9}}, "'rent' is 0, or missing if it is left out"),
         ({"applies": RULE, "elsewhere": {"rent": "none"}}, "'rent' is 0, or missing if it is left out"),
-        ({"shares": [1]}, "one positive number for each of the 2 models"),
-        ({"shares": [1, 0]}, "a share of epsilon"),
     ],
 )
 def test_rules_that_are_none_are_refused_by_name(options, said):
@@ -209,27 +148,3 @@ def test_a_rule_that_applies_to_nobody_is_refused():
 def test_columns_of_rules_are_public_predictors():
     sequence = ss.Sequential([FIRST, SECOND], applies={"rent": "sector == 'public'"})
     assert sequence.predictor_columns == ("region", "sector")
-
-
-@pytest.mark.slow
-def test_a_strict_release_of_a_rent_that_tenants_have():
-    """Who is a tenant is synthesized; rents are theirs, and their mean is the file's within 4 standard errors."""
-    frame = make_frame(1500, 3)
-    frame["tenure"] = pd.Categorical(np.where(np.random.default_rng(0).random(1500) < 0.4, "tenant", "owner"))
-    frame["rent"] = frame["rent"].where(frame["tenure"] == "tenant")
-    design = ss.SurveyDesign(frame, weights="w")
-    sequence = ss.Sequential(
-        [
-            ss.FBS("income ~ region"), ss.MultinomialRegression("C(tenure) ~ region + log(income)"),
-            ss.FBS("rent ~ region + log(income)"),
-        ],
-        applies={"rent": "tenure == 'tenant'"},
-    )  # fmt: skip
-    release = ss.synthesize(design, sequence, epsilon=25, bounds=BOUNDS, m=3, seed=7, population_total=90_000)
-    for each in release.datasets:
-        assert (each.frame["rent"].isna() == (each.frame["tenure"] == "owner")).all()
-    (there,) = release.tables(outcome="rent", statistic="mean").itertuples()
-    (own,) = ss.estimate(design, "rent", statistic="mean", missing="drop").itertuples()
-    assert abs(there.estimate - own.estimate) < 4 * np.hypot(there.se, own.se)
-    assert "to how many records a question applies is confidential" in str(release.privacy)
-    assert release.privacy.kind == "strict" and release.privacy.epsilon == 25

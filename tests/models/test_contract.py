@@ -13,7 +13,7 @@ from scipy.stats import gamma, lognorm, norm
 
 import surveysynth as ss
 from surveysynth.engines import Diagnostics
-from surveysynth.models.base import Boundable, Synthesizer
+from surveysynth.models.base import Synthesizer
 from surveysynth.models.draws import Draws, Synthetic
 from surveysynth.models.records import Public
 from surveysynth.models.registry import MODELS, model_from_file
@@ -149,13 +149,18 @@ def test_capabilities_are_asked_before_the_fit(mechanism, settings, match, monke
         ss.synthesize(file(), Toy(), mechanism=mechanism, **settings)
 
 
-@pytest.mark.parametrize(("kind", "named"), [(Synthesizer, False), (Boundable, True)])
-def test_a_model_that_cannot_be_strict_names_the_mechanisms_that_it_has(kind, named):
-    pieces = {key: value for key, value in vars(Toy).items() if not key.startswith(("__", "_abc"))}
-    model = type("Own", (kind,), pieces | {"name": "Own", "censored": lambda *_: None})()
-    with pytest.raises(ss.ModelError, match=r"Own is not fitted under Strict\(\): use FBS") as refused:
-        ss.synthesize(file(), model, epsilon=5, population_total=9000)
-    assert ("mechanism=Censored(), which is strict, too, or" in str(refused.value)) == named
+OF_RECORDS = [
+    Toy, lambda: ss.BetaRegression("pay", bounds=(0, 1e4)), lambda: ss.PoissonRegression("pay"),
+    lambda: ss.NegativeBinomialRegression("pay"), lambda: ss.GammaRegression("pay"), lambda: ss.Mixture("pay"),
+    lambda: ss.MultinomialRegression("C(pay)"),
+    lambda: ss.Sequential([ss.FBS("pay ~ group"), ss.GammaRegression("tax ~ pay")]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("make", OF_RECORDS)
+def test_strict_takes_a_formula_and_no_model_of_records(make):
+    with pytest.raises(ss.ModelError, match=r"give the formula, .* what kind each outcome is, outcomes="):
+        ss.synthesize(file(), make(), epsilon=5, population_total=9000)
 
 
 # a Stan program

@@ -12,7 +12,7 @@ from tests.surveys import PSEUDO
 
 JOBS = ["none", "part time", "full time"]
 RARE = "astronaut"  # one respondent's
-STRICT = {"epsilon": 9, "bounds": {"income": (100, 1e7)}, "population_total": 30_000, "seed": 1}
+OF_RECORDS = {"epsilon": 9, "population_total": 30_000, "seed": 1, "mechanism": PSEUDO}
 LATER = ["income ~ region", ss.MultinomialRegression("C(job) ~ region + log(income)")]
 
 
@@ -36,9 +36,9 @@ def with_one_astronaut():
 
 
 @pytest.mark.parametrize("model", ["income + C(job) ~ region", LATER, ss.FBS("C(job) ~ region", prior="flat")], ids=str)
-@pytest.mark.parametrize("mechanism", [ss.Strict(), PSEUDO, ss.WeightedE()], ids=str)
+@pytest.mark.parametrize("mechanism", [PSEUDO, ss.WeightedE()], ids=str)
 def test_levels_that_nobody_declared_are_asked_for_with_the_line_to_paste(model, mechanism):
-    """Under every mechanism, and without a value of the file."""
+    """Where records are fitted, and without a value of the file."""
     settings = {"epsilon": 9, "population_total": 30_000, "mechanism": mechanism}
     with pytest.raises(ss.InputError) as asked:
         ss.fit(with_one_astronaut(), model, **settings)
@@ -49,7 +49,7 @@ def test_levels_that_nobody_declared_are_asked_for_with_the_line_to_paste(model,
 
 def test_values_that_are_not_declared_are_refused_by_row():
     with pytest.raises(ss.InputError) as refused:
-        ss.fit(with_one_astronaut(), "income + C(job) ~ region", levels={"job": JOBS}, **STRICT)
+        ss.fit(with_one_astronaut(), "income + C(job) ~ region", levels={"job": JOBS}, **OF_RECORDS)
     said = str(refused.value)
     assert "'job' has values in 1 row (row numbers 42;" in said and RARE not in said
 
@@ -65,7 +65,7 @@ def test_values_that_are_not_declared_are_refused_by_row():
 )  # fmt: skip
 def test_what_is_no_list_of_levels_is_refused(levels, said):
     with pytest.raises(ss.InputError, match=said):
-        ss.fit(design(), "income + C(job) ~ region", levels=levels, **STRICT)
+        ss.fit(design(), "income + C(job) ~ region", levels=levels, **OF_RECORDS)
 
 
 def test_numbers_and_texts_are_different_levels_and_the_message_says_so():
@@ -94,10 +94,11 @@ def test_a_type_that_has_levels_declares_them(column):
     assert levels == ([*JOBS, "retired"] if isinstance(column, pd.Categorical) else [False, True])
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("model", ["income + C(job) ~ region", LATER], ids=["within cells", "a regression"])
-def test_a_declared_level_that_no_record_has_is_a_level_of_strict_files(model):
-    release = ss.synthesize(design(), model, levels={"job": [*JOBS, "retired"]}, **STRICT)
+def test_a_declared_level_that_no_record_has_is_a_level_of_strict_files():
+    asked = {"epsilon": 9, "bounds": {"income": (100, 1e7)}, "population_total": 30_000, "seed": 1, "m": 4}
+    release = ss.synthesize(
+        design(), ["income ~ region", "job ~ region + income"], levels={"job": [*JOBS, "retired"]}, **asked
+    )
     for data in release.datasets:
         job = data.frame["job"]
         assert list(job.cat.categories) == [*JOBS, "retired"]

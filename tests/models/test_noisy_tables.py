@@ -148,7 +148,7 @@ def test_without_noise_means_are_those_of_the_file():
 
 
 def test_draws_vary_as_noise_and_prior_leave_them_open():
-    """Variance between refits to fresh noise is A R A' + H^-1 Q H^-1 (measured.md, section 6)."""
+    """Variance between refits to fresh noise is A R A' + H^-1 Q H^-1."""
     fit, _, _ = fitted(None, 100.0)
     rng = np.random.default_rng(4)
     functional = fit.model.jacobian(fit.model.probabilities(fit.theta))[32:]  # of the table's cells

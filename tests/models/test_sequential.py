@@ -5,13 +5,10 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.optimize import minimize
 from scipy.stats import multivariate_normal, norm
 
 import surveysynth as ss
 from surveysynth.models.draws import Sampler
-from surveysynth.models.shared.clipped_fit import NARROW, Density, clipped_target, straight
-from surveysynth.privacy.mechanisms.strict import tempered
 
 FIRST, SECOND = ss.FBS("income ~ region", prior="flat"), ss.FBS("rent ~ region + log(income)", prior="flat")
 
@@ -55,17 +52,6 @@ def test_what_the_weight_is_measured_by_changes_no_outcome(times):
         model.simulate(of.public, values, np.random.default_rng(3)) for of, values in ((records, draw), (other, moved))
     )
     np.testing.assert_allclose(again.outcomes, made.outcomes, rtol=1e-8)
-
-
-def test_draws_of_a_model_whose_chains_ran_longer_are_thinned_evenly():
-    design, model = make_design(), ss.Sequential([FIRST, SECOND])
-    records = model.prepare(design)
-    short, long = (one.fit(part, np.ones(design.n), sampler(draws))
-                   for one, part, draws in zip(model.models, records.parts, (50, 200), strict=True))  # fmt: skip
-    together = model.together([short, long])
-    np.testing.assert_array_equal(together["0.B"], short["B"])
-    np.testing.assert_array_equal(together["1.B"], long["B"][::4])
-    assert together.size == 50
 
 
 def test_the_density_of_a_record_is_the_product_of_its_models():
@@ -197,7 +183,6 @@ def test_the_density_of_a_later_model_is_normal_given_the_predictors():
         ([SECOND, FIRST], ss.InputError, "FBS of rent is given income, which no earlier model has"),
         ([FIRST, ss.FBP("rent ~ income")], ss.ModelError, "FBP cannot take the weight as given"),
         ([FIRST, ss.FBS("C(job) ~ region")], ss.ModelError, "job: categories of FBS belong to the first model"),
-        ([FIRST, ss.FBS("rent ~ region", prior="flat", weight="curved")], ss.InputError, "weight='curved'"),
     ],
 )
 def test_models_that_do_not_go_in_sequence_are_refused(models, error, said):
@@ -236,150 +221,30 @@ def test_synthetic_predictors_that_have_no_logarithm_are_refused():
         model.prepare(design)
 
 
-# ---- under the strict mechanism
-
-
-BOUNDS = {"income": (1_000, 1_000_000), "rent": (10, 100_000)}
-
-
-SIMULATED = np.array([[1.0, 1.0], [1.0, -1.0]])  # predictor rows whose mean of squares is the identity
-
-
-def with_confidential_predictors(x, y, a, present=None, simulated=SIMULATED, B=1.0):
-    """The target of log rents given a confidential predictor: every record has a row of its own."""
-    X = np.column_stack([np.ones(len(x)), x])
-    reference = Density(np.zeros((2, 1)), np.eye(1), **straight(2, 1))
-    return clipped_target(
-        X, np.arange(len(x)), y[:, None], reference, np.full(len(x), a), B, NARROW, False, present=present,
-        simulated=simulated,
-    )  # fmt: skip
-
-
-def largest_moves(a, B=1.0, simulated=SIMULATED):
-    """How far a record can move the log target between two points: taken out, and replaced, predictor and outcome."""
-    rng = np.random.default_rng(1)
-    x, y, points = rng.normal(size=6), rng.normal(size=6), 4 * rng.uniform(-1, 1, (300, 3))
-    points[:, 2] = rng.uniform(-0.4, 0.4, 300)
-    values = []
-    for extreme in [(0.0, 0.0), (5.0, -5.0), (-3.0, 100.0), (50.0, 1.0), (2.0, 8.0)]:
-        moved_x, moved_y = x.copy(), y.copy()
-        moved_x[0], moved_y[0] = extreme
-        at = with_confidential_predictors(moved_x, moved_y, a, simulated=simulated, B=B).function()
-        values.append([at(point)[0] for point in points])
-    out = with_confidential_predictors(x, y, a, np.array([0.0, 1, 1, 1, 1, 1]), simulated=simulated, B=B).function()
-    blanked = np.array([out(point)[0] for point in points])
-    values = np.array(values)
-    replaced = max(np.ptp(one - other) for one in values for other in values)
-    return np.ptp(values - blanked, axis=1).max(), replaced
-
-
-@pytest.mark.parametrize("B", [1.0, 2.0])
-def test_a_record_moves_the_log_target_by_no_more_than_two_b_predictors_included(B):
-    """With b = 0.25: 2 b taken out, 4 b replaced; at b / B, as for public predictors, it is more."""
-    b = 0.25
-    blanked, replaced = largest_moves(tempered(b, B, confidential=True), B)
-    assert 0.6 * 2 * b < blanked <= 2 * b + 1e-9
-    assert replaced <= 4 * b + 1e-9
-    assert largest_moves(tempered(b, B, confidential=False), B)[0] > 2 * b
-
-
-def test_scales_that_are_made_from_the_file_exceed_the_bound():
-    """Replaced predictors then move the prior of all coefficients and the coordinates of every record."""
-    assert largest_moves(2 * 0.25 / 3, simulated=None)[1] > 4 * 0.25
-
-
-@pytest.mark.slow
-def test_with_confidential_predictors_the_maximum_is_at_the_truth():
-    """Beside a reference that is off by half a standard deviation: within 4 standard errors."""
-    rng, n = np.random.default_rng(2), 40_000
-    x = rng.standard_t(5, n)
-    y = 0.5 + 0.6 * x + 0.8 * rng.standard_normal(n)
-    target = with_confidential_predictors(x, y, 1.0)
-    function = target.function()
-
-    def negative(point):
-        value, gradient = function(point)
-        return -value / n, -gradient / n
-
-    found = target.density(minimize(negative, target.starts(1, rng)[0], jac=True, method="BFGS").x)
-    np.testing.assert_allclose(found.B[:, 0], [0.5, 0.6], atol=4 * 1.5 * 0.8 / n**0.5)
-    assert found.L[0, 0] == pytest.approx(0.8, abs=4 * 1.5 * 0.8 / (2 * n) ** 0.5)
-
-
-@pytest.mark.slow
-def test_a_strict_release_of_two_outcomes():
-    """Means by region within 4 standard errors, what goes with what, and an epsilon that is the sum of its parts."""
-    design = make_design(1500, seed=3)
-    release = ss.fit(
-        design, ["income ~ region", "rent ~ region + log(income)"], epsilon=20, bounds=BOUNDS, m=4, seed=7,
-        population_total=design.weights.sum(),
-    ).release()  # fmt: skip
-    assert release.privacy.kind == "strict" and release.privacy.epsilon == 20
-    there = release.tables("region", statistic="mean")
-    for outcome in ("income", "rent"):
-        own = ss.estimate(design, outcome, "region", "mean")
-        found = there[there["outcome"] == outcome]
-        far = 4 * np.hypot(found["se"].to_numpy(), own["se"].to_numpy())
-        assert (np.abs(found["estimate"].to_numpy() - own["estimate"].to_numpy()) < far).all()
-        low, high = BOUNDS[outcome]
-        assert all(each.frame[outcome].between(low, high).all() for each in release.datasets)
-    correlations = [np.corrcoef(np.log(f.frame["income"]), np.log(f.frame["rent"]))[0, 1] for f in release.datasets]
-    own = np.corrcoef(np.log(design.frame["income"]), np.log(design.frame["rent"]))[0, 1]
-    assert np.mean(correlations) == pytest.approx(own, abs=0.1)
-    said = str(release.privacy)
-    assert "predictors of later models are confidential" in said
-    for part in ("normal scores of income", "first draw of income", "normal scores of rent", "first draw of rent"):
-        assert part in said
-
-
-@pytest.mark.parametrize(
-    ("models", "bounds", "said"),
-    [
-        ([ss.FBS("income ~ region"), ss.FBS("rent + visits ~ income")], (0, 1e6), "FBS of rent, visits cannot"),
-        (["income ~ region", "rent ~ log(income)"], {"incomes": (0, 1)}, "other columns than the outcomes"),
-        (["income ~ region", "rent ~ log(income)"], {"income": (0, 1e6)}, "nothing public says where rent"),
-        (["income ~ region", "rent ~ log(income)"], None, "bounds=.lowest, highest. of income, rent"),
-    ],
-)
-def test_what_is_not_strict_yet_is_refused_by_name(models, bounds, said):
-    with pytest.raises(ss.SurveySynthError, match=said):
-        ss.fit(make_design(300), models, epsilon=20, population_total=20_000, bounds=bounds)
-
-
 # ---- in plans
 
 
-def plan_of(tmp_path, **entries):
+def plan_of(tmp_path):
     make_frame(1500).to_csv(tmp_path / "file.csv", index=False)
     return ss.Plan.draft(
         tmp_path / "file.csv", formula="income ~ region", later=["rent ~ region + log(income)"], weights="w",
-        epsilon=20, population_total=80_000, bounds=BOUNDS, by=["region"], folder=str(tmp_path / "release"), **entries,
+        mechanism="pseudo-posterior", m=2, accept=["information"], epsilon=20, population_total=80_000, by=["region"],
+        folder=str(tmp_path / "release"),
     )  # fmt: skip
 
 
-def test_a_plan_says_the_sequence_and_what_to_expect(tmp_path):
-    plan = plan_of(tmp_path, prior="paper")  # records are fitted, by chains
-    assert plan.settings.privacy.mechanism == "strict"
+def test_a_plan_says_the_sequence(tmp_path):
+    plan = plan_of(tmp_path)
     assert 'later = ["rent ~ region + log(income)"]' in plan.to_toml()
-    said = str(plan)
-    assert "in sequence, fbs of income ~ region; rent ~ region + log(income)" in said
-    shares = plan.settings.privacy.shares
-    assert sum(shares) == pytest.approx(1) and "privacy.shares = [" in said
-    ratio = ss.expected_se(1500, 11, 20 * shares[0], plan.settings.release.m)
-    assert f"income {ratio:.2f} (epsilon {20 * shares[0]:.3g}); rent" in " ".join(said.split())
-    given = " ".join(str(plan.set(shares=[3, 1])).split())
-    assert "(epsilon 15); rent" in given and "(epsilon 5)" in given
-    with pytest.raises(ss.InputError, match="one positive number for each of the 2 models"):
-        plan.set(shares=[1, 1, 1])
+    assert "in sequence, fbs of income ~ region; rent ~ region + log(income)" in str(plan)
     with pytest.raises(ss.InputError, match="write a formula for each"):
         plan.set(later=["rent + visits ~ region"])
     with pytest.raises(ss.InputError, match=r"further outcomes go with model\.name"):
-        plan.set(formula="visits ~ region", kind="count", bounds=(0, 50))
+        plan.set(formula="visits ~ region", name="nb")
 
 
 def test_a_plan_says_whom_a_question_is_asked(tmp_path):
-    plan = plan_of(tmp_path, mechanism="pseudo-posterior", m=2, accept=["information"])
-    plan = plan.set(applies={"rent": "income > 22000"}, elsewhere={"rent": 0})
+    plan = plan_of(tmp_path).set(applies={"rent": "income > 22000"}, elsewhere={"rent": 0})
     assert """applies = {rent = "income > 22000"}""" in plan.to_toml()
     for each in plan.release(seed=3).datasets:
         assert (each.frame["rent"].eq(0) == ~(each.frame["income"] > 22_000)).all()
@@ -388,7 +253,7 @@ def test_a_plan_says_whom_a_question_is_asked(tmp_path):
 
 
 def test_a_plan_makes_the_release_that_the_list_of_models_makes(tmp_path):
-    plan = plan_of(tmp_path, mechanism="pseudo-posterior", m=2, accept=["information"])
+    plan = plan_of(tmp_path)
     release = plan.release(seed=3)
     models = [ss.FBS("income ~ region", prior="flat"), ss.FBS("rent ~ region + log(income)", prior="flat")]
     by_hand = ss.synthesize(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import surveysynth as ss
 from surveysynth.design.formula import of_one_record
-from tests.models.test_sequential import BOUNDS, FIRST, make_design, make_frame
+from tests.models.test_sequential import FIRST, make_design, make_frame
 
 # value of a term at a record moves with another record: checked by brute force below
 OF_ALL = [
@@ -131,7 +131,7 @@ def test_nothing_is_spent_on_a_formula_that_is_refused(tmp_path, mechanism, said
     ledger = ss.Ledger(tmp_path / "ledger.json", "s", cap=9, create=True)
     with pytest.raises(ss.InputError, match=said):
         ss.synthesize(
-            make_design(200), ["income ~ region", "rent ~ log(income / income.mean())"], epsilon=3, bounds=BOUNDS,
+            make_design(200), ["income ~ region", "rent ~ log(income / income.mean())"], epsilon=3,
             population_total=10_000, mechanism=mechanism, ledger=ledger,
         )  # fmt: skip
     assert ledger.entries().empty

@@ -16,7 +16,6 @@ from scipy.interpolate import BSpline
 import surveysynth as ss
 from surveysynth.models.shared.predictors import predictor_constants
 from surveysynth.privacy.budget import Budget
-from surveysynth.privacy.mechanisms.strict import tempered
 from tests.surveys import PSEUDO
 
 N = 20_000.0
@@ -433,22 +432,6 @@ def test_m_draws_at_the_clamp_never_exceed_epsilon_by_rounding(epsilon, m):
     bound = Budget(epsilon, m).bound
     assert 2 * bound * m <= epsilon and bound == pytest.approx(epsilon / (2 * m), rel=1e-15)
     assert 2 * np.nextafter(np.nextafter(bound, 9e9), 9e9) * m > epsilon
-
-
-@settings(derandomize=True)
-@given(
-    epsilon=st.floats(0.001, 50), m=st.integers(1, 20), parts=st.lists(st.floats(0.0001, 30), min_size=1, max_size=4)
-)
-@example(epsilon=5.0, m=4, parts=[1.2, 0.3915, 0.3])  # with a clamp of 1.4 draws once came out an ulp too dear
-@example(epsilon=0.025, m=5, parts=[0.0005, 0.04])  # the parts are more than epsilon: the search once had no end
-def test_the_draws_have_what_other_parts_leave_of_epsilon_and_a_negative_rest_where_that_is_nothing(epsilon, m, parts):
-    budget = Budget(epsilon, m, tuple(("part", part) for part in parts))
-    assert budget.spent(budget.bound) <= epsilon
-    for clamp, confidential in ((1.0, False), (1.4, False), (2.2, False), (1.0, True)):
-        a = tempered(budget.bound, clamp, confidential=confidential)
-        assert budget.spent(clamp * a) <= epsilon or budget.bound < 0
-        assert a == pytest.approx(2 * budget.bound / (2 * clamp + 1) if confidential else budget.bound / clamp)
-    assert 2 * m * budget.bound == pytest.approx(epsilon - sum(parts), abs=1e-12 * (epsilon + sum(parts)))
 
 
 def test_a_strict_release_accepts_no_failed_chains(strict):

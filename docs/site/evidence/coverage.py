@@ -11,7 +11,7 @@
 #
 # with its own values, and is kept in `benchmarks/coverage_cells/` with the commit that made it; [its
 # README](../benchmarks/coverage_cells/README.md) says which cell came from which version. What the numbers mean, and
-# what they leave open: [strict releases](../docs/measured.md).
+# what they leave open: [strict releases](../docs/strict.md#what-was-measured-of-it).
 
 # %% tags=["hide-input"]
 import pandas as pd
@@ -21,9 +21,7 @@ cells = pd.read_csv("benchmarks/coverage_cells/margins.csv")
 NAMES = {
     "confidential": "the sample itself",
     "strict": "Strict",
-    "strict-chains": "Strict by chains",
     "strict-earlier": "Strict, beside last year's noisy tables",
-    "strict-history": "Strict by chains, beside last year's release",
     "pseudo-debias": "PseudoPosterior, debias=True",
     "pseudo": "PseudoPosterior",
     "laplace": "Laplace tables",
@@ -61,7 +59,7 @@ table("workers", "mean")
 table("workers", "count")
 
 # %% [markdown]
-# With more records and a smaller epsilon they do not hold: a bias stays, and standard errors shrink.
+# Samples of 10,000.
 
 # %% tags=["hide-input"]
 table("workers", "mean", n=10_000)
@@ -78,9 +76,9 @@ table("households", "count")
 # %% [markdown]
 # ## Counts, shares and positive amounts
 #
-# Visits to a doctor, shares of a household's income, and pay. Chains, and mechanisms other than Strict, fit a negative
-# binomial, which visits are not quite; a beta regression; and a gamma regression, whose one shape is wrong for some
-# jobs, with privacy and without.
+# Visits to a doctor, shares of a household's income, and pay. Mechanisms other than Strict fit a negative binomial,
+# which visits are not quite; a beta regression; and a gamma regression, whose one shape is wrong for some jobs, with
+# privacy and without.
 
 # %% tags=["hide-input"]
 table("visits", "mean")

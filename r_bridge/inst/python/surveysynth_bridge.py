@@ -101,12 +101,16 @@ def synthesize(
     *policy: ss.Policy, folder: str, population_total: Any = None, **given: Any
 ) -> tuple[ss.Release, dict[str, Any]]:
     """A release, with its data sets in the subfolders 1, 2, ..."""
-    total = _by_level(population_total, given["design"])
-    if given.get("population_totals") is not None:
-        given["population_totals"] = {
-            name: _by_label(totals, name, given["design"]) for name, totals in given["population_totals"].items()
-        }
-    return _released(ss.synthesize(**given, policy=policy[0] if policy else None, population_total=total), folder)
+    given |= _known_totals(given["design"], population_total, given.get("population_totals"))
+    return _released(ss.synthesize(**given, policy=policy[0] if policy else None), folder)
+
+
+def expected_errors(
+    folder: str, synthesizer: Any, population_total: Any = None, by: list[str] | None = None, **given: Any
+) -> tuple[None, None]:
+    """Standard errors to expect of a strict release."""
+    given |= _known_totals(given["design"], population_total, given.get("population_totals"))
+    return _saved(ss.expected_errors(formula=synthesizer, by=by, **given), folder, by)
 
 
 def perturbed_histogram(folder: str, **given: Any) -> tuple[ss.Release, dict[str, Any]]:
@@ -246,13 +250,10 @@ def _as_computed(frame: pd.DataFrame, values: pd.Series[Any]) -> Callable[[pd.Da
 
 def redrawn(release: ss.Release, folder: str) -> tuple[None, None]:
     """Columns of the first data set that other noise changes, under such noise: column by column."""
-    names = list(release.method.get("private_scores", {}))
-    if release.measured is not None:
-        weight = [] if release.method["weights"] == "public" else [str(release.datasets[0].weights_name)]
-        names = [*release.outcomes, *weight]
+    weight = [] if release.method["weights"] == "public" else [str(release.datasets[0].weights_name)]
     columns = {
         f"{name}_{number}": design.frame[name].array
-        for name in names for number, design in enumerate(release.redrawn, 1)
+        for name in (*release.outcomes, *weight) for number, design in enumerate(release.redrawn, 1)
     }  # fmt: skip
     return _saved(pd.DataFrame(columns), folder)
 
@@ -330,6 +331,14 @@ def _saved(table: pd.DataFrame, folder: str, by: str | list[str] | None = None) 
     labels = {name: table[name].map(_label) for name in ([by] if isinstance(by, str) else by or [])}
     exchange.save(table.assign(**labels), folder)
     return None, None
+
+
+def _known_totals(design: ss.SurveyDesign, total: Any, totals: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Public totals of everybody, of strata and of levels."""
+    known: dict[str, Any] = {"population_total": _by_level(total, design)}
+    if totals is not None:
+        known["population_totals"] = {name: _by_label(each, name, design) for name, each in totals.items()}
+    return known
 
 
 def _by_level(total: Any, design: ss.SurveyDesign) -> Any:

@@ -137,30 +137,26 @@ test_that("without a mechanism releases are strict, and what that needs is said 
   needs <- said(fbs(api00 ~ stype), 9)
   expect_match(needs, "releases are strict unless mechanism says otherwise", fixed = TRUE)
   expect_match(needs, "Give population_total, the public number of population units", fixed = TRUE)
-  expect_match(needs, "; bounds = c(lowest, highest) of api00, public, or an earlier release, ", fixed = TRUE)
-  expect_match(needs, "an earlier release, mechanism = strict(reference = ).", fixed = TRUE)
+  expect_match(needs, "; the public bounds of 'api00', bounds = c(lowest, highest), ", fixed = TRUE)
   expect_match(needs, "Or say mechanism = pseudo_posterior()", fixed = TRUE)
   expect_no_match(needs, "Give epsilon", fixed = TRUE)
   expect_match(said(fbs(api00 ~ stype), population_total = 6194, bounds = c(200, 1000)), "Give epsilon, for the whole",
                fixed = TRUE)
-  expect_match(said(negbin(enroll ~ stype), 9), "; bounds = c(lowest, highest) of enroll, public, or an ", fixed = TRUE)
-  expect_match(said(mixture(api00 ~ stype), 9), "; bounds = c(lowest, highest) of api00, public, or an ", fixed = TRUE)
-  expect_match(said(mixture(api00 ~ stype, bounds = c(200, 1000)), 9, population_total = 6194),
-               "weight = \"public\"", fixed = TRUE)
-  expect_match(said(beta_regression(api00 ~ stype, bounds = c(200, 1000)), 9, population_total = 6194),
-               "weight = \"public\"", fixed = TRUE)
+  others <- list(
+    negbin(enroll ~ stype), mixture(api00 ~ stype), beta_regression(api00 ~ stype, bounds = c(200, 1000)),
+    gamma_regression(api00 ~ stype), multinomial_regression(awards ~ stype),
+    in_sequence(fbs(api99 ~ stype), fbs(api00 ~ log(api99)))
+  )
+  for (model in others) expect_match(said(model, 9, population_total = 6194), "give the formula", fixed = TRUE)
 })
 
-test_that("counts and shares have strict releases", {
+test_that("a count has a strict release by its formula", {
   need_python()
-  counts <- synthesize(strat, negbin(enroll ~ stype, weight = "public"), 9, population_total = 6194,
-                       bounds = c(0, 5000), seed = 1)
+  counts <- synthesize(strat, enroll ~ stype, 9, population_total = 6194, weight = "public", m = 4, seed = 1,
+                       outcomes = list(enroll = outcome(bounds = c(0, 5000), whole = TRUE)))
   expect_identical(privacy(counts)$kind, "strict")
   y <- counts$designs[[1]]$variables$enroll
-  expect_true(all(y == round(y)) && max(y) <= 5000)
-  shares <- synthesize(strat, beta_regression(api00 ~ stype, bounds = c(200, 1000), weight = "public"), 9,
-                       population_total = 6194, seed = 1)
-  expect_identical(privacy(shares)$kind, "strict")
+  expect_true(all(y == round(y)) && min(y) >= 0 && max(y) <= 5000)
 })
 
 test_that("sampling units have effects, and units of several records can be what epsilon protects", {

@@ -8,11 +8,12 @@ test_that("a model can be written in three ways", {
   expect_identical(two$outcomes, c("wage", "bonus"))
   shows(two, "FBP: cbind(wage, bonus) ~ field\ntransform = list(wage = \"log\", bonus = asinh_transform(scale = 100))")
   shows(fbp(y ~ age, bands = list(age = c(25, 50))), "bands = list(age = c(25, 50))")
+  shows(fbs(y ~ age, weight = "public"), "missing = \"fail\", weight = \"public\"")
   shows(pseudo_posterior("linear"), "pseudo_posterior(map = \"linear\", c2 = 0, risk = lipschitz_risk())")
   expect_equal(negbin(y ~ a + b)$arguments, negbin("y", c("a", "b"))$arguments)
   shows(negbin(y ~ a + b), "NegativeBinomialRegression: y ~ a + b\nprior = \"paper\", missing = \"fail\"")
   expect_equal(mixture(y ~ a + b)$arguments, mixture("y", c("a", "b"))$arguments)
-  shows(mixture(y ~ a), "Mixture: y ~ a\ntransform = \"log\", zeros = FALSE, prior = \"common\",")
+  shows(mixture(y ~ a), "Mixture: y ~ a\ntransform = \"log\", zeros = FALSE, components = 20, prior = \"common\",")
   shows(mixture("y", ~ 1, transform = asinh_transform(9), bounds = c(-5, 1e3), allocation = "posterior"),
         "asinh_transform(scale = 9)")
   shows(gamma_regression(y ~ a), "GammaRegression: y ~ a\nmissing = \"fail\"")
@@ -27,6 +28,7 @@ test_that("a model can be written in three ways", {
 test_that("what is no model is refused at once", {
   expect_error(fbs(y ~ x, ~ z), "leave predictors out")
   expect_error(fbs(y ~ x, prior = "jeffreys"), "independent")
+  expect_error(fbs(y ~ x, missing = "category"), "should be one of .*fail.*drop")
   expect_error(fbs(y ~ x, transform = "sqrt"), "a transform is \"log\"")
   expect_error(fbs(cbind(a, b) ~ x, transform = list(a = "log", c = "log")), "by the names of the outcomes")
   expect_error(asinh_transform(-1), "scale must be a positive number")

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from math import lgamma, log
+from math import lgamma
 from typing import Any, ClassVar, Literal
 
 import numba as nb
@@ -39,19 +39,18 @@ from ...errors import InputError, ModelError
 from ...validation import rows
 from ..base import Boundable, present, said_of_numbers
 from ..draws import Draws, Sampler, Synthetic
-from ..one_outcome import Standardized, checked_bounds
+from ..one_outcome import OneOutcome, Standardized, checked_bounds, standardized
 from ..records import Public
-from ..relative_outcome import RelativeOutcome
 from ..shared.predictors import Constants, with_unit_size
 from ..shared.row_density import blocks, max_abs_log_density
 from ..shared.sufficient_statistics import residual_squares
-from .family import BetaFamily
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 LogDensity = Callable[[Floats], tuple[float, Floats]]  # of theta: value and gradient
 
 EDGE = 1e-6  # share of the range, a public constant: values nearer to a bound are taken to be at this distance
+FARTHEST = 15.0  # of the logit of a synthetic share's mean from 0: beyond, it is nearer to a bound than EDGE
 LEAST_LAMBDA, SHAPE, SD = 0.1, 1.5, 2.5  # of the priors
 PRIOR = "phi ~ Beta(1, 1), lambda ~ Pareto(0.1, 1.5) (Hu, Williams & Savitsky 2025, section 4.1)"
 PRIOR_REGRESSION = (
@@ -101,7 +100,7 @@ def _clamp(
 
 
 @dataclass(frozen=True)
-class BetaRegression(RelativeOutcome[Standardized], Boundable[Standardized]):
+class BetaRegression(OneOutcome[Standardized], Boundable[Standardized]):
     """Synthesizer of one bounded outcome: beta distributed, or a beta regression on public predictors.
 
     Posteriors hold ``b`` (S, K), coefficients of the columns of the records, and ``lambda`` (S,).
@@ -116,12 +115,12 @@ class BetaRegression(RelativeOutcome[Standardized], Boundable[Standardized]):
     bounds : (float, float)
         The outcome's least and largest possible values, public: chosen without looking at the file.  A value at
         a bound, or nearer to it than 1e-6 of the range (``EDGE``), is taken to be at that distance.  Values beyond are
-        refused, and under ``Strict`` moved to the bounds.
+        refused.
     missing : {"fail", "drop"}
         What a missing outcome does; "drop" leaves the record out and the report says how many.
     weight : "public", optional
         Declares that the survey weight is public: it is kept as it is, and may vary among records with the same
-        predictors.  Default: it has to be a function of the predictors, which under ``Strict`` is to be declared.
+        predictors.  Default: it has to be a function of the predictors.
 
     Raises
     ------
@@ -150,26 +149,10 @@ class BetaRegression(RelativeOutcome[Standardized], Boundable[Standardized]):
     weight: Literal["public"] | None = None
 
     name: ClassVar[str] = "Beta"
-    shape: ClassVar[str | None] = "lambda"
-    broad_shape: ClassVar[str] = "lambda"
 
     def __post_init__(self) -> None:
         self._check()
         object.__setattr__(self, "bounds", checked_bounds(self.bounds))
-        self._check_relative()
-
-    @property
-    def family(self) -> BetaFamily:
-        """Beta, between the edges."""
-        return BetaFamily(EDGE)
-
-    def broad_outcome(self) -> tuple[float, float]:
-        """The uniform distribution, Beta(1, 1)."""
-        return 0.0, log(2.0)
-
-    def values(self, records: Standardized) -> Floats:
-        """Shares of the range: (n,)."""
-        return np.exp(records.y[:, 0])
 
     def prepare(
         self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None,
@@ -207,13 +190,12 @@ class BetaRegression(RelativeOutcome[Standardized], Boundable[Standardized]):
                 "weight='public'"
             )
         X, pattern, columns = with_unit_size(X, pattern, columns, unit)
-        if not self.strict:  # whose density is bounded: and nothing of the file is to decide
-            _refuse_determined(self.outcome, logs[:, 0] - logs[:, 1], X, pattern)
-        return Standardized(row=pattern, y=logs, public_weights=weights, **self.standardized(X, pattern, columns))
+        _refuse_determined(self.outcome, logs[:, 0] - logs[:, 1], X, pattern)
+        return Standardized(row=pattern, y=logs, public_weights=weights, **standardized(X, pattern, columns))
 
     def _logs(self, design: SurveyDesign) -> Floats:
         """log y and log(1 - y), (n, 2)."""
-        values, (low, high) = self.held(present(design, self.outcome)), self.bounds
+        values, (low, high) = present(design, self.outcome), self.bounds
         outside = (values < low) | (values > high)
         if outside.any():
             raise InputError(
@@ -288,7 +270,7 @@ class BetaRegression(RelativeOutcome[Standardized], Boundable[Standardized]):
     def simulate(self, public: Public, draw: Draws, rng: np.random.Generator) -> Synthetic:
         """One synthetic data set: y* from the model, within the bounds; the weights are the public ones."""
         low, high = self.bounds
-        eta, lam = self.linear_predictor(public, draw), draw["lambda"][0]
+        eta, lam = np.clip(public.X @ draw["b"][0], -FARTHEST, FARTHEST), draw["lambda"][0]
         y = rng.beta((lam * expit(eta))[public.row], (lam * expit(-eta))[public.row])
         outcome = np.clip(low + (high - low) * y, low, high)
         assert public.public_weights is not None  # as prepare sees to
@@ -300,7 +282,7 @@ class BetaRegression(RelativeOutcome[Standardized], Boundable[Standardized]):
             "method": self.name,
             "outcome": list(self.outcomes),
             "predictors": self.predictors,
-            "prior": "reference" if self.strict else PRIOR if len(public.columns) == 1 else PRIOR_REGRESSION,
+            "prior": PRIOR if len(public.columns) == 1 else PRIOR_REGRESSION,
             "transform": [self.measure],
             "weights": "public",
         }
@@ -320,12 +302,9 @@ class BetaRegression(RelativeOutcome[Standardized], Boundable[Standardized]):
             + ("; the logit of its mean is linear in the predictors and lambda is the same for all" * regression),
             "the bounds are public: they were not chosen by looking at the file. A value nearer to a bound than "
             f"{EDGE:g} of the range is taken to be at that distance",
+            f"prior: {PRIOR_REGRESSION if regression else PRIOR}",
         ]
-        if self.strict:
-            said += self.said_of_reference(public)
-        else:
-            said.append(f"prior: {PRIOR_REGRESSION if regression else PRIOR}")
-        if regression and not self.strict:
+        if regression:
             said[-1] += (
                 ". Hu, Williams & Savitsky (2025) print no priors for their regression. The means and standard "
                 "deviations are those of the predictors of all records, which are public and held fixed"

@@ -38,15 +38,13 @@ from ...errors import InputError, ModelError
 from ...validation import one_of, rows
 from ..base import Debiasable, present, said_of_numbers
 from ..draws import Draws, Sampler, Synthetic
-from ..one_outcome import Standardized
+from ..one_outcome import OneOutcome, Standardized, smoothed_weights, standardized
 from ..records import EACH, Public
-from ..relative_outcome import RelativeOutcome
 from ..shared.predictors import Constants, with_unit_size
 from ..shared.row_density import blocks, max_abs_log_density
 from ..shared.sufficient_statistics import SufficientStatistics, sufficient_statistics
 from ..shared.weight_regression import PRIOR_WEIGHT, draw_weights
 from .debias import correct
-from .family import CountFamily
 from .likelihood import Likelihood, coordinates, of_pairs, points, rises, slopes, sums
 
 Floats = NDArray[np.float64]
@@ -55,7 +53,7 @@ Prior = Literal["paper", "independent"]
 
 PRIOR_DISPERSION = "1/phi ~ half-Cauchy(0, 5)"
 
-BROAD_PHI = 0.5  # of a broad reference: counts from a hundredth of the mean to several times it are not rare
+FARTHEST = 25.0  # of the log mean of a synthetic count from 0
 MOST_EXPECTED = 2.0**53  # counts above are not whole numbers in floating point
 
 
@@ -79,7 +77,7 @@ class CountRecords(Standardized):
 
 
 @dataclass(frozen=True)
-class Counts(RelativeOutcome[CountRecords], Debiasable[CountRecords]):
+class Counts(OneOutcome[CountRecords], Debiasable[CountRecords]):
     """A synthesizer of one count, given public predictors: NegativeBinomial and Poisson.
 
     Posteriors hold ``b`` (S, K), coefficients of the columns of :class:`CountRecords`; ``phi`` (S,), unless it is
@@ -91,10 +89,8 @@ class Counts(RelativeOutcome[CountRecords], Debiasable[CountRecords]):
     prior: Prior = "paper"
     missing: Literal["fail", "drop"] = "fail"
     weight: Literal["public"] | None = None
-    bounds: tuple[float, float] | None = None
 
     name: ClassVar[str]
-    broad_shape: ClassVar[str] = "phi"
     measure = "none: the mean is modelled on the log scale"
     dispersed: ClassVar[bool]
     priors: ClassVar[dict[str, str]] = {
@@ -110,31 +106,7 @@ class Counts(RelativeOutcome[CountRecords], Debiasable[CountRecords]):
 
     def __post_init__(self) -> None:
         self._check()
-        self._check_relative()
         one_of(self.prior, self.priors, "prior")
-        if self.bounds is not None and self.bounds[0] < 0:
-            raise InputError("bounds of a count begin at 0 or above")
-
-    @property
-    def family(self) -> CountFamily:
-        """Negative binomial or Poisson."""
-        return CountFamily(self.dispersed, self._highest)
-
-    @property
-    def broad(self) -> CountFamily:
-        """Negative binomial: a Poisson density has one width only."""
-        return CountFamily(True, self._highest)
-
-    @property
-    def _highest(self) -> float:
-        """The public bound of counts."""
-        return np.inf if self.bounds is None else self.bounds[1]
-
-    def broad_outcome(self) -> tuple[float, float]:
-        """A mean in the middle of the bounds, on a log scale, and a dispersion that covers both."""
-        assert self.bounds is not None  # as broad_reference sees to
-        low, high = self.bounds
-        return (np.log1p(low) + np.log1p(high)) / 2, np.log(BROAD_PHI)
 
     def prepare(
         self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None,
@@ -171,7 +143,7 @@ class Counts(RelativeOutcome[CountRecords], Debiasable[CountRecords]):
         _, first, pair = np.unique(code * len(X) + pattern, return_index=True, return_inverse=True)
         records = CountRecords(
             pair=pair, pair_row=pattern[first], count=values[code[first]], y=y, row=pattern, log_w=log_w,
-            public_weights=public, **self.standardized(X, pattern, columns),
+            public_weights=public, **standardized(X, pattern, columns),
         )  # fmt: skip
         if log_w is not None:
             _refuse_determined(records, log_w)
@@ -179,14 +151,14 @@ class Counts(RelativeOutcome[CountRecords], Debiasable[CountRecords]):
 
     def _counts(self, design: SurveyDesign) -> Floats:
         """The outcome, (n,)."""
-        y = self.held(present(design, self.outcome))
+        y = present(design, self.outcome)
         other = ~((y >= 0) & (y < MOST_EXPECTED) & (y == np.floor(y)))
         if other.any():
             raise InputError(
                 f"outcome {self.outcome!r} is not a count, 0, 1, 2 and so on, in {rows(other)}; {self.name} is a model "
                 "of counts: use FBS for other numbers, or round"
             )
-        if y.min() == y.max() and not self.strict:
+        if y.min() == y.max():
             raise ModelError(
                 f"{self.outcome} is constant: there is nothing to synthesize, and publishing it is publishing it"
             )
@@ -288,14 +260,14 @@ class Counts(RelativeOutcome[CountRecords], Debiasable[CountRecords]):
     def simulate(self, public: Public, draw: Draws, rng: np.random.Generator) -> Synthetic:
         """One synthetic data set: y* from the model; the public weights, or the smoothed E(w~ | y*) as in FBS."""
         values = {name: v[0] for name, v in draw.values.items()}
-        mean = np.exp(self.linear_predictor(public, draw))[public.row]
+        mean = np.exp(np.clip(public.X @ values["b"], -FARTHEST, FARTHEST))[public.row]
         if self.dispersed:
             mean = mean * rng.standard_gamma(values["phi"], len(mean)) / values["phi"]
-        y = self.held(rng.poisson(np.minimum(mean, MOST_EXPECTED)).astype(np.float64))
+        y = rng.poisson(np.minimum(mean, MOST_EXPECTED))
         weights = public.public_weights
         if weights is None:
-            weights = self.drawn_weights(public, draw, y, rng)
-        return Synthetic(y.astype(np.int64)[:, None], weights)  # type: ignore[arg-type]  # counts stay whole numbers
+            weights = smoothed_weights(public, draw, np.log1p(y))
+        return Synthetic(y[:, None], weights)
 
     def describe(self, public: Public) -> dict[str, Any]:
         """Public facts about the model, for the manifest."""
@@ -303,7 +275,7 @@ class Counts(RelativeOutcome[CountRecords], Debiasable[CountRecords]):
             "method": self.name,
             "outcome": list(self.outcomes),
             "predictors": self.predictors,
-            "prior": "reference" if self.strict else self.prior,
+            "prior": self.prior,
             "transform": [self.measure],
             "weights": "public" if public.public_weights is not None else "synthesized (smoothed)",
         }
@@ -323,12 +295,9 @@ class Counts(RelativeOutcome[CountRecords], Debiasable[CountRecords]):
             f"{given}the outcome is {self._distribution}, mu its mean"
             + ("; log mu is linear in the predictors" * regression)
             + ". Its density is the probability of the count, which has no unit; a zero is a count like others",
+            f"prior {self.prior}: {self.priors[self.prior]}" + f"; {PRIOR_DISPERSION}" * self.dispersed,
         ]
-        if self.strict:
-            said += self.said_of_reference(public)
-        else:
-            said.append(f"prior {self.prior}: {self.priors[self.prior]}" + f"; {PRIOR_DISPERSION}" * self.dispersed)
-        if regression and not self.strict:
+        if regression:
             said[-1] += (
                 ". The means and standard deviations are those of the predictors of all records, which are public and "
                 "held fixed"
@@ -339,7 +308,7 @@ class Counts(RelativeOutcome[CountRecords], Debiasable[CountRecords]):
         else:
             said.append(
                 "the log of the survey weight is normal given the predictors and the count, and linear in log(1 + "
-                "count)" + (f"; smoothed weights are released. Prior: {PRIOR_WEIGHT}" * (not self.strict))
+                f"count); smoothed weights are released. Prior: {PRIOR_WEIGHT}"
             )
         return said
 
@@ -358,21 +327,16 @@ class NegativeBinomialRegression(Counts):
     prior : {"paper", "independent"}
         That of the program of the paper's authors; or the same with Omega = I (sensible with more than about 20
         predictors).
-        Under ``Strict`` coefficients are measured against a reference instead.
     missing : {"fail", "drop"}
         What a missing outcome does; "drop" leaves the record out and the report says how many.
     weight : "public", optional
         Declares that the survey weight is public: it is kept.  Default: it is modelled, unless it is found to be a
-        function of the predictors, which under ``Strict`` is refused.
-    bounds : (float, float), optional
-        Public least and largest count, which ``Strict`` needs where it has no reference; values beyond are then moved
-        to them.
+        function of the predictors.
 
     Raises
     ------
     InputError
-        On construction: an outcome that is not a column name or is a predictor; an unknown option; bounds that are not
-        two rising numbers from 0 on.
+        On construction: an outcome that is not a column name or is a predictor; an unknown option.
 
     Notes
     -----
@@ -388,7 +352,6 @@ class NegativeBinomialRegression(Counts):
 
     name: ClassVar[str] = "NegativeBinomial"
     dispersed: ClassVar[bool] = True
-    shape: ClassVar[str | None] = "phi"
 
 
 @dataclass(frozen=True)
@@ -401,7 +364,7 @@ class PoissonRegression(Counts):
     ----------
     outcome : str
         Confidential column of counts, zeros among them. Or a formula for both, ``"visits ~ age + sex"``.
-    predictors, prior, missing, weight, bounds
+    predictors, prior, missing, weight
         As for :class:`NegativeBinomialRegression`.
 
     Raises
@@ -415,13 +378,12 @@ class PoissonRegression(Counts):
 
     Examples
     --------
-    >>> ss.PoissonRegression("children ~ region", bounds=(0, 15)).outcomes
+    >>> ss.PoissonRegression("children ~ region").outcomes
     ('children',)
     """
 
     name: ClassVar[str] = "Poisson"
     dispersed: ClassVar[bool] = False
-    shape: ClassVar[str | None] = None
 
 
 # ---- the count's log density

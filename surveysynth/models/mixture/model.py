@@ -20,14 +20,14 @@ confidential one, unless the paper's ``allocation="posterior"`` is asked for.
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from os import cpu_count
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.special import expit, log_expit, ndtr, ndtri
+from scipy.special import expit, log_expit, ndtr
 
 from ...choices import Allocation, Clusters
 from ...design.survey_design import SurveyDesign
@@ -37,14 +37,12 @@ from ...errors import InputError, ModelError
 from ...validation import one_of, positive, rows, whole
 from ..base import Boundable, present, said_of_numbers
 from ..draws import Draws, Sampler, Synthetic
-from ..records import Public, intercept_of
-from ..relative_outcome import WITHIN, BoundedRows
-from ..shared.predictors import Constants, predictor_rows, with_unit_size
+from ..one_outcome import OneOutcome, checked_bounds, standardized
+from ..records import Public
+from ..shared.predictors import Constants, with_unit_size
 from ..shared.row_density import blocks
 from ..shared.transforms import AsinhTransform, IdentityTransform, LogTransform, Transform, as_transform
-from ..tempered_chains import tempered_chains
 from .chain import ODDS_SD, run_chain, start, zero_odds
-from .clipped import Components, as_draws, clipped_mixture, least_share
 from .components import Between, components_given, drawn, matched, responsibilities
 from .density import log_densities
 from .records import MixtureRecords
@@ -59,22 +57,6 @@ QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.9, 0.95)  # of the file, where the synthet
 WATCHED = 1000  # draws of a chain that the synthetic distribution is computed for
 LEAST_SD_W = 0.01  # least residual standard deviation of a log weight in a component
 MOST_LEAST_SD = 10.0
-COMPONENTS, STRICT_COMPONENTS = 20, 2
-# Of a broad reference's components over its standard deviation, a sixth of the bounds' distance on the working scale.
-BROAD_SD, OVER_LEAST = 0.8, 1.5  # and over least_sd, at the least
-LEAST_EXCESS = 0.2  # of a reference's standard deviations and shares over the least ones
-FEW = -2.0  # log odds of a zero there
-
-REFERENCE_PRIOR = (
-    "prior: of each component coefficients of p whitened predictors ~ N(those of the reference's, 4 / p times its "
-    "variance), and likewise those of the log odds of zeros; the standard deviation is between the least one and twice "
-    "the reference's, and the logit of its place there ~ N(0, 1), of a first draw N(0, 9); no share is below {:g}, and "
-    "contrasts of the logs of shares above that ~ N(those of the reference, 1), of a first draw N(., 9/4)"
-)
-MODES = (
-    "the public test for rival modes is that of one curve: a mixture can have others, when components change places or "
-    "two humps share one; no epsilon hangs on them, but chains may visit one alone"
-)
 PRIORS: dict[str, str] = {
     "common": (
         "coefficients of the intercept and of predictors with mean 0 and standard deviation 1 ~ N(mean, D^2), mean ~ "
@@ -88,7 +70,7 @@ PRIORS: dict[str, str] = {
 
 
 @dataclass(frozen=True)
-class Mixture(BoundedRows[MixtureRecords], Boundable[MixtureRecords]):
+class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
     """Synthesizer of one continuous outcome of any shape: a mixture of regressions on public predictors.
 
     Parameters
@@ -105,10 +87,8 @@ class Mixture(BoundedRows[MixtureRecords], Boundable[MixtureRecords]):
     zeros : bool
         Whether an outcome of exactly 0 has a probability of its own, a logistic regression on the predictors.  That
         there are such values is then public.
-    components : int, optional
-        K, by default 20.  Too many is right: those that are not needed have no share, and are where new ones come from.
-        Under ``Strict`` by default 2: there each one costs accuracy, K (p + 2) - 1 parameters with p predictors, and
-        none has a share below .2 / K: a smaller hump comes out larger.
+    components : int
+        K.  Too many is right: those that are not needed have no share, and are where new ones come from.
     prior : {"common", "paper"}
         Whether coefficients of the components have a common mean that is estimated, or mean 0 as in
         Hu, Savitsky & Williams (2022b, eq. 5).
@@ -120,8 +100,7 @@ class Mixture(BoundedRows[MixtureRecords], Boundable[MixtureRecords]):
     bounds : (low, high), optional
         Public limits of the outcome, in its own unit, of synthetic values too: on a log scale the wide
         components of a mixture occasionally produce amounts beyond any real one.  They then come from the truncated
-        mixture.  Values of the file beyond them are refused; under ``Strict``, which needs bounds, they are moved to
-        them.
+        mixture.  Values of the file beyond them are refused.
     allocation : {"prior", "posterior"}
         What the component of a synthetic record is drawn from: from the shares alone, or from its distribution given
         the confidential value of that very record (eq. 7 of the paper; whether it is zero is drawn from the predictors
@@ -130,7 +109,7 @@ class Mixture(BoundedRows[MixtureRecords], Boundable[MixtureRecords]):
         What a missing outcome does; "drop" leaves the record out and the report says how many.
     weight : "public", optional
         Declares that the survey weight is public: it is kept.  Default: it is modelled, unless it is found to be a
-        function of the predictors.  Under ``Strict``, where a mixture has no density of it, it is to be declared.
+        function of the predictors.
 
     Raises
     ------
@@ -148,7 +127,7 @@ class Mixture(BoundedRows[MixtureRecords], Boundable[MixtureRecords]):
     Examples
     --------
     >>> model = ss.Mixture("income ~ region", transform=ss.AsinhTransform(scale=1000), zeros=True)
-    >>> model.outcomes, model.K
+    >>> model.outcomes, model.components
     (('income',), 20)
     """
 
@@ -156,7 +135,7 @@ class Mixture(BoundedRows[MixtureRecords], Boundable[MixtureRecords]):
     predictors: str = "1"
     transform: str | Transform = "log"
     zeros: bool = False
-    components: int | None = None
+    components: int = 20
     prior: Prior = "common"
     a_gamma: float = 1.0
     b_gamma: float = 1.0
@@ -167,13 +146,12 @@ class Mixture(BoundedRows[MixtureRecords], Boundable[MixtureRecords]):
     weight: Literal["public"] | None = None
 
     name: ClassVar[str] = "Mixture"
-    may_be_later = False  # what C_B is evaluated at hangs on all predictor rows, which therefore are public
 
     def __post_init__(self) -> None:
         self._check()
-        self._check_relative()
-        if self.components is not None:
-            whole(self.components, "components")
+        if self.bounds is not None:
+            object.__setattr__(self, "bounds", checked_bounds(self.bounds))
+        whole(self.components, "components")
         for number in ("a_gamma", "b_gamma", "least_sd"):
             positive(getattr(self, number), number)
         if self.least_sd > MOST_LEAST_SD:
@@ -190,11 +168,6 @@ class Mixture(BoundedRows[MixtureRecords], Boundable[MixtureRecords]):
                 "transform must be 'log', surveysynth.AsinhTransform(scale=...) or "
                 "surveysynth.IdentityTransform(scale=...)"
             )
-
-    @property
-    def K(self) -> int:
-        """How many components there are at most."""
-        return self.components or (STRICT_COMPONENTS if self.strict else COMPONENTS)
 
     @property
     def _scale(self) -> Transform:
@@ -240,23 +213,14 @@ class Mixture(BoundedRows[MixtureRecords], Boundable[MixtureRecords]):
         ------
         InputError
             A missing outcome, or one that has no image on the working scale; missing predictors; a formula that
-            cannot be evaluated or has no intercept; PSUs or strata without ``"ignore"``; under ``Strict`` bounds
-            that have no such image, and a weight that is not declared public.
+            cannot be evaluated or has no intercept; PSUs or strata without ``"ignore"``.
         ModelError
             A constant outcome; a weight that is nearly public; an outcome that is nearly proportional to a size measure
             that is no predictor.
         """
-        asked_for = present(design, self.outcome)
-        zero = (asked_for == 0) if self.zeros else np.zeros(design.n, dtype=bool)
-        values = self.held(asked_for)
-        if self.strict and self.bounds is None:
-            raise InputError(f"give Mixture public bounds=(lowest, highest) of {self.outcome}: values are held within")
+        values = present(design, self.outcome)
+        zero = (values == 0) if self.zeros else np.zeros(design.n, dtype=bool)
         if self.bounds is not None:
-            if self.strict and np.isinf(self._limits[0]):
-                raise InputError(
-                    f"the lower bound of {self.outcome!r} has no {self._scale.describe().split()[0]}: name one above "
-                    "0, or use transform=surveysynth.AsinhTransform(scale=...)"
-                )
             beyond = ~zero & ((values < self.bounds[0]) | (values > self.bounds[1]))
             if beyond.any():
                 raise InputError(
@@ -272,18 +236,12 @@ class Mixture(BoundedRows[MixtureRecords], Boundable[MixtureRecords]):
                 f"outcome {self.outcome!r} has no {self._scale.describe().split()[0]} in {rows(~np.isfinite(y))}; "
                 f"use {asked}"
             )
-        if not self.strict:  # where nothing of the file decides
-            self._check_variation(y, zero)
+        self._check_variation(y, zero)
         X, pattern, columns = self.predictor_rows(design, clusters, constants)
         public, log_w = self.survey_weights(design, X, pattern, mean_weight)
-        if self.strict and log_w is not None:
-            raise InputError(
-                "under Strict() a mixture models the outcome alone, not the weight: declare that the weight is public, "
-                "weight='public', let the mixture be a later model in sequence, which is given the weight, or use FBS"
-            )
         X, pattern, columns = with_unit_size(X, pattern, columns, unit)
         return MixtureRecords(
-            row=pattern, y=y, zero=zero, log_w=log_w, public_weights=public, **self.standardized(X, pattern, columns)
+            row=pattern, y=y, zero=zero, log_w=log_w, public_weights=public, **standardized(X, pattern, columns)
         )  # fmt: skip
 
     def _check_variation(self, y: Floats, zero: NDArray[np.bool_]) -> None:
@@ -335,7 +293,7 @@ class Mixture(BoundedRows[MixtureRecords], Boundable[MixtureRecords]):
 
         def chain(rng: np.random.Generator) -> dict[str, Floats]:
             own = kernel._replace(part=kernel.part.copy(), part0=kernel.part0.copy())
-            state = start(own, self.K, rng)
+            state = start(own, self.components, rng)
             fill(own, state)
             return run_chain(own, state, odds, sampler, rng)
 
@@ -406,85 +364,6 @@ class Mixture(BoundedRows[MixtureRecords], Boundable[MixtureRecords]):
                 mixed = (log_weight[:, :-1] + c[:-1, -1] * mean) @ share
                 out[at, -1] = size @ (other * mixed + (1 - other) * log_weight[:, -1])
         return out
-
-    # ---- beside a reference
-
-    def dimensions(self, records: MixtureRecords) -> tuple[int, int]:
-        """One; regressions, standard deviations and shares of the components, and the log odds of zeros."""
-        return 1, self._parameters(int(np.linalg.matrix_rank(records.X)))
-
-    def expected_dimensions(self, design: SurveyDesign, clusters: Clusters = "model") -> tuple[int, int]:
-        """As :meth:`Relative.expected_dimensions`."""
-        return 1, self._parameters(int(np.linalg.matrix_rank(predictor_rows(design, self.predictors, None)[0])))
-
-    def _parameters(self, rank: int) -> int:
-        return self.K * (rank + 2) - 1 + rank * self.zeros
-
-    def broad_reference(self, records: MixtureRecords) -> Draws:
-        """Components that lie side by side between the bounds, alike in every predictor row."""
-        self._check_bounded()
-        low, high = self._limits
-        sd = (high - low) / 6
-        intercept = intercept_of(records)
-        places = (low + high) / 2 + sd * ndtri((np.arange(self.K) + 0.5) / self.K)
-        each = np.full(self.K, max(BROAD_SD * sd, OVER_LEAST * self.least_sd))
-        share = np.full(self.K, 1 / self.K)
-        return as_draws([Components(share, np.outer(places, intercept), each, FEW * intercept if self.zeros else None)])
-
-    def pooled(self, draws: Draws) -> Draws:
-        """The draw that is nearest to the middle, in what does not depend on the order of components."""
-        share, b, sd = (draws[name] for name in ("share", "b", "sd"))
-        mean = np.einsum("sk,skr->sr", share, b)
-        within = np.einsum("sk,sk->s", share, sd**2 + (b[..., 0] - mean[:, :1]) ** 2)
-        summary = np.column_stack([mean, np.log(within), *([draws["zero"]] if self.zeros else [])])
-        off = (summary - np.median(summary, axis=0)) / (summary.std(axis=0) + 1e-12)
-        chosen = draws.some([int((off**2).sum(axis=1).argmin())])
-        names: list[str] = ["share", "b", "sd", *(["zero"] if self.zeros else [])]
-        return replace(chosen, values={name: chosen[name] for name in names})
-
-    def unprotected(self, records: MixtureRecords, sampler: Sampler) -> Draws:
-        """With as many components as under the strict mechanism."""
-        few = replace(self, components=self.components or STRICT_COMPONENTS)
-        return few.to_original_scale(records, few.fit(records, np.ones(records.n), sampler))
-
-    def log_ratio_to(self, reference: Draws, records: MixtureRecords, draws: Draws) -> Floats:
-        """Of the reference as :meth:`clipped` takes it."""
-        return super().log_ratio_to(self._with_room(reference), records, draws)
-
-    def _with_room(self, reference: Draws) -> Draws:
-        """The reference with shares and standard deviations above the least ones, which what comes after moves from."""
-        least = least_share(self.K)
-        share = np.maximum(reference["share"], least * (1 + LEAST_EXCESS))
-        share = least + (1 - self.K * least) * (share - least) / (share - least).sum(axis=1, keepdims=True)
-        sd = np.maximum(reference["sd"], self.least_sd * (1 + LEAST_EXCESS))
-        return replace(reference, values=reference.values | {"share": share, "sd": sd})
-
-    def clipped(
-        self, records: MixtureRecords, reference: Draws, tempering: Floats, clamp: float, sampler: Sampler, *,
-        first: bool, present: Floats | None = None,
-    ) -> Draws:  # fmt: skip
-        """Draw the components: see :mod:`.clipped`.
-
-        Raises
-        ------
-        InputError
-            The reference has another number of components, or zeros where the model has none.
-        """
-        values = {name: value[0] for name, value in reference.values.items()}
-        if len(values["share"]) != self.K or ("zero" in values) != self.zeros:
-            raise InputError(
-                f"the reference has {len(values['share'])} components, zeros={'zero' in values}; the model "
-                f"{self.K}, zeros={self.zeros}: use the reference's own model, reference.synthesizer"
-            )
-        room = self._with_room(reference)
-        values |= {name: room[name][0] for name in ("share", "sd")}
-        of = Components(values["share"], values["b"], values["sd"], values.get("zero"))
-        target = clipped_mixture(
-            records.X, records.row, records.y, records.zero, of, tempering, clamp, self.least_sd, first=first,
-            present=present,
-        )  # fmt: skip
-        points, chain, diagnostics = tempered_chains(target, records.n, sampler, watched=target.watched)
-        return replace(as_draws([target.components(p) for p in points]), chain=chain, diagnostics=diagnostics)
 
     # ---- densities
 
@@ -592,9 +471,9 @@ class Mixture(BoundedRows[MixtureRecords], Boundable[MixtureRecords]):
         """Public facts about the model, for the manifest."""
         return {
             "method": self.name, "outcome": list(self.outcomes), "predictors": self.predictors,
-            "prior": "reference" if self.strict else self.prior,
+            "prior": self.prior,
             "mixture": {
-                "components": self.K, "a_gamma": self.a_gamma, "b_gamma": self.b_gamma,
+                "components": self.components, "a_gamma": self.a_gamma, "b_gamma": self.b_gamma,
                 "least_sd": self.least_sd, "zeros": self.zeros, "bounds": self.bounds, "allocation": self.allocation,
             },
             "transform": [self.measure],
@@ -604,21 +483,19 @@ class Mixture(BoundedRows[MixtureRecords], Boundable[MixtureRecords]):
     def assumptions(self, public: Public) -> list[str]:
         """What Mixture takes as given, in sentences."""
         said = [
-            f"given the predictors ({self.predictors}) the outcome is a mixture of at most {self.K} normal "
+            f"given the predictors ({self.predictors}) the outcome is a mixture of at most {self.components} normal "
             f"regressions on the scale: {self._scale.describe()}; residual standard deviations are at least "
             f"{self.least_sd:g}, a public number",
-            REFERENCE_PRIOR.format(least_share(self.K)) if self.strict else self._said_of_prior(),
-            *([MODES] if self.strict else []),
+            f"prior {self.prior}: {PRIORS[self.prior]}; residual standard deviations ~ half-t(3, 0, 1); shares ~ "
+            f"Dirichlet(gamma / {self.components}), gamma ~ Gamma({self.a_gamma:g}, {self.b_gamma:g}). The means and "
+            "standard deviations are those of the predictors of all records, which are public and held fixed",
         ]
         if self.zeros:
-            own = "" if self.strict else f" (coefficients ~ N(0, {ODDS_SD:g}^2))"
             said.append(
-                "an outcome of exactly 0 has a probability of its own, whose log odds are linear in the predictors"
-                f"{own}; that there are zeros is public"
+                "an outcome of exactly 0 has a probability of its own, whose log odds are linear in the predictors "
+                f"(coefficients ~ N(0, {ODDS_SD:g}^2)); that there are zeros is public"
             )
-        if self.bounds is not None and self.strict:
-            said.append(WITHIN.format(*self.bounds))
-        elif self.bounds is not None:
+        if self.bounds is not None:
             said.append(
                 f"the outcome lies between {self.bounds[0]:,.10g} and {self.bounds[1]:,.10g}, which is public and was "
                 "not found by looking at the file; synthetic values are from the mixture between them"
@@ -632,10 +509,3 @@ class Mixture(BoundedRows[MixtureRecords], Boundable[MixtureRecords]):
                 "working scale; smoothed weights are released. Its prior is that of the outcome's regression"
             )
         return said
-
-    def _said_of_prior(self) -> str:
-        return (
-            f"prior {self.prior}: {PRIORS[self.prior]}; residual standard deviations ~ half-t(3, 0, 1); shares ~ "
-            f"Dirichlet(gamma / {self.K}), gamma ~ Gamma({self.a_gamma:g}, {self.b_gamma:g}). The means and "
-            "standard deviations are those of the predictors of all records, which are public and held fixed"
-        )

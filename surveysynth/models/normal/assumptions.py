@@ -18,14 +18,6 @@ PUBLIC_PSUS = (
     "which PSUs there are, and how many records each has, is public and not protected; their labels are recoded, "
     "and every data set has new effects of PSUs"
 )
-SHARES_OF_PSUS = (
-    "PSUs have normal effects on outcomes and weight (given the predictors, on their scales), which take the stated "
-    "share of the variance; everything else is fitted as if records were independent given the predictors"
-)
-ROOM = (
-    "synthetic values are drawn with a variance that leaves room for the width of the posterior, which is public, so "
-    "that what is convex in the model's scale does not come out high"
-)
 
 
 def shared_assumptions(model: JointRegression[Any], public: JointPublic) -> list[str]:
@@ -36,17 +28,6 @@ def shared_assumptions(model: JointRegression[Any], public: JointPublic) -> list
         said.append(
             f"given the predictors {given} the outcome{'s are' if len(model.numeric) > 1 else ' is'} normal on the "
             f"scale: {model.measure}"
-        )
-        said += [ROOM] * (model.prior == "reference")
-    if model.zeros:
-        said.append(
-            "zeros are an outcome of their own, whose log odds are linear in the predictors; what is said of the "
-            "outcome is said of the other amounts, and the log weight of a zero is normal given the predictors"
-        )
-    if model.missing == "impute":
-        said.append(
-            "missing outcomes are imputed by the model: given the predictors they are taken to be as the others are. "
-            "Who lacks one, and how many, is confidential and covered by epsilon"
         )
     if public.categories is not None:
         said += _of_categories(model, public, public.categories)
@@ -72,8 +53,6 @@ def shared_assumptions(model: JointRegression[Any], public: JointPublic) -> list
         )
     if public.groups is None:
         return said
-    if model.prior == "reference":
-        return [*said, SHARES_OF_PSUS, PUBLIC_PSUS]
     return said + _of_effects(public.groups, public, numbers=bool(model.numeric) or public.public_weights is None)
 
 

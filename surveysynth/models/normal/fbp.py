@@ -28,7 +28,7 @@ nothing integrates out: ``stan/fbp_censored.stan``.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -45,23 +45,18 @@ from ..draws import Draws, Sampler, Synthetic
 from ..records import Public
 from ..shared.predictors import LOG_SIZE, LOG_UNIT, Constants
 from ..shared.transforms import Transform
-from ..tempered_files import LOG_WEIGHTS, drawn_weights, room
-from . import shares, zeros
+from . import shares
 from .assumptions import shared_assumptions
 from .censored_fit import Pilot
 from .flat_prior import FLAT
 from .joint_regression import JointRegression
-from .psu_shares import within_psus
 from .records import JointPublic, JointRecords, PopulationPublic, PopulationRecords
-from .relative import CURVED, REFERENCE_PRIOR
 from .uncensored import uncensored_tilted
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
-Prior = Literal["paper", "flat", "reference"]
+Prior = Literal["paper", "flat"]
 
-CANDIDATES = 20  # of each record that is drawn from a population
-TINY = 1e-300
 BETA_VARIANCE = 100.0  # appendix D: beta, kappa_y and kappa_x ~ N(0, 100)
 MOST_LEVELS = 50  # a numeric predictor with more distinct values does not make cells
 
@@ -77,7 +72,7 @@ class FBP(JointRegression[PopulationRecords]):
 
     Parameters
     ----------
-    outcome, predictors, transform, missing, zeros
+    outcome, predictors, transform, missing, weight
         As for :class:`FBS`.
     prior : {"paper", "flat"}
         That of Hu, Savitsky & Williams (2022a, appendix D), for one outcome; or p(B, Sigma) ~
@@ -90,8 +85,6 @@ class FBP(JointRegression[PopulationRecords]):
     bands : dict of column to list of numbers
         Public limits that group a numeric predictor of many values into bands, for the cells:
         ``bands={"age": [25, 45, 65]}``.
-    weight : {"linear", "curved", "public"}, optional
-        As for :class:`FBS`; "linear" in a paper's setting.
 
     Raises
     ------
@@ -124,7 +117,6 @@ class FBP(JointRegression[PopulationRecords]):
         "paper": "beta, kappa_y, kappa_x ~ N(0, 100), sigma_y, sigma_pi ~ half-Cauchy(0, 1) "
         "(Hu, Savitsky & Williams 2022a, appendix D)",
         "flat": FLAT,
-        "reference": REFERENCE_PRIOR,
     }
 
     def __post_init__(self) -> None:
@@ -133,8 +125,6 @@ class FBP(JointRegression[PopulationRecords]):
         one_of(self.variance, ("stratified", "paper"), "variance")
         if self.prior == "paper" and len(self.numeric) != 1:
             raise InputError("the paper's prior of FBP is for one numeric outcome; else use prior='flat'")
-        if self.weight == "curved" and self.as_in_paper:
-            raise InputError("weight='curved' goes with neither weights='paper' nor variance='paper'")
         if not isinstance(self.bands, dict):
             raise InputError("bands must map predictors to their limits: bands={'age': [25, 45, 65]}")
         for name, limits in self.bands.items():
@@ -167,10 +157,6 @@ class FBP(JointRegression[PopulationRecords]):
         """The paper's smoothed weights, or its counts' standard errors."""
         return "paper" in (self.weights, self.variance)
 
-    def under_reference(self) -> FBP:
-        """With the prior around the reference, and a weight that is curved if nothing else was said."""
-        return replace(self, prior="reference", weight=self.weight or ("linear" if self.as_in_paper else "curved"))
-
     def prepare(
         self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None,
         constants: Constants | None = None, unit: Codes | None = None,
@@ -189,11 +175,6 @@ class FBP(JointRegression[PopulationRecords]):
                 f"the design has {records.groups.describe()} whose effects FBP models with prior='flat' and with "
                 "neither weights='paper' nor variance='paper'; with them, say clusters='ignore', and standard errors "
                 "from the synthetic files can be far too small"
-            )
-        if records.groups is not None and self.curved and records.public_weights is None:
-            raise ModelError(
-                f"the design has {records.groups.describe()}, whose effects FBP models beside weight='linear' alone: "
-                "say so, or use FBS; with clusters='ignore' standard errors can be far too small"
             )
         intercept = np.asarray(np.linalg.pinv(records.X).sum(axis=1), dtype=np.float64)
         if np.abs(records.X @ intercept - 1).max() > 1e-8:
@@ -313,23 +294,14 @@ class FBP(JointRegression[PopulationRecords]):
         Source: Hu, Savitsky & Williams 2022a, section 2.2, eq. 4.
         """
         assert isinstance(public, PopulationPublic)
-        draw = within_psus(public, draw)
         B, L, d = draw.values["B"][0], draw.values["L"][0], len(self.numeric)
         category = shares.simulate(public, draw, rng)
         row, labels = public.rows_of(category), public.labels(category)
         effect = self.effects_of_records(public, draw, rng)
-        beta, L_y, kappa_y, kappa_x, sigma_pi = to_population(B, L, public.intercept, d)
-        given_y: Floats | None = None
-        if self.curved and public.public_weights is None:
-            z, given_y = of_population(draw, public.X, row, rng)
-            beta = B[:, :d]
-        else:
-            z = rng.standard_normal((public.n, d))
-        left = room(public, draw, row)
+        beta, L_y, kappa_y, kappa_x, _ = to_population(B, L, public.intercept, d)
         # without the effect, which does not tilt selection within a PSU
-        y = (public.X @ beta)[row] + z * np.sqrt(left)[:, None] @ L_y.T
-        zero = zeros.simulate(public, row, draw, rng) if self.zeros else np.zeros(public.n, dtype=bool)
-        outcomes = np.where(zero[:, None], 0.0, self.back(y + effect[:, :d]))
+        y = (public.X @ beta)[row] + rng.standard_normal((public.n, d)) @ L_y.T
+        outcomes = self.back(y + effect[:, :d])
         if public.public_weights is not None:
             return Synthetic(outcomes, public.public_weights, labels)
         log_weight, of_psu = -y @ kappa_y, effect[:, d]
@@ -337,25 +309,13 @@ class FBP(JointRegression[PopulationRecords]):
         of_size = np.isin(public.columns, (LOG_SIZE, LOG_UNIT))
         of_psu = of_psu - (public.X[:, of_size] @ kappa_x[of_size])[row]
         kappa_x = np.where(of_size, 0.0, kappa_x)
-        if given_y is not None:
-            log_weight = (public.X @ B[:, d])[row] + given_y
-        elif self.weights == "full":
+        if self.weights == "full":
             log_weight -= (public.X @ kappa_x)[row]
-        if self.prior == "reference":
-            log_weight -= 0 if given_y is not None else sigma_pi**2 / 2  # E(w | y), as zeros have it
-            log_weight = np.where(zero, zeros.log_weight(public, row, draw), log_weight) if self.zeros else log_weight
-            log_weight = np.clip(log_weight, *LOG_WEIGHTS)
         factor = np.broadcast_to(np.exp(of_psu), len(y))
         smoothed = np.exp(log_weight - log_weight.max()) * factor
         cell = public.cell if category is None else codes(public.cell, category)
-        cell = codes(cell, zero.astype(np.intp)) if self.zeros else cell
         mean = (np.bincount(cell, smoothed) / np.bincount(cell, factor))[cell] * factor
-        if self.prior == "reference":
-            sd = sigma_pi * (np.exp(z @ draw["eta"][0]) if given_y is not None else np.ones(public.n))
-            sd = np.where(zero, draw["L_zero"][0, 0, 0], sd) if self.zeros else sd
-            smoothed = drawn_weights(smoothed, sd, cell, rng)
-        kind = "drawn" if self.prior == "reference" else "smoothed"
-        return Synthetic(outcomes, mean, labels, smoothed, cell, self.variance == "stratified", kind)
+        return Synthetic(outcomes, mean, labels, smoothed, cell, self.variance == "stratified")
 
     def assumptions(self, public: Public) -> list[str]:
         """What FBP takes as given, in sentences."""
@@ -374,9 +334,6 @@ class FBP(JointRegression[PopulationRecords]):
             "" if public.groups is None else ", times what the effect of the record's PSU or stratum makes of them"
         )
         form = "exp(-kappa_y y~ - x kappa_x)" if self.weights == "full" else "exp(-kappa_y y~), the form of the paper"
-        if self.curved:
-            said.append(CURVED)
-            form = "E(w | y~, x)"
         said.append(
             "synthetic outcomes follow the population within cells of the predictors; the weight in the files is the "
             f"cell's mean of the smoothed weights {form}{of_psus}; weighting by a record's own smoothed weight would "
@@ -439,30 +396,6 @@ def to_sample(
     L[:, d, :d] = -np.einsum("sij,si->sj", L_y, kappa_y)
     L[:, d, d] = sigma_pi
     return np.concatenate([B_y, B_w[:, :, None]], axis=2), L
-
-
-def of_population(draw: Draws, X: Floats, row: Codes, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """Innovations of outcomes as the population has them, (n, d), and the log expected weight given them, (n,).
-
-    Their density is the sample's, times E(w | y, x): some of many candidates, with probability proportional to that.
-    In each predictor row as many are taken as it has records, by points evenly spaced in the sums of the weights.
-    """
-    L, kappa, eta = draw["L"][0], draw["kappa"][0], draw["eta"][0]
-    n, d = len(row), len(kappa)
-    order = np.argsort(row, kind="stable")
-    z = rng.standard_normal((CANDIDATES * n, d))
-    slope = (X @ draw["slope"][0])[np.repeat(row[order], CANDIDATES)]
-    log_weight = z @ L[d, :d] + L[d, d] * ((slope * z).sum(axis=1) + (z**2 - 1) @ kappa)
-    log_weight += (L[d, d] * np.exp(z @ eta)) ** 2 / 2
-    weight = np.exp(np.clip(log_weight, *LOG_WEIGHTS)).reshape(n, CANDIDATES)
-    size = np.bincount(row, minlength=len(X))
-    of_row = np.bincount(row[order], weight.sum(axis=1), len(X))
-    sums = np.cumsum(weight * (size / np.maximum(of_row, TINY))[row[order], None])
-    found = np.searchsorted(sums, np.arange(n) + rng.uniform(size=len(X))[row[order]])
-    first = (np.cumsum(size) - size)[row[order]]
-    chosen = np.empty(n, dtype=np.intp)
-    chosen[order] = np.clip(found, CANDIDATES * first, CANDIDATES * (first + size[row[order]]) - 1)
-    return z[chosen], log_weight[chosen]
 
 
 def to_population(B: Floats, L: Floats, intercept: Floats, d: int) -> tuple[Floats, Floats, Floats, Floats, float]:

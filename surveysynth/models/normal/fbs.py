@@ -11,7 +11,7 @@ samples (B, Sigma) themselves.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,30 +24,17 @@ from ..draws import Draws, Sampler, Synthetic
 from ..records import Public
 from ..shared.predictors import Constants
 from ..shared.transforms import Transform
-from ..tempered_files import LOG_WEIGHTS, cells, drawn_weights, room, with_residual
-from . import shares, zeros
+from . import shares
 from .assumptions import shared_assumptions
 from .censored_fit import Pilot
-from .curved_weight import BEND
 from .flat_prior import FLAT
 from .joint_regression import JointRegression
-from .psu_shares import new_innovations
 from .records import JointPublic, JointRecords
-from .relative import CURVED, REFERENCE_PRIOR
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-STRAIGHT = "survey weights are jointly normal with the outcome on the log scale"
-QUADRATIC = (
-    "the log survey weight is quadratic in the outcome on that scale, given the predictors, with one spread; weights "
-    "are held within .05 and 50 times the mean"
-)
-SMOOTHED = "; smoothed weights are released"
-DRAWN = (
-    "; the weights in the files are drawn from the model, as outcomes are, with the sums that smoothed ones have in "
-    "cells of the predictors: standard errors within a file then hold all of what a weight varies by"
-)
+WEIGHTS = "survey weights are jointly normal with the outcome on the log scale; smoothed weights are released"
 
 
 @dataclass(frozen=True)
@@ -70,19 +57,13 @@ class FBS(JointRegression[JointRecords]):
         predictors); the same with coefficients ~ N(0, 100), as FBP's are, which is fastest under censoring; or
         p(B, Sigma) ~ |Sigma|^-(D+1)/2, whose posterior is drawn exactly, without MCMC.
     transform : str, transform, or dict of outcome to either
-        ``"log"`` (the default), ``surveysynth.IdentityTransform(scale=)`` or ``surveysynth.AsinhTransform(scale=)``.
-    missing : {"fail", "drop", "impute"}
-        What a missing outcome does; "drop" leaves the record out and the report says how many.  "impute", with one
-        numeric outcome under :class:`Strict`: whether it is missing is an outcome of its own, given the predictors, and
-        every synthetic record has an amount, as if none were missing.
-    zeros : bool
-        Zeros are an outcome of their own, beside amounts: with one numeric outcome, under :class:`Strict`.
-    weight : {"linear", "curved", "public"}, optional
-        How the log weight goes with the outcomes: "linear", as in the paper, or "curved", quadratic in their
-        innovations with a log-linear spread.  Default: "curved" under :class:`Strict`, else "linear".  Beside privacy
-        weights, where it takes one numeric outcome and the flat prior, "curved" is quadratic in the outcome.
-        "public": the weights are kept as they are and are published; a weight that is a function of the predictors is
-        anyhow, but under :class:`Strict` only if it is declared.
+        ``"log"`` (the default), ``surveysynth.IdentityTransform(scale=)``, ``surveysynth.AsinhTransform(scale=)`` or
+        ``surveysynth.NormalScores(...)`` of an earlier file.
+    missing : {"fail", "drop"}
+        What a missing outcome does; "drop" leaves the record out and the report says how many.
+    weight : "public", optional
+        The survey weights are public: they are kept as they are and are published.  Weights that are a function of the
+        predictors are kept, too, and under :class:`Strict` they have to be declared.
 
     Raises
     ------
@@ -110,19 +91,13 @@ class FBS(JointRegression[JointRecords]):
     missing: Missing = "fail"
 
     name: ClassVar[str] = "FBS"
-    quadratic: ClassVar[bool] = True
     priors: ClassVar[dict[str, str]] = {
         "paper": "beta_y, beta_w ~ N(0, D Omega D), D = diag(half-t(3, 0, 10)), Omega ~ LKJ(6) "
         "(Hu, Savitsky & Williams 2022a, appendix C)",
         "independent": "as the paper's, with Omega = I",
         "normal": "coefficients ~ N(0, 100)",
         "flat": FLAT,
-        "reference": REFERENCE_PRIOR,
     }
-
-    def under_reference(self) -> FBS:
-        """With the prior around the reference, and a weight that is curved if nothing else was said."""
-        return replace(self, prior="reference", weight=self.weight or "curved")
 
     def prepare(
         self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None,
@@ -168,7 +143,7 @@ class FBS(JointRegression[JointRecords]):
         return {"scaled": int(self.prior != "normal"), "correlated": int(self.prior == "paper")}
 
     def simulate(self, public: Public, draw: Draws, rng: np.random.Generator) -> Synthetic:
-        """One synthetic data set: y* from the model, and the smoothed weight E(w~ | y~*), or a draw of it.
+        """One synthetic data set: y* from the model, and the smoothed weight E(w~ | y~*).
 
         Source: Hu, Savitsky & Williams 2022a, section 2.1.
 
@@ -180,48 +155,20 @@ class FBS(JointRegression[JointRecords]):
         category = shares.simulate(public, draw, rng)
         row = public.rows_of(category)
         mean = (public.X @ B)[row] + self.effects_of_records(public, draw, rng)
-        z, of_psu, within = new_innovations(public, draw, d, rng)
-        left = room(public, draw, row)
-        near = z * np.sqrt(left)[:, None]
-        y = self.back(mean[:, :d] + near @ L[:d, :d].T)  # L is triangular: its first d rows are the outcomes' factor
-        zero = zeros.simulate(public, row, draw, rng) if self.zeros else np.zeros(public.n, dtype=bool)
-        outcomes, labels = np.where(zero[:, None], 0.0, y), public.labels(category)
+        z = rng.standard_normal((public.n, d))
+        # L is triangular: its first d rows are the outcomes' factor, and Sigma_wy Sigma_yy^-1 (y~ - x B_y) = L_wy z
+        outcomes, labels = self.back(mean[:, :d] + z @ L[:d, :d].T), public.labels(category)
         if public.public_weights is not None:
             return Synthetic(outcomes, public.public_weights, labels)
-        sd = L[d, d] * (np.exp(z @ draw["eta"][0]) if "eta" in draw.values else np.ones(public.n))
-        log_weight = mean[:, d] + near @ L[d, :d] + sd * of_psu  # Sigma_wy Sigma_yy^-1 (y~ - x B_y) = L_wy z
-        if BEND in draw.values:
-            score = mean[:, 0] + near[:, 0] * L[0, 0]
-            log_weight = np.clip(log_weight + draw[BEND][0] * score**2, *LOG_WEIGHTS)
-        if self.prior != "reference":
-            return Synthetic(outcomes, np.exp(log_weight), labels)
-        if self.curved:
-            log_weight += L[d, d] * ((public.X @ draw["slope"][0])[row] * near).sum(axis=1)
-            log_weight += L[d, d] * (z**2 - 1) @ draw["kappa"][0]
-        log_weight += within * left * sd**2 / 2  # E(w | y~) of a lognormal
-        sd = np.sqrt(within) * sd
-        if self.zeros:
-            log_weight = np.where(zero, zeros.log_weight(public, row, draw), log_weight)
-            sd = np.where(zero, draw["L_zero"][0, 0, 0], sd)
-        smoothed = np.exp(np.clip(log_weight, *LOG_WEIGHTS))
-        cell = cells(public, row)
-        if public.size is not None:  # a part of a file: sums in cells are those of all parts
-            return Synthetic(outcomes, with_residual(smoothed, sd, rng), labels, count_weights=smoothed, cell=cell)
-        return Synthetic(outcomes, drawn_weights(smoothed, sd, cell, rng), labels)
+        return Synthetic(outcomes, np.exp(mean[:, d] + z @ L[d, :d]), labels)
 
     def assumptions(self, public: Public) -> list[str]:
         """What FBS takes as given, in sentences."""
         assert isinstance(public, JointPublic)
-        prior = f"prior {self.prior}: {self.priors[self.prior]}"
-        if self.prior == "flat":
-            prior += ", drawn without Markov chains"
-        elif self.prior != "reference":
-            prior += "; Sigma's scales half-t(3, 0, 10), correlation LKJ(6)"
-        said = [*shared_assumptions(self, public), prior]
-        if public.public_weights is None:
-            bend = CURVED if self.prior == "reference" else QUADRATIC
-            said.append((bend if self.curved else STRAIGHT) + (DRAWN if self.prior == "reference" else SMOOTHED))
-        return said
+        exact = self.prior == "flat"
+        how = ", drawn without Markov chains" if exact else "; Sigma's scales half-t(3, 0, 10), correlation LKJ(6)"
+        said = [*shared_assumptions(self, public), f"prior {self.prior}: {self.priors[self.prior]}{how}"]
+        return said if public.public_weights is not None else [*said, WEIGHTS]
 
 
 def draw_coefficients(R: Floats, Z0: Floats, L: Floats, root: Floats, rng: np.random.Generator) -> Floats:

@@ -22,24 +22,21 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, Self, TypeVar, get_args
+from typing import Any, ClassVar, Literal, Self, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...choices import Clusters, Missing, WeightModel
+from ...choices import Clusters, Missing
 from ...design.formula import category, formula_columns, refuse_other_records, sides_of
 from ...design.survey_design import SurveyDesign
 from ...engines import Diagnostics
 from ...errors import InputError, ModelError
-from ...expenses import Expense
 from ...validation import as_list, one_of
 from ..base import Boundable, Clustered, Debiasable, Portable
 from ..draws import Draws, Sampler
 from ..records import Public
-from ..shared.clipped_fit import parameters
 from ..shared.groups import Groups, differing_sizes, groups_of, psu_sizes
-from ..shared.normal_scores import NormalScores, PrivateScores
 from ..shared.predictors import (
     LOG_SIZE,
     LOG_UNIT,
@@ -54,8 +51,8 @@ from ..shared.predictors import (
 from ..shared.public_weights import public_weight, refuse_proportional, varies_within
 from ..shared.sufficient_statistics import SufficientStatistics, sufficient_statistics
 from ..shared.transforms import Transform, as_transform
-from . import curved_weight, shares
 from . import density as gaussian
+from . import shares
 from .categories import crossed
 from .censored_fit import Pilot, coordinates, distinct_records, only_mode
 from .cluster_effects import draw_strata, grouped_statistics, likelihood_of, log_likelihood, new_effects
@@ -66,7 +63,6 @@ from .flat_prior import draw_flat
 from .identifiability import refuse_censored, refuse_constant_within, refuse_degenerate, refuse_singular, refuse_unseen
 from .outcomes import working_scale
 from .records import JointPublic, JointRecords
-from .relative import RelativeRegression
 from .uncensored import uncensored, variance_factor
 from .variance_components import sample_with_effects
 
@@ -78,7 +74,7 @@ J = TypeVar("J", bound=JointRecords)
 
 
 @dataclass(frozen=True)
-class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J], RelativeRegression[J]):
+class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
     """A synthesizer that models outcomes and log weight jointly, given public predictors: FBS and FBP.
 
     Posteriors hold ``B`` (S, K, D) and ``L`` (S, D, D), the lower Cholesky factor of Sigma; with
@@ -91,12 +87,10 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J], Re
     prior: str = "paper"
     transform: str | Transform | dict[str, str | Transform] = "log"
     missing: Missing = "fail"
-    zeros: bool = False
-    weight: WeightModel | None = None
+    weight: Literal["public"] | None = None
 
     name: ClassVar[str]
     priors: ClassVar[dict[str, str]]
-    quadratic: ClassVar[bool] = False  # can have a curved weight beside the pseudo posterior
 
     def __post_init__(self) -> None:
         outcome, predictors = sides_of(self.outcome, self.predictors)
@@ -109,14 +103,7 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J], Re
         one_of(self.prior, self.priors, "prior")
         one_of(self.missing, get_args(Missing), "missing")
         if self.weight is not None:
-            one_of(self.weight, get_args(WeightModel), "weight")
-        if not isinstance(self.zeros, bool) or (self.zeros and len(self.numeric) != 1):
-            raise InputError("zeros=True makes zeros an outcome of their own, and goes with one numeric outcome")
-        if self.missing == "impute" and (self.zeros or len(self.outcomes) != 1 or self.categorical):
-            raise InputError(
-                "missing='impute' goes with one numeric outcome, and not with zeros=True; a category that is missing "
-                "can be a level of its own"
-            )
+            one_of(self.weight, ("public",), "weight")
         both = set(self.numeric) & set(formula_columns(self.predictors))
         if both:
             raise InputError(f"{', '.join(sorted(both))}: an outcome cannot be a predictor; predictors are public")
@@ -161,28 +148,6 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J], Re
         """Scale of the density."""
         return "; ".join(dict.fromkeys(t.describe() for t in self.transforms()))
 
-    @property
-    def curved(self) -> bool:
-        """Whether the log weight goes with the outcomes in a curve, and its spread with them."""
-        return self.weight == "curved"
-
-    @property
-    def two_parts(self) -> bool:
-        """Whether some records have no amount, which is an outcome of its own: those of zero, or the missing ones."""
-        return self.zeros or self.missing == "impute"
-
-    @property
-    def private_scores(self) -> dict[str, PrivateScores]:
-        """Normal scores that were made from this very file, by outcome."""
-        scored = zip(self.numeric, self.transforms(), strict=True)
-        return {outcome: t for outcome, t in scored if isinstance(t, PrivateScores)}
-
-    @property
-    def rests_on(self) -> tuple[Expense, ...]:
-        """That of normal scores which were kept from an earlier use."""
-        scores = (t for t in self.transforms() if isinstance(t, NormalScores) and not isinstance(t, PrivateScores))
-        return tuple(expense for t in scores for expense in t.rests_on)
-
     def pilot(self) -> Self | None:
         """The model under the flat prior, whose draws are exact and take milliseconds."""
         return None if self.prior == "flat" else replace(self, prior="flat")
@@ -215,9 +180,7 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J], Re
             that is nearly proportional to a size measure that is no predictor.
         """
         scales = zip(self.numeric, self.transforms(), strict=True)
-        imputed = self.missing == "impute"
-        working = [working_scale(design, o, t, zeros=self.zeros, imputed=imputed) for o, t in scales]
-        zero = np.isnan(working[0]) if self.two_parts else None
+        working = [working_scale(design, outcome, transform) for outcome, transform in scales]
         cells = discrete_predictors(design, self.predictors, self.categorical)
         labels_of = crossed(design, self.categorical, cells) if self.categorical else None
         formula = with_categories(self.predictors, self.categorical)
@@ -238,17 +201,14 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J], Re
         if working or log_w is not None:  # categories alone do not look at the rows
             X, pattern, columns = with_log_size(X, pattern, columns, LOG_SIZE, of_psu, each)
             X, pattern, columns = with_log_size(X, pattern, columns, LOG_UNIT, of_unit, each)
-        y = np.nan_to_num(np.column_stack(working)) if working else np.empty((design.n, 0))
+        y = np.column_stack(working) if working else np.empty((design.n, 0))
         row = pattern if labels_of is None else pattern - labels_of.category
         records = JointRecords(
             X=X, row=row, columns=columns, public_weights=public, y=y, log_w=log_w, groups=groups,
-            categories=labels_of, cell_columns=tuple(cells), zero=zero,
+            categories=labels_of, cell_columns=tuple(cells),
         )  # fmt: skip
         labels = [*self.numeric, *(["the survey weight"] if public is None else [])]
-        amounts = records if zero is None else records.some(np.flatnonzero(~zero))
-        refuse_singular(amounts.Y, X, amounts.pattern, labels)
-        if self._bends(records):
-            self._check_bend(records)
+        refuse_singular(records.Y, X, records.pattern, labels)
         if groups is not None:
             refuse_constant_within(groups, records.Y, labels)
             if self.prior == "normal":
@@ -258,31 +218,11 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J], Re
                 )
         return records
 
-    def expected_dimensions(self, design: SurveyDesign, clusters: Clusters = "model") -> tuple[int, int]:
-        """As :meth:`Relative.expected_dimensions`; the size of PSUs counts as a predictor where it may become one."""
-        cells = discrete_predictors(design, self.predictors, self.categorical)
-        labels = crossed(design, self.categorical, cells) if self.categorical else None
-        X = predictor_rows(design, with_categories(self.predictors, self.categorical), labels)[0]
-        rank = int(np.linalg.matrix_rank(X)) + (clusters == "model" and design.clustered)
-        modelled = self.weight != "public"
-        d = len(self.numeric) + modelled
-        count = parameters(
-            rank, d, curved=self.curved and modelled and bool(self.numeric), zeros=self._beside(d),
-            cells=0 if labels is None else labels.cells, K=1 if labels is None else labels.K,
-        )  # fmt: skip
-        return d, count
-
     def _public_weight(self, design: SurveyDesign, X: Floats, pattern: Codes, groups: Groups | None) -> Floats | None:
-        """The survey weight, where it was declared public, or, but under :class:`Strict`, where it turns out to be."""
+        """The survey weight, where it was declared public, or where it is a function of what is public."""
         if self.weight == "public":
             return design.weights
-        found = public_weight(design, self.predictor_columns, X, pattern, groups)
-        if found is not None and self.prior == "reference":
-            raise ModelError(
-                "the survey weight is a function of what is public, and under Strict() nothing of the file is to "
-                f"decide that it is kept: declare it, {self.name}(..., weight='public')"
-            )
-        return found
+        return public_weight(design, self.predictor_columns, X, pattern, groups)
 
     def sufficient_statistics(self, records: J, alpha: Floats) -> SufficientStatistics:
         """A, C0, X'alpha Y and Y'alpha Y; statistics of blocks of records add up."""
@@ -296,29 +236,10 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J], Re
         ModelError
             alpha leaves too little of the file to fit, or (flat prior) cells without any weight.
         """
-        if self.prior == "reference" or self.two_parts:
-            raise ModelError(
-                f"prior='reference', zeros=True and missing='impute' of {self.name} go with mechanism=Strict()"
-            )
-        if self._bends(records):
-            return curved_weight.draw_curved(records, alpha, sampler)
         numeric = self._fit_numeric(records, alpha, sampler)
         if records.categories is None:
             return numeric
         return shares.with_shares(numeric, records, records.categories, alpha, sampler)
-
-    def _bends(self, records: JointRecords) -> bool:
-        """Whether a weight that is modelled is quadratic in the outcome, beside the pseudo posterior."""
-        return self.curved and self.prior != "reference" and records.log_w is not None
-
-    def _check_bend(self, records: JointRecords) -> None:
-        """Refuse what has no conjugate form (ModelError)."""
-        alone = len(self.numeric) == 1 and not self.categorical and records.groups is None
-        if not (self.quadratic and self.prior == "flat" and alone):
-            raise ModelError(
-                "weight='curved' goes with mechanism=Strict(); beside privacy weights it is for FBS with prior='flat', "
-                "one numeric outcome, no categories and no effects of PSUs or strata"
-            )
 
     def check_censored(self, records: J) -> None:
         """Refuse what cannot be fitted under a clamp.
@@ -406,8 +327,6 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J], Re
         integrated out, given the other records of the PSU under ``alpha`` (n,): the bound is that of
         what the record does to the pseudo likelihood of everything that is drawn.
         """
-        if curved_weight.BEND in draws.values:
-            return curved_weight.max_abs_log_density(records, draws, unit)
         v, psus = draws.values, None
         if draws.integrated and records.groups is not None:
             alpha = np.ones(len(records.Y)) if alpha is None else alpha
@@ -429,8 +348,6 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J], Re
 
         With effects of PSUs the log of the pseudo likelihood in which they are integrated out; alpha is not negative.
         """
-        if curved_weight.BEND in draws.values:
-            return curved_weight.log_likelihood(records, alpha, draws)
         B, L = draws.values["B"], draws.values["L"]
         base = np.full(len(B), alpha @ self.log_base(records, records.Y))
         if records.categories is not None:
@@ -448,8 +365,6 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J], Re
     def log_density(self, records: J, draws: Draws) -> Floats:
         """log p(record | draw) on the working scale, effects of PSUs being 0: (S, n)."""
         v = draws.values
-        if curved_weight.BEND in v:
-            return curved_weight.log_density(records, draws)
         return self.log_base(records, records.Y) + gaussian.log_density(
             records.Y,
             records.pattern,
@@ -469,7 +384,7 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J], Re
     def effects_of_records(self, public: JointPublic, draw: Draws, rng: np.random.Generator) -> Floats:
         """Effects (n, D) in one synthetic data set: new ones of PSUs, those of strata as they were drawn."""
         D = draw.values["L"].shape[1]
-        if public.groups is None or D == 0 or ("psu" in draw.values and "T" not in draw.values):
+        if public.groups is None or D == 0:
             return np.zeros((1, D))
         strata = draw.effects["strata"][0] if "strata" in draw.effects else None
         if public.groups.sampled:
@@ -491,8 +406,6 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J], Re
         ModelError
             The weights' effect cannot be undone.
         """
-        if debias and curved_weight.BEND in draws.values:
-            raise InputError("debias is not known beside weight='curved': leave one of them out")
         if debias and unit is not None and not _new_psus(records):
             raise InputError("debias is for privacy weights of single records: leave out debias or unit=")
         v = {name: values[list(chosen)] for name, values in draws.values.items()}
@@ -546,12 +459,6 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J], Re
         """As they are."""
         return draws
 
-    @property
-    def _kind_of_weights(self) -> str:
-        """How synthetic weights come from the model."""
-        drawn = "drawn" if self.prior == "reference" else "smoothed"
-        return f"{drawn}, curved" if self.curved else drawn
-
     def describe(self, public: Public) -> dict[str, Any]:
         """Public facts about the model, for the manifest."""
         assert isinstance(public, JointPublic)
@@ -562,9 +469,7 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J], Re
             "predictors": self.predictors,
             "prior": self.prior,
             "transform": [t.describe() for t in self.transforms()],
-            **({"zeros": True} if self.zeros else {}),
-            **({"missing": "impute"} if self.missing == "impute" else {}),
-            "weights": "public" if public.public_weights is not None else f"synthesized ({self._kind_of_weights})",
+            "weights": "public" if public.public_weights is not None else "synthesized (smoothed)",
             **({} if public.groups is None else {"effects": public.groups.describe()}),
         }
 

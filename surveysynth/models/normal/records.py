@@ -60,15 +60,9 @@ class JointRecords(Records, JointPublic):
     ----------
     categories : Categories or None
         Outcomes that are categories.
-    zero : bool array (n,) or None
-        Whose outcome is zero, or missing, where that is an outcome of its own; y is then 0 and means nothing.
-    count : float array (n,) or None
-        How many records each stands for, where they are points of a public grid.
     """
 
     categories: Categories | None = field(default=None, metadata=EACH)
-    zero: NDArray[np.bool_] | None = field(default=None, metadata=EACH)
-    count: Floats | None = field(default=None, metadata=EACH)
 
     view: ClassVar[type[Public]] = JointPublic
 

@@ -14,11 +14,6 @@ Codes = NDArray[np.intp]
 FEWEST = 5  # records that a level has on average; fewer, and the column is an identifier
 
 
-def are_declared(column: pd.Series) -> bool:
-    """Whether the type of a column says which levels it has: a categorical one does, and True and False are all."""
-    return isinstance(column.dtype, pd.CategoricalDtype) or _are_truths(column)
-
-
 def _are_truths(column: pd.Series) -> bool:
     return pd.api.types.is_bool_dtype(column.dtype) or pd.api.types.infer_dtype(column, skipna=True) == "boolean"
 

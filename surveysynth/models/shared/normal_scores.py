@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -20,13 +20,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.interpolate import CubicHermiteSpline, PchipInterpolator, PPoly
 from scipy.special import ndtri
 
-from ...design.survey_design import SurveyDesign
-from ...errors import InputError, PrivacyError, guarded
-from ...expenses import Expense, Fingerprint, id_of, strict
-from ...noise import laplace
+from ...errors import InputError, guarded
 from ...storage import as_path, whole_file
-from ...validation import positive, rows, whole
-from .noisy_histogram import BINS, asinh_of, bin_limits, determined, smooth_density
+from ...validation import rows
 from .score_curve import effective_size, evaluate, mid_distribution, solve
 from .transforms import AsinhTransform, IdentityTransform, LogTransform, Transform, as_transform
 
@@ -68,10 +64,6 @@ class NormalScores:
         negative, or ``surveysynth.IdentityTransform(scale=)``.
     bounds : (float, float), optional
         Public lowest and highest value: what lies beyond is moved to them, on the way there and back.
-    covered : bool
-        Whether they were made under an epsilon of their own: then they may come from this very file.
-    rests_on : tuple of Expense
-        What was spent on a confidential file for them: a release of that file that is made with them counts it.
 
     Raises
     ------
@@ -108,11 +100,8 @@ class NormalScores:
     source: str
     base: Transform = LOG
     bounds: tuple[float, float] | None = None
-    covered: bool = False
-    rests_on: tuple[Expense, ...] = field(default=(), repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rests_on", tuple(self.rests_on))
         if not isinstance(self.source, str) or not self.source.strip():
             raise InputError("source must say which historical or public file the normal scores come from")
         _check_base(self.base)
@@ -202,58 +191,6 @@ class NormalScores:
         share = np.interp(scale.forward(rounded), value, F)
         return cls(rounded.tolist(), np.round(share, 6).tolist(), source, scale)
 
-    @staticmethod
-    def private(
-        design: SurveyDesign, outcome: str, *, bounds: tuple[float, float], epsilon: float, each: int = 1,
-        zeros: bool = False, missing: bool = False, rng: np.random.Generator | None = None,
-    ) -> PrivateScores:  # fmt: skip
-        """Scores of the file itself, from a histogram with Laplace noise: differentially private, at this epsilon.
-
-        ``synthesize`` makes them by itself where it gets ``bounds``.  Epsilon is for blanking one record's value,
-        twice that for replacing it; the number of records is public.  Made by hand and given to a model as
-        ``transform=``, their epsilon is a part of the release's.
-
-        Parameters
-        ----------
-        design : SurveyDesign
-            The confidential file.
-        outcome : str
-            A numeric column; missing values are left out.
-        bounds : (float, float)
-            Public lowest and highest value.  What lies beyond is moved to them; nothing public says how much does.
-        epsilon : float
-            What the histogram spends, for blanking one record's value.
-        each : int
-            The largest public number of records of a unit, where epsilon protects units of several records.
-        zeros : bool
-            Whether zeros are an outcome of their own, and left out.
-        missing : bool
-            Whether it is confidential how many values are missing.
-        rng : numpy.random.Generator, optional
-            For tests only: noise that anyone who knows the seed can take off.  Default: OpenDP's.
-
-        Returns
-        -------
-        PrivateScores
-            Normal scores that say what they spent.
-
-        Raises
-        ------
-        InputError
-            Bounds that are not two rising numbers; an epsilon that is not positive; a column that is not numeric.
-        PrivacyError
-            Too much noise for the number of records, or bounds so wide that nearly everything lies in a few bins.
-        """
-        epsilon, each = positive(epsilon, "epsilon"), whole(each, "each")
-        low, high = public_bounds(bounds, outcome)
-        y = design.numeric(outcome)
-        y = y[~np.isnan(y) & ~(zeros & (y == 0))]
-        n = None if zeros or missing else y.size  # how many are left is confidential
-        return scores_of_counts(
-            binned(y, (low, high)), n, outcome, (low, high), epsilon, rng, each=each, zeros=zeros, most=design.n,
-            file=Fingerprint.of([design.column(outcome)]),
-        )
-
     def forward(self, y: Floats) -> Floats:
         """The normal score of y; NaN where y has no image on the base scale.
 
@@ -327,8 +264,6 @@ class NormalScores:
         InputError
             Values or weights that are not numbers, or differ in length.
         """
-        if self.covered:
-            return False
         y, w = _columns(values, weights)
         u = self.base.forward(y)
         used = np.isfinite(u) & np.isfinite(w) & (w > 0)
@@ -340,8 +275,7 @@ class NormalScores:
     def save(self, path: str | Path) -> None:
         """Write to a JSON file of its owner's (mode 0600).
 
-        It may be published, unless the scores rest on what was spent on a confidential file: then it holds that file's
-        fingerprint and its key.  A release publishes the knots without these.
+        It may be published.
 
         Parameters
         ----------
@@ -357,10 +291,6 @@ class NormalScores:
         said: dict[str, Any] = {"format": FORMAT, "source": self.source, "base": base}
         said |= {"amounts": self.amounts, "probabilities": self.probabilities}
         said |= {} if self.bounds is None else {"bounds": self.bounds}
-        if self.covered:
-            said["covered"] = True
-        if self.rests_on:
-            said["rests_on"] = [asdict(expense) for expense in self.rests_on]
         try:
             with whole_file(as_path(path)) as stream:
                 stream.write((json.dumps(said, indent=1, ensure_ascii=False) + "\n").encode())
@@ -394,7 +324,7 @@ class NormalScores:
         if not isinstance(said, dict) or said.get("format") != FORMAT:
             raise InputError(f"{str(path)!r} is not a file of {FORMAT}")
         fields = {"format", "source", "base", "amounts", "probabilities"}
-        if not fields <= set(said) <= fields | {"bounds", "covered", "rests_on"}:
+        if not fields <= set(said) <= fields | {"bounds"}:
             raise InputError(f"{str(path)!r} must have the fields {', '.join(sorted(fields))} and no others")
         base = said["base"]
         if not isinstance(base, dict) or not {"name"} <= set(base) <= {"name", "scale"}:
@@ -409,8 +339,6 @@ class NormalScores:
             said["source"],
             as_transform(**base),
             bounds,
-            bool(said.get("covered")),
-            _expenses(said.get("rests_on", []), path),
         )
 
     @cached_property
@@ -438,22 +366,6 @@ class NormalScores:
         p = np.array(self.probabilities)
         gap = np.interp(self.base.forward(np.array(self.amounts)), value, F) - p
         return float(effective_size(w) * np.trapezoid(gap**2, p))
-
-
-def _expenses(said: Any, path: str | Path) -> tuple[Expense, ...]:
-    """What saved scores rest on (InputError: it is damaged)."""
-
-    def made() -> tuple[Expense, ...]:
-        found = []
-        for each in said:
-            file = each["file"] and Fingerprint(each["file"]["key"], tuple(each["file"]["digests"]))
-            found.append(Expense(**(each | {"file": file})))
-        return tuple(found)
-
-    return guarded(
-        made, (TypeError, KeyError, AttributeError, ValueError),
-        lambda kind: InputError(f"{str(path)!r}: what the scores rest on is damaged ({kind})"),
-    )  # fmt: skip
 
 
 def public_bounds(bounds: object, outcome: str) -> tuple[float, float]:
@@ -513,108 +425,3 @@ def _floats(column: ArrayLike, name: str) -> Floats:
         return pd.Series(np.asarray(column)).to_numpy(dtype=np.float64, na_value=np.nan)
 
     return guarded(numbers, (TypeError, ValueError), lambda kind: InputError(f"{name} must be a column of numbers"))
-
-
-@dataclass(frozen=True)
-class PrivateScores(NormalScores):
-    """Normal scores from a noisy histogram of the file itself; made by :meth:`NormalScores.private`.
-
-    Attributes
-    ----------
-    counts : tuple of float
-        Noisy, one a bin: public.
-    n : int
-        Records in the histogram: public.
-    epsilon : float
-        Spent on the histogram.
-    each : int
-        Largest number of records of a unit.
-    zeros : bool
-        Whether zeros were left out, as an outcome of their own.
-    """
-
-    counts: Sequence[float] = ()
-    n: int = 0
-    epsilon: float = 0.0
-    each: int = 1
-    zeros: bool = False
-
-    def redrawn(self, rng: np.random.Generator) -> PrivateScores:
-        """Scores as other noise would have made them, were the smooth density the file's own.
-
-        What the noise does to tables is the spread over such scores: post-processing.
-        """
-        assert self.bounds is not None  # as NormalScores.private sees to
-        scale = self.each / self.epsilon
-        expected = self.n * smooth_density(np.array(self.counts), self.n, 2 * scale**2)
-        noisy = expected + rng.laplace(0, scale, expected.size)
-        return _smoothed(noisy, self.n, self.epsilon, self.each, self.zeros, self.bounds, self.source)
-
-    def blanked(self, values: Floats) -> PrivateScores:
-        """Scores as the same noise would have made them without some values of the file: for audits."""
-        assert self.bounds is not None  # as NormalScores.private sees to
-        noisy = np.array(self.counts) - binned(values, self.bounds)
-        return _smoothed(noisy, self.n, self.epsilon, self.each, self.zeros, self.bounds, self.source)
-
-    def kept(self) -> NormalScores:
-        """The same map for later files, where it costs nothing; a release of this file counts what was spent on it."""
-        return NormalScores(
-            self.amounts, self.probabilities, self.source, self.base, self.bounds, covered=True, rests_on=self.rests_on
-        )
-
-
-def scores_of_counts(
-    counts: Floats, n: int | None, outcome: str, bounds: tuple[float, float], epsilon: float,
-    rng: np.random.Generator | None, *, each: int = 1, zeros: bool = False, most: int = 0,
-    file: Fingerprint | None = None,
-) -> PrivateScores:  # fmt: skip
-    """As :meth:`NormalScores.private`, from what :func:`binned` counts of n records, or of up to ``most`` (n None)."""
-    noisy, _ = laplace(counts, float(each), epsilon, rng)
-    if n is None:
-        n = int(np.clip(noisy.sum(), 1, most))
-    source = f"a histogram of this file's {outcome} with Laplace noise"
-    what = f"normal scores of {outcome}"
-    spent = strict(what, epsilon, file, id_of(what, noisy))
-    return replace(_smoothed(noisy, n, epsilon, each, zeros, bounds, source), rests_on=(spent,))
-
-
-def binned(y: Floats, bounds: tuple[float, float]) -> Floats:
-    """How many values lie in each of the public bins, those beyond the bounds in the outer ones: (bins,)."""
-    u = asinh_of(bounds).forward(np.clip(y, *bounds))
-    return np.histogram(u, bin_limits(bounds))[0].astype(np.float64)
-
-
-def under_other_noise(
-    scores: PrivateScores, y: Floats, rng: np.random.Generator, *, zeros: bool = False
-) -> Floats:
-    """Amounts (n,) as a model on other scores would have them: normal where these are, with least squares between.
-
-    Missing values stay, as zeros do where they are an outcome of their own or stand for no amount (``zeros``).
-    """
-    other, moved = scores.redrawn(rng), y.astype(np.float64)
-    amount = ~np.isnan(y) & ~((scores.zeros or zeros) & (y == 0))
-    z, there = scores.forward(y[amount]), other.forward(y[amount])
-    z -= z.mean()
-    slope = z @ (there - there.mean()) / max(float(z @ z), np.finfo(float).tiny)  # 0 where all amounts are equal
-    moved[amount] = other.inverse(there.mean() + slope * z)
-    return moved
-
-
-def _smoothed(
-    counts: Floats, n: int, epsilon: float, each: int, zeros: bool, bounds: tuple[float, float], source: str
-) -> PrivateScores:
-    """Knots at the limits of bins, between the outer shares."""
-    noise = 2 * (each / epsilon) ** 2
-    share = smooth_density(counts, n, noise)
-    F, inner = np.cumsum(share)[:-1], determined(share, n, noise)
-    if inner.sum() < LEAST_KNOTS:
-        raise PrivacyError(
-            f"{source}: epsilon = {epsilon:g} and {n:,} records leave fewer than {LEAST_KNOTS} of the {BINS} bins "
-            f"between {bounds[0]:g} and {bounds[1]:g} above the noise: give narrower public bounds, a larger epsilon, "
-            "or normal scores of an earlier file"
-        )
-    amounts = asinh_of(bounds).inverse(bin_limits(bounds)[1:-1][inner])
-    return PrivateScores(
-        amounts.tolist(), F[inner].tolist(), source, asinh_of(bounds), bounds, True, counts=counts.tolist(), n=n,
-        epsilon=epsilon, each=each, zeros=zeros,
-    )  # fmt: skip

@@ -16,9 +16,9 @@ An entry has two epsilons, by what the two files differ in that cannot be told a
 - ``blank``: one record's confidential values, taken out or put in; or the record, added or removed;
 - ``replace``: one record's confidential values, which are others.
 
-What a release rests on can be shared with others: normal scores or a first draw of one fit, an earlier release of the
-same file that it is measured against.  A release names all these expenses by random numbers; an entry adds those that
-no entry before named, and is refused where they do not add up to what the release says.
+What a release rests on can be shared with others: noisy tables, and those of an earlier year.  A release names all
+these expenses by random numbers; an entry adds those that no entry before named, and is refused where they do not add
+up to what the release says.
 
 Each is summed by itself.  Where an entry has no number for one of them, that sum is unknown: not 0, and
 not what the others add up to.  Numbers are kept as decimals, as they are printed: 0.1, ten times, is 1.
@@ -55,7 +55,7 @@ MEANING = (
 )
 CAPPED = "The cap is on blanking."
 UNKNOWN = "Unknown: an entry has no epsilon for this, so no sum is known; it is not 0."
-LIMITS: dict[Kind, str] = {
+LIMITS = {  # by kind; ledgers of version 0.2 have entries of the kind "per-instance"
     "asymptotic": "The sums have asymptotic parts, so they are no strict guarantee.",
     "per-instance": (
         "The sums have per-instance parts: each is local to its file, holds with privacy weights held fixed and up to "

@@ -11,10 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import InputError
-from ...expenses import Expense
 from ...models.base import Synthesizer
 from ...models.draws import Draws
-from ...models.normal.fbs import FBS
 from ..budget import Budget
 from ..protected_fit import ProtectedFit, PseudoLikelihood
 from ..report import Kind
@@ -60,30 +58,14 @@ class Mechanism(ABC):
     epsilon: float | None
 
     name: ClassVar[str]
-    chain: ClassVar[tuple[int, int]] = (1000, 1000)  # warm-up and draws of a chain, where nothing else was asked for
     clamps: ClassVar[bool] = False  # contributions to the log likelihood are clamped: the bound holds for every draw
-    weight_declared: ClassVar[bool] = False  # that a weight is public is said by the agency, never found on the file
-
     posterior: ClassVar[str] = "pseudo"  # what draws are from, in a word
     more_left: ClassVar[str] = MORE_LEFT  # what to do where privacy weights leave too little of the file
-
-    def data_sets(self, epsilon: float | None) -> int:
-        """How many are released where nothing was said, from public numbers alone."""
-        return 3
-
-    def expected_seconds(self, n: int, models: int = 1) -> float | None:
-        """What a release of n records takes on two cores, about; None where the number of records does not say it."""
-        return None
 
     @property
     @abstractmethod
     def kind(self) -> Kind:
         """The guarantee with weights from the current file."""
-
-    @property
-    def rests_on(self) -> tuple[Expense, ...]:
-        """What was spent on confidential files for what the mechanism was given."""
-        return ()
 
     @property
     def weights_from_file(self) -> bool:
@@ -151,14 +133,6 @@ class Mechanism(ABC):
     def check_model(self, model: Synthesizer, unit: str | None) -> None:
         """Refuse a model, or units of several records, that the mechanism does not have (InputError, ModelError)."""
 
-    def model_of(self, formula: str) -> Synthesizer:
-        """The model of a formula, where nothing else was said: FBS."""
-        return FBS(formula)
-
-    def under(self, model: Synthesizer) -> Synthesizer:
-        """The model as it is fitted here: its priors, where the mechanism has its own."""
-        return model
-
     def check_units(self, unit: Unit) -> None:
         """Refuse units of several records that the mechanism is not accurate for (InputError)."""
 
@@ -186,14 +160,6 @@ class Mechanism(ABC):
 
     # ---- what it says
 
-    def failure(self, m: int) -> float | None:
-        """The probability delta up to which epsilon holds for m data sets; None where it holds without one."""
-        return None
-
-    def papers_epsilon(self, fitted: ProtectedFit, m: int) -> float | None:
-        """2 m Delta, rounded, where epsilon is another bound and that of the papers is printed beside it."""
-        return None
-
     def said_of_bias(self, fitted: ProtectedFit, debias: bool) -> list[str]:
         """What protection does to the model, and what was corrected, for the report."""
         return []
@@ -201,10 +167,6 @@ class Mechanism(ABC):
     def depends(self) -> list[str]:
         """What it computed from the file that is not covered by epsilon, for the report."""
         return []
-
-    def published(self, pseudo: PseudoLikelihood, fitted: ProtectedFit, draws: Draws) -> dict[str, Any]:
-        """What the manifest says of the released draws; nothing, as a rule."""
-        return {}
 
     def of_records(self, fitted: ProtectedFit) -> dict[str, Floats]:
         """What the agency may look at, of each record or unit: columns (U,)."""

@@ -11,7 +11,7 @@ Each comes with a typical value instead of the planted one: the record's own, or
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -21,9 +21,6 @@ from ...choices import Planted
 from ...design.formula import formula_columns
 from ...design.survey_design import SurveyDesign
 from ...errors import InputError
-from ...privacy.mechanisms.strict import Strict
-from ...privacy.reference import Reference
-from ...synthesis.fitting import fit
 from ...validation import positive, whole
 from ..base import seed_of
 from ..coverage.populations import workers as census
@@ -34,9 +31,8 @@ ALONE = "alone"  # the column by which one record is the only one in its cell
 FACTORS: dict[Planted, float] = {"x10": 10.0, "x100": 100.0, "heavy": 10.0, "alone": 10.0}
 HEAVY = 10.0  # times its weight
 TAIL = 0.1  # of the file, that each of the two modes is made of
-FORMULA = "income ~ 1"  # few parameters: games are cheap, and epsilon 1 is enough for some hundred records
-FILE, EARLIER = 1, 2  # streams of the sample, and of an earlier one
-OF_EARLIER, SIZE_OF_EARLIER = 10.8, 2000  # epsilon of its release, and its records
+FORMULA = "income ~ 1"  # few tables: games are cheap, and each table has a large part of epsilon
+FILE = 1  # the stream of the sample
 
 
 @dataclass(frozen=True, eq=False, repr=False)  # a repr would show confidential values
@@ -55,8 +51,6 @@ class AuditedFile:
         Public lowest and highest outcome.
     population_total : float
         Public.
-    reference : Reference, optional
-        What a release beside history is measured against.
     """
 
     name: str
@@ -65,7 +59,6 @@ class AuditedFile:
     formula: str
     bounds: tuple[float, float]
     population_total: float
-    reference: Reference | None = None
 
     @property
     def outcome(self) -> str:
@@ -86,7 +79,7 @@ class PlantedFile:
     row : int
         Which record it is, from 0.
     formula, outcome : str
-    bounds, population_total, reference
+    bounds, population_total
         As of :class:`AuditedFile`.
     """
 
@@ -97,7 +90,6 @@ class PlantedFile:
     outcome: str
     bounds: tuple[float, float]
     population_total: float
-    reference: Reference | None
 
     @property
     def mean_weight(self) -> float:
@@ -105,8 +97,8 @@ class PlantedFile:
         return self.population_total / self.design.n
 
 
-def workers(n: int, seed: int, *, history: bool) -> AuditedFile:
-    """A sample of the census workers, and, with history, the strict release of an earlier one.
+def workers(n: int, seed: int) -> AuditedFile:
+    """A sample of the census workers.
 
     Raises
     ------
@@ -116,21 +108,12 @@ def workers(n: int, seed: int, *, history: bool) -> AuditedFile:
     whole(n, "n")
     population = census()
     frame, total = population.sample(n, seed_of(seed, FILE)).frame, float(len(population.frame))
-    made = AuditedFile("workers", frame, "weight", FORMULA, population.bounds, total)
-    if not history:
-        return made
-    earlier = population.sample(SIZE_OF_EARLIER, seed_of(seed, EARLIER)).frame
-    release = fit(
-        SurveyDesign(earlier, weights="weight"), FORMULA, epsilon=OF_EARLIER, bounds=made.bounds,
-        population_total=total, seed=seed_of(seed, EARLIER), mechanism=Strict(),
-    ).release()  # fmt: skip
-    return replace(made, reference=Reference.from_release(release))
+    return AuditedFile("workers", frame, "weight", FORMULA, population.bounds, total)
 
 
 def own(
-    frame: pd.DataFrame, formula: str, *, weights: str, bounds: tuple[float, float], population_total: float,
-    reference: Reference | None = None,
-) -> AuditedFile:  # fmt: skip
+    frame: pd.DataFrame, formula: str, *, weights: str, bounds: tuple[float, float], population_total: float
+) -> AuditedFile:
     """An agency's own file: what comes of it is internal.
 
     Raises
@@ -140,7 +123,7 @@ def own(
         total that is none, or a column that is called "alone".
     """
     total = positive(population_total, "population_total")
-    made = AuditedFile("own", frame, weights, formula, bounds, total, reference)
+    made = AuditedFile("own", frame, weights, formula, bounds, total)
     if "~" not in formula:
         raise InputError("formula names the outcome, too: 'income ~ region'")
     missing = [name for name in (made.outcome, weights, *formula_columns(formula.split("~")[1])) if name not in frame]
@@ -162,10 +145,9 @@ def plant(file: AuditedFile, how: Planted) -> PlantedFile:
         y, planted = two_modes(y, row)
     else:
         planted = FACTORS[how] * float(y[row])
-    formula, frame, reference = file.formula, file.frame, file.reference
+    formula, frame = file.formula, file.frame
     if how == "alone":
         formula, frame = f"{formula} + {ALONE}", frame.assign(**{ALONE: (np.arange(y.size) == row).astype(np.float64)})
-        reference = None if reference is None else with_column(reference, ALONE)
 
     def design(value: float, times: float) -> SurveyDesign:
         here = np.arange(y.size) == row
@@ -175,7 +157,7 @@ def plant(file: AuditedFile, how: Planted) -> PlantedFile:
 
     return PlantedFile(
         design(planted, HEAVY if how == "heavy" else 1.0), design(float(y[row]), 1.0), row, formula, file.outcome,
-        file.bounds, file.population_total, reference,
+        file.bounds, file.population_total,
     )  # fmt: skip
 
 
@@ -192,11 +174,3 @@ def two_modes(y: Floats, row: int) -> tuple[Floats, float]:
     made[others] = np.where(np.arange(n - 1) % 2 == 1, np.resize(low, n - 1), np.resize(high, n - 1))
     made[row] = np.median(low)
     return made, float(np.median(high))
-
-
-def with_column(reference: Reference, column: str) -> Reference:
-    """The same reference for files with another column of predictors, which has no effect: a public rule."""
-    values = dict(reference.values)
-    for name in values.keys() & {"B", "zero", "B_zero"}:
-        values[name] = np.concatenate([values[name], np.zeros((1, *values[name].shape[1:]))])
-    return replace(reference, columns=(*reference.columns, column), values=values)

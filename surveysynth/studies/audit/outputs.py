@@ -13,25 +13,15 @@ from ..._version import __version__
 from ..base import stacked
 from ..writing import write_files
 from .files import plant
-from .games import CONTESTS, PARTS
 from .limits import LEVEL, judge
 from .study import Cell, Cells
-from .tables import stated
+from .tables import STATED, stated
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 FEW = 20  # games with a file below which these are not judged
-KEYS = ["file", "n", "mechanism", "planted", "epsilon", "m"]
-NAMES = {
-    "strict": "Strict", "strict-chains": "Strict by Markov chains, no history",
-    "strict-history": "Strict, beside an earlier release",
-}  # fmt: skip
 LOOKS = {"blank": ("#0b6fa4", "o"), "replaced": ("#d9820f", "s")}
 INTERNAL = "Internal: it is of the confidential file, and of one of its records.\n"
-DISAGREED = (
-    "* Chains that start in different places did not agree on some side: a release would run longer ones, and be\n"
-    "  refused where they fail, too, which epsilon does not cover. There each game has a chain of its own."
-)
 FAILURES = ["replicate", "error", "reason"]
 
 
@@ -41,44 +31,27 @@ def verdicts(cells: Cells) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        ``file, n, mechanism, planted, epsilon, m``; ``relation``: the record "blank" or "replaced" on the other side;
-        ``part``: "all", or a noisy table, all of them, and files; ``stated``: epsilon of the part, or twice that;
-        ``pairs`` of games, ``judged`` of them; ``direction``, ``hits`` and ``false_hits`` of the test, ``empirical``
-        and its lower limit ``lower`` at 95%, and ``most``, the largest that so many games can show:
-        :class:`.limits.Verdict`.  Where there are several parts the 5% are shared among them.  ``agreed``: the share of
-        games with draws of chains that a release would accept; the others have a chain each.  ``surveysynth``: the
-        version.
+        ``file, n, planted, epsilon``; ``relation``: the record "blank" or "replaced" on the other side; ``part``: a
+        noisy table, "all tables", or "files"; ``stated``: epsilon of the part, or twice that; ``pairs`` of games,
+        ``judged`` of them; ``direction``, ``hits`` and ``false_hits`` of the test, ``empirical`` and its lower limit
+        ``lower`` at 95%, and ``most``, the largest that so many games can show: :class:`.limits.Verdict`.  The 5% are
+        shared among the parts.  ``surveysynth``: the version.
     """
     rows = []
     for cell, study in cells:
-        games, contest = study.all("games"), CONTESTS[cell.mechanism]
-        for relation, times in contest.stated.items() if len(games) else ():
-            sides = [games[games["side"] == side] for side in ("in", relation)]
-            played = (
-                by_table(cell, sides, relation) if contest.by_table
-                else [Read("all", 1.0, *(spoken(side, relation) for side in sides))]
-            )  # fmt: skip
-            for read in played:
-                found = judge(read.inside, read.outside, level=LEVEL / len(played))
+        games = study.all("games")
+        for relation, times in STATED.items() if len(games) else ():
+            parts = by_table(cell, [games[games["side"] == side] for side in ("in", relation)], relation)
+            for read in parts:
+                found = judge(read.inside, read.outside, level=LEVEL / len(parts))
                 rows.append(_of(cell) | {
-                    "relation": relation, "part": read.part, "stated": times * read.share * cell.stake.epsilon,
+                    "relation": relation, "part": read.part, "stated": times * read.share * cell.epsilon,
                     "pairs": len(read.inside),
                     "judged": found.games, "direction": found.direction, "hits": found.hits,
                     "false_hits": found.false_hits, "empirical": found.point, "lower": found.lower,
-                    "most": found.most, "agreed": games["agreed"].mean() if "agreed" in games else 1.0,
+                    "most": found.most,
                 })  # fmt: skip
     return pd.DataFrame(rows).assign(surveysynth=__version__)
-
-
-def spoken(games: pd.DataFrame, relation: str) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """What the intruder reads of a pair of files: (games, parts).
-
-    The log likelihood ratio of all parts, and each; and ratios without a clamp of either value of the record, of which
-    the difference says where in the range of outcomes the draws lie.
-    """
-    planted, typical = (games[[f"{value}_{part}" for part in PARTS]].to_numpy() for value in ("planted", "typical"))
-    parts = planted if relation == "blank" else planted - typical
-    return np.column_stack([parts[:, :-1].sum(axis=1), parts[:, :-1], planted[:, -1], typical[:, -1]])
 
 
 @dataclass(frozen=True)
@@ -93,7 +66,7 @@ class Read:
 
 def by_table(cell: Cell, sides: list[pd.DataFrame], relation: str) -> list[Read]:
     """What is judged of noisy tables: each by its own epsilon, all together, and files that are drawn from them."""
-    each = stated(plant(cell.file, cell.planted), cell.stake.epsilon)
+    each = stated(plant(cell.file, cell.planted), cell.epsilon)
     tables = range(len(each))
 
     def llr(side: pd.DataFrame, k: int) -> Floats:
@@ -102,7 +75,7 @@ def by_table(cell: Cell, sides: list[pd.DataFrame], relation: str) -> list[Read]
 
     found = []
     for k, (name, epsilon) in enumerate(each):
-        found.append(Read(name, epsilon / cell.stake.epsilon, *(llr(side, k)[:, None] for side in sides)))
+        found.append(Read(name, epsilon / cell.epsilon, *(llr(side, k)[:, None] for side in sides)))
     ratios = [np.column_stack([llr(side, k) for k in tables]) for side in sides]
     groups = [side[[f"groups_{k}" for k in tables]].to_numpy() for side in sides]
     # groups can tell either way
@@ -119,8 +92,7 @@ def failures(cells: Cells) -> pd.DataFrame:
 
 def _of(cell: Cell) -> dict[str, Any]:
     return {
-        "file": cell.file.name, "n": len(cell.file.frame), "mechanism": cell.mechanism, "planted": cell.planted,
-        "epsilon": cell.stake.epsilon, "m": cell.stake.m,
+        "file": cell.file.name, "n": len(cell.file.frame), "planted": cell.planted, "epsilon": cell.epsilon,
     }  # fmt: skip
 
 
@@ -141,33 +113,29 @@ def write(cells: Cells, out: str | Path) -> list[Path]:
 def describe(table: pd.DataFrame, cells: Cells) -> str:
     """The summary, cell by cell."""
     said = [
-        f"A membership attack on the released parameters (surveysynth {__version__}): the intruder knows all other",
-        "records, and everything is computed with the planted record and without it. The test is chosen on one half of",
+        f"A membership attack on the noisy tables (surveysynth {__version__}): the intruder knows all other records,",
+        "and everything is measured with the planted record and without it. The test is chosen on one half of",
         "the games and judged on the other; lower: of epsilon, at 95% (Clopper-Pearson); most: what so many games can",
         "show. An attack that fails proves nothing: a better one may not.",
     ]
     if any(cell.file.name == "own" for cell, _ in cells):
         said += ["", INTERNAL.strip()]
-    for key, part in table.groupby(["mechanism", "n", "m"], sort=False) if len(table) else ():
-        said += ["", f"{NAMES[str(key[0])]}, n = {key[1]:,}, m = {key[2]}",
+    if len(table):
+        said += ["", f"Strict, n = {table['n'].iloc[0]:,}",
                  f"  {'planted':<12}{'epsilon':>8}  {'relation':<10}{'stated':>7}{'empirical':>11}{'lower':>8}"
                  f"{'most':>7}{'pairs':>8}"]  # fmt: skip
-        for row in part.to_dict("records"):
-            said.append(
-                f"  {row['planted']:<12}{row['epsilon']:8g}  {row['relation']:<10}{row['stated']:7.3g}"
-                f"{row['empirical']:11.2f}{row['lower']:8.2f}{row['most']:7.2f}{row['pairs']:8,}"
-                + ("" if row["part"] == "all" else f"  {row['part']}")
-                + ("" if row["lower"] <= row["stated"] else "  ABOVE THE STATED ONE")
-                + ("" if row["agreed"] == 1 or row["mechanism"] == "strict-chains" else "  *")
-            )
-    if len(table) and (table["agreed"] < 1)[table["mechanism"] != "strict-chains"].any():
-        said += ["", DISAGREED]
+    for row in table.to_dict("records"):
+        said.append(
+            f"  {row['planted']:<12}{row['epsilon']:8g}  {row['relation']:<10}{row['stated']:7.3g}"
+            f"{row['empirical']:11.2f}{row['lower']:8.2f}{row['most']:7.2f}{row['pairs']:8,}"
+            f"  {row['part']}" + ("" if row["lower"] <= row["stated"] else "  ABOVE THE STATED ONE")
+        )
     above = int((table["lower"] > table["stated"]).sum()) if len(table) else 0
     said += ["", f"Above the stated epsilon: {above or 'none'} of {len(table)}."]
     failed = failures(cells)
     said.append(f"Replicates that were refused: {len(failed) or 'none'}.")
-    for (mechanism, record, error), part in failed.groupby(["mechanism", "planted", "error"]) if len(failed) else ():
-        said.append(f"  {NAMES[str(mechanism)]}, {record}: {error} in {len(part)}; the first: {part['reason'].iloc[0]}")
+    for (record, error), part in failed.groupby(["planted", "error"]) if len(failed) else ():
+        said.append(f"  {record}: {error} in {len(part)}; the first: {part['reason'].iloc[0]}")
     return "\n".join(said) + "\n"
 
 
@@ -175,11 +143,7 @@ def _figure(table: pd.DataFrame, path: Path) -> Path:
     """Empirical epsilons and their lower limits over the stated ones: a line a cell."""
     from matplotlib.figure import Figure  # not pyplot, which would choose a window system for the whole process
 
-    names = [
-        f"{row['mechanism']}, {row['planted']}, epsilon {row['epsilon']:g}, "
-        + (f"m = {row['m']}" if row["part"] == "all" else row["part"])
-        for row in table.to_dict("records")
-    ]
+    names = [f"{row['planted']}, epsilon {row['epsilon']:g}, {row['part']}" for row in table.to_dict("records")]
     lines = list(dict.fromkeys(names))
     figure = Figure(figsize=(9.0, 1.6 + 0.34 * len(lines)), layout="constrained")
     ax: Any = figure.subplots()

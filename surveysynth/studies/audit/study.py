@@ -1,7 +1,7 @@
-"""A membership attack that refits: an intruder who knows everybody else asks about the most exposed record.
+"""A membership attack that measures anew: an intruder who knows everybody else asks about the most exposed record.
 
-A cell is a mechanism, a planted record, an epsilon and an m.  Each has a folder of its own, so that an audit can be
-stopped, gone on with, and added to.  A replicate is some tens or hundreds of games on every side of the pair of files.
+A cell is a planted record and an epsilon.  Each has a folder of its own, so that an audit can be stopped, gone on with,
+and added to.  A replicate is some hundreds of games on every side of the pair of files.
 """
 
 from __future__ import annotations
@@ -15,16 +15,17 @@ from typing import Any, get_args
 import numpy as np
 import pandas as pd
 
-from ...choices import AuditMechanism, Planted
+from ...choices import Planted
 from ...errors import InputError
 from ...validation import positive, whole
 from ..base import Replicate, Replicates, of_cells, recorded, repeat, seed_of
 from .files import AuditedFile, plant
 from .files import workers as sample_of_workers
-from .games import CONTESTS, Stake
+from .tables import SIDES, noisy_tables
 
 EPSILON, PAIRS = (1.0, 3.0), 2000
-MECHANISMS: tuple[AuditMechanism, ...] = get_args(AuditMechanism)
+RECORDS = 201  # of the package's own file: odd, for two modes of one size
+GAMES = 500  # of a side in one replicate
 PLANTED: tuple[Planted, ...] = get_args(Planted)
 
 Cells = Sequence[tuple["Cell", Replicates]]
@@ -37,32 +38,28 @@ class Cell:
     Attributes
     ----------
     file : AuditedFile
-    mechanism : str
     planted : str
-    stake : Stake
-        Epsilon and m.
+    epsilon : float
     seed : int
         Of the whole audit.
     """
 
     file: AuditedFile
-    mechanism: AuditMechanism
     planted: Planted
-    stake: Stake
+    epsilon: float
     seed: int
 
     @property
     def name(self) -> str:
         """Of its folder."""
-        return f"{self.file.name}_{self.mechanism}_{self.planted}_{self.stake.epsilon:g}_m_{self.stake.m}"
+        return f"{self.file.name}_{self.planted}_{self.epsilon:g}"
 
     def describe(self) -> dict[str, Any]:
         """What every game is played with."""
         f = self.file
         return {
             "file": f.name, "n": len(f.frame), "population_total": f.population_total, "formula": f.formula,
-            "bounds": list(f.bounds), "mechanism": self.mechanism, "planted": self.planted,
-            "epsilon": self.stake.epsilon, "m": self.stake.m, "games": CONTESTS[self.mechanism].games,
+            "bounds": list(f.bounds), "planted": self.planted, "epsilon": self.epsilon, "games": GAMES,
             "seed": self.seed,
         }  # fmt: skip
 
@@ -70,13 +67,11 @@ class Cell:
 def some_games(cell: Cell, number: int) -> Replicate:
     """Games on every side of a pair; what is refused is recorded."""
     began, failures, parts = time.perf_counter(), list[dict[str, Any]](), []
-    contest, key = CONTESTS[cell.mechanism], _key(cell)
     with recorded(failures, replicate=number):
         file = plant(cell.file, cell.planted)
-        mechanism = contest.mechanism(file)
-        for k, side in enumerate(contest.sides):
-            rng = np.random.default_rng(seed_of(cell.seed, *key, number, k))
-            games = contest.player(mechanism, file, side, cell.stake, contest.games, rng)
+        for k, side in enumerate(SIDES):
+            rng = np.random.default_rng(seed_of(cell.seed, *_key(cell), number, k))
+            games = noisy_tables(file, side, cell.epsilon, GAMES, rng)
             parts.append(games.assign(side=side, replicate=number))
     frames = {} if failures else {"games": pd.concat(parts, ignore_index=True)}
     return Replicate(number, frames, failures, time.perf_counter() - began)
@@ -84,16 +79,13 @@ def some_games(cell: Cell, number: int) -> Replicate:
 
 def _key(cell: Cell) -> tuple[int, ...]:
     """What the random numbers of a cell are for."""
-    places = MECHANISMS.index(cell.mechanism), PLANTED.index(cell.planted)
-    return 10, *places, round(1000 * cell.stake.epsilon), cell.stake.m
+    return 10, PLANTED.index(cell.planted), round(1000 * cell.epsilon)
 
 
 def audit(
     file: AuditedFile | None = None,
     *,
     epsilon: Sequence[float] = EPSILON,
-    m: Sequence[int] = (1,),
-    mechanisms: Sequence[AuditMechanism] = ("strict",),
     planted: Sequence[Planted] = PLANTED,
     pairs: int = PAIRS,
     n: int | None = None,
@@ -102,19 +94,18 @@ def audit(
     out: str | Path | None = None,
     seed: int | None = None,
 ) -> list[tuple[Cell, Replicates]]:
-    """Plant records, release the file with and without them, and count what the best test of an intruder tells.
+    """Plant records, measure the file with and without them, and count what the best test of an intruder tells.
 
     Parameters
     ----------
     file : AuditedFile, optional
-        By default a sample of the census workers, and the strict release of an earlier sample for ``strict-history``.
-    epsilon, m, mechanisms, planted
-        Each combination is a cell; see :mod:`.files` and :mod:`.games`.  With one data set, m = 1, the whole epsilon is
-        in one draw, and an attack sees most.
+        By default a sample of the census workers.
+    epsilon, planted
+        Each combination is a cell; see :mod:`.files` and :mod:`.tables`.
     pairs : int
         Games on every side; rounded up to whole replicates.
     n : int, optional
-        Records of the sample; by default as few as the mechanism takes at epsilon 1: few leave a record its influence.
+        Records of the sample; default 201.
     workers, scheduler
         As for :func:`surveysynth.studies.repeated_sampling`.
     out : str or Path, optional
@@ -128,28 +119,20 @@ def audit(
     Raises
     ------
     InputError
-        Unknown mechanisms or records, numbers that are none, a folder that holds something else.
+        Unknown records, numbers that are none, a folder that holds something else.
     """
-    for names, given in ((MECHANISMS, mechanisms), (PLANTED, planted)):
-        unknown = [str(name) for name in given if name not in names]
-        if unknown or not given:
-            raise InputError(f"{', '.join(unknown) or 'nothing'} is not one of {', '.join(names)}")
-    stakes = [Stake(positive(each, "epsilon"), whole(files, "m")) for each in epsilon for files in m]
+    unknown = [str(name) for name in planted if name not in PLANTED]
+    if unknown or not planted:
+        raise InputError(f"{', '.join(unknown) or 'nothing'} is not one of {', '.join(PLANTED)}")
+    epsilons = [positive(each, "epsilon") for each in epsilon]
     whole(pairs, "pairs")
     if file is not None and n is not None:
         raise InputError("n is of the package's own file: leave it out")
     folder, seed = of_cells(out, seed)
-    cells = []
-    for mechanism in mechanisms:
-        here = file or _sample(mechanism, n or CONTESTS[mechanism].n, seed)
-        cells += [Cell(here, mechanism, record, stake, seed) for record in planted for stake in stakes]
+    here = file or sample_of_workers(RECORDS if n is None else n, seed)
+    cells = [Cell(here, record, each, seed) for record in planted for each in epsilons]
     return [
-        (cell, repeat(some_games, cell, cell.describe(), -(-pairs // CONTESTS[cell.mechanism].games), workers=workers,
-                      scheduler=scheduler, out=None if folder is None else folder / cell.name))
+        (cell, repeat(some_games, cell, cell.describe(), -(-pairs // GAMES), workers=workers, scheduler=scheduler,
+                      out=None if folder is None else folder / cell.name))
         for cell in cells
     ]  # fmt: skip
-
-
-def _sample(mechanism: AuditMechanism, n: int, seed: int) -> AuditedFile:
-    """The package's own file."""
-    return sample_of_workers(n, seed, history=mechanism == "strict-history")

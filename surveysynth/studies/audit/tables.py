@@ -1,5 +1,8 @@
 """Games of noisy tables: a file is measured with the planted record, or without it, and an intruder reads every table.
 
+A file is played on three sides: with the planted record (``in``); with its values blanked, which are counted nowhere
+(``blank``); and with a typical value in their place (``replaced``).  The tables of a game are measured anew.
+
 The intruder knows all other records and the public numbers, and sees every noisy table with its groups.  A record whose
 value adds s to a cell of true count h without it, in a table with noise of scale unit / epsilon, speaks by
 
@@ -13,7 +16,7 @@ its cell of the outcome, and in that of the weight.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -30,13 +33,16 @@ from .files import PlantedFile
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
+Side = Literal["in", "blank", "replaced"]
 
+SIDES: tuple[Side, ...] = get_args(Side)
+STATED = {"blank": 1.0, "replaced": 2.0}  # how many epsilon are stated for the other side of a pair
 _KINDS = {"counts": "", "scores": ", scores", "products": ", products"}
 FILES = 10  # one game in so many draws a file: it takes as long as measuring some hundred times
 
 
 def noisy_tables(
-    file: PlantedFile, side: str, epsilon: float, games: int, rng: np.random.Generator
+    file: PlantedFile, side: Side, epsilon: float, games: int, rng: np.random.Generator
 ) -> pd.DataFrame:  # fmt: skip
     """So many games of one side of a file.  Noise is that of releases, OpenDP's; the generator is for drawn files.
 

@@ -15,24 +15,17 @@ from .. import measures
 from ..base import Replicates, stacked
 from ..measures import CONFIDENTIAL
 from ..writing import write_files
-from .study import BY_FILES, BY_MODEL, KEYS, Cell
+from .study import KEYS, Cell
 
 Cells = Sequence[tuple[Cell, Replicates]]
 
 NAMES = {
-    "strict": "Strict", "strict-earlier": "Strict, last year's tables", "strict-history": "Strict, last year's release",
-    f"strict{BY_FILES}": "Strict, no history, between='files'",
-    f"strict-history{BY_FILES}": "Strict, last year's release, between='files'",
-    f"strict{BY_MODEL}": "Strict, no history, between='model'",
-    f"strict-history{BY_MODEL}": "Strict, last year's release, between='model'", "pseudo": "pseudo posterior",
+    "strict": "Strict", "strict-earlier": "Strict, last year's tables", "pseudo": "pseudo posterior",
     "pseudo-debias": "pseudo posterior, debias", "censored": "censored", "laplace": "Laplace tables",
     CONFIDENTIAL: "confidential sample",
 }  # fmt: skip
 LOOKS = {
-    "strict": ("#0b6fa4", "o", "-"), "strict-earlier": ("#0b6fa4", "D", ":"), "strict-history": ("#0b6fa4", "s", "--"),
-    f"strict{BY_FILES}": ("#9a9a9a", "o", "-"), f"strict-history{BY_FILES}": ("#9a9a9a", "s", "--"),
-    f"strict{BY_MODEL}": ("#58a9d6", "o", "-"), f"strict-history{BY_MODEL}": ("#58a9d6", "s", "--"),
-    "pseudo": ("#d9820f", "o", "-"),
+    "strict": ("#0b6fa4", "o", "-"), "strict-earlier": ("#0b6fa4", "D", ":"), "pseudo": ("#d9820f", "o", "-"),
     "pseudo-debias": ("#d9820f", "^", "--"), "censored": ("#7a3b8f", "o", "-"), "laplace": ("#3f8f3f", "D", "-"),
 }  # fmt: skip
 NOMINAL, ENOUGH, LEVEL = 0.95, 0.93, 0.05  # coverage; what no margin is to be below; the level of all tests together

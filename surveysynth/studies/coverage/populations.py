@@ -68,7 +68,7 @@ class RealPopulation:
         Of the tables.
     model : Synthesizer, optional
         What mechanisms other than noisy tables fit to an outcome that is no amount for FBS: a regression of counts,
-        shares, gamma amounts or categories, or a mixture.  It has the bounds.
+        shares, gamma amounts or categories, or a mixture.
     """
 
     name: str
@@ -264,9 +264,9 @@ def visits() -> RealPopulation:
         "health": health, "plan": pd.cut(read["lncoins"], COINSURANCE, labels=PLANS).astype(str),
         "visits": read["mdvis"].astype(np.int64), "size": (1 + 0.3 * np.log1p(read["mdvis"])) * noise,
     })  # fmt: skip
-    formula, bounds = "visits ~ health + plan", (0, 100)
-    model = NegativeBinomialRegression(formula, bounds=bounds)
-    return RealPopulation("visits", frame, formula, Outcome(bounds=bounds, whole=True), "plan", "size", model=model)
+    formula, schema = "visits ~ health + plan", Outcome(bounds=(0, 100), whole=True)
+    model = NegativeBinomialRegression(formula)
+    return RealPopulation("visits", frame, formula, schema, "plan", "size", model=model)
 
 
 def shares() -> RealPopulation:
@@ -310,10 +310,9 @@ def earnings() -> RealPopulation:
     pay = paid["py010n"].to_numpy()
     frame, noise = _resampled(pd.DataFrame({"region": paid["db040"], "sex": paid["rb090"], "job": job, "pay": pay}))
     frame["size"] = np.sqrt(frame["pay"]) * np.exp(0.2 * noise)
-    formula, bounds = "pay ~ sex + job", (0, 200_000)
-    model = GammaRegression(formula, bounds=bounds)
-    return RealPopulation("earnings", frame, formula, Outcome(bounds=bounds), "job", "size", statistics=AMOUNTS,
-                          model=model)  # fmt: skip
+    formula, schema = "pay ~ sex + job", Outcome(bounds=(0, 200_000))
+    model = GammaRegression(formula)
+    return RealPopulation("earnings", frame, formula, schema, "job", "size", statistics=AMOUNTS, model=model)
 
 
 def adults() -> RealPopulation:

@@ -10,19 +10,19 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from ...choices import Between, StudyMechanism
+from ...choices import StudyMechanism
 from ...design.survey_design import SurveyDesign
 from ...errors import InputError
 from ...estimation import estimate
 from ...models.base import Synthesizer
 from ...models.normal.fbs import FBS
 from ...models.shared.transforms import AsinhTransform
-from ...privacy.mechanisms import PseudoPosterior, Strict
+from ...privacy.mechanisms import PseudoPosterior
 from ...privacy.mechanisms.censored import Censored
 from ...release.laplace import laplace_tables
 from ...release.release import Release
@@ -33,17 +33,14 @@ from ..base import Replicate, Replicates, of_cells, recorded, repeat, seed_of, s
 from ..measures import CONFIDENTIAL
 from .populations import RealPopulation, by_margin
 
-LAST_YEAR, OF_HISTORY = 1, 10.8  # the stream of last year's samples; epsilon of its strict release by chains
-OF_EARLIER = 3.0  # epsilon of last year's noisy tables
+LAST_YEAR, OF_EARLIER = 1, 3.0  # the stream of last year's samples, and epsilon of their noisy tables
 NUMBERS = ["estimate", "se", "ci_low", "ci_high"]
 KEYS = ["population", "n", "method", "epsilon"]
 LOG_SCALE = 20.0  # of asinh(y / (upper bound / LOG_SCALE^2)), for mechanisms without normal scores
 WEIGHT_BOUNDS = 0.02, 20.0  # of a weight over N / n, for Laplace tables
 
-BY_FILES, BY_MODEL = " (files)", " (model)"  # after the name of a mechanism: the same releases, with between=
-
 Tables = Callable[[str], pd.DataFrame]  # by one margin
-Maker = Callable[["Cell", SurveyDesign, int], Sequence[tuple[str, Tables]]]  # with what follows the mechanism's name
+Make = Callable[["Cell", SurveyDesign, int], Tables]
 
 
 @dataclass(frozen=True)
@@ -81,22 +78,22 @@ class Cell:
         }  # fmt: skip
 
 
-def of_release(release: Release, population: RealPopulation, between: Between = "larger") -> Tables:
+def of_release(release: Release, population: RealPopulation) -> Tables:
     """Tables of a release by one margin."""
-    return lambda margin: release.tables([margin], between=between, **population.asked).assign(m=release.m)
+    return lambda margin: release.tables([margin], **population.asked).assign(m=release.m)
 
 
-def _strict(cell: Cell, design: SurveyDesign, seed: int) -> Sequence[tuple[str, Tables]]:
+def _strict(cell: Cell, design: SurveyDesign, seed: int) -> Tables:
     """From noisy tables."""
     p = cell.population
     release = synthesize(
         design, p.formula, epsilon=cell.epsilon, outcomes={p.outcome: p.schema}, weight=p.weight,
         population_total=len(p.frame), unit=p.unit, seed=seed,
     )  # fmt: skip
-    return [("", of_release(release, p))]
+    return of_release(release, p)
 
 
-def _strict_with_earlier(cell: Cell, design: SurveyDesign, seed: int) -> Sequence[tuple[str, Tables]]:
+def _strict_with_earlier(cell: Cell, design: SurveyDesign, seed: int) -> Tables:
     """From noisy tables of a sample and of an earlier one of the same size."""
     p = cell.population
     made: dict[str, Any] = {
@@ -104,56 +101,37 @@ def _strict_with_earlier(cell: Cell, design: SurveyDesign, seed: int) -> Sequenc
     }  # fmt: skip
     earlier = measure(p.sample(cell.n, seed_of(seed, LAST_YEAR)), p.formula, epsilon=OF_EARLIER, **made)
     release = synthesize(design, p.formula, epsilon=cell.epsilon, earlier=earlier, **made)
-    return [("", of_release(release, p))]
+    return of_release(release, p)
 
 
-def _strict_with_history(cell: Cell, design: SurveyDesign, seed: int) -> Sequence[tuple[str, Tables]]:
-    """Beside the strict release of an earlier sample of the same size, by chains.
-
-    Tables of FBS also have the variance of files alone, and of the model alone.
-    """
-    p = cell.population
-    earlier = p.sample(cell.n, seed_of(seed, LAST_YEAR))
-    model = p.model or FBS(p.formula, weight="public" if p.weight == "public" else None)
-    bounds, total = p.bounds if p.model is None else None, len(p.frame)
-    last = fit(earlier, model, epsilon=OF_HISTORY, bounds=bounds, population_total=total, seed=seed).release()
-    release = fit(
-        design, model, epsilon=cell.epsilon, mechanism=Strict(reference=last), population_total=total, seed=seed
-    ).release()
-    larger = "", of_release(release, p)
-    if p.model is not None:
-        return [larger]
-    return [larger, (BY_FILES, of_release(release, p, "files")), (BY_MODEL, of_release(release, p, "model"))]
-
-
-def _pseudo(cell: Cell, design: SurveyDesign, seed: int, *, debias: bool = False) -> Sequence[tuple[str, Tables]]:
+def _pseudo(cell: Cell, design: SurveyDesign, seed: int, *, debias: bool = False) -> Tables:
     """The papers' mechanism, drawn exactly; asymptotic."""
     done = fit(
         design, _plain(cell, "flat"), epsilon=cell.epsilon, m=3, mechanism=PseudoPosterior(),
         population_total=len(cell.population.frame), seed=seed,
     )  # fmt: skip
-    return [("", of_release(done.release(debias=debias, accept_diagnostics=["information"]), cell.population))]
+    return of_release(done.release(debias=debias, accept_diagnostics=["information"]), cell.population)
 
 
-def _debiased(cell: Cell, design: SurveyDesign, seed: int) -> Sequence[tuple[str, Tables]]:
+def _debiased(cell: Cell, design: SurveyDesign, seed: int) -> Tables:
     return _pseudo(cell, design, seed, debias=True)
 
 
-def _censored(cell: Cell, design: SurveyDesign, seed: int) -> Sequence[tuple[str, Tables]]:
+def _censored(cell: Cell, design: SurveyDesign, seed: int) -> Tables:
     """The papers' strict mechanism."""
     done = fit(
         design, _plain(cell, "normal"), epsilon=cell.epsilon, m=3, mechanism=Censored(),
         population_total=len(cell.population.frame), seed=seed, warmup=500, draws=500,
     )  # fmt: skip
-    return [("", of_release(done.release(), cell.population))]
+    return of_release(done.release(), cell.population)
 
 
-def _laplace(cell: Cell, design: SurveyDesign, seed: int) -> Sequence[tuple[str, Tables]]:
+def _laplace(cell: Cell, design: SurveyDesign, seed: int) -> Tables:
     """Strict tables of counts and means, each margin at its share of epsilon; noise is never seeded."""
     p = cell.population
     each, mean_weight = cell.epsilon / len(p.margins), len(p.frame) / cell.n
     bounds = {p.outcome: p.bounds, "weight": (WEIGHT_BOUNDS[0] * mean_weight, WEIGHT_BOUNDS[1] * mean_weight)}
-    return [("", lambda margin: laplace_tables(design, p.outcome, [margin], each, kind="strict", bounds=bounds).table)]
+    return lambda margin: laplace_tables(design, p.outcome, [margin], each, kind="strict", bounds=bounds).table
 
 
 def _plain(cell: Cell, prior: Any) -> Synthesizer:
@@ -165,9 +143,17 @@ def _plain(cell: Cell, prior: Any) -> Synthesizer:
     return FBS(p.formula, prior=prior, transform=AsinhTransform(scale=scale))
 
 
+@dataclass(frozen=True)
+class Maker:
+    """How a mechanism makes tables of a sample, and the stream of its random numbers, which no other one has."""
+
+    make: Make
+    stream: int
+
+
 MAKERS: dict[StudyMechanism, Maker] = {
-    "strict": _strict, "strict-history": _strict_with_history, "pseudo": _pseudo, "pseudo-debias": _debiased,
-    "censored": _censored, "laplace": _laplace, "strict-earlier": _strict_with_earlier,
+    "strict": Maker(_strict, 1), "strict-earlier": Maker(_strict_with_earlier, 7), "pseudo": Maker(_pseudo, 3),
+    "pseudo-debias": Maker(_debiased, 4), "censored": Maker(_censored, 5), "laplace": Maker(_laplace, 6),
 }  # fmt: skip
 
 
@@ -175,12 +161,13 @@ def one_sample(cell: Cell, number: int) -> Replicate:
     """What a mechanism makes of sample ``number``, and the sample's own tables."""
     began, p, failures = time.perf_counter(), cell.population, list[dict[str, Any]]()
     design = p.sample(cell.n, seed_of(cell.seed, cell.n, number))
-    seed = seed_of(cell.seed, cell.n, number, 1 + list(MAKERS).index(cell.mechanism), round(1000 * cell.epsilon))
+    maker = MAKERS[cell.mechanism]
+    seed = seed_of(cell.seed, cell.n, number, maker.stream, round(1000 * cell.epsilon))
     own = by_margin(lambda margin: estimate(design, p.outcome, [margin], **p.asked), p.margins)
     tables = [_rows(own, CONFIDENTIAL, np.nan, number)]
     with recorded(failures, replicate=number):
-        for how, made in MAKERS[cell.mechanism](cell, design, seed):
-            tables.append(_rows(by_margin(made, p.margins), cell.mechanism + how, cell.epsilon, number))
+        made = by_margin(maker.make(cell, design, seed), p.margins)
+        tables.append(_rows(made, cell.mechanism, cell.epsilon, number))
     return Replicate(number, {"estimates": stacked(tables)}, failures, time.perf_counter() - began)
 
 
@@ -222,7 +209,7 @@ def coverage_study(
     InputError
         Unknown mechanisms, numbers that are none, a folder that holds something else.
     """
-    unknown = [str(name) for name in mechanisms if name not in get_args(StudyMechanism)]
+    unknown = [str(name) for name in mechanisms if name not in MAKERS]
     if unknown or not mechanisms:
         raise InputError(f"mechanisms: {', '.join(unknown) or 'none'} is not one of {', '.join(MAKERS)}")
     sizes = [whole(size, "n") for size in n]

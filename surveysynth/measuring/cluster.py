@@ -1,0 +1,143 @@
+"""Files that are counted by the workers of a Dask cluster, each where it is read; what comes back are counts.
+
+A part is one file.  Workers read its outcomes; public columns and weights, which the design holds, are sent to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from copy import copy
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ..design.scan import Scan
+from ..design.survey_design import SurveyDesign
+from ..errors import InputError
+from ..tasks import client_of
+from .bins import Cells, Codes
+from .counting import Count, Counter, Part
+from .noisy_tables import WEIGHT, Counts
+from .terms import Term
+
+
+@contextmanager
+def counting(
+    design: SurveyDesign, public: Collection[str], terms: Sequence[Term], parts: Codes | int, asked: Collection[str],
+    blank: int | None, scheduler: str | None,
+) -> Iterator[Counter]:  # fmt: skip
+    """Who counts the records of a file: this process, or the workers of a cluster.
+
+    Parameters
+    ----------
+    design : SurveyDesign
+    public : set of str
+        Public columns that say who is asked.
+    terms : list of Term
+    parts : int or int array (n,)
+        What each record counts for.
+    asked : set of str
+        Outcomes that say who is asked.
+    blank : int, optional
+        A record that counts for nothing.
+    scheduler : str, optional
+        Address of the cluster.
+
+    Raises
+    ------
+    InputError
+        No cluster answers; the design is not one of files.
+    """
+    if blank is not None:
+        parts = np.where(np.arange(design.n) == blank, 0, parts)
+    levels = {term.name: term.level for term in terms}
+    frame = design.select(sorted(public))
+    weights = pd.Series(np.asarray(design.weights, dtype=np.float64))
+    if scheduler is None:
+        yield Part(lambda name: weights if name == WEIGHT else design.column(name), frame, levels, parts, asked)
+        return
+    if not design.files:
+        raise InputError(
+            "scheduler= is for designs of files, whose records all have a weight: SurveyDesign.scan('census/', ...)"
+        )
+    with client_of(scheduler) as client:
+        yield Cluster(client, design.files, frame, weights, levels, parts, asked)
+
+
+class Cluster:
+    """Parts of a file on the workers of a cluster."""
+
+    def __init__(
+        self, client: Any, files: Sequence[Path], frame: pd.DataFrame, weights: pd.Series, levels: dict[str, Codes],
+        parts: Codes | int, asked: Collection[str],
+    ) -> None:  # fmt: skip
+        self.client, self.files = client, files
+        ends = np.cumsum([Scan(file).n for file in files])
+        self.firsts = [0, *ends[:-1].tolist()]
+        narrow = {name: level.astype(np.min_scalar_type(int(level.max()))) for name, level in levels.items()}
+        self.parts = [
+            client.submit(
+                _part, str(file.absolute()), frame.iloc[first:end], weights.iloc[first:end],
+                {name: level[first:end] for name, level in narrow.items()},
+                parts if isinstance(parts, int) else parts[first:end], asked, pure=False,
+            ) for file, first, end in zip(files, self.firsts, ends, strict=True)
+        ]  # fmt: skip
+
+    def add(self, name: str, cells: Cells) -> None:
+        """As of :class:`~surveysynth.measuring.counting.Counter`; the message names the first file that is at fault."""
+        self.parts = [self.client.submit(_added, part, name, cells, pure=False) for part in self.parts]
+        for part, file in zip(self.parts, self.files, strict=True):
+            error = part.exception()
+            if isinstance(error, InputError):
+                raise InputError(f"{file.name}: {error}")
+            if error is not None:
+                raise InputError(f"{file.name}: a worker of the cluster failed ({type(error).__name__})")
+
+    def count(self, what: Count) -> Counts:
+        """As of :class:`~surveysynth.measuring.counting.Counter`: the sum of the counts of all parts."""
+        counts = self.client.gather([self.client.submit(_counts, part, what, pure=False) for part in self.parts])
+        return np.sum(counts, axis=0, dtype=np.int64)
+
+    def groups_of(self, name: str, groups: Codes, records: Codes) -> Codes:
+        """As of :class:`~surveysynth.measuring.counting.Counter`."""
+        part_of = np.searchsorted(self.firsts, records, side="right") - 1
+        asked = [np.flatnonzero(part_of == k) for k in range(len(self.parts))]
+        found = self.client.gather([
+            self.client.submit(_groups, part, name, groups, records[at] - first, pure=False)
+            for part, at, first in zip(self.parts, asked, self.firsts, strict=True)
+        ])  # fmt: skip
+        out = np.empty(len(records), dtype=np.intp)
+        for at, own in zip(asked, found, strict=True):
+            out[at] = own
+        return out
+
+
+def _part(
+    file: str, frame: pd.DataFrame, weights: pd.Series, levels: dict[str, Codes], parts: Codes | int,
+    asked: Collection[str],
+) -> Part:  # fmt: skip
+    return Part(partial(_column, file, weights.reset_index(drop=True)), frame, levels, parts, asked)
+
+
+def _column(file: str, weights: pd.Series, name: str) -> pd.Series:
+    return weights if name == WEIGHT else Scan(file).frame([name])[name]
+
+
+def _added(part: Part, name: str, cells: Cells) -> Part:
+    """The part with one more variable; tasks of a cluster leave what they are given as it is."""
+    made = copy(part)
+    made.codes = dict(part.codes)
+    made.add(name, cells)
+    return made
+
+
+def _counts(part: Part, what: Count) -> Counts:
+    return part.count(what)
+
+
+def _groups(part: Part, name: str, groups: Codes, records: Codes) -> Codes:
+    return part.groups_of(name, groups, records).astype(np.min_scalar_type(int(groups.max())))
