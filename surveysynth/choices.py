@@ -20,10 +20,8 @@ StudyPopulation = Literal[
     "poverty", "activity",
 ]  # fmt: skip
 StudyMechanism = Literal[
-    "strict", "strict-history", "pseudo", "pseudo-debias", "censored", "laplace", "strict-earlier",
+    "strict", "pseudo", "pseudo-debias", "censored", "laplace", "strict-earlier",
 ]  # fmt: skip
-# noisy tables; Markov chains, without an earlier release and beside one
-AuditMechanism = Literal["strict", "strict-chains", "strict-history"]
 Planted = Literal["x10", "x100", "alone", "two-modes", "heavy"]  # the record that an intruder asks about
 # diagnostics that may fail, and a population total far from the sum of the weights
 Accepted = Literal["divergences", "rhat", "ess_bulk", "ess_tail", "information", "population_total"]

@@ -5,12 +5,12 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from counted import counted, file_of, measured
 
 import surveysynth as ss
 from surveysynth import InputError
 from surveysynth.measuring.bins import Cells
-from surveysynth.measuring.counting import Count, Part
-from surveysynth.measuring.measure import _File, _Measured, pairs_of, pairs_tell_more
+from surveysynth.measuring.measure import pairs_of, pairs_tell_more
 from surveysynth.measuring.terms import Term, terms_of
 from surveysynth.measuring.units import Units, most_records
 from surveysynth.models.loglinear.bases import Response
@@ -45,13 +45,6 @@ def test_a_record_is_in_one_pair_of_its_level_or_in_none():
     used = np.concatenate([one, other])
     assert len(set(used)) == len(used) and (level[one] == level[other]).all()
     assert len(one) == (np.bincount(level) // 2).sum()
-
-
-def counted(level, levels, code, groups, scores=None, parts=1):
-    """Records by level and group of their cell, as files are counted."""
-    part = Part(None, pd.DataFrame(), {"by": level}, parts, ())
-    part.codes["y"] = code
-    return part.count(Count("y", groups, "by", levels, scores=scores))
 
 
 def test_a_record_changes_a_table_of_pairs_by_one_cell_or_two():
@@ -194,15 +187,12 @@ def test_a_unit_changes_every_table_by_what_its_noise_is_made_for(most):
     n = len(of_record)
     level = rng.integers(0, 3, n)
     units, region = Units(of_record, most), Term("region", ("region",), (("a",), ("b",), ("c",)), level, level, None)
-    amounts = pd.Series(rng.uniform(0, 500, n))
-    counter = Part(lambda name: amounts, pd.DataFrame(index=range(n)), {"region": level}, units.parts, ())
-    measured = _Measured("y", cells, _File(counter, n, rng, units, None, gaussian=False))
-    measured.histogram(1.0)
-    measured.by(region, 1.0)
-    measured.scores(region, 1.0)
-    own, parts = counter.codes["y"], units.parts
+    own, parts = rng.integers(0, len(cells), n), units.parts
+    y = measured("y", cells, file_of({"y": own}, {"region": level}, rng, units))
+    y.by(region, 1.0)
+    y.scores(region, 1.0)
     largest = {}
-    for table in measured.tables:
+    for table in y.tables:
         rows = np.zeros(n, dtype=np.intp) if table.by is None else level
         L, scores = len(table.counts), table.scores
         whole = counted(rows, L, own, table.groups, scores, parts)
@@ -217,7 +207,7 @@ def test_a_unit_changes_every_table_by_what_its_noise_is_made_for(most):
                 changed = counted(rows, L, other, table.groups, scores, parts)
                 assert np.abs(whole - changed).sum() <= 2 * table.unit
     # and no less: noise is not made for more than can happen
-    assert max(largest[id(t)] / t.unit for t in measured.tables) > 0.9
+    assert max(largest[id(t)] / t.unit for t in y.tables) > 0.9
 
 
 def test_a_unit_is_in_one_pair_at_most():

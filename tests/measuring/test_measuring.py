@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from counted import counted, file_of, measured
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,7 +15,7 @@ from surveysynth import InputError
 from surveysynth.measuring.bins import Bins, Cells
 from surveysynth.measuring.groups import groups_of, scores_of, steps_of
 from surveysynth.measuring.joint_fit import fit_measurements
-from surveysynth.measuring.measure import Question, _Measured, counted, histogram_groups, measure_design, shares
+from surveysynth.measuring.measure import Question, histogram_groups, measure_design, shares
 from surveysynth.measuring.noise import TableBudget, composed, discrete_laplace, discrete_laplace_variance, noisy
 from surveysynth.measuring.noisy_tables import SCORE_UNIT, WEIGHT, read_json
 from surveysynth.measuring.outcome import Outcome
@@ -304,20 +305,19 @@ def test_a_record_changes_sums_of_scores_by_one_or_two(outcome):
     """Every table of scores as it is measured: blanked, and replaced by any value."""
     rng, n = np.random.default_rng(2), 60
     cells = Cells.of(outcome)
-    measured = _Measured(cells, rng.integers(0, len(cells), n), n, rng)
-    measured.histogram(1.0)
-    level = rng.integers(0, 3, n)
-    measured.scores("region", level, 3, 0.5)
-    table = measured.tables[1]
+    own, level = rng.integers(0, len(cells), n), rng.integers(0, 3, n)
+    y = measured("y", cells, file_of({"y": own}, {"region": level}, rng))
+    y.scores(Term("region", ("region",), (("a",), ("b",), ("c",)), level, level, None), 0.5)
+    table = y.tables[1]
     assert table.scores is not None and table.unit == SCORE_UNIT
     assert table.variance == pytest.approx(2 / 0.5**2, rel=0.01)
-    whole = counted(level, 3, measured.code, table.groups, table.scores)
+    whole = counted(level, 3, own, table.groups, table.scores)
     for i in range(0, n, 5):
         others = np.arange(n) != i
-        blanked = counted(level[others], 3, measured.code[others], table.groups, table.scores)
+        blanked = counted(level[others], 3, own[others], table.groups, table.scores)
         assert changes(whole, blanked) <= SCORE_UNIT
         for code in range(len(cells)):
-            replaced = measured.code.copy()
+            replaced = own.copy()
             replaced[i] = code
             assert changes(whole, counted(level, 3, replaced, table.groups, table.scores)) <= 2 * SCORE_UNIT
 
@@ -326,13 +326,12 @@ def test_a_record_changes_sums_of_products_by_one_or_two():
     """Outcome and weight blanked, and replaced by any other pair of cells."""
     rng, n = np.random.default_rng(2), 40
     outcome = Cells.of(Outcome(bounds=(-3, 12), whole=True, missing="category"))
-    y = _Measured(outcome, rng.integers(0, len(outcome), n), n, rng)
     weight = Cells.of_weights((0.1, 5.0), 1.0)
-    w = _Measured(weight, rng.integers(0, len(weight), n), n, rng)
-    for variable in (y, w):
-        variable.histogram(1.0)
+    codes = {"y": rng.integers(0, len(outcome), n), "w": rng.integers(0, len(weight), n)}
     region = Term("region", ("region",), (("a",), ("b",), ("c",)), *[rng.integers(0, 3, n)] * 2, None)
-    w.products(region, 0.5, "y", y)
+    file = file_of(codes, {"region": region.level}, rng)
+    y, w = measured("y", outcome, file), measured("w", weight, file)
+    w.products(region, 0.5, y)
     table = w.tables[1]
     assert table.scores is not None and table.by_scores is not None
     assert table.unit == table.per == SCORE_UNIT**2 and table.variance == pytest.approx(2 / 0.5**2, rel=0.01)
@@ -343,13 +342,13 @@ def test_a_record_changes_sums_of_products_by_one_or_two():
         adds, cell = table.by_scores[y_code] * table.scores[w_code], 2 * region.level + table.by_groups[y_code]
         return np.bincount(cell[records], adds[records], 6)
 
-    whole = of(y.code, w.code)
+    whole = of(codes["y"], codes["w"])
     noise = (table.counts[:, 0] - whole) / table.unit
     assert table.counts.shape == (6, 1) and np.abs(noise).max() < 30  # fifteen standard deviations
     for i in range(n):
-        assert changes(whole, of(y.code, w.code, np.arange(n) != i)) <= table.unit
+        assert changes(whole, of(codes["y"], codes["w"], np.arange(n) != i)) <= table.unit
         for y_code, w_code in itertools.product(range(len(outcome)), range(0, len(weight), 5)):
-            one, other = y.code.copy(), w.code.copy()
+            one, other = codes["y"].copy(), codes["w"].copy()
             one[i], other[i] = y_code, w_code
             assert changes(whole, of(one, other)) <= 2 * table.unit
 

@@ -18,10 +18,9 @@ from .table_model import Codes, Floats, TableModel
 RENEWALS = 20  # of V and of the variance components, at most
 STEPS = 40  # of Levenberg-Marquardt, at most
 FEW, FIRST, LATER = 5, 2, 2  # steps between renewals: 5 in the first 2 renewals, then 2
-BY_SKETCH = 15  # of these, with derivatives of a sketch of the rows: where they do not lead there, exact ones do
 QUASI, HALVINGS = 100, 10  # quasi-Newton steps of a draw, at most, and how often each is halved
 STILL, SAME = 5e-2, 0.1  # distance to the minimum in standard deviations; change of a log variance component
-SLOW = 0.5  # a late step by which chi square falls less than this is the last one
+SLOW = 0.02  # a step by which chi square falls less than this is the last one
 OPEN = 4.0  # the most that a variance component counts in draws: it is larger where levels have cells of their own
 ROUNDING = 0.0, 1e-12, 1e-9, 1e-6  # more on a diagonal, as a share of it
 LEAST = 1e-6  # of a variance component
@@ -111,9 +110,8 @@ def fit_tables(
         V = model.sketch.covariance(model.sketch.probabilities(theta)) + np.diag(noise)
         root = np.asarray(np.linalg.cholesky(V), dtype=np.float64)
         before = theta
-        few, asked = sketched(model, y, theta)
         most = FEW if renewal < FIRST else LATER
-        theta, H, steps = descend(few, asked, root, known, theta, np.zeros_like(theta), q, most)
+        theta, H, steps = descend(model, y, root, known, theta, np.zeros_like(theta), q, most)
         total += steps
         inverse = cho_solve(factored(H), np.eye(len(H)))
         found = renewed(theta, np.diag(inverse), relative, component, variance, components)
@@ -162,12 +160,15 @@ def renewed(
 def descend(
     model: TableModel, y: Floats, root: Floats, known: Known, theta: Floats, mean: Floats, q: Floats, most: int = STEPS
 ) -> tuple[Floats, Floats, int]:
-    """Minimise with V held, by Levenberg-Marquardt: a step is taken only if the objective falls."""
-    damping = 0.0
+    """Minimise with V held, by Levenberg-Marquardt: a step is taken only if the objective falls.
+
+    Derivatives are those of a sketch of the rows, until a step by them has to be damped: then exact ones.
+    """
+    damping, about = 0.0, True
     p = model.probabilities(theta)
     r, value = _residual(model, y, root, known, theta, mean, q, p)
     for steps in range(1, most + 1):
-        J = model.slopes(theta, p) if steps <= BY_SKETCH else model.jacobian(p)
+        J = model.slopes(theta, p) if about else model.jacobian(p)
         H = information(solve_triangular(root, J, lower=True), q, known)
         gradient = model.gradient(p, solve_triangular(root, r, lower=True, trans="T"))
         gradient = gradient + _of_the_prior(known, theta, mean, q)
@@ -180,12 +181,12 @@ def descend(
             falls = value_there <= value + 1e-9 * abs(value)
             if falls or damping > 1e8:
                 break
-            damping = max(4 * damping, 1e-3)
+            damping, about = max(4 * damping, 1e-3), False
         # about the distance to the minimum, in posterior standard deviations; damping makes steps short, not this
         size = np.sqrt(gradient @ (cho_solve(factored(H), gradient) if damping else move))
         if not falls:
             break  # no step of any length leads down
-        slow = steps > BY_SKETCH and value - value_there < SLOW
+        slow = damping < 1e-3 and value - value_there < SLOW
         theta, p, r, value = there, p_there, r_there, value_there
         damping = damping / 10 if damping > 1e-4 else 0.0
         if size < STILL or slow:

@@ -247,10 +247,24 @@ class TableModel:
         d mu[l, j] / d Theta[a, k] = sum over rows of level l of  n_r z_a { sum_g p_g E_gj b_gk - (p'E)_j (p'b)_k }.
         """
         out = np.empty((sum(table.size for table in self.tables), sum(effect.size for effect in self.effects)))
-        for block in self.blocks:
+        for block, by_table in zip(self.blocks, self._placed, strict=True):
             mean = p @ block.basis
-            for table, at in self._at():
-                out[at, block.places] = _jacobian_of(table, block, self._rows(table)[:, None] * p, mean)
+            for (table, at), placed in zip(self._at(), by_table, strict=True):
+                out[at, block.places] = _jacobian_of(table, block, placed, self._rows(table)[:, None] * p, mean)
+        return out
+
+    @cached_property
+    def _placed(self) -> list[list[csr_array]]:
+        """For each block and table, the features of each row at the row's level of the table (L A, R): most are 0."""
+        out = []
+        for block in self.blocks:
+            row, a = np.nonzero(block.features)
+            values, A = block.features[row, a], block.features.shape[1]
+            shapes = [(table.levels * A, len(block.features)) for table in self.tables]
+            out.append([
+                csr_array((values, (table.level[row] * A + a, row)), shape=shape)
+                for table, shape in zip(self.tables, shapes, strict=True)
+            ])  # fmt: skip
         return out
 
     def gradient(self, p: Floats, v: Floats) -> Floats:
@@ -312,21 +326,25 @@ class _Block:
     places: Codes
 
 
-def _jacobian_of(table: Table, block: _Block, w: Floats, mean: Floats) -> Floats:
+def _jacobian_of(table: Table, block: _Block, placed: csr_array, w: Floats, mean: Floats) -> Floats:
     """Derivatives of a table by the coefficients of a block (L J, A K), from its rows' records by bin w (R, G)."""
-    counts, (A, K), J = w @ table.bins, (block.features.shape[1], block.basis.shape[1]), table.bins.shape[1]
-    out = np.empty((table.levels, J, A, K))
+    counts, (A, K), J, R = w @ table.bins, (block.features.shape[1], block.basis.shape[1]), table.bins.shape[1], len(w)
     both = (block.basis[:, :, None] * table.bins[:, None, :]).reshape(len(block.basis), K * J)
-    for level, rows in enumerate(table.rows):
-        z, n, m = block.features[rows], counts[rows], mean[rows]
-        out[level] = ((z.T @ w[rows]) @ both).reshape(A, K, J).transpose(2, 0, 1)
-        if not len(rows):
-            continue
-        each = max(AT_ONCE // (len(rows) * K), 1)
-        for j in range(0, J, each):
-            some = n[:, j : j + each, None] * m[:, None, :]
-            out[level, j : j + each] -= (z.T @ some.reshape(len(rows), -1)).reshape(A, -1, K).transpose(1, 0, 2)
-    return out.reshape(table.size, A * K)
+    if A == 1:
+        z = block.features * mean
+        second = np.stack([z[rows].T @ counts[rows] for rows in table.rows])
+        return (((placed @ w) @ both).reshape(second.shape) - second).transpose(0, 2, 1).reshape(table.size, K)
+    out = np.empty((table.levels * A, K, J))
+    few = placed.shape[0] <= R
+    of_levels = placed @ w if few else w
+    each = max(AT_ONCE // (max(R, placed.shape[0]) * K), 1)
+    for j in range(0, J, each):
+        some = slice(j, j + each)
+        columns = both.reshape(-1, K, J)[:, :, some].reshape(len(both), -1)
+        of_rows = (mean[:, :, None] * counts[:, None, some]).reshape(R, -1)
+        made = of_levels @ columns - placed @ of_rows if few else placed @ (w @ columns - of_rows)
+        out[:, :, some] = made.reshape(table.levels * A, K, -1)
+    return out.reshape(table.levels, A, K, J).transpose(0, 3, 1, 2).reshape(table.size, A * K)
 
 
 def _common(one: Table, other: Table, w: Floats) -> Floats:
