@@ -99,7 +99,8 @@ class Part:
     def add(self, name: str, cells: Cells) -> None:
         """As of :class:`Counter`."""
         column = self.column(name)
-        code = self.codes[name] = cells.codes(column, name, cells.asked(self.frame))
+        code = cells.codes(column, name, cells.asked(self.frame))
+        self.codes[name] = code.astype(np.min_scalar_type(len(cells)))
         if name in self.asked:  # later rules see what files have
             self.frame = self.frame.assign(**{name: cells.as_drawn(column, code).array})
 
