@@ -109,14 +109,10 @@ class PublicCells:
         InputError
             Some have none that was measured.
         """
-        width = len(self.step)
-        steps = np.stack([term.step for term in terms], axis=1) if width else np.zeros((n, 0), dtype=np.intp)
-        own = np.stack([*self.step.values()], axis=1) if width else np.zeros((1, 0), dtype=np.intp)
-        both = np.concatenate([own, steps])
-        code = np.unique(both, axis=0, return_inverse=True)[1].ravel() if width else np.zeros(len(both), dtype=np.intp)
-        place = np.full(code.max() + 1, -1, dtype=np.intp)
-        place[code[: len(own)]] = np.arange(len(own))
-        unit = place[code[len(own) :]]
+        own = len(self.n)
+        both = [np.concatenate([step, term.step]) for step, term in zip(self.step.values(), terms, strict=True)]
+        first, code = combined([np.zeros(own + n, dtype=np.intp), *both])
+        unit = np.where(first < own, first, -1)[code[own:]]
         if (unit < 0).any():
             raise InputError(f"{rows(unit < 0)} have public values that were not measured")
         return unit

@@ -123,8 +123,6 @@ def test_manifests_that_are_sealed_again(data):
             assert str(release.privacy) and repr(release) and release.m == 2
             with contextlib.suppress(SurveySynthError):
                 release.tables("x")
-        with contextlib.suppress(SurveySynthError):
-            ss.Reference.from_release(public)
     finally:
         file.write_bytes(content)
 

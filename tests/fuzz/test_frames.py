@@ -231,7 +231,7 @@ RELEASE = ss.synthesize(
     st.fixed_dictionaries(
         {},
         optional=dict.fromkeys(
-            ("by", "outcome", "statistic", "denominator", "quantiles", "estimator", "min_cell", "cv_limit", "between"),
+            ("by", "outcome", "statistic", "denominator", "quantiles", "estimator", "min_cell", "cv_limit"),
             ANYTHING,
         ),
     )
