@@ -164,10 +164,11 @@ def descend(
 
     Derivatives are those of a sketch of the rows, until a step by them has to be damped: then exact ones.
     """
-    damping, about = 0.0, True
+    steps, damping, about = 0, 0.0, True
     p = model.probabilities(theta)
     r, value = _residual(model, y, root, known, theta, mean, q, p)
-    for steps in range(1, most + 1):
+    while steps < most:
+        steps += 1
         J = model.slopes(theta, p) if about else model.jacobian(p)
         H = information(solve_triangular(root, J, lower=True), q, known)
         gradient = model.gradient(p, solve_triangular(root, r, lower=True, trans="T"))
