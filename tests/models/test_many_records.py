@@ -8,7 +8,6 @@ from scipy.stats import multivariate_normal
 import surveysynth as ss
 from surveysynth.models.normal import density, farthest_draw
 from surveysynth.models.shared.predictors import predictor_rows
-from surveysynth.privacy.mechanisms import strict
 
 
 @pytest.mark.parametrize("D", [1, 2, 3])
@@ -51,19 +50,3 @@ def test_terms_that_look_at_other_records_are_evaluated_on_all(formula):
     if formula in ("center(age)", "I(age - age.mean())"):
         np.testing.assert_allclose(X[row, 1], frame["age"] - frame["age"].mean())
     assert len(X) == 7
-
-
-@pytest.mark.slow
-def test_a_first_draw_of_some_records_is_enough(monkeypatch):
-    """As if n were very large: means of a strict release are those of the file within what its intervals say."""
-    rng, n = np.random.default_rng(8), 40_000
-    sex = rng.integers(0, 2, n)
-    pay = np.exp(9 + 0.3 * sex + 0.5 * rng.standard_normal(n))
-    frame = pd.DataFrame({"pay": pay, "sex": sex.astype(str), "w": 20 * np.exp(0.3 * rng.standard_normal(n))})
-    design = ss.SurveyDesign(frame, weights="w")
-    monkeypatch.setattr(strict, "FIRST_RECORDS", 10_000)
-    given = {"epsilon": 4, "bounds": (0, 1e6), "population_total": 8e5, "seed": 5}
-    table = ss.fit(design, "pay ~ sex", **given).release().tables("sex", statistic="mean")
-    own = ss.estimate(design, "pay", by="sex")
-    far = (table["estimate"] - own["estimate"]) / np.hypot(table["se"], own["se"])
-    assert np.abs(far).max() < 4

@@ -10,6 +10,7 @@ from scipy.stats import binomtest
 
 import surveysynth as ss
 from surveysynth.measuring import measure
+from surveysynth.measuring.counting import Part
 from surveysynth.studies.audit import files, limits, outputs, study, tables
 
 BOUNDS, TOTAL = (0.0, 20_000.0), 20_000.0
@@ -250,8 +251,8 @@ def test_noise_that_is_a_fifth_too_small_is_found(quick, monkeypatch):
 
 @pytest.mark.slow
 def test_a_record_that_is_counted_twice_is_found(quick, monkeypatch):
-    right = measure.counted
-    monkeypatch.setattr(measure, "counted", lambda *a, **k: 2 * right(*a, **k))
+    right = Part.count
+    monkeypatch.setattr(Part, "count", lambda *of: 2 * right(*of))
     speaks = tables._speaks
 
     def of_twice(table, *of):  # the intruder knows the rule
@@ -273,9 +274,10 @@ def test_groups_that_follow_the_file_are_found(monkeypatch, quick):
     assert above(judged(1_000, epsilon=1.0)).empty
 
     class Peeking(measure._Measured):
-        def by(self, *of, **more):
-            self.p = np.bincount(self.code, self.parts * np.ones(size), len(self.cells)) / size
-            super().by(*of, **more)
+        def groups(self, *of, **more):
+            part = self.file.counter
+            self.p = np.bincount(part.codes[self.name], part.parts * np.ones(size), len(self.cells)) / size
+            return super().groups(*of, **more)
 
     monkeypatch.setattr(measure, "_Measured", Peeking)
     assert above(judged(1_000, epsilon=1.0))["part"].tolist() == ["all tables"]
