@@ -791,7 +791,7 @@ def test_files_that_cannot_be_read_get_a_sentence(name, content, message, comman
      (words(model="fba"), "model.name = 'fba' is not one of fbs, fbp, fbp-paper"),
      (words(model="fbp-paper", debias="true"), "no part of the paper's setting"),
      (words(map="linear", debias="true"), "use the inverse map"),
-     (words(missing="guess"), "model.missing: Input should be 'fail', 'drop' or 'impute'"),
+     (words(missing="guess"), "model.missing: Input should be 'fail' or 'drop'"),
      (words(map="cubic"), "privacy.map: Input should be 'inverse' or 'linear'"),
      (words(risk="all"), "privacy.risk: Input should be 'lipschitz', 'count', 'marginal' or 'pairwise'"),
      (words(reweight="-1"), "privacy.reweight: Input should be greater than or equal to 0"),
