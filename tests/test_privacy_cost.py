@@ -41,12 +41,15 @@ def test_a_table_of_privacy_weights_tells_what_is_wrong_with_the_file(design: ss
 def test_the_command_prints_a_table(design: ss.SurveyDesign, tmp_path) -> None:
     file = tmp_path / "f.csv"
     design.frame.to_csv(file, index=False)
-    words = ["privacy-cost", str(file), "--weights", "weight", "--formula", "income ~ education"]
+    words = [
+        "privacy-cost", str(file), "--weights", "weight", "--strata", "division", "--formula", "income ~ education",
+    ]  # fmt: skip
     with pytest.raises(ss.InputError, match=r"check\(\) says what its epsilon buys"):
         CliRunner().invoke(app, words, catch_exceptions=False)
     pseudo = ["--set", "privacy.mechanism=pseudo-posterior", "--set", "model.prior=flat", "--set", "release.m=2"]
     done = CliRunner().invoke(app, [*words, *pseudo, "--seed", "1"])
     assert done.exit_code == 0, done.output
+    design = ss.SurveyDesign.read(file, weights="weight", strata="division")  # levels as a csv file has them
     table = ss.privacy_cost(design, ss.FBS("income ~ education", prior="flat"), m=2, seed=1).set_index("epsilon")
     assert f"{table.loc[5.0, 'information']:.0%}, {table.loc[5.0, 'se_ratio']:.2f} x" in done.stdout
     assert "keep them inside" in done.stdout
