@@ -21,7 +21,8 @@ demo: .venv/.demo
 docs: .venv/.docs
 	.venv/bin/python docs/site/make_site.py
 
-PYTEST = .venv/bin/pytest -n 2 --dist loadfile --no-loadscope-reorder
+# two processes, of one thread each for linear algebra: threads of both would wait for each other
+PYTEST = OPENBLAS_NUM_THREADS=1 .venv/bin/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 test: lint
 	$(PYTEST)
