@@ -49,7 +49,18 @@ from .draws import check_chains
 from .edits import check_rules
 from .fit import Fit, check_accepted, check_debias, check_rule, check_steps
 from .levels import declared, number_codes
-from .measured import M, Strictly, Totals, Weight, how_to_declare_all, in_sequence, measure, refuse_schema, strictly
+from .measured import (
+    NO_DESIGN,
+    M,
+    Strictly,
+    Totals,
+    Weight,
+    how_to_declare_all,
+    in_sequence,
+    measure,
+    refuse_schema,
+    strictly,
+)
 from .missing import said_of_missing, without_missing
 from .policy import Policy
 
@@ -75,7 +86,6 @@ NO_RECORDS = (
     "default of synthesize() and measure()"
 )
 NO_MECHANISM = "mechanism must be a surveysynth.PseudoPosterior(...), WeightedE(...), Censored(...) or Strict(...)"
-NO_DESIGN = "the first argument is a SurveyDesign: SurveyDesign(frame, weights=...)"
 NO_MODEL = "the second argument is a model, or its formula: surveysynth.FBS('salary ~ field + gender')"
 INFORMATION = "The privacy weights keep {}% of the file's information (not for publication)."
 INDEPENDENT = (

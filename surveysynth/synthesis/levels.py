@@ -59,6 +59,12 @@ def number_codes(design: SurveyDesign, levels: Levels | None) -> dict[str, Any]:
     return {name: design.column(name).dtype for name in numbers}
 
 
+def levels_by_type(design: SurveyDesign, name: str) -> list[Any]:
+    """The levels of a column whose type declares them: :meth:`SurveyDesign.declares_levels`."""
+    column = design.column(name)
+    return column.cat.categories.tolist() if hasattr(column, "cat") else [False, True]
+
+
 def undeclared(design: SurveyDesign, names: Iterable[str]) -> list[str]:
     """The columns whose type does not say which levels they have."""
     return [name for name in names if not design.declares_levels(name)]

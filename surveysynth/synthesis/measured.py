@@ -30,15 +30,15 @@ from ..models.normal.fbp import FBP
 from ..models.normal.fbs import FBS
 from ..models.shared.transforms import LogTransform
 from ..privacy.accounting.ledger import Ledger, check_ledger
-from ..privacy.mechanisms.strict import MOST_DELTA
+from ..privacy.mechanisms.strict import check_delta
 from ..release.measurements import Measurements, entered
 from ..release.release import Release
 from ..release.source import Source
-from ..validation import check_seed, interval_of, is_finite, one_of, positive, rows
+from ..validation import check_seed, interval_of, one_of, positive, rows
 from .all_columns import written_out
 from .assemble import NEAR, check_enough, check_public, public_columns, public_frame, roles_of, said_of_ignored
 from .edits import HELD, check_rules
-from .levels import check_levels
+from .levels import check_levels, levels_by_type, undeclared
 
 Floats = NDArray[np.float64]
 Bounds = tuple[float, float] | Mapping[str, tuple[float, float]]
@@ -55,6 +55,7 @@ SCHEMA_ENTRIES = (  # not of fits to records
 TAKEN = {
     *SCHEMA_ENTRIES, "edits", "population_total", "public", "seed", "levels", "mechanism", "clusters", "unit",
 }  # fmt: skip
+NO_DESIGN = "the first argument is a SurveyDesign: SurveyDesign(frame, weights=...)"
 RECORDS = "Records are fitted under mechanism=PseudoPosterior(), whose guarantee is asymptotic, or Censored()"
 PLAIN = {"engine": "auto", "clusters": "model", "chains": 4, "tolerance": 0.01}  # what fit() has by default
 AGREE = 1e-3  # share by which totals of levels may differ in sum from the population total
@@ -174,8 +175,7 @@ def measure(
     ['variable', 'by', 'level', 'kind', 'cell', 'count', 'noise_sd']
     """
     epsilon = positive(epsilon, "epsilon")
-    if delta is not None and not (is_finite(delta) and 0 < delta <= MOST_DELTA):
-        raise InputError(f"delta is a probability that is next to none: above 0, and {MOST_DELTA:g} at most")
+    check_delta(delta)
     model, asked = in_sequence(written_out(design, formula, public, epsilon, delta, outcomes))
     one_of(weight, get_args(Weight), "weight")
     one_of(clusters, get_args(Clusters), "clusters")
@@ -216,7 +216,7 @@ def measure(
         warnings.warn(far, stacklevel=2)
     said = _said(noisy, public_columns(design, model, unit), schema, weight_bounds, rules)
     said += [*notes, *(said_of_ignored(design, model) if clusters == "ignore" else [])]
-    year = _of_an_earlier_year(earlier)
+    year = of_an_earlier_year(earlier)
     past = None if year is None else of_the_same_terms(year.tables, noisy)
     before = () if year is None else (year.expense, *year.spent_before)
     said += [] if year is None else [EARLIER.format(epsilon, sum(each.blank or 0.0 for each in before))]
@@ -247,7 +247,7 @@ def _said(
     ]
 
 
-def _of_an_earlier_year(given: Measurements | Release | None) -> Source | None:
+def of_an_earlier_year(given: Measurements | Release | None) -> Source | None:
     """What was measured in an earlier year (InputError: no measurements)."""
     if given is None:
         return None
@@ -404,12 +404,12 @@ def schema_of(
 ) -> dict[str, Outcome]:
     """What is declared of each outcome (InputError: nothing, or of other columns)."""
     if not isinstance(design, SurveyDesign):
-        raise InputError("the first argument is a SurveyDesign: SurveyDesign(frame, weights=...)")
+        raise InputError(NO_DESIGN)
     names, given = model.outcomes, _mapping(outcomes, "outcomes", "{outcome: Outcome(...)}")
     if isinstance(bounds, Mapping):
         given |= {outcome: Outcome(bounds=pair) for outcome, pair in bounds.items()}
     elif bounds is not None:
-        left = [name for name in names if name not in given and not design.declares_levels(name)]
+        left = undeclared(design, [name for name in names if name not in given])
         left = [name for name in left if name not in model.categorical] or left
         numbers = [name for name in left if pd.api.types.is_numeric_dtype(design.typed(name).dtype)] or left
         if not numbers:
@@ -438,7 +438,7 @@ def _declared(design: SurveyDesign, name: str, given: Mapping[str, Outcome]) -> 
             raise InputError(f"outcomes= gives {name!r} no Outcome: write Outcome(bounds=...) or Outcome(levels=...)")
         return given[name]
     if design.declares_levels(name):
-        return Outcome(levels=design.column(name).cat.categories.tolist() if hasattr(column, "cat") else [False, True])
+        return Outcome(levels=levels_by_type(design, name))
     refuse_dates(column, name)
     raise InputError(f"say {_how_to_declare(column, name)}")
 
@@ -455,7 +455,7 @@ def _how_to_declare(column: pd.Series, name: str) -> str:
 
 def how_to_declare_all(design: SurveyDesign, outcomes: Sequence[str]) -> list[str]:
     """What to say of those outcomes whose columns do not declare themselves."""
-    return [_how_to_declare(design.typed(name), name) for name in outcomes if not design.declares_levels(name)]
+    return [_how_to_declare(design.typed(name), name) for name in undeclared(design, outcomes)]
 
 
 def check_unit(design: SurveyDesign, outcomes: Sequence[str], unit: str | None) -> None:

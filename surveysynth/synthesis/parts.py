@@ -101,9 +101,7 @@ def _later(said: LaterModel, given: dict[str, Any], bounds: Any) -> Synthesizer:
     outcome = outcomes[0]
     shared = ("prior", "missing", "transform") if said.name == "fbs" else ("missing",)
     own = {option: given[option] for option in shared if option in given}
-    if said.zeros is not None:
-        _refuse({} if "zeros" in listed.options else {"zeros": said.zeros}, said.name)
-        own["zeros"] = said.zeros
+    _refuse({} if said.zeros is None else {"zeros": said.zeros}, said.name)
     if said.missing is not None:
         own["missing"] = said.missing
     if said.name == "beta":

@@ -20,7 +20,8 @@ from ..release.measurements import Measurements, read_measurements
 from ..release.release import Release, read_release
 from ..validation import several
 from .all_columns import written_out
-from .measured import in_sequence
+from .levels import levels_by_type, undeclared
+from .measured import in_sequence, of_an_earlier_year
 from .settings import OutcomeSettings, Settings
 
 OF_RECORDS = (  # entries that only fits to records have
@@ -135,8 +136,7 @@ def _options(settings: Settings, design: SurveyDesign, name: str) -> dict[str, A
     if later is not None and later.missing == "category":
         given.setdefault("missing", "category")
     if given and by_type and not {"levels", "bounds"} & {*given}:
-        column = design.column(name)
-        given["levels"] = column.cat.categories.tolist() if hasattr(column, "cat") else [False, True]
+        given["levels"] = levels_by_type(design, name)
     return given
 
 
@@ -157,7 +157,7 @@ def undeclared_outcomes(settings: Settings, design: SurveyDesign) -> dict[str, s
     """What is to be filled in of outcomes of which nothing says what they are, by entry."""
     names = in_sequence(formulas_of(settings, design))[0].outcomes
     schema, out = _declared(settings, design, names), dict[str, str]()
-    left = [name for name in names if name not in schema and not design.declares_levels(name)]
+    left = undeclared(design, [name for name in names if name not in schema])
     numbers = [name for name in left if _is_number(settings, design, name)]
     texts = [name for name in left if name not in numbers]
     if numbers == [*names]:
@@ -201,8 +201,7 @@ def synthesis_arguments(settings: Settings, design: SurveyDesign, folder: Path) 
 
 def epsilon_before(settings: Settings, folder: Path) -> float:
     """Epsilon of an earlier year's tables, which adds up with this one's for people who are in both files."""
-    earlier = _earlier(settings, folder)
-    source = earlier.source if isinstance(earlier, Measurements) else getattr(earlier, "measured", None)
+    source = of_an_earlier_year(_earlier(settings, folder))
     return 0.0 if source is None else sum(each.blank or 0.0 for each in (source.expense, *source.spent_before))
 
 

@@ -45,5 +45,10 @@ class Strict:
     def __post_init__(self) -> None:
         if self.epsilon is not None:
             positive(self.epsilon, "epsilon")
-        if self.delta is not None and not (is_finite(self.delta) and 0 < self.delta <= MOST_DELTA):
-            raise InputError(f"delta is a probability that is next to none: above 0, and {MOST_DELTA:g} at most")
+        check_delta(self.delta)
+
+
+def check_delta(delta: float | None) -> None:
+    """Refuse what is no small probability (InputError)."""
+    if delta is not None and not (is_finite(delta) and 0 < delta <= MOST_DELTA):
+        raise InputError(f"delta is a probability that is next to none: above 0, and {MOST_DELTA:g} at most")
