@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+Kind = Literal["asymptotic", "strict", "strict given alpha", "none"]  # of a guarantee
 LonelyPSU = Literal["fail", "remove", "adjust", "average"]  # what a stratum with one PSU does to a variance
 OutcomeKind = Literal["amount", "count", "share"]  # what an outcome is, as it is declared
 Clusters = Literal["model", "ignore"]  # whether PSUs and strata have effects

@@ -146,7 +146,9 @@ def _print_entries() -> None:
     """All entries that plans have, as --set takes them."""
     from ..models.registry import MODELS
     from ..plan.settings import BY_NAME, sections
+    from ..privacy.mechanisms import in_plans
 
+    registries = {"model.name": [*MODELS], "privacy.mechanism": [*in_plans()]}
     shown = Table(box=SIMPLE)
     shown.add_column("entry", no_wrap=True)
     shown.add_column("what it says")
@@ -155,7 +157,7 @@ def _print_entries() -> None:
             several = [entry.annotation, *get_args(entry.annotation)]
             values = [value for each in several if get_origin(each) is Literal for value in get_args(each)]
             values = [value for value in values if isinstance(value, str)]
-            values = list(MODELS) if (section, name) == ("model", "name") else values
+            values = registries.get(f"{section}.{name}", values)
             at = f"{section}.NAME.{name}" if section in BY_NAME else f"{section}.{name}"
             shown.add_row(at, escape(str(entry.description)) + (f": {', '.join(values)}" if values else ""))
     console.print(shown)

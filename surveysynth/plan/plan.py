@@ -30,7 +30,7 @@ from ..errors import InputError
 from ..models.base import Synthesizer
 from ..models.shared.predictors import numeric_predictors
 from ..privacy.accounting.ledger import Ledger
-from ..privacy.mechanisms import Mechanism, Strict
+from ..privacy.mechanisms import Mechanism
 from ..release.comparison import Comparison, compare
 from ..release.folder import check_place
 from ..release.manifest import seal_of
@@ -390,7 +390,8 @@ class Plan:
             settings = settings.set(
                 {"privacy.epsilon": policy.epsilon, "privacy.mechanism": "censored-weighted", "release.m": policy.m}
             )
-        found = preview(settings, self._public_facts(settings), model, mechanism, self._folder, self.reasons, inside=inside)
+        facts = self._public_facts(settings)
+        found = preview(settings, facts, model, mechanism, self._folder, self.reasons, inside=inside)
         taken = [] if is_free(self.place()) else [
             f"{str(self.place())!r} is there: --overwrite replaces a release, or say another folder in [release]"
         ]  # fmt: skip
@@ -537,7 +538,7 @@ class Plan:
         if self._policy is not None:
             raise InputError("a policy says itself what it costs: Policy.load(...), or print it")
         synthesizer, mechanism = self._parts()
-        if isinstance(mechanism, Strict):
+        if not mechanism.fits_records:
             raise InputError(
                 "a strict release has no privacy weights to price: check() says what its epsilon buys. Say mechanism = "
                 "'pseudo-posterior' in [privacy] for a dry run of a fit to records"
@@ -728,13 +729,13 @@ class Plan:
             return f"Plan of {self.settings.model.formula}, to be filled in:\n{said}"
         return str(self.check())
 
-    def _parts(self) -> tuple[Synthesizer, Mechanism | Strict]:
+    def _parts(self) -> tuple[Synthesizer, Mechanism]:
         """Model and mechanism."""
         if self._policy is not None:
             return self._policy.synthesizer, self._policy.mechanism
-        if is_strict(self.settings):
-            return model_of(self.settings, self.design), Strict(delta=self.settings.privacy.delta)
-        return synthesizer_of(self.settings, self._folder), mechanism_of(self.settings)
+        strict = is_strict(self.settings)
+        model = model_of(self.settings, self.design) if strict else synthesizer_of(self.settings, self._folder)
+        return model, mechanism_of(self.settings)
 
     def _refuse_unfinished(self, *needed: str) -> None:
         lacks = {entry: what for entry, what in self.lacking.items() if entry in needed or not needed}

@@ -14,7 +14,7 @@ from ..design.survey_design import SurveyDesign
 from ..engines import get_engine
 from ..models.draws import Sampler
 from ..privacy.budget import Budget
-from ..privacy.mechanisms import Assessment, Mechanism
+from ..privacy.mechanisms import Assessment, RecordMechanism
 from ..privacy.protected_fit import ProtectedFit, PseudoLikelihood
 from ..privacy.tuning import weighted_fit
 
@@ -53,7 +53,7 @@ class Bench:
         """The fit under alpha = 1; its bounds are the records' risks f_i (n,)."""
         return weighted_fit(1.0, np.ones(self.design.n), self.pseudo)[0]
 
-    def protected(self, mechanism: Mechanism, budget: Budget = ANY, risk: Floats | None = None) -> ProtectedFit:
+    def protected(self, mechanism: RecordMechanism, budget: Budget = ANY, risk: Floats | None = None) -> ProtectedFit:
         """The fit that a mechanism protects.
 
         Parameters

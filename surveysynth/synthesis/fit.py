@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ..choices import Kind
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError, ModelError, NotFitForRelease, PrivacyError, told_if_it_breaks_down
 from ..expenses import Expense, id_of, new_id
@@ -19,11 +20,10 @@ from ..models.draws import Draws, Sampler, Streams, Synthetic
 from ..models.records import Records
 from ..privacy.accounting.ledger import Ledger
 from ..privacy.budget import MOST_DATASETS, Budget
-from ..privacy.mechanisms.base import Mechanism
-from ..privacy.mechanisms.privacy_weights import PrivacyWeights
+from ..privacy.mechanisms.base import LEAST_INFORMATION, RecordMechanism
 from ..privacy.protected_fit import ProtectedFit, PseudoLikelihood, times
 from ..privacy.release_rule import IdentificationRule
-from ..privacy.report import LEAST_INFORMATION, Kind, public_epsilon
+from ..privacy.report import public_epsilon
 from ..privacy.tuning import reweight
 from ..privacy.units import Unit
 from ..release.release import Release
@@ -98,7 +98,7 @@ class Fit:
         Rows of the file, from 0, that its records are.
     synthesizer : Synthesizer
         The model.
-    mechanism : Mechanism
+    mechanism : RecordMechanism
         How records are protected.
     policy : Policy or None
         Where everything was set on a historical file.
@@ -142,7 +142,7 @@ class Fit:
     design: SurveyDesign
     rows: Codes  # of the file, those of the design's records: some may have been left out
     synthesizer: Synthesizer
-    mechanism: Mechanism
+    mechanism: RecordMechanism
     policy: Policy | None
     records: Records
     unit: Unit
@@ -462,7 +462,7 @@ class Fit:
         if self.mechanism.clamps:
             assert isinstance(model, Boundable) and self.weighted.clamp is not None
             return Chosen(positions, model.uncensored(records, self.draws, positions, self.weighted.clamp), chosen)
-        assert isinstance(model, Debiasable) and isinstance(self.mechanism, PrivacyWeights)  # as check_debias sees to
+        assert isinstance(model, Debiasable)  # as check_debias sees to
         alpha = self.mechanism.weigh_again(self.weighted, self.budget.bound)
         corrected = model.debias_draws(
             records, self.draws, positions, alpha, self.unit.of_record, self.streams.draws, debias=debias
@@ -595,7 +595,7 @@ def check_accepted(accepted: Sequence[str]) -> None:
 
 
 def check_rule(
-    rule: IdentificationRule | None, design: SurveyDesign, synthesizer: Synthesizer, mechanism: Mechanism
+    rule: IdentificationRule | None, design: SurveyDesign, synthesizer: Synthesizer, mechanism: RecordMechanism
 ) -> None:
     """Refuse what is no rule, one that does not suit the file, and one that would take a strict guarantee away."""
     if not isinstance(rule, IdentificationRule | None):
@@ -606,7 +606,7 @@ def check_rule(
     rule.check(design, synthesizer)
 
 
-def check_debias(synthesizer: Synthesizer | None, mechanism: Mechanism, reweighted: bool) -> None:
+def check_debias(synthesizer: Synthesizer | None, mechanism: RecordMechanism, reweighted: bool) -> None:
     """Refuse to correct for privacy weights that do not follow from the record and constants, or a paper's setting."""
     mechanism.check_debias()
     if reweighted:
@@ -617,7 +617,7 @@ def check_debias(synthesizer: Synthesizer | None, mechanism: Mechanism, reweight
         raise InputError(f"{synthesizer.name} has no debias: leave it out, or use FBS")
 
 
-def check_steps(steps: int, mechanism: Mechanism) -> int:
+def check_steps(steps: int, mechanism: RecordMechanism) -> int:
     """Steps of re-weighting as a number, if they are one and the mechanism has bounds to raise."""
     steps = int(steps) if isinstance(steps, bool | np.bool_) else steps
     if isinstance(steps, int | np.integer) and steps == 0:

@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 
 from .._version import __version__
-from ..privacy.mechanisms.privacy_weights import PrivacyWeights
+from ..privacy.mechanisms.privacy_weights import BY_GIVEN_CONSTANTS
 from ..privacy.release_rule import IdentificationRule
-from ..privacy.report import BY_GIVEN_CONSTANTS, SUM_OF_WEIGHTS, PrivacyReport, public_epsilon
+from ..privacy.report import SUM_OF_WEIGHTS, PrivacyReport, public_epsilon
 from ..privacy.units import CLASS
 from .draws import verdict
 from .edits import HELD
@@ -189,12 +189,8 @@ def depends(fit: Fit, debias: bool, rule: IdentificationRule | None, *, reached:
 def method(fit: Fit, debias: bool) -> dict[str, Any]:
     """Public facts about package, engine, model and corrections, for the manifest."""
     posterior = fit.draws
-    constants: dict[str, Any] = {"covered_by_epsilon": fit.constants_given}
-    if fit.mechanism.clamps:
-        constants |= {"clamp": fit.weighted.clamp}
-    elif isinstance(fit.mechanism, PrivacyWeights):
-        constants |= {"map": fit.mechanism.map, "c2": fit.mechanism.c2}
-        constants |= {"c1": fit.weighted.c1, "target": fit.budget.bound} if fit.constants_given else {}
+    constants = {"covered_by_epsilon": fit.constants_given}
+    constants |= fit.mechanism.constants(fit.weighted, fit.budget.bound)
     return {
         "package": {"surveysynth": __version__},
         "engine": {"name": posterior.engine, "version": posterior.version},
@@ -208,7 +204,7 @@ def internal(fit: Fit) -> dict[str, Any]:
     """Record-level risks and weights, and the draws that were not released."""
     posterior = fit.draws
     unused = np.setdiff1d(np.arange(posterior.size), fit.used)
-    of_records = {name: fit.unit.spread(column) for name, column in fit.mechanism.of_records(fit.weighted).items()}
+    of_records = {name: fit.unit.spread(column) for name, column in fit.mechanism.record_columns(fit.weighted).items()}
     records = pd.DataFrame(of_records, index=pd.Index(fit.rows, name="row"))
     values = posterior.values | {"weight": posterior.weight}
     return {"records": records, "draws": {name: draws[unused] for name, draws in values.items()}}
