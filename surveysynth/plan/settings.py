@@ -92,7 +92,8 @@ def _bounds(pair: tuple[float, float]) -> tuple[float, float]:
 
 def _mechanism(name: str) -> str:
     if name not in in_plans():
-        raise PydanticKnownError("literal_error", {"expected": " or ".join(map(repr, in_plans()))})
+        *most, last = map(repr, in_plans())
+        raise PydanticKnownError("literal_error", {"expected": f"{', '.join(most)} or {last}"})
     return name
 
 
