@@ -112,12 +112,14 @@ def drafted(
     file: Path, entries: Sequence[str] | None, needed: Sequence[str] = (), *, guess: bool = False, **said: Any
 ) -> ss.Plan:
     """The plan that options say; unless it is a draft for somebody to fill in (``guess``), nothing may be lacking."""
+    from ..plan.strict import is_strict
+
     given = {name: list(value) if isinstance(value, list | tuple) else value for name, value in said.items()}
     plan = ss.Plan.draft(file, set=_entries(entries), guess=guess, **given)
     lacks = {entry: what for entry, what in plan.lacking.items() if not needed or entry in needed}
     if lacks and not guess:
         lines = "".join(f"\n  {OPTIONS.get(entry, f'--set {entry}=')}: {what}" for entry, what in lacks.items())
-        chosen = "privacy.mechanism" in plan.reasons and plan.settings.privacy.mechanism == "strict"
+        chosen = "privacy.mechanism" in plan.reasons and is_strict(plan.settings)
         raise InputError(f"say, too:{lines}{STRICT if chosen and not needed else ''}")
     return plan
 

@@ -31,6 +31,7 @@ from ..models.base import Synthesizer
 from ..models.shared.predictors import numeric_predictors
 from ..privacy.accounting.ledger import Ledger
 from ..privacy.mechanisms import Mechanism
+from ..privacy.mechanisms.censored import WEIGHTED
 from ..release.comparison import Comparison, compare
 from ..release.folder import check_place
 from ..release.manifest import seal_of
@@ -388,7 +389,7 @@ class Plan:
         settings, policy, _ = self.settings, self._policy, self.ledger
         if policy is not None:
             settings = settings.set(
-                {"privacy.epsilon": policy.epsilon, "privacy.mechanism": "censored-weighted", "release.m": policy.m}
+                {"privacy.epsilon": policy.epsilon, "privacy.mechanism": WEIGHTED, "release.m": policy.m}
             )
         facts = self._public_facts(settings)
         found = preview(settings, facts, model, mechanism, self._folder, self.reasons, inside=inside)
@@ -572,8 +573,8 @@ class Plan:
         """
         self._refuse_unfinished()
         privacy, model = self.settings.privacy, self.settings.model
-        if privacy.mechanism != "censored-weighted" or self._policy is not None:
-            raise InputError("a policy is of privacy.mechanism = 'censored-weighted': the plan says another")
+        if privacy.mechanism != WEIGHTED or self._policy is not None:
+            raise InputError(f"a policy is of privacy.mechanism = {WEIGHTED!r}: the plan says another")
         if privacy.epsilon is None:
             raise InputError("a policy needs privacy.epsilon, whatever c1")
         assert privacy.population_total is not None  # or else the plan is not filled in

@@ -70,16 +70,16 @@ def test_it_releases_prints_writes_and_reads_back(tmp_path):
 def test_a_plan_names_it_checks_it_and_gives_it_options(tmp_path):
     design = ss.datasets.sdr_sample(seed=1)
     plan = ss.Plan(
-        design, "salary ~ field + gender", epsilon=30, mechanism="even-weights", population_total=100_000, accept=["information"],
-        options={"most": 0.25}, transform="log", prior="flat",
+        design, "salary ~ field + gender", epsilon=30, mechanism="even-weights", options={"most": 0.25},
+        population_total=100_000, accept=["information"], transform="log", prior="flat",
     )  # fmt: skip
     assert "even-weights (asymptotic)" in str(plan.check())
     release = plan.release(seed=3)
     alpha = release.internal["records"]["alpha"]
     assert np.ptp(alpha) == 0 and alpha.iloc[0] <= 0.25
-    with pytest.raises(ss.InputError, match="privacy.options"):
+    with pytest.raises(ss.InputError, match=r"privacy\.options"):
         plan.set(options={"least": 0.1}).check()
-    with pytest.raises(ss.InputError, match="privacy.c1: not with privacy.mechanism = 'even-weights'"):
+    with pytest.raises(ss.InputError, match=r"privacy\.c1: not with privacy\.mechanism = 'even-weights'"):
         plan.set(c1=0.5).check()
     design.frame.to_csv(tmp_path / "file.csv", index=False)
     drafted = ss.Plan.draft(
@@ -93,7 +93,7 @@ def test_a_plan_names_it_checks_it_and_gives_it_options(tmp_path):
 
 def test_without_the_line_its_name_is_refused_with_the_names_there_are(monkeypatch):
     monkeypatch.delitem(MECHANISMS, EvenWeights.name)
-    with pytest.raises(ss.InputError, match="should be 'strict', 'pseudo-posterior'.* not 'even-weights'"):
+    with pytest.raises(ss.InputError, match=r"should be 'strict', 'pseudo-posterior'.* not 'even-weights'"):
         ss.Plan(ss.datasets.sdr_sample(seed=1), "salary ~ field", mechanism="even-weights")
 
 

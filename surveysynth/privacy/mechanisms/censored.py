@@ -31,6 +31,7 @@ GIVEN_ALPHA = (
     "clamp, were computed from this very file, and what they reveal about a record is not covered. With weights "
     "from a policy set on a historical file, or without weights, the guarantee is strict."
 )
+WEIGHTED = "censored-weighted"  # its name in plans, with privacy weights: that of policies
 CLAMPED = (
     "contributions to the log likelihood are clamped to plus or minus {:.6g} on the density's own scale, which takes "
     "most from the tails: the fitted distribution is narrower, so that means and intervals can be off"
@@ -88,7 +89,7 @@ class Censored(PrivacyWeights):
     name: ClassVar[str] = "censored"
     plan: ClassVar[Mapping[str, InPlans]] = {
         "censored": InPlans(asks=("population_total",)),
-        "censored-weighted": InPlans(BY_MAP.entries, {"weighted": True}, ("population_total",)),
+        WEIGHTED: InPlans(BY_MAP.entries, {"weighted": True}, ("population_total",)),
     }
     in_r: ClassVar[str] = "censored"
     guarantees: ClassVar[Mapping[Kind, str]] = {

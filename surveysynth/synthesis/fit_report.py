@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,10 +16,8 @@ from ..privacy.report import SUM_OF_WEIGHTS, PrivacyReport, public_epsilon
 from ..privacy.units import CLASS
 from .draws import verdict
 from .edits import HELD
+from .fitted_model import FittedModel, Spending
 from .synthetic_design import public_columns, said_of_total
-
-if TYPE_CHECKING:
-    from .fit import Fit, Spending
 
 CORRECTED = (
     "corrected, under the model, for the effect of the privacy weights (they weight down rare values, and make a PSU's "
@@ -64,7 +62,7 @@ PUBLIC_OR_NOT = (
 
 
 def report(
-    fit: Fit, of: Spending, debias: bool, factor: float | None, rule: IdentificationRule | None,
+    fit: FittedModel, of: Spending, debias: bool, factor: float | None, rule: IdentificationRule | None,
     edits: Sequence[str] = (), redrawn: Sequence[float] = (),
 ) -> PrivacyReport:  # fmt: skip
     """The privacy report of a release: what is guaranteed, what is taken as given, and what stays internal.
@@ -95,7 +93,7 @@ def report(
     )  # fmt: skip
 
 
-def notes(fit: Fit, of: Spending, debias: bool, factor: float | None) -> list[str]:
+def notes(fit: FittedModel, of: Spending, debias: bool, factor: float | None) -> list[str]:
     """What a release takes as given, in sentences."""
     posterior = fit.draws
     total = said_of_total(fit.population_total, public_weights=fit.public_weights)
@@ -131,7 +129,7 @@ def notes(fit: Fit, of: Spending, debias: bool, factor: float | None) -> list[st
     return said
 
 
-def separation(fit: Fit, of: Spending) -> str:
+def separation(fit: FittedModel, of: Spending) -> str:
     """How far apart the released draws are, in a sentence; empty for exact draws and for a single one."""
     if fit.draws.diagnostics.exact or len(fit.used) == 1:
         return ""
@@ -140,7 +138,7 @@ def separation(fit: Fit, of: Spending) -> str:
     return f" Released draws of one chain are apart: lag correlation {'below' if of.lag < 0.1 else 'ABOVE'} 0.1."
 
 
-def said_of_bias(fit: Fit, debias: bool) -> list[str]:
+def said_of_bias(fit: FittedModel, debias: bool) -> list[str]:
     """What the mechanism does to the model, and what was corrected."""
     said = fit.mechanism.said_of_bias(fit.weighted, debias)
     if fit.mechanism.clamps:
@@ -156,7 +154,7 @@ def said_of_bias(fit: Fit, debias: bool) -> list[str]:
     return said
 
 
-def depends(fit: Fit, debias: bool, rule: IdentificationRule | None, *, reached: bool) -> list[str]:
+def depends(fit: FittedModel, debias: bool, rule: IdentificationRule | None, *, reached: bool) -> list[str]:
     """What was computed from the confidential file and is not covered by epsilon.
 
     ``reached``: whether an epsilon that was not asked for is printed.
@@ -186,7 +184,7 @@ def depends(fit: Fit, debias: bool, rule: IdentificationRule | None, *, reached:
     return [*found_here, *found]
 
 
-def method(fit: Fit, debias: bool) -> dict[str, Any]:
+def method(fit: FittedModel, debias: bool) -> dict[str, Any]:
     """Public facts about package, engine, model and corrections, for the manifest."""
     posterior = fit.draws
     constants = {"covered_by_epsilon": fit.constants_given}
@@ -200,7 +198,7 @@ def method(fit: Fit, debias: bool) -> dict[str, Any]:
     }
 
 
-def internal(fit: Fit) -> dict[str, Any]:
+def internal(fit: FittedModel) -> dict[str, Any]:
     """Record-level risks and weights, and the draws that were not released."""
     posterior = fit.draws
     unused = np.setdiff1d(np.arange(posterior.size), fit.used)
