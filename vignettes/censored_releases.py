@@ -11,7 +11,7 @@
 # 5. the same under a policy, made from last year's file.
 #
 # At the end, the perturbed histogram, which needs no model. Mechanisms 1 to 4 and the histogram are those of Hu,
-# Williams and Savitsky, "Mechanisms for Global Differential Privacy under Bayesian Data Synthesis" (2025; "the paper"
+# Williams & Savitsky (2025, *Mechanisms for Global Differential Privacy under Bayesian Data Synthesis*; "the paper"
 # below).
 #
 # The file is made up: a simple random sample of 2,000 of 400,000 tenant households, and the share of income that goes

@@ -3,8 +3,8 @@
 #
 # A synthetic income close to the true one, in a group where nobody else earns as much: someone who knows the person
 # would think to have found them. This page measures that for every record, and uses the measure to protect those who
-# need it. The method is that of Hu, Savitsky and Williams, "Risk-Efficient Bayesian Data Synthesis for Privacy
-# Protection" (2022b; "the paper" below). In the order of the page:
+# need it. The method is that of Hu, Savitsky & Williams (2022b, *Risk-Efficient Bayesian Data Synthesis for Privacy
+# Protection*; "the paper" below). In the order of the page:
 #
 # 1. a model for skewed incomes with zeros: the mixture of regressions;
 # 2. what an intruder is taken to know, and the risk of each record;

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Tables from an informative sample: FBS and FBP under repeated sampling
 #
-# Hu, Savitsky and Williams (2022a, *Private Tabular Survey Data Products through Synthetic Microdata Generation*, here
+# Hu, Savitsky & Williams (2022a, *Private Tabular Survey Data Products through Synthetic Microdata Generation*, here
 # "the paper") test their two models on a simulated survey of doctorate holders: section 4 of the paper, and appendix F
 # for repeated samples. This document does their study again, beside the figures that they print. Then it says what this
 # package does differently, why, and what that changes.

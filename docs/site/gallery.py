@@ -45,7 +45,7 @@ SVG(folder / "comparison" / "distributions.svg")
 # %% [markdown]
 # ## What one record can say
 #
-# Lipschitz bounds of the records without and with privacy weights, as Figure 1 of Hu, Savitsky and Williams (2022a),
+# Lipschitz bounds of the records without and with privacy weights, as Figure 1 of Hu, Savitsky & Williams (2022a),
 # for the two models of the paper on a simulated survey of doctorates. The largest bound with weights is what epsilon
 # is made of.
 

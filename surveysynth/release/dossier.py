@@ -524,9 +524,9 @@ def _of_identification(risks: _Risks | None, records: pd.DataFrame | None, scrat
         blocks.append(Paragraph(
             f"The intruder here knows {knows} of a record, and its true {' or '.join(risks.values)} up to "
             f"{RADIUS:.0%}. Identification: the probability that the synthetic record that stands for it is picked "
-            "(Hu, Savitsky and Williams 2022b, eq. 8; a record alone in its pattern has 0, for there is no other to be "
+            "(Hu, Savitsky & Williams 2022b, eq. 8; a record alone in its pattern has 0, for there is no other to be "
             "told from). Attribute: the share of the synthetic values of its pattern that are near its true one. "
-            "Match: the probability that whoever takes one of these at random takes its own (Reiter and Mitra 2009). "
+            "Match: the probability that whoever takes one of these at random takes its own (Reiter & Mitra 2009). "
             "These are measures of this one release; the guarantee of section 3 does not rest on them."
         ))  # fmt: skip
         more_known = risks.of_more.dropna()
@@ -703,7 +703,7 @@ def _compared(comparison: Comparison, scratch: Path) -> tuple[Block, ...]:
     ))  # fmt: skip
     smoothed = f" Here {SMOOTHED}." if comparison.smoothed else ""
     blocks.append(Paragraph(
-        f"The ratio says how well records of the file can be told from synthetic ones: {PROPER}. Raab, Nowok and "
+        f"The ratio says how well records of the file can be told from synthetic ones: {PROPER}. Raab, Nowok & "
         f"Dibben (2021) call up to 3 good and up to 10 satisfactory.{smoothed}"
     ))  # fmt: skip
     blocks.append(Grid(

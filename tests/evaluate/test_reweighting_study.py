@@ -1,4 +1,4 @@
-"""Re-weighting: intervals by enumeration, weights by scipy, R's printed figures, studies that go on, own files."""
+"""Re-weighting: intervals by enumeration, weights by scipy, printed figures, studies that go on, own files."""
 
 import itertools
 import os

@@ -14,7 +14,7 @@ of it), and if it does, it is in component k with probability a_ik / S_i:
 The first factor is the posterior of a mixture whose components are known: coefficients are normal given z, shares
 Dirichlet.  The second is what is left.  Where every alpha is 1 it is 1, and this is the plain Gibbs sampler.  Elsewhere
 log S_i counts alpha_i - 1 with probability alpha_i and alpha_i otherwise, on average nothing: it moves a little around
-0, and **elliptical slice sampling** (Murray, Adams and MacKay 2010) around the first factor hardly ever has to look
+0, and **elliptical slice sampling** (Murray, Adams & MacKay 2010) around the first factor hardly ever has to look
 twice.  Nothing is tuned, but for who is inside a clamp, which warm-up finds, and nothing is approximated, but for
 densities below 1e-290 and shares of 1e-14 of a density, which count as these or as nothing.
 

@@ -9,7 +9,7 @@ the rest are sorted by predictor row.
 of the file, one record could decide which of them all chains sample.  So modes are looked for from several public
 starts, spread as wide as the priors.  Out there every record is at the clamp and the density is flat, so the search
 first comes down to the file by Gibbs steps of a regression with t errors (4 degrees of freedom), which have one mode
-whatever the file (Kent and Tyler 1991) and under which no record leads far.  From points through single records around
+whatever the file (Kent & Tyler 1991) and under which no record leads far.  From points through single records around
 that place it goes uphill under the clamp.  A file with another mode that counts is refused.
 
 **How probable a mode must be to count.**  One record has at most 2 M to say about which of two modes is the more

@@ -5,7 +5,7 @@
     lim(theta) = argmax_t  sum_x n_x E_theta[ alpha(f(Y, x)) log p(Y | x; t) ].
 
 A corrected draw is the theta whose limit is the draw,  lim(theta_corrected) = theta_draw: indirect inference
-(Gourieroux, Monfort and Renault, 1993), with lim for the binding function.  :func:`fixed_point` corrects the draw for
+(Gourieroux, Monfort & Renault 1993), with lim for the binding function.  :func:`fixed_point` corrects the draw for
 what the weights do to the corrected draw, until that changes no more.
 
 **Risks.**  The risk f of a record is in fact a maximum over the S draws of the unweighted posterior, which is larger

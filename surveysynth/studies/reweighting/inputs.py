@@ -45,7 +45,7 @@ class Plan:
 
 
 def drawn(data: str, n: int, seed: int) -> Weightings:
-    """A file of n counts, ``nb_mixture`` or ``poisson``, and the model that R fits to it."""
+    """A file of n counts, ``nb_mixture`` or ``poisson``, and the model that the paper fits to it."""
     rng = np.random.default_rng(seed)
     if data == "poisson":
         return weightings(pd.DataFrame({"y": rng.poisson(POISSON_MEAN, n)}), PoissonRegression("y"), rng)

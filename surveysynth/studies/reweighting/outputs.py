@@ -77,7 +77,7 @@ def shares(study: ReweightingStudy) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        ``rule`` (R's c1 = 1, or an epsilon), ``n, synthesizer, replicates, weighted_down, lipschitz`` (means),
+        ``rule`` (the paper's c1 = 1, or an epsilon), ``n, synthesizer, replicates, weighted_down, lipschitz`` (means),
         ``spread`` (largest less least bound) and ``sd``.
     """
     rows = _of(study, "share")
