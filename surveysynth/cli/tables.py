@@ -11,7 +11,6 @@ import typer
 import surveysynth as ss
 
 from ..errors import InputError
-from ..release.quality_rule import QUALITY_RULE
 from .options import By, by_commas, numbers
 from .printing import print_table, print_written
 
@@ -39,7 +38,13 @@ def tables_command(
         Path | None,
         typer.Option(help="File: .csv, .xlsx, .html, .tex, .md, .docx; .svg, .png for figures. Else printed."),
     ] = None,
-    min_cell: Annotated[int | None, typer.Option(help=f"Suppress cells of fewer records. {QUALITY_RULE}")] = None,
+    min_cell: Annotated[
+        int | None,
+        typer.Option(
+            help="Suppress cells of fewer records. This is a quality rule, not protection: whoever has the synthetic "
+            "files can compute these cells."
+        ),
+    ] = None,
     cv_limit: Annotated[
         float | None, typer.Option(help="Flag estimates with a larger coefficient of variation.")
     ] = None,

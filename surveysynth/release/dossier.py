@@ -46,12 +46,13 @@ from ..storage import as_path, check_new, private_folder, whole_folder
 from .charging import PUBLIC
 from .checksums import described
 from .comparison import PROPER, SMOOTHED, Comparison, compare
+from .contents import kept_columns
 from .folder import MANIFEST
 from .identification import attribute_risk, identification_risk, match_risk, ordered_release, pattern_sizes
 from .manifest import public_folder, read_manifest
-from .printed import kept_columns, printed
-from .quality_rule import QUALITY_RULE
+from .printed import printed
 from .release import Release, read_release
+from .suppression import QUALITY_RULE
 
 NAME = "dossier"
 CONFIDENTIAL = "CONFIDENTIAL - for the disclosure review board only - computed from the confidential file"

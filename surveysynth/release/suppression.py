@@ -15,6 +15,7 @@ from scipy.sparse import csr_array, hstack
 from ..estimation.tables import NUMBERS, QUANTITY, TOTAL
 from ..validation import positive, whole
 
+QUALITY_RULE = "This is a quality rule, not protection: whoever has the synthetic files can compute these cells."
 MODELLED = "not counted by these variables together: from the model alone"
 
 
