@@ -33,6 +33,10 @@ from .models.sequential import Sequential
 from .models.shared.normal_scores import NormalScores
 from .models.shared.transforms import AsinhTransform, IdentityTransform, LogTransform
 from .models.stan_model import StanModel
+from .plan.expected_errors import expected_errors
+from .plan.plan import Plan
+from .plan.privacy_cost import PrivacyCost, privacy_cost
+from .plan.what_changed import diff
 from .privacy.accounting.ledger import Ledger
 from .privacy.mechanisms.censored import Censored
 from .privacy.mechanisms.pseudo_posterior import PseudoPosterior
@@ -51,15 +55,11 @@ from .release.identification import attribute_risk, identification_risk, match_r
 from .release.laplace import LaplaceTables, laplace_tables
 from .release.measurements import Measurements, read_measurements
 from .release.release import Release, read_release
-from .synthesis.changes import diff
 from .synthesis.fit import Fit
 from .synthesis.fitting import fit, synthesize
 from .synthesis.histogram import perturbed_histogram
 from .synthesis.measured import measure
-from .synthesis.plan import Plan
 from .synthesis.policy import Policy
-from .synthesis.privacy_cost import PrivacyCost, privacy_cost
-from .synthesis.rehearsal import expected_errors
 
 __all__ = [
     "FBP",

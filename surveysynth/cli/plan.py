@@ -51,7 +51,7 @@ def plan_command(
     ] = False,
 ) -> None:
     """Draft a plan for a file: > plan.toml.  What only you can know stands there as FILL IN."""
-    from ..synthesis.settings import schema as schema_of_plans
+    from ..plan.settings import schema as schema_of_plans
 
     if schema:
         print(schema_of_plans(), end="")
@@ -145,7 +145,7 @@ def make(plan: ss.Plan, out: Path | None, *, overwrite: bool, seed: int | None) 
 def _print_entries() -> None:
     """All entries that plans have, as --set takes them."""
     from ..models.registry import MODELS
-    from ..synthesis.settings import BY_NAME, sections
+    from ..plan.settings import BY_NAME, sections
 
     shown = Table(box=SIMPLE)
     shown.add_column("entry", no_wrap=True)
@@ -163,7 +163,7 @@ def _print_entries() -> None:
 
 def _entries(given: Sequence[str] | None) -> dict[str, Any]:
     """Entries and values of ``--set``."""
-    from ..synthesis.settings import value_of
+    from ..plan.settings import value_of
 
     pairs = [text.partition("=") for text in given or ()]
     wrong = [entry for entry, equals, _ in pairs if not equals or "." not in entry]

@@ -21,7 +21,7 @@ WHOLE = {"overwrite=True": "--overwrite", "Strict()": "the strict mechanism"}
 
 def in_words_of_plans(text: str) -> str:
     """``FBS(..., weight='public')`` is ``weight = 'public' in [model]``, ``overwrite=True`` is ``--overwrite``."""
-    from ..synthesis.settings import sections as sections_of_plans
+    from ..plan.settings import sections as sections_of_plans
 
     sections: dict[str, str] = {}
     for section, kind in sections_of_plans().items():

@@ -29,10 +29,10 @@ from ..privacy.units import Unit
 from ..release.release import Release
 from ..validation import as_list, positive, whole
 from . import report_notes
-from .assemble import Total, assemble, count_roles_of, public_columns, public_frame, roles_of, totals_of
 from .draws import choose_draws, verdict
 from .edits import check_rules, redrawn
 from .policy import Policy
+from .synthetic_design import Total, assemble, count_roles_of, public_columns, public_frame, roles_of, totals_of
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]

@@ -45,7 +45,6 @@ from ..release.measurements import Measurements
 from ..release.release import Release
 from ..validation import check_keywords, check_seed, one_of, positive
 from .all_columns import written_out
-from .assemble import check_public, check_total, public_columns, public_mean_weight, said_of_ignored
 from .draws import check_chains
 from .edits import check_rules
 from .fit import Fit, check_accepted, check_debias, check_rule, check_steps
@@ -64,6 +63,7 @@ from .measured import (
 )
 from .missing import said_of_missing, without_missing
 from .policy import Policy
+from .synthetic_design import check_public, check_total, public_columns, public_mean_weight, said_of_ignored
 
 Floats = NDArray[np.float64]
 

@@ -33,7 +33,7 @@ from ..privacy.report import PrivacyReport
 from ..release.laplace import finite_outcome
 from ..release.release import Release
 from ..validation import positive, whole
-from .assemble import check_total
+from .synthetic_design import check_total
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]

@@ -14,9 +14,9 @@ from ..privacy.mechanisms.privacy_weights import PrivacyWeights
 from ..privacy.release_rule import IdentificationRule
 from ..privacy.report import BY_GIVEN_CONSTANTS, SUM_OF_WEIGHTS, PrivacyReport, public_epsilon
 from ..privacy.units import CLASS
-from .assemble import public_columns, said_of_total
 from .draws import verdict
 from .edits import HELD
+from .synthetic_design import public_columns, said_of_total
 
 if TYPE_CHECKING:
     from .fit import Fit, Spending

@@ -21,7 +21,7 @@ from ...privacy.mechanisms import PseudoPosterior
 from ...privacy.protected_fit import ProtectedFit
 from ...privacy.risks.identification import MarginalRisk, PairwiseRisk
 from ...release.identification import identification_risk, pairwise_weights
-from ...synthesis.assemble import assemble, public_frame, roles_of, totals_of
+from ...synthesis.synthetic_design import assemble, public_frame, roles_of, totals_of
 from ..bench import Bench
 from .inputs import DATA, RESAMPLES, SYNTHESIZER, Made, RiskEfficientPlan, formula_of
 

@@ -19,7 +19,7 @@ from ...models.draws import Sampler
 from ...models.mixture.model import Mixture
 from ...models.shared.transforms import Transform
 from ...privacy.risks.identification import MarginalRisk
-from ...synthesis.assemble import check_public
+from ...synthesis.synthetic_design import check_public
 from ...validation import as_list, positive, rows, whole
 from ..bench import equally_weighted
 

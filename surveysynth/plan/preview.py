@@ -29,16 +29,16 @@ from ..privacy.mechanisms import Mechanism, Strict
 from ..privacy.report import LEAST_INFORMATION
 from ..privacy.units import unit_of
 from ..publication.footnotes import protected, unprotected
+from ..synthesis.measured import M
+from ..synthesis.missing import without_missing
+from ..synthesis.synthetic_design import check_public, check_total, public_columns, public_mean_weight
 from ..validation import as_list
-from .assemble import check_public, check_total, public_columns, public_mean_weight
-from .known import Known
-from .measured import M
-from .missing import without_missing
-from .parts import by_of, print_of
+from .arguments import by_of, print_of
+from .expected_errors import WORTH_LITTLE, expected_errors
 from .privacy_cost import PrivacyCost, privacy_cost
-from .rehearsal import WORTH_LITTLE, expected_errors
+from .public_facts import PublicFacts
 from .settings import Settings, key
-from .strict_plan import epsilon_before, expected_arguments
+from .strict import epsilon_before, expected_arguments
 
 Floats = NDArray[np.float64]
 
@@ -66,7 +66,7 @@ OF_TABLES = {  # where releases are drawn from noisy tables
 
 
 @dataclass(frozen=True, repr=False)
-class Outlook:
+class Preview:
     """What is to be expected of a release, before anything is spent.
 
     Attributes
@@ -104,13 +104,13 @@ class Outlook:
     __repr__ = __str__
 
 
-def outlook(
-    settings: Settings, known: Known, model: Synthesizer, mechanism: Mechanism | Strict, folder: Path,
+def preview(
+    settings: Settings, facts: PublicFacts, model: Synthesizer, mechanism: Mechanism | Strict, folder: Path,
     reasons: Mapping[str, str], *, inside: bool,
-) -> Outlook:  # fmt: skip
+) -> Preview:  # fmt: skip
     """As :meth:`Plan.check` says."""
-    privacy, design = settings.privacy, known.design
-    known.check_total(privacy.population_total)
+    privacy, design = settings.privacy, facts.design
+    facts.check_total(privacy.population_total)
     check_public(design, model, privacy.public)
     # what is synthesized is confidential: how many records have each of its levels is not said
     by = [name for name in by_of(settings, model) or [] if name not in model.outcomes]
@@ -123,25 +123,25 @@ def outlook(
         mechanism.check_model(model, privacy.unit)
     ratio = None if tables is None else _typical(tables)
     schema = given.get("outcomes", {})
-    cells = known.cells(by).assign(se_ratio=np.nan if ratio is None else ratio)
+    cells = facts.cells(by).assign(se_ratio=np.nan if ratio is None else ratio)
     if tables is not None:
         cells = _with_ratios(cells, tables, by)
     said = {
-        "Survey": [str(known)],
+        "Survey": [str(facts)],
         "Model": [
             _said_of_model(settings, model) if tables is None else _said_of_tables_made(settings, given),
-            *_kinds_of_predictors(known, model),
+            *_kinds_of_predictors(facts, model),
         ],
         "Privacy": [_said_of_privacy(settings, before)],
-        "Public": [_said_of_public(settings, known, model)],
+        "Public": [_said_of_public(settings, facts, model)],
         "Chosen": [f"{entry} = {settings[entry]}: {why.removeprefix('chosen. ')}" for entry, why in reasons.items()],
         "Expected": [NO_FORMULA] if tables is None else _said_of_tables(tables),
-        "Page": _said_on_page(settings, known, model, folder, before),
+        "Page": _said_on_page(settings, facts, model, folder, before),
         "Time": [_said_of_time(settings) if tables is None else SECONDS],
     }
-    warnings = _warnings(settings, known, model, cells, schema)
+    warnings = _warnings(settings, facts, model, cells, schema)
     seen = _look_inside(settings, design, model, mechanism, by, ratio, schema) if inside else []
-    return Outlook({heading: lines for heading, lines in said.items() if lines}, warnings, cells, seen)
+    return Preview({heading: lines for heading, lines in said.items() if lines}, warnings, cells, seen)
 
 
 def _said_of_model(settings: Settings, model: Synthesizer) -> str:
@@ -164,11 +164,11 @@ def _said_of_tables_made(settings: Settings, given: Mapping[str, Any]) -> str:
     return "; ".join([*parts, *(["weights public"] if settings.model.weight else [])])
 
 
-def _kinds_of_predictors(known: Known, model: Synthesizer) -> list[str]:
+def _kinds_of_predictors(facts: PublicFacts, model: Synthesizer) -> list[str]:
     """Which predictors are numbers and which are categories, as the formula takes them."""
     names = [name for name in model.predictor_columns if name not in model.outcomes]
-    numbers = numeric_predictors(known.design, model.predictors, model.outcomes)
-    categories = [f"{name} ({(known.levels(name) > 0).sum():,} levels)" for name in names if name not in numbers]
+    numbers = numeric_predictors(facts.design, model.predictors, model.outcomes)
+    categories = [f"{name} ({(facts.levels(name) > 0).sum():,} levels)" for name in names if name not in numbers]
     parts = [f"numbers: {', '.join(numbers)}"] if numbers else []
     parts += [f"categories: {', '.join(categories)}"] if categories else []
     return [f"predictors that are {'; '.join(parts)}"] if parts else []
@@ -188,14 +188,14 @@ def _said_of_privacy(settings: Settings, before: float) -> str:
     return said
 
 
-def _said_of_public(settings: Settings, known: Known, model: Synthesizer) -> str:
-    design = known.design
+def _said_of_public(settings: Settings, facts: PublicFacts, model: Synthesizer) -> str:
+    design = facts.design
     kept = public_columns(design, model)
     recoded = [c for c in (design.strata_name, *design.psu_names) if c in kept and c not in model.predictor_columns]
     as_is = [c for c in kept if c not in recoded]
     parts = [f"published record by record as they are: {', '.join(as_is) or 'nothing'}"]
     parts += [f"with labels recoded: {', '.join(map(str, recoded))}"] if recoded else []
-    parts.append(f"the number of records, {known.n:,}")
+    parts.append(f"the number of records, {facts.n:,}")
     p = settings.privacy
     if isinstance(p.population_total, dict):
         parts.append("the population totals of the strata")
@@ -250,17 +250,17 @@ def _range(values: pd.Series, form: str) -> str:
 
 
 def _said_on_page(
-    settings: Settings, known: Known, model: Synthesizer, folder: Path, before: float
+    settings: Settings, facts: PublicFacts, model: Synthesizer, folder: Path, before: float
 ) -> list[str]:  # fmt: skip
     """What public/tables.html will say first, which is what the agency signs; the third sentence has to wait."""
-    p, (_, words), design = settings.privacy, print_of(settings, model, folder), known.design
+    p, (_, words), design = settings.privacy, print_of(settings, model, folder), facts.design
     if p.epsilon is None:
         return []
     kind = "strict" if p.policy else {**KINDS, "censored-weighted": "strict given alpha"}.get(str(p.mechanism))
     weight = [str(design.weights_name)] if settings.model.weight == "public" else []
     kept = list(dict.fromkeys([*model.predictor_columns, *design.fpc_names, *weight]))
     said = protected(kind or "asymptotic", p.epsilon + before, p.unit, words)
-    return [said, unprotected([design.labels.get(c, c) for c in kept], known.n, words)]
+    return [said, unprotected([design.labels.get(c, c) for c in kept], facts.n, words)]
 
 
 def _said_of_time(settings: Settings) -> str:
@@ -270,10 +270,10 @@ def _said_of_time(settings: Settings) -> str:
 
 
 def _warnings(
-    settings: Settings, known: Known, model: Synthesizer, cells: pd.DataFrame, schema: Mapping[str, Outcome]
+    settings: Settings, facts: PublicFacts, model: Synthesizer, cells: pd.DataFrame, schema: Mapping[str, Outcome]
 ) -> list[str]:
     """What public facts alone make worth a look."""
-    said, p, design = list(known.left_out), settings.privacy, known.design
+    said, p, design = list(facts.left_out), settings.privacy, facts.design
     if worthless := int((cells["se_ratio"] > WORTH_LITTLE).sum()):
         said.append(
             f"{worthless} of {len(cells)} cells have a standard error of more than {WORTH_LITTLE:g} times the file's "
@@ -289,11 +289,11 @@ def _warnings(
     if thin:
         which = f"{thin} more have" if few else f"{thin} of {len(cells)} cells have"
         said.append(f"{which} fewer than {FEW_CELLS} records: their intervals rest on the model")
-    said += _of_predictors(known, model)
+    said += _of_predictors(facts, model)
     rows = predictor_rows(design, model.predictors, None)[0] if not model.categorical else None
-    if rows is not None and known.n < 10 * rows.shape[1]:
+    if rows is not None and facts.n < 10 * rows.shape[1]:
         said.append(
-            f"{rows.shape[1]} columns of predictors for {known.n:,} records: fewer predictors, or merged levels"
+            f"{rows.shape[1]} columns of predictors for {facts.n:,} records: fewer predictors, or merged levels"
         )
     said += _of_zeros_inside(settings, schema)
     if design.clustered and p.unit is None:
@@ -324,11 +324,11 @@ def _of_zeros_inside(settings: Settings, schema: Mapping[str, Outcome]) -> list[
     ]  # fmt: skip
 
 
-def _of_predictors(known: Known, model: Synthesizer) -> list[str]:
+def _of_predictors(facts: PublicFacts, model: Synthesizer) -> list[str]:
     """Numbers that look like codes, predictors that identify records, and levels that differ in blanks alone."""
-    said, design = list[str](), known.design
+    said, design = list[str](), facts.design
     names = [name for name in model.predictor_columns if name not in model.outcomes]
-    unique = [name for name in names if known.n > FEW and len(known.levels(name)) == known.n]
+    unique = [name for name in names if facts.n > FEW and len(facts.levels(name)) == facts.n]
     if unique:
         said.append(
             f"{', '.join(unique)}: another value in every record, published as it is, so that whoever knows it finds "
@@ -336,16 +336,16 @@ def _of_predictors(known: Known, model: Synthesizer) -> list[str]:
         )
     plain = {f.expr for f in factors_of(model.predictors) if f.eval_method == f.EvalMethod.LOOKUP}
     for name in numeric_predictors(design, model.predictors, model.outcomes):
-        values = known.levels(name).index.to_numpy(dtype=np.float64)
+        values = facts.levels(name).index.to_numpy(dtype=np.float64)
         whole = bool((values % 1 == 0).all())
-        few, hardly_repeated = 2 < len(values) <= CODES, FEW < ONCE * known.n < len(values)
+        few, hardly_repeated = 2 < len(values) <= CODES, FEW < ONCE * facts.n < len(values)
         if name in plain and name not in unique and whole and (few or hardly_repeated):
             quoted = name if PLAIN.fullmatch(name) else f"`{name}`"
             said.append(
                 f"{name} is a number with {len(values):,} different values, all whole, and has a slope: if these are "
                 f"codes, write C({quoted}) in the formula; I({quoted}) says that they are amounts"
             )
-    alike = {name: _alike(known.levels(name)) for name in names if is_label(design.column(name))}
+    alike = {name: _alike(facts.levels(name)) for name in names if is_label(design.column(name))}
     for name, groups in alike.items():
         if groups:
             listed = "; ".join(", ".join(map(repr, group)) for group in groups[:NAMED])
@@ -356,7 +356,7 @@ def _of_predictors(known: Known, model: Synthesizer) -> list[str]:
                 f"merge = {{{merge}}} in [columns.{key(name)}]"
             )
     units = [design.strata_name, *design.psu_names]
-    blurred = [str(name) for name in units if name and name not in names and _blurred(known, name)]
+    blurred = [str(name) for name in units if name and name not in names and _blurred(facts, name)]
     if blurred:
         said.append(
             f"{', '.join(blurred)}: some labels differ in blanks, capitals or accents alone, and count as different "
@@ -365,8 +365,8 @@ def _of_predictors(known: Known, model: Synthesizer) -> list[str]:
     return said
 
 
-def _blurred(known: Known, name: str) -> bool:
-    return is_label(known.design.column(name)) and bool(_alike(known.levels(name)))
+def _blurred(facts: PublicFacts, name: str) -> bool:
+    return is_label(facts.design.column(name)) and bool(_alike(facts.levels(name)))
 
 
 def _alike(count: pd.Series) -> list[list[str]]:

@@ -24,9 +24,19 @@ from ..measuring.outcome import Outcome
 from ..measuring.terms import Term, terms_of
 from ..release.measurements import Measurements
 from ..release.release import Release
+from ..synthesis.all_columns import written_out
+from ..synthesis.measured import (
+    Bounds,
+    Formulas,
+    Totals,
+    Weight,
+    check_unit,
+    in_sequence,
+    measure,
+    public_totals,
+    schema_of,
+)
 from ..validation import as_list, one_of, positive, whole
-from .all_columns import written_out
-from .measured import Bounds, Formulas, Totals, Weight, check_unit, in_sequence, measure, public_totals, schema_of
 
 Floats = NDArray[np.float64]
 

@@ -10,12 +10,12 @@ from ..design.survey_design import SurveyDesign
 from ..models.base import Boundable, Synthesizer
 from ..models.registry import MODELS
 from ..models.shared.predictors import predictor_rows
-from .fitting import M_OF_RECORDS
-from .known import Known
-from .measured import M
-from .parts import check_formulas, sides, synthesizer_of
+from ..synthesis.fitting import M_OF_RECORDS
+from ..synthesis.measured import M
+from .arguments import check_formulas, sides, synthesizer_of
+from .public_facts import PublicFacts
 from .settings import MechanismName, Settings
-from .strict_plan import is_strict, model_of, refuse_of_records, refuse_only_strict
+from .strict import is_strict, model_of, refuse_of_records, refuse_only_strict
 
 MODEL_OF: dict[OutcomeKind, tuple[str, str]] = {
     "amount": ("fbs", "amounts: FBS, outcome and weight as one regression"),
@@ -26,14 +26,14 @@ SCALE = 400.0  # of asinh(y / (highest / SCALE)), where amounts can be zero or n
 PER_COLUMN = 50  # records per column of the predictors from which a flat prior says as little as any
 
 
-def choose(settings: Settings, known: Known, folder: Path) -> tuple[Settings, dict[str, str]]:
+def choose(settings: Settings, facts: PublicFacts, folder: Path) -> tuple[Settings, dict[str, str]]:
     """The settings with everything said that a release needs, but for public facts; and why, by entry.
 
     Parameters
     ----------
     settings : Settings
         With a formula.
-    known : Known
+    facts : PublicFacts
         The size of the file, its predictors and the names of its categories: nothing else is looked at.
     folder : Path
         Which paths in the plan are seen from.
@@ -44,7 +44,7 @@ def choose(settings: Settings, known: Known, folder: Path) -> tuple[Settings, di
         Formulas that do not parse or name no columns of the file; entries that the mechanism does not have.
     """
     reasons: dict[str, str] = {}
-    design = known.design
+    design = facts.design
     check_formulas(settings, design.columns)
 
     def say(entry: str, value: Any, why: str) -> None:
@@ -84,8 +84,8 @@ def choose(settings: Settings, known: Known, folder: Path) -> tuple[Settings, di
             say("model.scale", max(abs(low), abs(high)) / SCALE, "1/400 of the largest bound; public")
     if settings.privacy.mechanism == "pseudo-posterior" and settings.model.name == "fbs" and not design.clustered:
         columns = _columns(settings, design)
-        if known.n >= PER_COLUMN * columns:
-            say("model.prior", "flat", f"{columns} columns, {known.n:,} records: draws are exact, without chains")
+        if facts.n >= PER_COLUMN * columns:
+            say("model.prior", "flat", f"{columns} columns, {facts.n:,} records: draws are exact, without chains")
     if settings.privacy.epsilon is not None:
         say("release.m", M_OF_RECORDS, "the papers'")
     return settings, reasons

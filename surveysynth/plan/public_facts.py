@@ -10,11 +10,11 @@ import pandas as pd
 
 from ..design.survey_design import SurveyDesign
 from ..estimation import estimate
-from .assemble import check_total
+from ..synthesis.synthetic_design import check_total
 
 
 @dataclass(frozen=True, repr=False)
-class Known:
+class PublicFacts:
     """The public side of a file.
 
     Attributes

@@ -17,10 +17,10 @@ from ..privacy.budget import Budget
 from ..privacy.mechanisms import Mechanism, PseudoPosterior, Strict
 from ..privacy.report import LEAST_INFORMATION
 from ..progress import bar
+from ..synthesis.draws import verdict
+from ..synthesis.fitting import check_kinds, fit
+from ..synthesis.levels import declared
 from ..validation import check_keywords
-from .draws import verdict
-from .fitting import check_kinds, fit
-from .levels import declared
 
 DATA_SETS, EPSILONS = (2, 3, 5), (1.0, 2.0, 3.0, 5.0, 10.0, 20.0)  # of a table
 POSSIBLE, REFUSED, LITTLE = "possible", "refused", "too little left"

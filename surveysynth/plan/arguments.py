@@ -26,8 +26,8 @@ from ..privacy.risks.identification import MarginalRisk, PairwiseRisk
 from ..privacy.risks.lipschitz import LipschitzRisk
 from ..publication.quality import Symbols, symbols_of
 from ..publication.wording import Wording
-from .all_columns import ALL
-from .policy import Policy
+from ..synthesis.all_columns import ALL
+from ..synthesis.policy import Policy
 from .settings import LaterModel, MechanismName, Model, Settings
 
 MECHANISMS: dict[MechanismName, Callable[..., Mechanism]] = {  # that fit records

@@ -36,16 +36,14 @@ from ..release.folder import check_place
 from ..release.manifest import seal_of
 from ..release.release import Release, read_release
 from ..storage import as_path, is_free, whole_file
+from ..synthesis.edits import check_derived
+from ..synthesis.fit import Fit
+from ..synthesis.fitting import fit, synthesize
+from ..synthesis.levels import having_levels, undeclared
+from ..synthesis.policy import Policy
+from ..synthesis.synthetic_design import checked_total, public_columns, refuse_far
 from ..validation import as_list, truth
-from .assemble import checked_total, public_columns, refuse_far
-from .chosen import categorical_of, choose, lacking
-from .edits import check_derived
-from .fit import Fit
-from .fitting import fit, synthesize
-from .known import Known
-from .levels import having_levels, undeclared
-from .outlook import Outlook, outlook
-from .parts import (
+from .arguments import (
     CONFIRMED,
     OF_WEIGHTS,
     accepted_of,
@@ -57,10 +55,12 @@ from .parts import (
     rule_of,
     synthesizer_of,
 )
-from .policy import Policy
+from .defaults import categorical_of, choose, lacking
+from .preview import Preview, preview
 from .privacy_cost import PrivacyCost, privacy_cost
+from .public_facts import PublicFacts
 from .settings import BY_NAME, Column, MechanismName, Settings, key, read_toml, to_toml
-from .strict_plan import is_strict, levels_to_fill_in, model_of, synthesis_arguments, undeclared_outcomes
+from .strict import is_strict, levels_to_fill_in, model_of, synthesis_arguments, undeclared_outcomes
 
 SUPERSEDES = (
     "this release supersedes an earlier one of the same file, of epsilon = {:g} ({}): both together tell of a record "
@@ -177,16 +177,16 @@ class Plan:
         self._design, self._folder, self.reasons = design, folder, {}
         self._columns: tuple[str, ...] = ()
         self._policy = policy_of(settings, folder)
-        known = None
+        facts = None
         if settings.model.formula is not None and (design is not None or _readable(settings)):
-            known = self._known(settings)
-            settings, self.reasons = choose(settings, known, folder)
+            facts = self._public_facts(settings)
+            settings, self.reasons = choose(settings, facts, folder)
         self.settings = settings
         self.lacking = lacking(settings, at_hand=design is not None)
-        if known is not None and is_strict(settings):
+        if facts is not None and is_strict(settings):
             self.lacking.pop("privacy.bounds", None)
-            self.lacking |= undeclared_outcomes(settings, known.design)
-        elif known is not None and (names := undeclared(known.design, categorical_of(settings, folder))):
+            self.lacking |= undeclared_outcomes(settings, facts.design)
+        elif facts is not None and (names := undeclared(facts.design, categorical_of(settings, folder))):
             self.lacking["privacy.levels"] = levels_to_fill_in(names)
 
     @classmethod
@@ -345,13 +345,13 @@ class Plan:
             self._design = design_of(**_roles_of(settings)).labelled(settings.tables.labels or {})
         return self._design
 
-    def _known(self, settings: Settings) -> Known:
+    def _public_facts(self, settings: Settings) -> PublicFacts:
         """What is public of the file."""
         declared = having_levels(self._of(settings), settings.privacy.levels or {})
         design, _, left_out = to_synthesize(declared)
-        return Known(design, tuple(left_out))
+        return PublicFacts(design, tuple(left_out))
 
-    def check(self, *, inside: bool = False) -> Outlook:
+    def check(self, *, inside: bool = False) -> Preview:
         """What to expect of the release: no budget is spent.
 
         Parameters
@@ -362,7 +362,7 @@ class Plan:
 
         Returns
         -------
-        Outlook
+        Preview
             Its text is the plan's, with the accuracy to expect.
 
         Raises
@@ -376,8 +376,8 @@ class Plan:
         --------
         >>> design = ss.datasets.sdr_sample(seed=1)
         >>> plan = ss.Plan(design, "salary ~ field + gender", epsilon=8)
-        >>> outlook = plan.set(population_total=100_000, bounds=(10_000, 1_000_000)).check()
-        >>> outlook.expected.columns.tolist()
+        >>> preview = plan.set(population_total=100_000, bounds=(10_000, 1_000_000)).check()
+        >>> preview.expected.columns.tolist()
         ['records', 'se_ratio']
         """
         self._refuse_unfinished()
@@ -390,7 +390,7 @@ class Plan:
             settings = settings.set(
                 {"privacy.epsilon": policy.epsilon, "privacy.mechanism": "censored-weighted", "release.m": policy.m}
             )
-        found = outlook(settings, self._known(settings), model, mechanism, self._folder, self.reasons, inside=inside)
+        found = preview(settings, self._public_facts(settings), model, mechanism, self._folder, self.reasons, inside=inside)
         taken = [] if is_free(self.place()) else [
             f"{str(self.place())!r} is there: --overwrite replaces a release, or say another folder in [release]"
         ]  # fmt: skip

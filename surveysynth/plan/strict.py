@@ -18,10 +18,10 @@ from ..models.normal.fbs import FBS
 from ..privacy.mechanisms import Strict
 from ..release.measurements import Measurements, read_measurements
 from ..release.release import Release, read_release
+from ..synthesis.all_columns import written_out
+from ..synthesis.levels import levels_by_type, undeclared
+from ..synthesis.measured import in_sequence, of_an_earlier_year
 from ..validation import several
-from .all_columns import written_out
-from .levels import levels_by_type, undeclared
-from .measured import in_sequence, of_an_earlier_year
 from .settings import OutcomeSettings, Settings
 
 OF_RECORDS = (  # entries that only fits to records have
