@@ -25,7 +25,7 @@ from ..design.survey_design import SurveyDesign
 from ..errors import InputError, PrivacyError, SurveySynthError
 from ..privacy.accounting.ledger import Ledger
 from ..privacy.accounting.ledger_file import Entry
-from ..publication import forms
+from ..publication import formats
 from ..publication.datapackage import About, Resource, write_metadata
 from ..publication.document import Document
 from ..storage import is_free, kept_folder, restrict, sealed, whole_folder
@@ -196,7 +196,7 @@ def _write_public(
         (folder / MEASUREMENTS).write_text(f"{said}\n", encoding="utf-8")
     printed = (".xlsx", ".html") if len(table) <= PRINTED else ()
     for suffix in (".csv", *printed):
-        forms.write(table, document, folder / f"tables{suffix}")
+        formats.write(table, document, folder / f"tables{suffix}")
     files = {file.name: described(file) for file in sorted(folder.iterdir())}
     records = files[f"synthetic_1.{format}"]["records"]
     heading = _heading(release, records, format, min_cell, printed=bool(printed))

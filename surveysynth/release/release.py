@@ -9,7 +9,7 @@ from typing import Any
 
 from ..errors import InputError
 from ..privacy.accounting.ledger import Ledger, check_ledger
-from ..publication.forms import check_suffix, write
+from ..publication.formats import check_suffix, write
 from ..storage import as_path, discard
 from ..validation import as_list, check_keywords, positive
 from .estimates import Estimates

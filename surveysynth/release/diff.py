@@ -17,7 +17,7 @@ from ..estimation.tables import QUANTITY
 from ..publication.digits import decimals, written
 from ..storage import as_path
 from ..validation import as_list
-from .comparison import named
+from .comparison import named, quantity
 from .manifest import public_folder, read_manifest, seal_of
 from .release import Release, read_release
 
@@ -165,14 +165,13 @@ class Changes:
         """Cells as "mean of income, north: 1,020 -> 1,240 (difference 220, standard error 35)"."""
         said = []
         for row, cell in zip(cells.to_dict("records"), named(cells, self.by), strict=True):
-            what = f"{row['statistic']} of {row['outcome']}" if row["outcome"] else row["statistic"]
             places = decimals(pd.DataFrame({"estimate": [row["new"]], "se": [row["se"]]}))
             old, new, off, se = (written(row[c], places) for c in ("old", "new", "difference", "se"))
-            said.append(f"{what}, {cell}: {old} -> {new} (difference {off}, standard error {se})")
+            said.append(f"{quantity(row)}, {cell}: {old} -> {new} (difference {off}, standard error {se})")
         return said
 
 
-def changes(
+def diff_releases(
     old: str | Path,
     new: str | Path,
     by: str | Sequence[str] | None = None,
@@ -228,11 +227,11 @@ def changes(
         }
         for name, release, seal in zip(("old", "new"), releases, seals, strict=True)
     }  # fmt: skip
-    settings = pd.concat([entries(*(_said(Path(path)) for path in (old, new))), _sentences(*releases)])
+    settings = pd.concat([differing_entries(*(_said(Path(path)) for path in (old, new))), _sentences(*releases)])
     return Changes(settings.reset_index(drop=True), cells, tuple(names), same_file, about)
 
 
-def entries(old: dict[str, str], new: dict[str, str]) -> pd.DataFrame:
+def differing_entries(old: dict[str, str], new: dict[str, str]) -> pd.DataFrame:
     """The entries that differ: ``entry, old, new``."""
     names = dict.fromkeys([*old, *new])
     rows = [(name, old.get(name, ""), new.get(name, "")) for name in names if old.get(name, "") != new.get(name, "")]
