@@ -205,20 +205,7 @@ def diff_releases(
     if not outcomes:
         raise InputError("the two releases have no outcome in common, so there is nothing to compare")
     tables = [_with_noise(release, names, outcomes, statistic) for release in releases]
-    keys = [c for c in (*names, *QUANTITY) if all(c in table for table in tables)]
-    sides = [
-        table.assign(**{c: table[c].astype(str) for c in keys if c != "prob"})[
-            [*keys, "estimate", "se", "noise"]
-        ].rename(columns={"estimate": name, "se": f"se_{name}", "noise": f"noise_{name}"})
-        for name, table in zip(("old", "new"), tables, strict=True)
-    ]
-    cells = sides[1].assign(at=np.arange(len(sides[1]))).merge(sides[0], on=keys, how="outer")
-    cells = cells.sort_values("at", kind="stable", ignore_index=True).drop(columns="at")
-    each = ("noise_old", "noise_new") if same_file else ("se_old", "se_new")
-    difference, se = cells["new"] - cells["old"], pd.Series(np.hypot(cells[each[0]], cells[each[1]]))
-    fixed = se <= ROUNDING * cells["new"].abs()  # public totals, in both
-    cells = cells.assign(difference=difference, se=se, z=difference / se.where(~fixed))
-    cells = cells[[*keys, "old", "se_old", "new", "se_new", "difference", "se", "z"]]
+    cells = _side_by_side(*tables, names, same_file=same_file)
     about = {
         name: {
             "title": str(release.method.get("title") or f"Synthetic {', '.join(release.outcomes)}"), "manifest": seal,
@@ -229,6 +216,24 @@ def diff_releases(
     }  # fmt: skip
     settings = pd.concat([differing_entries(*(_said(Path(path)) for path in (old, new))), _sentences(*releases)])
     return Changes(settings.reset_index(drop=True), cells, tuple(names), same_file, about)
+
+
+def _side_by_side(old: pd.DataFrame, new: pd.DataFrame, by: list[str], *, same_file: bool) -> pd.DataFrame:
+    """Cells of two tables with the differences, as :class:`Changes` has them, in the order of the new table."""
+    keys = [c for c in (*by, *QUANTITY) if c in old and c in new]
+    sides = [
+        table.assign(**{c: table[c].astype(str) for c in keys if c != "prob"})[
+            [*keys, "estimate", "se", "noise"]
+        ].rename(columns={"estimate": name, "se": f"se_{name}", "noise": f"noise_{name}"})
+        for name, table in (("old", old), ("new", new))
+    ]
+    cells = sides[1].assign(at=np.arange(len(sides[1]))).merge(sides[0], on=keys, how="outer")
+    cells = cells.sort_values("at", kind="stable", ignore_index=True).drop(columns="at")
+    each = ("noise_old", "noise_new") if same_file else ("se_old", "se_new")
+    difference, se = cells["new"] - cells["old"], pd.Series(np.hypot(cells[each[0]], cells[each[1]]))
+    fixed = se <= ROUNDING * cells["new"].abs()  # public totals, in both
+    cells = cells.assign(difference=difference, se=se, z=difference / se.where(~fixed))
+    return cells[[*keys, "old", "se_old", "new", "se_new", "difference", "se", "z"]]
 
 
 def differing_entries(old: dict[str, str], new: dict[str, str]) -> pd.DataFrame:
