@@ -47,10 +47,10 @@ from .privacy.release_rule import IdentificationRule
 from .privacy.risks.count import CountRisk
 from .privacy.risks.identification import MarginalRisk, PairwiseRisk
 from .privacy.risks.lipschitz import LipschitzRisk
-from .release.changes import Changes
 from .release.charging import resume
 from .release.comparison import Comparison, compare
-from .release.dossier import dossier, public_dossier
+from .release.diff import Changes
+from .release.dossier.dossier import dossier, public_dossier
 from .release.identification import attribute_risk, identification_risk, match_risk, pairwise_weights
 from .release.laplace import LaplaceTables, laplace_tables
 from .release.measurements import Measurements, read_measurements

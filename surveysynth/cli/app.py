@@ -33,7 +33,7 @@ from .risk import risk_command
 from .study import app as study_app
 from .synthesize import synthesize_command
 from .tables import tables_command
-from .wording import in_words_of_plans
+from .words_of_plans import in_words_of_plans
 
 app = Commands(
     no_args_is_help=True,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from ..errors import InputError
-from ..release.changes import Changes, changes, entries
+from ..release.diff import Changes, diff_releases, differing_entries
 from ..storage import as_path
 from ..validation import one_of
 from .settings import read_toml
@@ -62,11 +62,11 @@ def diff(
     old, new = as_path(old, "old"), as_path(new, "new")
     plans = [path.suffix == ".toml" for path in (old, new)]
     if not any(plans):
-        return changes(old, new, by, statistic=statistic, same_file=same_file)
+        return diff_releases(old, new, by, statistic=statistic, same_file=same_file)
     if not all(plans):
         raise InputError("two releases are compared, or two plans: one of these is a plan, and the other is none")
     said = [{entry: _text(value) for entry, value in read_toml(path).items()} for path in (old, new)]
-    return Changes(entries(*said), pd.DataFrame())
+    return Changes(differing_entries(*said), pd.DataFrame())
 
 
 def _text(value: object) -> str:

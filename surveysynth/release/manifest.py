@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -18,9 +17,6 @@ from ..expenses import Expense
 from ..privacy.mechanisms import MECHANISMS
 from ..privacy.report import PrivacyReport
 from ..storage import unsealed
-
-if TYPE_CHECKING:
-    from .release import Release
 
 FORMATS = ("csv", "parquet")
 WENT = {"strict": "by Markov chains, and has standard errors that need them", "per-instance": "under weights"}
@@ -169,25 +165,6 @@ def seal_of(path: Path) -> str:
     return str(read_manifest(public_folder(path) / "manifest.json")["checksum"]["sha256"])
 
 
-def manifest_of(release: Release) -> dict[str, Any]:
-    """What the manifest says of a release, but for its files: nothing confidential, and no seed."""
-    design = release.datasets[0]
-    return {
-        "format": FORMAT,
-        **release.method,
-        "synthesized": list(release.outcomes),
-        **({"categorical": list(release.categorical)} if release.categorical else {}),
-        **({"derived": list(release.derived)} if release.derived else {}),
-        "public_predictors": list(release.predictors),
-        **release.privacy.public(),
-        "design": _without_none(design.roles()),
-        **({"count_design": _without_none(release.count_roles)} if release.count_roles else {}),
-        **({"labels": design.labels} if design.labels else {}),
-        **({"rests_on": [asdict(each) for each in release.rests_on]} if release.rests_on else {}),
-        **types_of(design.frame, (*release.predictors, *release.categorical, *release.derived), release.predictors),
-    }
-
-
 def types_of(frame: pd.DataFrame, columns: Iterable[str] | None = None, public: Collection[str] = ()) -> dict[str, Any]:
     """Types of the columns of a file, and the levels of those that are categories.
 
@@ -244,7 +221,8 @@ def _expenses_of(manifest: Mapping[str, Any]) -> tuple[Expense, ...]:
     return guarded(read, wrong, lambda kind: InputError(f"what the release rests on is damaged ({kind})"))
 
 
-def _without_none(roles: dict[str, Any]) -> dict[str, Any]:
+def without_none(roles: dict[str, Any]) -> dict[str, Any]:
+    """The roles of a design that it has."""
     return {role: name for role, name in roles.items() if name is not None}
 
 

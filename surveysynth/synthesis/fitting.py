@@ -38,8 +38,9 @@ from ..privacy.protected_fit import ProtectedFit, PseudoLikelihood
 from ..privacy.release_rule import IdentificationRule
 from ..privacy.units import Unit, unit_of
 from ..progress import stages, tell
+from ..release.contents import check_m
 from ..release.measurements import Measurements
-from ..release.release import Release, check_m
+from ..release.release import Release
 from ..validation import check_keywords, check_seed, one_of, positive
 from .all_columns import written_out
 from .draws import check_chains

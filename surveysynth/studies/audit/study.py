@@ -21,7 +21,7 @@ from ...validation import positive, whole
 from ..base import Replicate, Replicates, of_cells, recorded, repeat, seed_of
 from .files import AuditedFile, plant
 from .files import workers as sample_of_workers
-from .tables import SIDES, noisy_tables
+from .games import SIDES, noisy_tables
 
 EPSILON, PAIRS = (1.0, 3.0), 2000
 RECORDS = 201  # of the package's own file: odd, for two modes of one size

@@ -17,7 +17,7 @@ from ..estimation.tables import QUANTITY
 from ..publication.digits import decimals, written
 from ..storage import as_path
 from ..validation import as_list
-from .comparison import named
+from .comparison import named, quantity
 from .manifest import public_folder, read_manifest, seal_of
 from .release import Release, read_release
 
@@ -165,14 +165,13 @@ class Changes:
         """Cells as "mean of income, north: 1,020 -> 1,240 (difference 220, standard error 35)"."""
         said = []
         for row, cell in zip(cells.to_dict("records"), named(cells, self.by), strict=True):
-            what = f"{row['statistic']} of {row['outcome']}" if row["outcome"] else row["statistic"]
             places = decimals(pd.DataFrame({"estimate": [row["new"]], "se": [row["se"]]}))
             old, new, off, se = (written(row[c], places) for c in ("old", "new", "difference", "se"))
-            said.append(f"{what}, {cell}: {old} -> {new} (difference {off}, standard error {se})")
+            said.append(f"{quantity(row)}, {cell}: {old} -> {new} (difference {off}, standard error {se})")
         return said
 
 
-def changes(
+def diff_releases(
     old: str | Path,
     new: str | Path,
     by: str | Sequence[str] | None = None,
@@ -206,20 +205,7 @@ def changes(
     if not outcomes:
         raise InputError("the two releases have no outcome in common, so there is nothing to compare")
     tables = [_with_noise(release, names, outcomes, statistic) for release in releases]
-    keys = [c for c in (*names, *QUANTITY) if all(c in table for table in tables)]
-    sides = [
-        table.assign(**{c: table[c].astype(str) for c in keys if c != "prob"})[
-            [*keys, "estimate", "se", "noise"]
-        ].rename(columns={"estimate": name, "se": f"se_{name}", "noise": f"noise_{name}"})
-        for name, table in zip(("old", "new"), tables, strict=True)
-    ]
-    cells = sides[1].assign(at=np.arange(len(sides[1]))).merge(sides[0], on=keys, how="outer")
-    cells = cells.sort_values("at", kind="stable", ignore_index=True).drop(columns="at")
-    each = ("noise_old", "noise_new") if same_file else ("se_old", "se_new")
-    difference, se = cells["new"] - cells["old"], pd.Series(np.hypot(cells[each[0]], cells[each[1]]))
-    fixed = se <= ROUNDING * cells["new"].abs()  # public totals, in both
-    cells = cells.assign(difference=difference, se=se, z=difference / se.where(~fixed))
-    cells = cells[[*keys, "old", "se_old", "new", "se_new", "difference", "se", "z"]]
+    cells = _side_by_side(*tables, names, same_file=same_file)
     about = {
         name: {
             "title": str(release.method.get("title") or f"Synthetic {', '.join(release.outcomes)}"), "manifest": seal,
@@ -228,11 +214,29 @@ def changes(
         }
         for name, release, seal in zip(("old", "new"), releases, seals, strict=True)
     }  # fmt: skip
-    settings = pd.concat([entries(*(_said(Path(path)) for path in (old, new))), _sentences(*releases)])
+    settings = pd.concat([differing_entries(*(_said(Path(path)) for path in (old, new))), _sentences(*releases)])
     return Changes(settings.reset_index(drop=True), cells, tuple(names), same_file, about)
 
 
-def entries(old: dict[str, str], new: dict[str, str]) -> pd.DataFrame:
+def _side_by_side(old: pd.DataFrame, new: pd.DataFrame, by: list[str], *, same_file: bool) -> pd.DataFrame:
+    """Cells of two tables with the differences, as :class:`Changes` has them, in the order of the new table."""
+    keys = [c for c in (*by, *QUANTITY) if c in old and c in new]
+    sides = [
+        table.assign(**{c: table[c].astype(str) for c in keys if c != "prob"})[
+            [*keys, "estimate", "se", "noise"]
+        ].rename(columns={"estimate": name, "se": f"se_{name}", "noise": f"noise_{name}"})
+        for name, table in (("old", old), ("new", new))
+    ]
+    cells = sides[1].assign(at=np.arange(len(sides[1]))).merge(sides[0], on=keys, how="outer")
+    cells = cells.sort_values("at", kind="stable", ignore_index=True).drop(columns="at")
+    each = ("noise_old", "noise_new") if same_file else ("se_old", "se_new")
+    difference, se = cells["new"] - cells["old"], pd.Series(np.hypot(cells[each[0]], cells[each[1]]))
+    fixed = se <= ROUNDING * cells["new"].abs()  # public totals, in both
+    cells = cells.assign(difference=difference, se=se, z=difference / se.where(~fixed))
+    return cells[[*keys, "old", "se_old", "new", "se_new", "difference", "se", "z"]]
+
+
+def differing_entries(old: dict[str, str], new: dict[str, str]) -> pd.DataFrame:
     """The entries that differ: ``entry, old, new``."""
     names = dict.fromkeys([*old, *new])
     rows = [(name, old.get(name, ""), new.get(name, "")) for name in names if old.get(name, "") != new.get(name, "")]
