@@ -428,7 +428,7 @@ show(
 # %% [markdown]
 # The package goes one step further than this kappa: a record's risk is a maximum over posterior draws, which is larger
 # than the risk at the truth, and that posterior is known under the model as well
-# (`surveysynth/models/normal/fisher_consistency.py`).
+# (`surveysynth/models/corrections/fisher_consistency.py`).
 #
 # The conditions, in plain words:
 #

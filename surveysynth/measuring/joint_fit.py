@@ -16,16 +16,16 @@ from numpy.typing import NDArray
 
 from ..design.conditions import columns_of_condition, is_one_comparison, obeyed
 from ..models.loglinear.bases import Response, one_hot, smooth_features
-from ..models.loglinear.fitting import Perturbation
 from ..models.loglinear.response import Observed, Rows, Total, fit_response
+from ..models.loglinear.table_fit import Perturbation
+from .bin_groups import steps_of
 from .bins import Cells
-from .combinations import combined
 from .expanded import LEAST, Expanded, by_one, by_simulated, without_earlier
-from .groups import steps_of
 from .measure import smoothed
 from .noisy_tables import SCORE_UNIT, WEIGHT, NoisyTable, NoisyTables, Variable
 from .public_cells import PublicCells
 from .row_probabilities import RowProbabilities
+from .terms import combined
 from .variable_fit import Feature, VariableDraw, VariableFit, centred, of_terms, perturbation
 
 Floats = NDArray[np.float64]

@@ -17,15 +17,15 @@ from threadpoolctl import threadpool_limits
 from ..design.survey_design import SurveyDesign
 from ..models.loglinear.response import smooth_histogram
 from ..models.loglinear.table_model import places
+from .bin_groups import MOST, TAILS, coarser, groups_of, scores_of
 from .bins import Cells, Codes, Floats
 from .cluster import counting
 from .counting import Count, Counter
-from .groups import MOST, TAILS, coarser, groups_of, scores_of
-from .noise import TableBudget, discrete_laplace_variance, noise_variance, noisy
 from .noisy_tables import SCORE_UNIT, WEIGHT, NoisyTable, NoisyTables, Variable
 from .outcome import Outcome
+from .protected_units import PARTS, Units, most_records
+from .table_noise import TableBudget, discrete_laplace_variance, noise_variance, noisy
 from .terms import Term, public_cells, unit_name
-from .units import PARTS, Units, most_records
 
 # Shares of epsilon by kind of table, of an outcome and of the weight, over the sum of those of the tables that are made
 OUTCOME = {"histogram": 0.12, "by terms": 0.4, "by design": 0.12}

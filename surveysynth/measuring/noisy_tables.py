@@ -17,8 +17,8 @@ from ..design.survey_design import SurveyDesign
 from ..errors import InputError, guarded
 from ..models.loglinear.bases import one_hot
 from .bins import Bins, Cells
-from .noise import composed, noise_variance
 from .outcome import Outcome
+from .table_noise import composed, noise_variance
 from .terms import Term, terms_of, unit_name
 
 Floats = NDArray[np.float64]

@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 from ..errors import InputError
 from ..models.loglinear.table_model import places
 from ..validation import rows
-from .combinations import combined
 from .noisy_tables import NoisyTables
-from .terms import Term, public_cells
-from .units import PARTS, Units
+from .protected_units import PARTS, Units
+from .terms import Term, combined, public_cells
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]

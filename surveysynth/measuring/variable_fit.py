@@ -10,15 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..models.loglinear.bases import Response, one_hot
-from ..models.loglinear.fitting import Perturbation, TableFit, draw, refitted
 from ..models.loglinear.level_effects import LevelEffects, LevelRows, fit_levels, levels_from_pairs, tilted
+from ..models.loglinear.table_fit import Perturbation, TableFit, draw, refitted
 from ..models.loglinear.table_model import TableModel
-from .combinations import combined
 from .expanded import LEAST, Expanded
-from .noise import simulated_noise
 from .noisy_tables import NoisyTable, Variable
 from .public_cells import PublicCells
 from .row_probabilities import RowProbabilities
+from .table_noise import simulated_noise
+from .terms import combined
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]

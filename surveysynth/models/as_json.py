@@ -10,8 +10,8 @@ import numpy as np
 
 from ..errors import InputError
 from .registry import MODELS
-from .shared.normal_scores import NormalScores
-from .shared.transforms import AsinhTransform, IdentityTransform, LogTransform
+from .scales.normal_scores import NormalScores
+from .scales.transforms import AsinhTransform, IdentityTransform, LogTransform
 
 TRANSFORMS = (NormalScores, AsinhTransform, IdentityTransform, LogTransform)
 CLASSES: dict[str, type] = {

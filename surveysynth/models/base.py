@@ -23,10 +23,10 @@ from ..design.survey_design import SurveyDesign
 from ..errors import InputError
 from ..validation import check_keywords, rows
 from .draws import Draws, Sampler, Synthetic
+from .predictors.groups import groups_of
+from .predictors.model_matrix import Constants, numeric_columns, predictor_rows, with_unit_size
+from .predictors.public_weights import public_weight, refuse_proportional
 from .records import Public, Records
-from .shared.groups import groups_of
-from .shared.predictors import Constants, numeric_columns, predictor_rows, with_unit_size
-from .shared.public_weights import public_weight, refuse_proportional
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]

@@ -33,9 +33,9 @@ from ..errors import InputError, ModelError
 from .base import said_of_numbers
 from .draws import Draws, Sampler, Synthetic
 from .one_outcome import OneOutcome, Standardized, standardized
+from .predictors.model_matrix import Constants, with_unit_size
 from .records import Public
-from .shared.levels import levels_of
-from .shared.predictors import Constants, with_unit_size
+from .scales.category_levels import levels_of
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]

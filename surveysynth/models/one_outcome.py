@@ -16,9 +16,9 @@ from ..errors import InputError
 from ..validation import is_finite, one_of, several
 from .base import DECLARED_WEIGHT, PUBLIC_WEIGHT, Portable
 from .draws import Draws
+from .predictors.model_matrix import LOG_WEIGHT, Constants, with_column
+from .predictors.public_weights import varies_within
 from .records import Public, Records
-from .shared.predictors import LOG_WEIGHT, Constants, with_column
-from .shared.public_weights import varies_within
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]

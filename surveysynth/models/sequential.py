@@ -36,8 +36,8 @@ from .base import Synthesizer
 from .draws import Draws, Sampler, Synthetic
 from .multinomial import MultinomialRegression
 from .one_outcome import OneOutcome, Standardized
+from .predictors.model_matrix import LOG_WEIGHT, Constants, model_spec
 from .records import EACH, Public, Records
-from .shared.predictors import LOG_WEIGHT, Constants, model_spec
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]

@@ -25,8 +25,8 @@ from ..storage import as_path
 from ..validation import as_list, one_of
 from .base import Synthesizer
 from .draws import Draws, Sampler, Synthetic
+from .predictors.model_matrix import Constants
 from .records import Public, Records
-from .shared.predictors import Constants
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]

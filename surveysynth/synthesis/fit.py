@@ -342,7 +342,7 @@ class Fit:
             The most that this release may spend; the default is the epsilon of the fit.
         debias : bool
             Correct the released draws for what the privacy weights do to the model, by the
-            model's own rule (:mod:`surveysynth.models.normal.debias`); assumes that the model is right.  The
+            model's own rule (:mod:`surveysynth.models.corrections`); assumes that the model is right.  The
             correction uses c1.  Tuned on this file, c1 stays internal, and the correction is **not covered by
             epsilon**: the report says so.  With ``PseudoPosterior(c1=...)`` it is post-processing, as it is under
             ``Censored(weighted=False)``, where only the clamp is to be corrected for.

@@ -29,8 +29,8 @@ from ..measuring.outcome import Outcome
 from ..models.base import Synthesizer
 from ..models.draws import Draws, Sampler, Streams
 from ..models.normal.fbs import FBS
+from ..models.predictors.model_matrix import LOG_UNIT
 from ..models.sequential import Sequential
-from ..models.shared.predictors import LOG_UNIT
 from ..privacy.accounting.ledger import Ledger, check_ledger
 from ..privacy.budget import Budget
 from ..privacy.mechanisms import Assessment, Mechanism, Strict

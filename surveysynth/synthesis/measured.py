@@ -28,7 +28,7 @@ from ..measuring.terms import RightHandSide, Term, columns_of_terms, split_terms
 from ..models.base import Synthesizer
 from ..models.normal.fbp import FBP
 from ..models.normal.fbs import FBS
-from ..models.shared.transforms import LogTransform
+from ..models.scales.transforms import LogTransform
 from ..privacy.accounting.ledger import Ledger, check_ledger
 from ..privacy.mechanisms.strict import check_delta
 from ..release.measurements import Measurements, entered

@@ -22,9 +22,9 @@ from ..errors import InputError, ModelError
 from ..estimation import estimate
 from ..measuring.outcome import Outcome
 from ..models.base import Synthesizer
+from ..models.predictors.model_matrix import numeric_predictors, predictor_rows
+from ..models.scales.transforms import as_transform
 from ..models.sequential import Sequential
-from ..models.shared.predictors import numeric_predictors, predictor_rows
-from ..models.shared.transforms import as_transform
 from ..privacy.mechanisms import Mechanism, Strict
 from ..privacy.report import LEAST_INFORMATION
 from ..privacy.units import unit_of

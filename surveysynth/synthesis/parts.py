@@ -13,9 +13,9 @@ from ..errors import InputError
 from ..estimation.quantities import check_statistics
 from ..models.base import Synthesizer
 from ..models.registry import MODELS, OWN_MODEL, model_from_file
+from ..models.scales.normal_scores import NormalScores
+from ..models.scales.transforms import as_transform
 from ..models.sequential import Sequential
-from ..models.shared.normal_scores import NormalScores
-from ..models.shared.transforms import as_transform
 from ..privacy.mechanisms import Mechanism, PseudoPosterior
 from ..privacy.mechanisms.censored import Censored
 from ..privacy.mechanisms.weighted_e import WeightedE

@@ -11,8 +11,8 @@ import surveysynth as ss
 from surveysynth import InputError
 from surveysynth.measuring.bins import Cells
 from surveysynth.measuring.measure import pairs_of, pairs_tell_more
+from surveysynth.measuring.protected_units import Units, most_records
 from surveysynth.measuring.terms import Term, terms_of
-from surveysynth.measuring.units import Units, most_records
 from surveysynth.models.loglinear.bases import Response
 from surveysynth.models.loglinear.level_effects import LevelRows, fit_levels, levels_from_pairs
 

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 import surveysynth as ss
 from surveysynth import InputError
+from surveysynth.measuring.bin_groups import groups_of, scores_of, steps_of
 from surveysynth.measuring.bins import Bins, Cells
-from surveysynth.measuring.groups import groups_of, scores_of, steps_of
 from surveysynth.measuring.joint_fit import fit_measurements
 from surveysynth.measuring.measure import Question, histogram_groups, measure_design, shares
-from surveysynth.measuring.noise import TableBudget, composed, discrete_laplace, discrete_laplace_variance, noisy
 from surveysynth.measuring.noisy_tables import SCORE_UNIT, WEIGHT, read_json
 from surveysynth.measuring.outcome import Outcome
+from surveysynth.measuring.table_noise import TableBudget, composed, discrete_laplace, discrete_laplace_variance, noisy
 from surveysynth.measuring.terms import Term, terms_of
 
 ANY = st.floats(allow_nan=False, width=64)

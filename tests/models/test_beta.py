@@ -11,10 +11,10 @@ from scipy.stats import beta as beta_distribution
 from scipy.stats import logistic, norm, pareto
 
 from surveysynth import FBS, InputError, ModelError, SurveyDesign, synthesize
-from surveysynth.models.beta import model as beta
-from surveysynth.models.beta.model import EDGE, BetaRegression
+from surveysynth.models import beta as beta
+from surveysynth.models.beta import EDGE, BetaRegression
+from surveysynth.models.densities import row_density
 from surveysynth.models.draws import Draws
-from surveysynth.models.shared import row_density
 from surveysynth.privacy.weight_maps import MAPS
 from tests.surveys import PSEUDO
 

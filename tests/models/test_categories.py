@@ -31,7 +31,7 @@ from surveysynth.models.normal.category_effects import (
     sample_with_effects,
     simulate_with_effects,
 )
-from surveysynth.models.shared.groups import Groups
+from surveysynth.models.predictors.groups import Groups
 
 N = 90
 JOB = np.array(["works", "looks", "neither"])[np.random.default_rng(1).integers(3, size=N)]

@@ -277,7 +277,7 @@ def test_sizes_of_psus_predict_where_they_differ():
 
 def test_predictors_that_tell_the_psu_leave_it_no_effect():
     """Its mean is a coefficient then; and where every stratum has one PSU, the two are one level."""
-    from surveysynth.models.shared.groups import groups_of
+    from surveysynth.models.predictors.groups import groups_of
 
     frame = clustered_frame().assign(town=lambda f: "t" + (f["stratum"] * 100 + f["psu"]).astype(str))
     design = ss.SurveyDesign(frame, weights="wt", psu="town")

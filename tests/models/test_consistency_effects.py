@@ -6,13 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from surveysynth import ModelError
+from surveysynth.models.corrections.fisher_consistency import Weighting
+from surveysynth.models.corrections.psu_correction import RECORDS, ClusteredFile, _some_psus, correct_with_effects
+from surveysynth.models.densities import normal_density as gaussian
 from surveysynth.models.draws import Sampler
-from surveysynth.models.normal import density as gaussian
 from surveysynth.models.normal.cluster_effects import grouped_statistics
-from surveysynth.models.normal.debias_effects import RECORDS, ClusteredFile, _some_psus, correct_with_effects
-from surveysynth.models.normal.fisher_consistency import Weighting
 from surveysynth.models.normal.variance_components import sample_with_effects
-from surveysynth.models.shared.groups import Groups
+from surveysynth.models.predictors.groups import Groups
 from surveysynth.privacy.units import even
 
 X = np.array([[1.0, h == 1, h == 2, g] for h in range(3) for g in range(2)])

@@ -13,11 +13,11 @@ from scipy.stats import halfcauchy, invgamma, nbinom, norm, poisson
 from scipy.stats import t as student_t
 
 from surveysynth import FBS, InputError, ModelError, SurveyDesign, synthesize
-from surveysynth.models.counts import likelihood as count_likelihood
-from surveysynth.models.counts import model as counts
-from surveysynth.models.counts.model import NegativeBinomialRegression, PoissonRegression
+from surveysynth.models import counts as counts
+from surveysynth.models.counts import NegativeBinomialRegression, PoissonRegression
+from surveysynth.models.densities import count_likelihood as count_likelihood
+from surveysynth.models.densities import row_density
 from surveysynth.models.draws import Draws
-from surveysynth.models.shared import row_density
 from tests.surveys import PSEUDO
 
 MODELS = {"nb": NegativeBinomialRegression, "poisson": PoissonRegression}

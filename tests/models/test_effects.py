@@ -14,7 +14,7 @@ from surveysynth.models.draws import Sampler
 from surveysynth.models.normal import variance_components
 from surveysynth.models.normal.cluster_effects import draw_strata, grouped_statistics, new_effects
 from surveysynth.models.normal.variance_components import draw_coefficients, sample_with_effects
-from surveysynth.models.shared.groups import Groups
+from surveysynth.models.predictors.groups import Groups
 
 STRATUM = np.array([0, 0, 0, 1, 1, 2, 2, 3, 0])  # of 9 PSUs: stratum 3 has one, and PSU 4 no weight
 LOADING = np.array([[1.0, 0.0, 0.0], [0.5, 0.7, 0.0], [-0.3, 0.2, 0.5]])

@@ -26,8 +26,8 @@ from scipy.stats import kstest, multivariate_normal, t
 from surveysynth import FBS, IdentityTransform, ModelError, SurveyDesign, synthesize
 from surveysynth.engines import base
 from surveysynth.engines.cmdstan import cmdstan_version
+from surveysynth.models.densities import normal_density as gaussian
 from surveysynth.models.draws import Draws, Sampler
-from surveysynth.models.normal import density as gaussian
 from surveysynth.models.normal.fbs import draw_coefficients
 from tests.surveys import PSEUDO
 

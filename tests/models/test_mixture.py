@@ -22,12 +22,12 @@ from surveysynth import (
     read_release,
     synthesize,
 )
+from surveysynth.models.densities import row_density
 from surveysynth.models.draws import Draws, Sampler
 from surveysynth.models.mixture import chain, components
 from surveysynth.models.mixture.mathematics import exp_of, log_of
 from surveysynth.models.mixture.model import Mixture
 from surveysynth.models.mixture.sampler import fill
-from surveysynth.models.shared import row_density
 from tests.surveys import PSEUDO
 
 pytestmark = pytest.mark.slow  # numba compiles the sampler for half a minute

@@ -10,7 +10,16 @@ from scipy.linalg import solve_triangular
 
 from surveysynth.models.loglinear import table_model
 from surveysynth.models.loglinear.bases import Response, Variances, one_hot, spline_kernel, start_of
-from surveysynth.models.loglinear.fitting import (
+from surveysynth.models.loglinear.response import (
+    Observed,
+    Rows,
+    Tail,
+    Total,
+    _known,
+    fit_response,
+    smooth_histogram,
+)
+from surveysynth.models.loglinear.table_fit import (
     Components,
     Known,
     Perturbation,
@@ -21,15 +30,6 @@ from surveysynth.models.loglinear.fitting import (
     information,
     spread,
 )  # fmt: skip
-from surveysynth.models.loglinear.response import (
-    Observed,
-    Rows,
-    Tail,
-    Total,
-    _known,
-    fit_response,
-    smooth_histogram,
-)
 from surveysynth.models.loglinear.table_model import Table, TableModel
 
 REGION, SEX = np.array([0, 0, 1, 1, 2, 2]), np.array([0, 1, 0, 1, 0, 1])

@@ -14,7 +14,7 @@ from scipy import stats
 from scipy.interpolate import BSpline
 
 import surveysynth as ss
-from surveysynth.models.shared.predictors import predictor_constants
+from surveysynth.models.predictors.model_matrix import predictor_constants
 from surveysynth.privacy.budget import Budget
 from tests.surveys import PSEUDO
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.stats import norm
 
-from .fitting import Components
+from .table_fit import Components
 from .table_model import Codes, Effect, Floats
 
 SCORE_LIMIT = 2.6  # beyond it an effect is constant

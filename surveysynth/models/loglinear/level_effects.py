@@ -13,8 +13,8 @@ from functools import cached_property
 import numpy as np
 
 from .bases import Response, Variances
-from .fitting import Components, renewed
 from .response import LEAST_NOISE
+from .table_fit import Components, renewed
 from .table_model import Codes, Floats
 
 RENEWALS = 60  # of V and of the variance components, at most

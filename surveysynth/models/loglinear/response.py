@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .bases import Response, Variances, one_hot, start_of
-from .fitting import Known, TableFit, fit_tables
+from .table_fit import Known, TableFit, fit_tables
 from .table_model import Codes, Floats, Table, TableModel
 
 LEAST_NOISE = 0.05  # variance of a count; without noise the covariance of tables would be singular

@@ -1,8 +1,8 @@
-"""Components of a mixture: drawn for records, and matched across draws."""
+"""Records of a mixture, and their components: drawn for records, and matched across draws."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -11,13 +11,27 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 from scipy.special import log_ndtr, ndtri_exp
 
+from ..densities.row_density import blocks
 from ..draws import Draws
-from ..shared.row_density import blocks
+from ..one_outcome import Standardized
+from ..records import EACH
 from .density import log_densities
-from .records import MixtureRecords
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class MixtureRecords(Standardized):
+    """The records of a mixture; y is 0 for those that are ``zero``.
+
+    Attributes
+    ----------
+    zero : bool array (n,)
+        Whether the outcome is exactly 0 and zeros have a probability of their own.
+    """
+
+    zero: NDArray[np.bool_] = field(metadata=EACH)
 
 
 @dataclass(frozen=True)

@@ -36,16 +36,15 @@ from ...engines.base import diagnose
 from ...errors import InputError, ModelError
 from ...validation import one_of, positive, rows, whole
 from ..base import Boundable, present, said_of_numbers
+from ..densities.row_density import blocks
 from ..draws import Draws, Sampler, Synthetic
 from ..one_outcome import OneOutcome, checked_bounds, standardized
+from ..predictors.model_matrix import Constants, with_unit_size
 from ..records import Public
-from ..shared.predictors import Constants, with_unit_size
-from ..shared.row_density import blocks
-from ..shared.transforms import AsinhTransform, IdentityTransform, LogTransform, Transform, as_transform
+from ..scales.transforms import AsinhTransform, IdentityTransform, LogTransform, Transform, as_transform
 from .chain import ODDS_SD, run_chain, start, zero_odds
-from .components import Between, components_given, drawn, matched, responsibilities
+from .components import Between, MixtureRecords, components_given, drawn, matched, responsibilities
 from .density import log_densities
-from .records import MixtureRecords
 from .sampler import fill
 from .state import KernelRecords
 

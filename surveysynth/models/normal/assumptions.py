@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..base import said_of_numbers
-from ..shared.groups import Groups
-from ..shared.predictors import LOG_SIZE, LOG_WEIGHT
+from ..predictors.groups import Groups
+from ..predictors.model_matrix import LOG_SIZE, LOG_WEIGHT
 from .categories import Cells
-from .records import JointPublic
+from .joint_records import JointPublic
 
 if TYPE_CHECKING:
     from .joint_regression import JointRegression

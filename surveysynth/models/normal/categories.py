@@ -25,8 +25,8 @@ from scipy.special import logsumexp
 
 from ...design.survey_design import SurveyDesign
 from ...errors import InputError
-from ..shared.levels import levels_of
-from ..shared.predictors import refuse_missing
+from ..predictors.model_matrix import refuse_missing
+from ..scales.category_levels import levels_of
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]

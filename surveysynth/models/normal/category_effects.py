@@ -22,7 +22,7 @@ from scipy.special import logsumexp, softmax
 from ...design.columns import occurring
 from ...engines import Diagnostics
 from ..draws import Sampler
-from ..shared.groups import Groups
+from ..predictors.groups import Groups
 from .categories import BLOCK, Categories, log_likelihood, log_share, refuse_large, simulate
 
 Floats = NDArray[np.float64]

@@ -30,7 +30,8 @@ from numpy.typing import NDArray
 from scipy.stats import invwishart
 
 from ...errors import ModelError
-from ..shared.sufficient_statistics import SufficientStatistics, sufficient_statistics
+from ..densities.normal_density import log_height
+from ..regression.sufficient_statistics import SufficientStatistics, sufficient_statistics
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -83,11 +84,6 @@ class Pilot:
     S0: Floats
     B: Floats
     L: Floats
-
-
-def log_height(L: Floats) -> float:
-    """Log density of N(0, L L') at 0."""
-    return float(-len(L) / 2 * np.log(2 * np.pi) - np.log(np.diag(L)).sum())
 
 
 def distinct_records(X: Floats, pattern: Codes, Y: Floats, alpha: Floats, base: Floats) -> DistinctRecords:

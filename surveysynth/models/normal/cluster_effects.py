@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from ..shared.groups import Groups
-from ..shared.sufficient_statistics import SufficientStatistics, sufficient_statistics
+from ..predictors.groups import Groups
+from ..regression.sufficient_statistics import SufficientStatistics, sufficient_statistics
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]

@@ -41,17 +41,17 @@ from ...design.discrete import is_discrete
 from ...design.survey_design import SurveyDesign
 from ...errors import InputError, ModelError
 from ...validation import check_keywords, one_of
+from ..corrections.clamp_correction import uncensored_tilted
 from ..draws import Draws, Sampler, Synthetic
+from ..predictors.model_matrix import LOG_SIZE, LOG_UNIT, Constants
 from ..records import Public
-from ..shared.predictors import LOG_SIZE, LOG_UNIT, Constants
-from ..shared.transforms import Transform
+from ..scales.transforms import Transform
 from . import shares
 from .assumptions import shared_assumptions
 from .censored_fit import Pilot
 from .flat_prior import FLAT
+from .joint_records import JointPublic, JointRecords, PopulationPublic, PopulationRecords
 from .joint_regression import JointRegression
-from .records import JointPublic, JointRecords, PopulationPublic, PopulationRecords
-from .uncensored import uncensored_tilted
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]

@@ -21,15 +21,15 @@ from ...choices import Clusters, FBSPrior, Missing
 from ...design.survey_design import SurveyDesign
 from ...errors import ModelError, guarded
 from ..draws import Draws, Sampler, Synthetic
+from ..predictors.model_matrix import Constants
 from ..records import Public
-from ..shared.predictors import Constants
-from ..shared.transforms import Transform
+from ..scales.transforms import Transform
 from . import shares
 from .assumptions import shared_assumptions
 from .censored_fit import Pilot
 from .flat_prior import FLAT
+from .joint_records import JointPublic, JointRecords
 from .joint_regression import JointRegression
-from .records import JointPublic, JointRecords
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]

@@ -8,9 +8,9 @@ from scipy.stats import invwishart
 
 from ...engines import Diagnostics
 from ..draws import Draws, Sampler
-from ..shared.sufficient_statistics import SufficientStatistics
+from ..regression.sufficient_statistics import SufficientStatistics
 from .identifiability import refuse_unseen
-from .records import JointRecords
+from .joint_records import JointRecords
 
 Floats = NDArray[np.float64]
 

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from ...errors import ModelError
 from ...validation import rows
-from ..shared.groups import Groups
-from ..shared.sufficient_statistics import SufficientStatistics, sufficient_statistics
-from .records import JointRecords
+from ..predictors.groups import Groups
+from ..regression.sufficient_statistics import SufficientStatistics, sufficient_statistics
+from .joint_records import JointRecords
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]

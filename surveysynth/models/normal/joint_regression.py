@@ -34,10 +34,14 @@ from ...engines import Diagnostics
 from ...errors import InputError, ModelError
 from ...validation import as_list, one_of
 from ..base import Boundable, Clustered, Debiasable, Portable
+from ..corrections.clamp_correction import uncensored, variance_factor
+from ..corrections.fisher_consistency import Weighting
+from ..corrections.normal_correction import correct, correct_with_shares
+from ..corrections.psu_correction import ClusteredFile, correct_with_effects
+from ..densities import normal_density as gaussian
 from ..draws import Draws, Sampler
-from ..records import Public
-from ..shared.groups import Groups, differing_sizes, groups_of, psu_sizes
-from ..shared.predictors import (
+from ..predictors.groups import Groups, differing_sizes, groups_of, psu_sizes
+from ..predictors.model_matrix import (
     LOG_SIZE,
     LOG_UNIT,
     LOG_WEIGHT,
@@ -48,22 +52,18 @@ from ..shared.predictors import (
     with_column,
     with_log_size,
 )
-from ..shared.public_weights import public_weight, refuse_proportional, varies_within
-from ..shared.sufficient_statistics import SufficientStatistics, sufficient_statistics
-from ..shared.transforms import Transform, as_transform
-from . import density as gaussian
+from ..predictors.public_weights import public_weight, refuse_proportional, varies_within
+from ..records import Public
+from ..regression.sufficient_statistics import SufficientStatistics, sufficient_statistics
+from ..scales.transforms import Transform, as_transform
 from . import shares
 from .categories import crossed
 from .censored_fit import Pilot, coordinates, distinct_records, only_mode
 from .cluster_effects import draw_strata, grouped_statistics, likelihood_of, log_likelihood, new_effects
-from .debias import correct, correct_with_shares
-from .debias_effects import ClusteredFile, correct_with_effects
-from .fisher_consistency import Weighting
 from .flat_prior import draw_flat
 from .identifiability import refuse_censored, refuse_constant_within, refuse_degenerate, refuse_singular, refuse_unseen
+from .joint_records import JointPublic, JointRecords
 from .outcomes import working_scale
-from .records import JointPublic, JointRecords
-from .uncensored import uncensored, variance_factor
 from .variance_components import sample_with_effects
 
 Floats = NDArray[np.float64]
@@ -429,7 +429,7 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         return done
 
     def uncensored(self, records: J, draws: Draws, chosen: Sequence[int], bound: float) -> Draws:
-        """Some draws of a censored fit (alpha = 1), without what the clamp does to them: see uncensored.py.
+        """Draws of a censored fit (alpha = 1), corrected for the clamp: see corrections/clamp_correction.py.
 
         Raises
         ------
@@ -442,7 +442,7 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
     def variance_factor(
         self, records: J, draws: Draws, chosen: Sequence[int], bound: float, *, corrected: bool
     ) -> float | None:
-        """How many times as variable the clamp makes means as files from some draws say: see uncensored.py.
+        """Ratio of the variance of means under the clamp to the variance that synthetic files show.
 
         Raises
         ------

@@ -12,12 +12,12 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from ..corrections.share_correction import Shares, Tilts
+from ..densities.normal_density import Offset
 from ..draws import Draws, Sampler
 from . import categories, category_effects
 from .categories import Categories
-from .debias_shares import Shares, Tilts
-from .density import Offset
-from .records import JointPublic, JointRecords
+from .joint_records import JointPublic, JointRecords
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -85,7 +85,7 @@ def _new_tilt(public: JointPublic, draw: Draws, rng: np.random.Generator) -> Flo
 def to_correct(
     records: JointRecords, of: Categories, draws: Draws, chosen: Sequence[int], rng: np.random.Generator
 ) -> Shares:
-    """Shares of some draws as :func:`debias.correct_with_shares` takes them."""
+    """Shares of some draws as :func:`normal_correction.correct_with_shares` takes them."""
     row = np.arange(len(records.X)).reshape(-1, records.each)
     cell = np.empty(len(row), dtype=np.intp)
     cell[records.row // records.each] = of.cell

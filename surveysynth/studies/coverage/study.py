@@ -21,7 +21,7 @@ from ...errors import InputError
 from ...estimation import estimate
 from ...models.base import Synthesizer
 from ...models.normal.fbs import FBS
-from ...models.shared.transforms import AsinhTransform
+from ...models.scales.transforms import AsinhTransform
 from ...privacy.mechanisms import PseudoPosterior
 from ...privacy.mechanisms.censored import Censored
 from ...release.laplace import laplace_tables

@@ -25,8 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from ..shared.corrections import PATTERNS, some_patterns
 from .fisher_consistency import CLOSE
+from .patterns import PATTERNS, some_patterns
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]

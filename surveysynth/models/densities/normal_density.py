@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...design.columns import codes
-from .farthest_draw import farthest, tasks
+from .lipschitz_search import farthest, tasks
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -376,6 +376,11 @@ def max_abs_log_density(
             alpha = psus.alpha[records]
             out[there] = _max_abs_integrated(values, start, *arguments, block.psu, alpha, a, block.sums, tau)
     return out
+
+
+def log_height(L: Floats) -> float:
+    """Log density of N(0, L L') at 0."""
+    return float(-len(L) / 2 * np.log(2 * np.pi) - np.log(np.diag(L)).sum())
 
 
 def log_density(

@@ -34,10 +34,10 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from ...design.columns import codes
-from ..shared.corrections import beyond
-from ..shared.sufficient_statistics import SufficientStatistics
-from . import density as gaussian
+from ..densities import normal_density as gaussian
+from ..regression.sufficient_statistics import SufficientStatistics
 from .fisher_consistency import WORST, Bias, Weighting, fixed_point, lower_root, posterior_root, sigma_roots
+from .patterns import beyond
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]

@@ -1,6 +1,6 @@
 """The alpha-weighted likelihood of counts given public predictors, and the normal approximation at its mode.
 
-See :mod:`surveysynth.models.counts.model` for the formulas: rise, r and the sums A and S of each predictor row.
+See :mod:`surveysynth.models.counts` for the formulas: rise, r and the sums A and S of each predictor row.
 """
 
 from __future__ import annotations

@@ -43,9 +43,9 @@ from numpy.typing import NDArray
 from scipy.special import gammaln, ndtri, roots_hermitenorm
 
 from ...errors import guarded
-from ..shared.corrections import PATTERNS, beyond, some_patterns
-from ..shared.row_density import max_abs_log_density
-from .likelihood import WIDE, Likelihood, rises, slopes, sums
+from ..densities.count_likelihood import WIDE, Likelihood, rises, slopes, sums
+from ..densities.row_density import max_abs_log_density
+from .patterns import PATTERNS, beyond, some_patterns
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -75,7 +75,7 @@ def correct(
     ----------
     values : dict of float arrays
         Released draws: ``b`` (m, K); ``phi`` (m,), unless it is infinite; ``c`` (m, K + 1) and ``sigma`` (m,), where
-        the survey weight is modelled.  As in :class:`surveysynth.models.counts.model.Counts`.
+        the survey weight is modelled.  As in :class:`surveysynth.models.counts.Counts`.
     X : float array (G, K)
         Distinct predictor rows.
     size : float array (G,)

@@ -57,33 +57,6 @@ def sums_by_row(G: int, pattern: Codes, Y: Floats, alpha: Floats) -> tuple[Float
     return a, t
 
 
-@dataclass(frozen=True, repr=False)
-class SumsByRow:
-    """What makes sufficient statistics, of a block of records; blocks add up.
-
-    Without linear algebra, whose last bits hang on the number of threads: so they do not hang on who adds.
-    """
-
-    A: float
-    a: Floats
-    t: Floats
-    Q: Floats
-
-    @classmethod
-    def of(cls, G: int, pattern: Codes, Y: Floats, alpha: Floats) -> SumsByRow:
-        """Of records with these rows of the model matrix."""
-        weighted = alpha[:, None] * Y
-        Q = np.array([[(weighted[:, i] * Y[:, j]).sum() for j in range(Y.shape[1])] for i in range(Y.shape[1])])
-        return cls(float(alpha.sum()), *sums_by_row(G, pattern, Y, alpha), Q)
-
-    def __add__(self, other: SumsByRow) -> SumsByRow:
-        return SumsByRow(self.A + other.A, self.a + other.a, self.t + other.t, self.Q + other.Q)
-
-    def statistics(self, X: Floats) -> SufficientStatistics:
-        """For rows X (G, K) of the model matrix."""
-        return SufficientStatistics(self.A, X.T @ (self.a[:, None] * X), X.T @ self.t, self.Q)
-
-
 def residual_squares(y: Floats, X: Floats, pattern: Codes, alpha: Floats | None = None) -> float:
     """Weighted sum of squares of values (n,) about their regression on the predictor rows."""
     alpha = np.ones(len(y)) if alpha is None else alpha

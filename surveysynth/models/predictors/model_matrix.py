@@ -18,8 +18,8 @@ from ...design.formula import coded_columns, factors_of, formula_columns, of_one
 from ...design.survey_design import SurveyDesign
 from ...errors import InputError, guarded
 from ...validation import rows
+from ..regression.sufficient_statistics import residual_squares
 from .groups import differing_sizes
-from .sufficient_statistics import residual_squares
 
 LARGEST = 1e140  # of a predictor: sums of squares are finite
 Floats = NDArray[np.float64]

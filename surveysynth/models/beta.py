@@ -33,17 +33,17 @@ from scipy.linalg import helmert
 from scipy.optimize import minimize
 from scipy.special import betaln, expit, gammaln, psi
 
-from ...choices import Clusters
-from ...design.survey_design import SurveyDesign
-from ...errors import InputError, ModelError
-from ...validation import rows
-from ..base import Boundable, present, said_of_numbers
-from ..draws import Draws, Sampler, Synthetic
-from ..one_outcome import OneOutcome, Standardized, checked_bounds, standardized
-from ..records import Public
-from ..shared.predictors import Constants, with_unit_size
-from ..shared.row_density import blocks, max_abs_log_density
-from ..shared.sufficient_statistics import residual_squares
+from ..choices import Clusters
+from ..design.survey_design import SurveyDesign
+from ..errors import InputError, ModelError
+from ..validation import rows
+from .base import Boundable, present, said_of_numbers
+from .densities.row_density import blocks, max_abs_log_density
+from .draws import Draws, Sampler, Synthetic
+from .one_outcome import OneOutcome, Standardized, checked_bounds, standardized
+from .predictors.model_matrix import Constants, with_unit_size
+from .records import Public
+from .regression.sufficient_statistics import residual_squares
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]

@@ -30,7 +30,7 @@ from scipy.optimize import brentq
 from scipy.stats import chi2
 
 from ...errors import ModelError, guarded
-from .censored_fit import log_height
+from ..densities.normal_density import log_height
 
 Floats = NDArray[np.float64]
 

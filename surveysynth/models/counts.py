@@ -32,20 +32,20 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from ...choices import Clusters
-from ...design.survey_design import SurveyDesign
-from ...errors import InputError, ModelError
-from ...validation import one_of, rows
-from ..base import Debiasable, present, said_of_numbers
-from ..draws import Draws, Sampler, Synthetic
-from ..one_outcome import OneOutcome, Standardized, smoothed_weights, standardized
-from ..records import EACH, Public
-from ..shared.predictors import Constants, with_unit_size
-from ..shared.row_density import blocks, max_abs_log_density
-from ..shared.sufficient_statistics import SufficientStatistics, sufficient_statistics
-from ..shared.weight_regression import PRIOR_WEIGHT, draw_weights
-from .debias import correct
-from .likelihood import Likelihood, coordinates, of_pairs, points, rises, slopes, sums
+from ..choices import Clusters
+from ..design.survey_design import SurveyDesign
+from ..errors import InputError, ModelError
+from ..validation import one_of, rows
+from .base import Debiasable, present, said_of_numbers
+from .corrections.count_correction import correct
+from .densities.count_likelihood import Likelihood, coordinates, of_pairs, points, rises, slopes, sums
+from .densities.row_density import blocks, max_abs_log_density
+from .draws import Draws, Sampler, Synthetic
+from .one_outcome import OneOutcome, Standardized, smoothed_weights, standardized
+from .predictors.model_matrix import Constants, with_unit_size
+from .records import EACH, Public
+from .regression.sufficient_statistics import SufficientStatistics, sufficient_statistics
+from .regression.weight_regression import PRIOR_WEIGHT, draw_weights
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ..predictors.groups import Groups
 from ..records import EACH, Public, Records
-from ..shared.groups import Groups
 from .categories import Categories, Cells
 
 Floats = NDArray[np.float64]

@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from .noise import noise_variance
+from .table_noise import noise_variance
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]

@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from scipy.stats import invwishart
 
 from ...errors import guarded
-from ..shared.corrections import beyond
+from .patterns import beyond
 
 Floats = NDArray[np.float64]
 

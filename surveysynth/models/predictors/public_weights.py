@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from ...design.survey_design import SurveyDesign
 from ...errors import ModelError
+from ..regression.sufficient_statistics import residual_squares, sufficient_statistics
 from .groups import Groups
-from .sufficient_statistics import residual_squares, sufficient_statistics
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]

@@ -14,11 +14,11 @@ risk at the true theta the equation reads
     Sigma_corrected kappa(Sigma_corrected) = Sigma_draw,
     kappa(Sigma) = E[alpha(D) D] / (dim E[alpha(D)]),   D ~ chi-squared_dim.
 
-Shares of categories are part of theta (debias_shares.py): p_lim ~ p E[alpha].  A category's row of predictors has
+Shares of categories are part of theta (share_correction.py): p_lim ~ p E[alpha].  A category's row of predictors has
 1 - p_g[k] records more than the n_g p_g[k] of any row, as a record of the category is one of its cell's: that bounds
 the leverage of rare ones.
 
-Files with effects of PSUs: debias_effects.py.
+Files with effects of PSUs: psu_correction.py.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import chi2
 
-from ..shared.corrections import beyond
-from ..shared.sufficient_statistics import sufficient_statistics
-from . import density as gaussian
-from .debias_shares import Pairs, ShareNoise, Shares, normalized, some_pairs, without_prior
+from ..densities import normal_density as gaussian
+from ..regression.sufficient_statistics import sufficient_statistics
 from .fisher_consistency import CLOSE, Bias, Weighting, fixed_point, lower_root, posterior_root, sigma_roots
+from .patterns import beyond
+from .share_correction import Pairs, ShareNoise, Shares, normalized, some_pairs, without_prior
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
