@@ -15,7 +15,9 @@ BEYOND, LEAST_BEYOND, MOST_BEYOND = 3.0, 0.002, 0.4
 IN_TAIL = 0.05, 0.2, 0.5  # shares of the first and the last group at which they are cut
 
 
-def groups_of(p: Floats, numbers: int, n: int, levels: int, sd: float, most: int = MOST, tails: int = TAILS) -> Codes:
+def table_groups(
+    p: Floats, numbers: int, n: int, levels: int, sd: float, most: int = MOST, tails: int = TAILS
+) -> Codes:  # fmt: skip
     """Groups of cells with probabilities p: equal shares of records in the body, finer ones in both tails.
 
     A group of the body has enough records in each of so many levels not to be drowned by noise of standard deviation
@@ -62,7 +64,7 @@ def groups_of(p: Floats, numbers: int, n: int, levels: int, sd: float, most: int
     return np.concatenate([group, group[-1] + 1 + special])
 
 
-def coarser(groups: Codes, p: Floats, numbers: int, most: int) -> Codes:
+def coarser_groups(groups: Codes, p: Floats, numbers: int, most: int) -> Codes:
     """Groups of numbers put together to so many, with about equal shares of p; special values stay alone (G,)."""
     if numbers == 0:
         return groups
@@ -73,7 +75,7 @@ def coarser(groups: Codes, p: Floats, numbers: int, most: int) -> Codes:
     return np.concatenate([merged[groups[:numbers]], special]).astype(np.intp)
 
 
-def scores_of(p: Floats, values: Floats, n: int, levels: int, sd: float, unit: int) -> Codes:
+def cell_scores(p: Floats, values: Floats, n: int, levels: int, sd: float, unit: int) -> Codes:
     """Scores of cells: from -unit to unit, linear in the amount between two quantiles; special values have the unit.
 
     The sum of the scores of a level tells its mean by one number, whose noise does not grow with the number of groups.
@@ -102,7 +104,7 @@ def scores_of(p: Floats, values: Floats, n: int, levels: int, sd: float, unit: i
     return np.concatenate([np.rint(score * unit), np.full(len(p) - len(values), unit)]).astype(np.intp)
 
 
-def steps_of(p: Floats, groups: Codes, numbers: int) -> Codes:
+def effect_steps(p: Floats, groups: Codes, numbers: int) -> Codes:
     """Groups of cells, of which the first and the last number are cut finer, as their tails are long (G,).
 
     Parameters

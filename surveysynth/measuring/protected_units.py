@@ -31,16 +31,16 @@ class Units:
     most : int
     """
 
-    of_record: Codes
+    unit_of_record: Codes
     most: int
 
     @cached_property
     def parts(self) -> Codes:
         """What each record counts for, in sixtieths (n,)."""
-        return np.minimum(PARTS, PARTS * self.most // np.bincount(self.of_record)[self.of_record])
+        return np.minimum(PARTS, PARTS * self.most // np.bincount(self.unit_of_record)[self.unit_of_record])
 
 
-def most_records(of_record: Codes, epsilon: float, *, gaussian: bool = False) -> int:
+def most_records(unit_of_record: Codes, epsilon: float, *, gaussian: bool = False) -> int:
     """The number of records that a unit should count for, at most: what makes the variance of a typical count least.
 
     Parameters
@@ -52,7 +52,7 @@ def most_records(of_record: Codes, epsilon: float, *, gaussian: bool = False) ->
     gaussian : bool
         Whether its noise is.
     """
-    size = np.bincount(of_record)[of_record]
+    size = np.bincount(unit_of_record)[unit_of_record]
 
     def variance(most: int) -> float:
         share = np.minimum(1.0, most / size)

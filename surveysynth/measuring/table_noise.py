@@ -160,8 +160,8 @@ def composed(parts: Sequence[tuple[float, int, bool]], delta: float | None = Non
             maps = [_laplace(epsilon / unit).map(d_in * unit) for epsilon, unit, _ in parts]
             total.append(dp.c.make_adaptive_composition(*space, dp.max_divergence(), d_in=d_in, d_mids=maps).map(d_in))
             continue
-        apart = [(2.0 if scored else 2**0.5) if replaced else 1.0 for _, _, scored in parts]
-        maps = [_gaussian(e / unit).map(d * unit) for (e, unit, _), d in zip(parts, apart, strict=True)]
+        distances = [(2.0 if scored else 2**0.5) if replaced else 1.0 for _, _, scored in parts]
+        maps = [_gaussian(e / unit).map(d * unit) for (e, unit, _), d in zip(parts, distances, strict=True)]
         measure = dp.zero_concentrated_divergence()
         whole = dp.c.make_adaptive_composition(*space, measure, d_in=2.0, d_mids=maps)
         total.append(dp.c.make_zCDP_to_approxDP(whole).map(2.0).epsilon(delta))

@@ -37,7 +37,7 @@ from ..choices import Clusters
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError, ModelError
 from ..validation import rows
-from .base import Boundable, present, said_of_numbers
+from .base import Boundable, numeric_predictors_text, present
 from .densities.row_density import blocks, max_abs_log_density
 from .draws import Draws, Sampler, Synthetic
 from .one_outcome import OneOutcome, Standardized, checked_bounds, standardized
@@ -248,22 +248,22 @@ class BetaRegression(OneOutcome[Standardized], Boundable[Standardized]):
     ) -> Floats:
         """max over draws of |log p(record i | draw)|: (n,); of its sum over the records of each unit: (U,)."""
         return max_abs_log_density(
-            records.y, records.row, lambda rows: _of_rows(records.X[rows], draws), draws.size, unit
+            records.y, records.row, lambda rows: _row_coefficients(records.X[rows], draws), draws.size, unit
         )
 
     def log_ratio(self, records: Standardized, before: Floats, after: Floats, draws: Draws) -> Floats:
         """Log pseudo likelihood under weights ``after`` less that under ``before``: (S,)."""
         sums, out = _sums(records, after - before), np.zeros(draws.size)
-        for some in blocks(np.arange(len(records.X)), 1, draws.size):
-            c, p, q = _of_rows(records.X[some], draws)
-            a, s, t = sums[some].T
+        for block in blocks(np.arange(len(records.X)), 1, draws.size):
+            c, p, q = _row_coefficients(records.X[block], draws)
+            a, s, t = sums[block].T
             out += a @ c + s @ p + t @ q
         return out
 
     def log_density(self, records: Standardized, draws: Draws) -> Floats:
         """log p(record | draw), per unit of the share of the range: (S, n)."""
         here, row = np.unique(records.row, return_inverse=True)
-        c, p, q = _of_rows(records.X[here], draws)
+        c, p, q = _row_coefficients(records.X[here], draws)
         logs = records.y
         return np.asarray((c[row] + p[row] * logs[:, :1] + q[row] * logs[:, 1:]).T)
 
@@ -297,7 +297,7 @@ class BetaRegression(OneOutcome[Standardized], Boundable[Standardized]):
         """What Beta takes as given, in sentences."""
         regression = len(public.columns) > 1
         given = f"given the predictors ({self.predictors}) " if regression else ""
-        said = [
+        sentences = [
             f"{given}the outcome is beta distributed on the scale: {self.measure}"
             + ("; the logit of its mean is linear in the predictors and lambda is the same for all" * regression),
             "the bounds are public: they were not chosen by looking at the file. A value nearer to a bound than "
@@ -305,11 +305,11 @@ class BetaRegression(OneOutcome[Standardized], Boundable[Standardized]):
             f"prior: {PRIOR_REGRESSION if regression else PRIOR}",
         ]
         if regression:
-            said[-1] += (
+            sentences[-1] += (
                 ". Hu, Williams & Savitsky (2025) print no priors for their regression. The means and standard "
                 "deviations are those of the predictors of all records, which are public and held fixed"
             )
-        return [*said, *said_of_numbers(public), self.said_of_public_weight]
+        return [*sentences, *numeric_predictors_text(public), self.public_weight_text]
 
 
 # ---- the likelihood
@@ -321,7 +321,7 @@ def _sums(records: Standardized, alpha: Floats) -> Floats:
     return np.column_stack([np.bincount(records.row, w, len(records.X)) for w in weighted])
 
 
-def _of_rows(X: Floats, draws: Draws) -> tuple[Floats, Floats, Floats]:
+def _row_coefficients(X: Floats, draws: Draws) -> tuple[Floats, Floats, Floats]:
     """-log B(p, q), p - 1 and q - 1 of predictor rows in every draw: (G, S) each."""
     lam = draws.values["lambda"]
     c, p, q = _shapes(X @ draws.values["b"].T, lam, gammaln(lam))
@@ -445,7 +445,7 @@ def _best_mode(log_density: LogDensity, centre: Floats, root: Floats, bound: flo
     for i, (other, _) in enumerate(found):
         # one record, replaced, moves the log odds of two modes by 4 bound at most
         counts = probability[i] > probability[best] - max(NEGLIGIBLE, 4 * bound)
-        if counts and _apart(log_density, found[best][0], other):
+        if counts and _separated(log_density, found[best][0], other):
             raise ModelError(
                 "under this clamp the pseudo posterior has several modes apart from each other, which Markov chains do "
                 "not visit in proportion: ask for a larger epsilon or a smaller m, or use another model"
@@ -453,7 +453,7 @@ def _best_mode(log_density: LogDensity, centre: Floats, root: Floats, bound: flo
     return _approximation(log_density, *found[best], STEPS)
 
 
-def _apart(log_density: LogDensity, one: Floats, other: Floats) -> bool:
+def _separated(log_density: LogDensity, one: Floats, other: Floats) -> bool:
     """Whether the density falls between two modes so far that chains do not get across."""
     between = [log_density(one + share * (other - one))[0] for share in np.linspace(0, 1, 21)]
     return min(between) < min(between[0], between[-1]) - BARRIER

@@ -36,9 +36,9 @@ from ..choices import Clusters
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError, ModelError
 from ..validation import one_of, rows
-from .base import Debiasable, present, said_of_numbers
+from .base import Debiasable, numeric_predictors_text, present
 from .corrections.count_correction import correct
-from .densities.count_likelihood import Likelihood, coordinates, of_pairs, points, rises, slopes, sums
+from .densities.count_likelihood import Likelihood, coordinates, pair_log_densities, points, rises, slopes, sums
 from .densities.row_density import blocks, max_abs_log_density
 from .draws import Draws, Sampler, Synthetic
 from .one_outcome import OneOutcome, Standardized, smoothed_weights, standardized
@@ -184,7 +184,7 @@ class Counts(OneOutcome[CountRecords], Debiasable[CountRecords]):
         if self.dispersed:
             values["phi"] = np.exp(-fit.values["l"].ravel())
         if records.log_w is not None:
-            values |= draw_weights(_of_weights(records, records.log_w, alpha), len(values["b"]), sampler.rng)
+            values |= draw_weights(_weight_statistics(records, records.log_w, alpha), len(values["b"]), sampler.rng)
         return Draws(values, sampler.chain_of_draws, fit.diagnostics, fit.engine, fit.version)
 
     def biased(self, records: CountRecords, unit: Codes | None) -> dict[str, bool]:
@@ -214,18 +214,17 @@ class Counts(OneOutcome[CountRecords], Debiasable[CountRecords]):
         """Log pseudo likelihood under weights ``after`` less that under ``before``: (S,)."""
         out = self._log_likelihood(records, after, draws) - self._log_likelihood(records, before, draws)
         if records.log_w is not None:
-            out += weights_log_likelihood(_of_weights(records, records.log_w, after - before), draws)
+            out += weights_log_likelihood(_weight_statistics(records, records.log_w, after - before), draws)
         return out
 
     def _log_likelihood(self, records: CountRecords, alpha: Floats, draws: Draws) -> Floats:
         """sum_i alpha_i log p(count i | draw), (S,); alpha is not negative."""
-        of, phi = _collapsed(records, alpha, self.dispersed), _phi(draws)
-        out = of.weight @ rises(of.v, phi) - np.bincount(records.pair, alpha, len(records.pair_row)) @ gammaln(
-            records.count + 1
-        )
-        for some in blocks(np.arange(len(records.X)), 1, draws.size):
-            slope, spent = slopes(records.X[some] @ draws.values["b"].T, phi)
-            out += of.S[some] @ slope - of.A[some] @ spent
+        likelihood, phi = _collapsed(records, alpha, self.dispersed), _phi(draws)
+        alpha_of_pair = np.bincount(records.pair, alpha, len(records.pair_row))
+        out = likelihood.weight @ rises(likelihood.v, phi) - alpha_of_pair @ gammaln(records.count + 1)
+        for block in blocks(np.arange(len(records.X)), 1, draws.size):
+            slope, spent = slopes(records.X[block] @ draws.values["b"].T, phi)
+            out += likelihood.S[block] @ slope - likelihood.A[block] @ spent
         return np.asarray(out)
 
     def log_density(self, records: CountRecords, draws: Draws) -> Floats:
@@ -238,7 +237,7 @@ class Counts(OneOutcome[CountRecords], Debiasable[CountRecords]):
         return np.asarray((c[number] + p[number] * w + q[number] * w**2).T)
 
     def debias_draws(
-        self, records: CountRecords, draws: Draws, chosen: Sequence[int], alpha: Callable[[Floats], Floats],
+        self, records: CountRecords, draws: Draws, positions: Sequence[int], alpha: Callable[[Floats], Floats],
         unit: Codes | None, rng: np.random.Generator, *, debias: bool,
     ) -> Draws:  # fmt: skip
         """Fisher-consistent versions of some draws: without what the weights ``alpha`` do to the model.
@@ -252,10 +251,10 @@ class Counts(OneOutcome[CountRecords], Debiasable[CountRecords]):
         """
         if unit is not None:
             raise InputError("debias is for privacy weights of single records: leave out debias or unit=")
-        done = draws.some(chosen)
+        done = draws.subset(positions)
         size = np.bincount(records.row, minlength=len(records.X)).astype(np.float64)
         values = correct(done.values, records.X, size, alpha, draws.size, rng)
-        return done.some(range(done.size), values)
+        return done.subset(range(done.size), values)
 
     def simulate(self, public: Public, draw: Draws, rng: np.random.Generator) -> Synthetic:
         """One synthetic data set: y* from the model; the public weights, or the smoothed E(w~ | y*) as in FBS."""
@@ -291,26 +290,26 @@ class Counts(OneOutcome[CountRecords], Debiasable[CountRecords]):
         """What the model takes as given, in sentences."""
         regression = len(public.columns) > 1
         given = f"given the predictors ({self.predictors}) " if regression else ""
-        said = [
+        sentences = [
             f"{given}the outcome is {self._distribution}, mu its mean"
             + ("; log mu is linear in the predictors" * regression)
             + ". Its density is the probability of the count, which has no unit; a zero is a count like others",
             f"prior {self.prior}: {self.priors[self.prior]}" + f"; {PRIOR_DISPERSION}" * self.dispersed,
         ]
         if regression:
-            said[-1] += (
+            sentences[-1] += (
                 ". The means and standard deviations are those of the predictors of all records, which are public and "
                 "held fixed"
             )
-        said += said_of_numbers(public)
+        sentences += numeric_predictors_text(public)
         if public.public_weights is not None:
-            said.append(self.said_of_public_weight)
+            sentences.append(self.public_weight_text)
         else:
-            said.append(
+            sentences.append(
                 "the log of the survey weight is normal given the predictors and the count, and linear in log(1 + "
                 f"count); smoothed weights are released. Prior: {PRIOR_WEIGHT}"
             )
-        return said
+        return sentences
 
 
 @dataclass(frozen=True)
@@ -400,7 +399,7 @@ def _log_p(records: CountRecords, pairs: Codes, draws: Draws) -> Floats:
     here, row = np.unique(records.pair_row[pairs], return_inverse=True)
     phi = _phi(draws)
     rise = rises(v, phi) - gammaln(v + 1)[:, None]
-    return of_pairs(count, row, v, rise, *slopes(records.X[here] @ draws.values["b"].T, phi))
+    return pair_log_densities(count, row, v, rise, *slopes(records.X[here] @ draws.values["b"].T, phi))
 
 
 def _alone(records: CountRecords, pairs: Codes, draws: Draws) -> tuple[Floats, Floats, Floats]:
@@ -437,15 +436,15 @@ def _weight_predictors(records: CountRecords) -> Floats:
     return np.column_stack([records.X[records.pair_row], np.log1p(records.count)])
 
 
-def _of_weights(records: CountRecords, log_weights: Floats, alpha: Floats) -> SufficientStatistics:
+def _weight_statistics(records: CountRecords, log_weights: Floats, alpha: Floats) -> SufficientStatistics:
     return sufficient_statistics(_weight_predictors(records), records.pair, log_weights[:, None], alpha)
 
 
-def weights_log_likelihood(of: SufficientStatistics, draws: Draws) -> Floats:
+def weights_log_likelihood(statistics: SufficientStatistics, draws: Draws) -> Floats:
     """sum_i alpha_i log N(w~_i; x_i c + gamma log(1 + y_i), sigma^2) in every draw: (S,)."""
     c, sigma = draws.values["c"], draws.values["sigma"]
-    squares = of.Q[0, 0] - 2 * c @ of.P[:, 0] + np.einsum("sk,sk->s", c @ of.C0, c)
-    return np.asarray(-of.A * (np.log(sigma) + 0.5 * log(2 * pi)) - squares / (2 * sigma**2))
+    squares = statistics.Q[0, 0] - 2 * c @ statistics.P[:, 0] + np.einsum("sk,sk->s", c @ statistics.C0, c)
+    return np.asarray(-statistics.A * (np.log(sigma) + 0.5 * log(2 * pi)) - squares / (2 * sigma**2))
 
 
 # ---- what cannot be fitted
@@ -454,7 +453,7 @@ def weights_log_likelihood(of: SufficientStatistics, draws: Draws) -> Floats:
 def _refuse_determined(records: CountRecords, log_weights: Floats) -> None:
     """Refuse a weight without variation of its own: the density would be unbounded."""
     centred = log_weights - log_weights.mean()
-    left = _of_weights(records, centred, np.ones(len(centred))).reduced()[2][0, 0]
+    left = _weight_statistics(records, centred, np.ones(len(centred))).reduced()[2][0, 0]
     if left <= 1e-6 * (centred @ centred):
         raise ModelError(
             "outcome and predictors determine the survey weight (nearly) completely, so its density is unbounded and "

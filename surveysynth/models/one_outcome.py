@@ -97,7 +97,7 @@ class OneOutcome(Portable[S]):
         return super().survey_weights(design, X, row, mean_weight)
 
     @property
-    def said_of_public_weight(self) -> str:
+    def public_weight_text(self) -> str:
         """As of :class:`Synthesizer`; a weight may be declared."""
         return PUBLIC_WEIGHT if self.weight is None else DECLARED_WEIGHT
 

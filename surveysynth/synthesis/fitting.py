@@ -225,7 +225,7 @@ def fit(
     notes += _said_of_units(design, protected)
 
     mean_weight = public_mean_weight(design, population_total) if mechanism.clamps else None
-    streams = Streams.of(seed)
+    streams = Streams.from_seed(seed)
     chosen_engine = get_engine(engine)
     sampler = Sampler(lambda: chosen_engine, streams.draws, chains, warmup, draws)
     with told_if_it_breaks_down(), stages() as say:

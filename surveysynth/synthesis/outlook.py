@@ -160,7 +160,7 @@ def _said_of_model(settings: Settings, model: Synthesizer) -> str:
 def _said_of_tables_made(settings: Settings, given: Mapping[str, Any]) -> str:
     formulas = given["formula"] if isinstance(given["formula"], list) else [settings.model.formula]
     parts = [f"{str(settings.model.name).upper()} from noisy tables: {'; '.join(map(str, formulas))}"]
-    parts += [f"{name} is declared as {outcome.said}" for name, outcome in given["outcomes"].items()]
+    parts += [f"{name} is declared as {outcome.text}" for name, outcome in given["outcomes"].items()]
     return "; ".join([*parts, *(["weights public"] if settings.model.weight else [])])
 
 

@@ -248,7 +248,7 @@ def test_statistics_of_blocks_add_up_to_those_of_the_file():
     model, data, X, Y = model_of(3)
     alpha = alphas()
     s = model.sufficient_statistics(data, alpha)
-    one, two = (model.sufficient_statistics(data.some(b), alpha[b]) for b in (np.arange(25), np.arange(25, 60)))
+    one, two = (model.sufficient_statistics(data.subset(b), alpha[b]) for b in (np.arange(25), np.arange(25, 60)))
     both = one + two
     by_hand = alpha.sum(), (X.T * alpha) @ X, (X.T * alpha) @ Y, (Y.T * alpha) @ Y
     for name, expected in zip(("A", "C0", "P", "Q"), by_hand, strict=True):
@@ -326,7 +326,7 @@ def test_record_densities_are_those_of_the_stan_program(D):
     """log p(record) is what one record with alpha = 1 adds to the row-by-row program."""
     model, data, X, Y = model_of(D)
     posterior = posterior_of(np.random.default_rng(4), 6, D)
-    ours = model.log_density(data.some(np.arange(60)), posterior)
+    ours = model.log_density(data.subset(np.arange(60)), posterior)
     stan = np.empty((6, 60))
     programs = [rowwise(X, Y, np.zeros(60), "independent")]
     programs += [rowwise(X[[i]], Y[[i]], np.ones(1), "independent") for i in range(60)]

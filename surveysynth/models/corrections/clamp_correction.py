@@ -90,7 +90,7 @@ def _spread(L: Floats, bound: float) -> float:
 
     lowest, widest = np.log(SMALLEST), np.log(WIDEST)
     if high <= 0 or not excess(lowest) < 0 < excess(widest):
-        raise _beyond()
+        raise _irreversible()
     return float(np.exp(brentq(excess, lowest, widest, xtol=1e-12)))
 
 
@@ -122,7 +122,7 @@ def _tilted(B: Floats, L: Floats, X: Floats, size: Floats, bound: float) -> tupl
     h = log_height(L) + X @ B[:, -1] + a @ a / 2
     inside = h + bound > 0
     if not inside.any():
-        raise _beyond()
+        raise _irreversible()
     X, size, h = X[inside], size[inside], h[inside]
     r, area = _rings(h, bound, a)
     shift, root = np.zeros(B.shape), np.asarray(np.eye(2))  # r ~ N(x shift, root root')
@@ -137,14 +137,14 @@ def _tilted(B: Floats, L: Floats, X: Floats, size: Floats, bound: float) -> tupl
         before, shift = root, shift - move
         root = np.asarray(np.linalg.inv(_factor(inverse @ S @ inverse.T)), dtype=np.float64)
         if not np.isfinite(root).all() or np.abs(root).max() ** 2 > WIDEST:
-            raise _beyond()
+            raise _irreversible()
         if np.abs(X @ move).max() + np.abs(root - before).max() < CLOSE:
             return B + shift @ L.T, L @ root
-    raise _beyond()
+    raise _irreversible()
 
 
 def _factor(S: Floats) -> Floats:
-    return guarded(lambda: np.asarray(np.linalg.cholesky(S)), np.linalg.LinAlgError, lambda kind: _beyond())
+    return guarded(lambda: np.asarray(np.linalg.cholesky(S)), np.linalg.LinAlgError, lambda kind: _irreversible())
 
 
 def _rings(h: Floats, bound: float, a: Floats) -> tuple[Floats, Floats]:
@@ -161,7 +161,7 @@ def _rings(h: Floats, bound: float, a: Floats) -> tuple[Floats, Floats]:
     return nodes.reshape(len(h), -1, 2), np.repeat(area, ANGLES, axis=1)
 
 
-def _beyond() -> ModelError:
+def _irreversible() -> ModelError:
     return ModelError(
         "the clamp is so tight that its effect on the model cannot be undone: ask for a larger epsilon or a smaller m, "
         "or leave out debias=True"

@@ -45,7 +45,7 @@ from scipy.special import gammaln, ndtri, roots_hermitenorm
 from ...errors import guarded
 from ..densities.count_likelihood import WIDE, Likelihood, rises, slopes, sums
 from ..densities.row_density import max_abs_log_density
-from .patterns import PATTERNS, beyond, some_patterns
+from .patterns import PATTERNS, irreversible, representative_patterns
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -98,8 +98,9 @@ def correct(
         The weights shrink the model so far that no truth explains the draw.
     """
     X, size = X[size > 0], size[size > 0]
-    some, size = some_patterns(size, np.zeros(len(X), dtype=np.intp), max(PATTERNS, 8 * X.shape[1]), rng)
-    rows = _Rows(X[some], size, alpha, draws)
+    one_cell, most = np.zeros(len(X), dtype=np.intp), max(PATTERNS, 8 * X.shape[1])
+    representative, size = representative_patterns(size, one_cell, most, rng)
+    rows = _Rows(X[representative], size, alpha, draws)
     corrected = []
     offset: Floats | None = None
     H: Floats | None = None
@@ -186,7 +187,7 @@ def _solved(draw: _Theta, start: Floats, rows: _Rows, H: Floats | None) -> tuple
         if draw.dispersed and x[K] <= log1p(POISSON) and F[K] > 0:
             F[K] = 0.0  # nothing is less variable than Poisson
         if not np.isfinite(F).all():
-            raise beyond()
+            raise irreversible()
         if _extent(F, draw, rows) < CLOSE:
             return x, H
         go = -H @ F
@@ -200,7 +201,7 @@ def _solved(draw: _Theta, start: Floats, rows: _Rows, H: Floats | None) -> tuple
         along = go @ Hy
         if abs(along) > 1e-3 * (go @ go):
             H = H + np.outer(go - Hy, go @ H) / along
-    raise beyond()
+    raise irreversible()
 
 
 def _extent(x: Floats, draw: _Theta, rows: _Rows) -> float:
@@ -229,7 +230,7 @@ def _residual(theta: _Theta, draw: _Theta, rows: _Rows) -> Floats:
     a = rows.alpha(f.ravel()).reshape(f.shape) * mass[:, None] * (omega / omega.sum())
     alone = a.sum(axis=1)
     if not alone.sum() > 0:
-        raise beyond()
+        raise irreversible()
 
     eta = X @ draw.b
     A, S, nothing = sums(row, alone, G), sums(row, alone * v, G), np.empty(0)
@@ -237,8 +238,8 @@ def _residual(theta: _Theta, draw: _Theta, rows: _Rows) -> Floats:
     K = len(draw.b)
     out = [_solve(X.T @ (curvature[:, None] * X) + WIDE * np.eye(K), X.T @ slope)]
     if draw.dispersed:
-        of_u = _score_of_log_a(v, eta[row], draw.log_a) * (1 + 1 / (draw.a * draw.mean))
-        out.append(np.array([alone @ of_u / (alone @ of_u**2)]))
+        u_score = _score_of_log_a(v, eta[row], draw.log_a) * (1 + 1 / (draw.a * draw.mean))
+        out.append(np.array([alone @ u_score / (alone @ u_score**2)]))
     if draw.sigma is not None and theta.sigma is not None and draw.c is not None and theta.c is not None:
         e = a @ t * theta.sigma  # sums over the nodes of the weight
         C = z.T @ (alone[:, None] * z)
@@ -257,7 +258,7 @@ def _score_of_log_a(v: Floats, eta: Floats, log_a: float) -> Floats:
 
 
 def _solve(C: Floats, y: Floats) -> Floats:
-    return np.asarray(guarded(lambda: np.linalg.lstsq(C, y)[0], np.linalg.LinAlgError, lambda _: beyond()))
+    return np.asarray(guarded(lambda: np.linalg.lstsq(C, y)[0], np.linalg.LinAlgError, lambda _: irreversible()))
 
 
 # ---- risks

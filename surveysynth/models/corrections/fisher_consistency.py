@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from scipy.stats import invwishart
 
 from ...errors import guarded
-from .patterns import beyond
+from .patterns import irreversible
 
 Floats = NDArray[np.float64]
 
@@ -109,7 +109,7 @@ def fixed_point(step: Callable[[SomeBias], tuple[SomeBias, float]], start: SomeB
             return bias
         if not bias.can_be_undone:
             break
-    raise beyond()
+    raise irreversible()
 
 
 def sigma_roots(df: float, D: int, draws: int, rng: np.random.Generator) -> Floats:
@@ -134,4 +134,4 @@ def lower_root(Sigma: Floats) -> Floats:
     ModelError
         Sigma is singular.
     """
-    return guarded(lambda: np.asarray(np.linalg.cholesky(Sigma)), np.linalg.LinAlgError, lambda kind: beyond())
+    return guarded(lambda: np.asarray(np.linalg.cholesky(Sigma)), np.linalg.LinAlgError, lambda kind: irreversible())

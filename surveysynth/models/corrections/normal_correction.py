@@ -33,8 +33,8 @@ from scipy.stats import chi2
 from ..densities import normal_density as gaussian
 from ..regression.sufficient_statistics import sufficient_statistics
 from .fisher_consistency import CLOSE, Bias, Weighting, fixed_point, lower_root, posterior_root, sigma_roots
-from .patterns import beyond
-from .share_correction import Pairs, ShareNoise, Shares, normalized, some_pairs, without_prior
+from .patterns import irreversible
+from .share_correction import Pairs, ShareNoise, Shares, normalized, representative_pairs, without_prior
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -100,16 +100,16 @@ def correct_with_shares(
     ModelError
         The weights shrink the model so far that no truth explains the draw.
     """
-    pairs, tilts = some_pairs(shares, X, size, rng), shares.effects
+    pairs, tilts = representative_pairs(shares, X, size, rng), shares.effects
     draws = [
-        _Theta(B_draw, L_draw, log_p, pairs.of_psus(b), sigma)
+        _Theta(B_draw, L_draw, log_p, pairs.psu_effects(b), sigma)
         for B_draw, L_draw, log_p, b, sigma in zip(B, L, shares.log_p, tilts.b, tilts.sigma, strict=True)
     ]
     limit = _Limit.around(draws[0], pairs, weighting, shares.tilts is not None, rng)
     bias = _FitBias.none(draws[0])
     corrected, spread = [], []
     for draw in draws:  # all are alike, so each starts from the last
-        bias = fixed_point(partial(_step, limit, draw), bias.of_shares(draw))
+        bias = fixed_point(partial(_step, limit, draw), bias.for_draw(draw))
         corrected.append(bias.truth(draw))
         spread.append(1 / (1 + bias.slope))
     return (
@@ -194,7 +194,7 @@ class _Limit:
         records = np.outer(self.pairs.records * p, self.mass).ravel()
         fitted = sufficient_statistics(X, self.row, np.tile(e, (len(X), 1)), a * records)
         if not fitted.A > 0:
-            raise beyond()
+            raise irreversible()
         R, Z0, S0 = fitted.reduced()
         kept, slope = self.pairs.kept(a.reshape(-1, len(self.z)) @ self.mass, p, theta.b)
         return _Limits(np.linalg.pinv(R) @ Z0, S0 / fitted.A, kept, slope)
@@ -261,7 +261,7 @@ class _FitBias(Bias):
         eye = np.asarray(np.eye(len(draw.L)), dtype=np.float64)
         return _FitBias(eye, np.zeros_like(draw.B), np.zeros_like(draw.log_p), 0.0, draw.log_p)
 
-    def of_shares(self, draw: _Theta) -> _FitBias:
+    def for_draw(self, draw: _Theta) -> _FitBias:
         """The same bias, of another draw."""
         return replace(self, log_p=normalized(draw.log_p - self.log_kept))
 
@@ -278,7 +278,7 @@ class _FitBias(Bias):
     def with_shares(self, limits: _Limits, drawn: Floats, cell_size: Floats) -> _FitBias:
         """With what is kept of the true shares; ``drawn`` (C, K) are the log shares of the draw."""
         if (drawn[~(limits.kept > 0)] > np.log(CLOSE)).any():
-            raise beyond()
+            raise irreversible()
         # a share that rises lowers its own risk: whole steps would overshoot
         log_kept = self.log_kept + PACE * (np.log(np.maximum(limits.kept, CLOSE)) - self.log_kept)
         slope = self.slope + PACE * (limits.slope - self.slope)

@@ -13,11 +13,11 @@ Codes = NDArray[np.intp]
 PATTERNS = 256  # of more predictor rows a sample is taken
 
 
-def some_patterns(size: Floats, cell: Codes, most: int, rng: np.random.Generator) -> tuple[Codes, Floats]:
+def representative_patterns(size: Floats, cell: Codes, most: int, rng: np.random.Generator) -> tuple[Codes, Floats]:
     """Patterns that stand for all, in each cell by size; their numbers, and the records that each stands for."""
     if len(size) <= most:
         return np.arange(len(size)), size
-    some, stands_for = [], []
+    selected, stands_for = [], []
     for c in np.unique(cell):
         inside = np.flatnonzero(cell == c)
         total = size[inside].sum()
@@ -27,11 +27,11 @@ def some_patterns(size: Floats, cell: Codes, most: int, rng: np.random.Generator
             stands_for.append(np.full(quota, total / quota))
         else:
             stands_for.append(size[inside])
-        some.append(inside)
-    return np.concatenate(some), np.concatenate(stands_for)
+        selected.append(inside)
+    return np.concatenate(selected), np.concatenate(stands_for)
 
 
-def beyond() -> ModelError:
+def irreversible() -> ModelError:
     """What is said where no truth explains a draw."""
     return ModelError(
         "the privacy weights shrink the model so far that their effect cannot be undone: ask for a larger epsilon or a "

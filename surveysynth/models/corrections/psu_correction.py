@@ -37,7 +37,7 @@ from ...design.columns import codes
 from ..densities import normal_density as gaussian
 from ..regression.sufficient_statistics import SufficientStatistics
 from .fisher_consistency import WORST, Bias, Weighting, fixed_point, lower_root, posterior_root, sigma_roots
-from .patterns import beyond
+from .patterns import irreversible
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -171,17 +171,17 @@ class _Simulated:
     pattern: Codes
     psu: Codes
     unit: Codes
-    of: Codes
+    origin: Codes
     z: Floats
     z_u: Floats
 
     @staticmethod
     def drawn(file: ClusteredFile, D: int, rng: np.random.Generator) -> _Simulated:
         """Whole PSUs of the file at random."""
-        records, psu, of = _some_psus(file.psu, rng)
+        records, psu, origin = _sampled_psus(file.psu, rng)
         unit = np.arange(len(records)) if file.unit is None else codes(psu, file.unit[records])
-        z, z_u = _standardized(rng, len(records), D), _standardized(rng, len(of), D)
-        return _Simulated(file.pattern[records], psu, unit, of, z, z_u)
+        z, z_u = _standardized(rng, len(records), D), _standardized(rng, len(origin), D)
+        return _Simulated(file.pattern[records], psu, unit, origin, z, z_u)
 
     @cached_property
     def psu_of_unit(self) -> Codes:
@@ -206,7 +206,7 @@ class _Limit:
     """
 
     file: ClusteredFile
-    some: _Simulated
+    simulated: _Simulated
     weighting: Weighting
     Sigma_roots: Floats
     noise: Floats
@@ -215,12 +215,12 @@ class _Limit:
     def around(tau: Floats, file: ClusteredFile, weighting: Weighting, rng: np.random.Generator) -> _Limit:
         """The limit map for ratios tau (D,) that are like these."""
         D, S = len(tau), weighting.draws
-        some = _Simulated.drawn(file, D, rng)
+        sim = _Simulated.drawn(file, D, rng)
         n_tau = file.n[:, None] * tau
         effects = (n_tau / (1 + n_tau)).mean(axis=1).sum()  # degrees of freedom that they take
         df = max(len(file.psu) - np.linalg.matrix_rank(file.C0) - effects, D + 1.0)
         roots = sigma_roots(df, D, S, rng)
-        return _Limit(file, some, weighting, roots, rng.standard_normal((S, file.X.shape[1], D)))
+        return _Limit(file, sim, weighting, roots, rng.standard_normal((S, file.X.shape[1], D)))
 
     def __call__(self, B: Floats, L: Floats, ratio: Floats, tau: Floats) -> tuple[Floats, Floats]:
         """Sigma_lim and the deficit of T, in units of L.
@@ -232,19 +232,19 @@ class _Limit:
         ratio, tau : float arrays (D,)
             Variance ratios T / Sigma, the true ones, and those of the draw, at which the score is 0.
         """
-        some, D = self.some, len(L)
+        sim, D = self.simulated, len(L)
         by_unit = self._weights(B, L, ratio)
-        a = by_unit[some.unit]
-        a_c = np.asarray(np.bincount(some.psu, a, len(some.of)), dtype=np.float64)
+        a = by_unit[sim.unit]
+        a_c = np.asarray(np.bincount(sim.psu, a, len(sim.origin)), dtype=np.float64)
         seen = a_c > 0
         a_c = a_c[seen]
-        Sigma_lim = _within(some.z, a, _sums(some.psu, a[:, None] * some.z, len(some.of))[seen], a_c)
-        e_g = _sums(some.unit, some.z, len(by_unit))
+        Sigma_lim = _within(sim.z, a, _sums(sim.psu, a[:, None] * sim.z, len(sim.origin))[seen], a_c)
+        e_g = _sums(sim.unit, sim.z, len(by_unit))
         weighted = by_unit[:, None] * e_g
         squares = np.einsum("gi,gj->gij", weighted, weighted).reshape(-1, D * D)
-        V = (_sums(some.psu_of_unit, squares, len(some.of))[seen] / a_c[:, None] ** 2).reshape(-1, D, D)
+        V = (_sums(sim.psu_of_unit, squares, len(sim.origin))[seen] / a_c[:, None] ** 2).reshape(-1, D, D)
         K = np.eye(D) - weighted.T @ e_g / a_c.sum()
-        T_c = (ratio / (1 + self.file.n[some.of][seen, None] * ratio))[:, :, None] * np.eye(D)
+        T_c = (ratio / (1 + self.file.n[sim.origin][seen, None] * ratio))[:, :, None] * np.eye(D)
         lack = Sigma_lim / a_c[:, None, None] - V + K @ T_c @ K
         g = a_c[:, None] / (1 + a_c[:, None] * tau)
         information = g[:, :, None] * g[:, None]
@@ -252,40 +252,39 @@ class _Limit:
 
     def _weights(self, B: Floats, L: Floats, ratio: Floats) -> Floats:
         """alpha (U,) of the simulated units."""
-        file, some = self.file, self.some
+        file, sim = self.file, self.simulated
         residual, E = self._unweighted_fit(ratio)
-        Y = file.X[some.pattern] @ B + residual @ L.T
+        Y = file.X[sim.pattern] @ B + residual @ L.T
         psus = gaussian.PSUs(
-            some.psu,
+            sim.psu,
             alpha=np.ones(len(Y)),
-            a=file.n[some.of].astype(np.float64),
-            s=file.s[some.of],
-            t=_sums(some.psu, Y, len(some.of)),
+            a=file.n[sim.origin].astype(np.float64),
+            s=file.s[sim.origin],
+            t=_sums(sim.psu, Y, len(sim.origin)),
             tau=np.tile(ratio, (self.weighting.draws, 1)),
             parent=None,
         )
-        unit = None if file.unit is None else some.unit
+        unit = None if file.unit is None else sim.unit
         f = gaussian.max_abs_log_density(
-            Y, some.pattern, file.X, B + E @ L.T, L @ self.Sigma_roots, self.weighting.log_base(Y), unit=unit, psus=psus
+            Y, sim.pattern, file.X, B + E @ L.T, L @ self.Sigma_roots, self.weighting.log_base(Y), unit=unit, psus=psus
         )
         return self.weighting.alpha(f) if unit is None else self.weighting.alpha(f, np.bincount(unit))
 
     def _unweighted_fit(self, ratio: Floats) -> tuple[Floats, Floats]:
         """Residuals (N, D) of the simulated records' own fit, and errors (S, K, D) of B, in units of L."""
-        file, some = self.file, self.some
-        E, own = np.empty_like(self.noise), np.empty_like(some.z)
+        file, sim = self.file, self.simulated
+        E, own = np.empty_like(self.noise), np.empty_like(sim.z)
         for j, r in enumerate(ratio):
-            found = (r / (1 + file.n * r))[
-                :, None
-            ] * file.s  # of B's error in each PSU, its effect takes this for its own
+            # the effect of a PSU absorbs this part of B's error
+            found = (r / (1 + file.n * r))[:, None] * file.s
             nobody = np.zeros((len(file.C0), 0))
             R, *_ = SufficientStatistics(0.0, file.C0 - file.s.T @ found, nobody, np.zeros((0, 0))).reduced()
             root = posterior_root(R)
             E[:, :, j] = self.noise[:, : root.shape[1], j] @ root.T
-            rows = file.X[some.pattern] - found[some.of][some.psu]
-            leverage = ((file.X @ root)[some.pattern] * (rows @ root)).sum(axis=1)
+            rows = file.X[sim.pattern] - found[sim.origin][sim.psu]
+            leverage = ((file.X @ root)[sim.pattern] * (rows @ root)).sum(axis=1)
             own[:, j] = np.sqrt(np.maximum(1 - leverage, 0))
-        return own * some.z + (np.sqrt(ratio) * some.z_u)[some.psu], E @ self.Sigma_roots.transpose(0, 2, 1)
+        return own * sim.z + (np.sqrt(ratio) * sim.z_u)[sim.psu], E @ self.Sigma_roots.transpose(0, 2, 1)
 
 
 def _within(z: Floats, a: Floats, sums: Floats, a_c: Floats) -> Floats:
@@ -298,18 +297,18 @@ def _within(z: Floats, a: Floats, sums: Floats, a_c: Floats) -> Floats:
     """
     df = (a_c - 1).sum()
     if not df > WORST * a_c.sum():
-        raise beyond()
+        raise irreversible()
     return np.asarray(((z.T * a) @ z - (sums.T / a_c) @ sums) / df)
 
 
-def _some_psus(psu: Codes, rng: np.random.Generator) -> tuple[Codes, Codes, Codes]:
+def _sampled_psus(psu: Codes, rng: np.random.Generator) -> tuple[Codes, Codes, Codes]:
     """Records of PSUs at random, as often as it takes; the number of the PSU of each, and the PSUs by number."""
     n_c = np.bincount(psu)
     order = np.argsort(psu, kind="stable")
-    chosen = np.concatenate([rng.permutation(np.flatnonzero(n_c)) for _ in range(-(-RECORDS // len(psu)))])
-    chosen = chosen[: np.searchsorted(np.cumsum(n_c[chosen]), RECORDS) + 1]
+    selected = np.concatenate([rng.permutation(np.flatnonzero(n_c)) for _ in range(-(-RECORDS // len(psu)))])
+    selected = selected[: np.searchsorted(np.cumsum(n_c[selected]), RECORDS) + 1]
     parts = np.split(order, np.cumsum(n_c)[:-1])
-    return np.concatenate([parts[c] for c in chosen]), np.repeat(np.arange(len(chosen)), n_c[chosen]), chosen
+    return np.concatenate([parts[c] for c in selected]), np.repeat(np.arange(len(selected)), n_c[selected]), selected
 
 
 def _standardized(rng: np.random.Generator, n: int, D: int) -> Floats:

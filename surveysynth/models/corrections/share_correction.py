@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from .fisher_consistency import CLOSE
-from .patterns import PATTERNS, some_patterns
+from .patterns import PATTERNS, representative_patterns
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -118,7 +118,7 @@ class Pairs:
         """Number (N,) of each pair's cell and category, among C K."""
         return np.asarray((self.cell[:, None] * self.K + np.arange(self.K)).ravel())
 
-    def of_psus(self, b: Floats) -> Floats:
+    def psu_effects(self, b: Floats) -> Floats:
         """Effects (R, K) of PSUs, pair by pair: (N,)."""
         return np.repeat(b, len(self.cell) // len(b), axis=0).ravel()
 
@@ -152,18 +152,18 @@ class Pairs:
         return np.exp(np.bincount(pair, weight * (log_alpha - slope * b), pairs) / total).reshape(shape), slope
 
 
-def some_pairs(shares: Shares, X: Floats, size: Floats, rng: np.random.Generator) -> Pairs:
+def representative_pairs(shares: Shares, X: Floats, size: Floats, rng: np.random.Generator) -> Pairs:
     """The pairs of patterns that stand for all; X (G, columns) and size (P,) as in ``correct_with_shares``."""
     _, C, K = shares.log_p.shape
     among = shares.cell if K > 1 else np.zeros_like(shares.cell)
-    some, stands_for = some_patterns(size, among, max(PATTERNS, 8 * X.shape[1]) // K, rng)
+    selected, stands_for = representative_patterns(size, among, max(PATTERNS, 8 * X.shape[1]) // K, rng)
     psu_size = shares.effects.size
     R = len(psu_size)  # each pattern is the same in each of them
     return Pairs(
-        X=np.tile(X[shares.row[some].ravel()], (R, 1)),
+        X=np.tile(X[shares.row[selected].ravel()], (R, 1)),
         size=np.tile(stands_for / R, R),
-        cell=np.tile(shares.cell[some], R),
-        psu_size=np.repeat(psu_size, len(some)),
+        cell=np.tile(shares.cell[selected], R),
+        psu_size=np.repeat(psu_size, len(selected)),
         cell_size=np.asarray(np.bincount(shares.cell, size, C), dtype=np.float64),
         K=K,
     )

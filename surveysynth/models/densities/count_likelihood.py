@@ -39,17 +39,17 @@ def _stirling(x: float) -> float:
 def rises(v: Floats, phi: Floats) -> Floats:
     """log Gamma(v + phi) - log Gamma(phi) - v log phi of counts in every draw: (V, S); 0 where phi is infinite."""
     out = np.zeros((v.size, phi.size))
-    of_phi = np.empty((2, phi.size))
+    phi_terms = np.empty((2, phi.size))
     for s in range(phi.size):
-        of_phi[0, s] = _stirling(phi[s]) if phi[s] >= LARGE else lgamma(phi[s])
-        of_phi[1, s] = log(phi[s])
+        phi_terms[0, s] = _stirling(phi[s]) if phi[s] >= LARGE else lgamma(phi[s])
+        phi_terms[1, s] = log(phi[s])
     for k in nb.prange(v.size):
         for s in range(phi.size):
             x = v[k] + phi[s]
             if phi[s] < LARGE:
-                out[k, s] = lgamma(x) - of_phi[0, s] - v[k] * of_phi[1, s]
+                out[k, s] = lgamma(x) - phi_terms[0, s] - v[k] * phi_terms[1, s]
             elif phi[s] < inf:
-                out[k, s] = (x - 0.5) * log1p(v[k] / phi[s]) - v[k] + _stirling(x) - of_phi[0, s]
+                out[k, s] = (x - 0.5) * log1p(v[k] / phi[s]) - v[k] + _stirling(x) - phi_terms[0, s]
     return out
 
 
@@ -69,7 +69,7 @@ def slopes(eta: Floats, phi: Floats) -> tuple[Floats, Floats]:
 
 
 @nb.njit(parallel=True, cache=True, error_model="numpy")
-def of_pairs(count: Codes, row: Codes, v: Floats, rise: Floats, slope: Floats, spent: Floats) -> Floats:
+def pair_log_densities(count: Codes, row: Codes, v: Floats, rise: Floats, slope: Floats, spent: Floats) -> Floats:
     """rise + v (log mu - r) - phi r of pairs (count, row) in every draw: (P, S)."""
     out = np.empty((count.size, rise.shape[1]))
     for i in nb.prange(count.size):
@@ -134,7 +134,7 @@ def _gauss(v: Floats, weight: Floats) -> tuple[Floats, Floats]:
         return v, weight
     centre, half, total = (v[0] + v[-1]) / 2, (v[-1] - v[0]) / 2, weight.sum()
     x, q = (v - centre) / half, np.sqrt(weight / total)
-    Q, diagonal, beside = np.empty((0, v.size)), [], []
+    Q, diagonal, off_diagonal = np.empty((0, v.size)), [], []
     for _ in range(POINTS):
         Q = np.vstack([Q, q])
         diagonal.append(q @ (x * q))
@@ -144,9 +144,9 @@ def _gauss(v: Floats, weight: Floats) -> tuple[Floats, Floats]:
         length = np.linalg.norm(z)
         if length < 1e-12:  # next to all of the weight is on fewer counts
             break
-        beside.append(length)
+        off_diagonal.append(length)
         q = z / length
-    points, vectors = eigh_tridiagonal(diagonal, beside[: len(diagonal) - 1])
+    points, vectors = eigh_tridiagonal(diagonal, off_diagonal[: len(diagonal) - 1])
     return centre + half * points, total * vectors[0] ** 2
 
 

@@ -74,7 +74,7 @@ def _bounds(
 
 
 @nb.njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
-def _of_box(
+def _fill_box(
     records: Codes, draws: Codes, count: int, Y: Floats, base: Floats, mean: Floats, W: Floats, const: Floats,
     room: Floats, twice: Floats, e: Floats, out: Floats,
 ) -> None:  # fmt: skip
@@ -112,7 +112,7 @@ def _of_box(
 
 
 @nb.njit(cache=True, error_model="numpy")
-def _of_cell(
+def _fill_cell(
     order: Codes, Y: Floats, base: Floats, mean: Floats, W: Floats, square: Floats, const: Floats, out: Floats
 ) -> None:
     """Of some records of one cell, ``order``, which is rearranged."""
@@ -128,7 +128,7 @@ def _of_cell(
         waiting -= 1
         first, last, depth = boxes[waiting]
         if last - first <= FEW_RECORDS or depth == DEPTH or counts[depth] <= FEW_DRAWS:
-            _of_box(order[first:last], lists[depth], counts[depth], Y, base, mean, W, const, room, twice, e, out)
+            _fill_box(order[first:last], lists[depth], counts[depth], Y, base, mean, W, const, room, twice, e, out)
             continue
         low[:], high[:], largest = np.inf, -np.inf, -np.inf
         for i in order[first:last]:
@@ -151,7 +151,7 @@ def _of_cell(
                 there -= 1
                 order[cut], order[there] = order[there], order[cut]
         if cut in (first, last):  # all alike
-            _of_box(
+            _fill_box(
                 order[first:last], lists[depth + 1], counts[depth + 1], Y, base, mean, W, const, room, twice, e, out
             )
             continue
@@ -181,7 +181,7 @@ def farthest(
     for task in nb.prange(cell.size):
         order = np.arange(start[task], start[task + 1])
         own = const[cell[task] if len(const) > 1 else 0]
-        _of_cell(order, Y, base, mean[cell[task]], W, square, own, out)
+        _fill_cell(order, Y, base, mean[cell[task]], W, square, own, out)
     return out
 
 

@@ -134,9 +134,9 @@ def _add_effect(
             t, r = tau[d, s0 + s], first[d, s] / n
             without = 1 + (a - alpha * n) * t  # v = t / without, 1 + alpha n v = whole / without
             whole = without + alpha * n * t
-            apart = r * whole - t * S[d, s0 + s]  # of r from v S', times without
+            distance = r * whole - t * S[d, s0 + s]  # of r from v S', times without
             each = 1 / (without * whole)
-            twice[s] -= second[d, s] - n * r * r + n * apart * apart * each
+            twice[s] -= second[d, s] - n * r * r + n * distance * distance * each
             if alpha > LEAST:
                 spread[s] *= whole * whole * each
             else:
@@ -233,12 +233,12 @@ class PSUs:
     tau: Floats
     parent: Codes | None
 
-    def sums(self, some: Codes, whitened: Floats, W: Floats, effects: Effects | None) -> Floats:
+    def sums(self, psus: Codes, whitened: Floats, W: Floats, effects: Effects | None) -> Floats:
         """Sums of alpha r of some PSUs in every draw: (P, D, S)."""
-        out = np.einsum("pk,dks->pds", self.t[some], W) - np.tensordot(self.s[some], whitened, axes=1)
+        out = np.einsum("pk,dks->pds", self.t[psus], W) - np.tensordot(self.s[psus], whitened, axes=1)
         if effects is not None and self.parent is not None:
-            here, number = np.unique(self.parent[some], return_inverse=True)
-            out -= self.a[some, None, None] * _whitened(effects.v[:, here], W)[number]
+            here, number = np.unique(self.parent[psus], return_inverse=True)
+            out -= self.a[psus, None, None] * _whitened(effects.v[:, here], W)[number]
         return np.asarray(out)
 
 

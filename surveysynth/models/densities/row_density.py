@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
-OfRows = Callable[[Codes], tuple[Floats, Floats, Floats]]  # c, p and q of some rows in every draw: (rows, S) each
+# c, p and q of rows in every draw: (rows, S) each
+RowCoefficients = Callable[[Codes], tuple[Floats, Floats, Floats]]
 
 BLOCK_BYTES = 64_000_000  # memory for what the rows of one block have in every draw
 TILE = 512  # draws that a core works on at a time: they stay in its cache
@@ -44,7 +45,7 @@ def _max_abs_sum(t: Floats, start: Codes, row: Codes, c: Floats, p: Floats, q: F
         out[u] = largest if np.isfinite(total) else np.inf
 
 
-def max_abs_log_density(t: Floats, row: Codes, of_rows: OfRows, S: int, unit: Codes | None) -> Floats:
+def max_abs_log_density(t: Floats, row: Codes, coefficients: RowCoefficients, S: int, unit: Codes | None) -> Floats:
     """max over draws of |log p_i|: (n,); or of its sum over the records of each unit: (U,).  Memory is O(n).
 
     Parameters
@@ -63,7 +64,7 @@ def max_abs_log_density(t: Floats, row: Codes, of_rows: OfRows, S: int, unit: Co
     out = np.empty(len(row) if unit is None else int(unit.max()) + 1)
     for records, units, start, here, number in blocks_of_units(row, unit, S):
         part = np.empty(units.size)
-        _max_abs_sum(t[records], start, number, *of_rows(here), part)
+        _max_abs_sum(t[records], start, number, *coefficients(here), part)
         out[units] = part
     return out
 

@@ -121,7 +121,7 @@ class Response:
         )  # fmt: skip
 
 
-def start_of(effects: list[Effect], p: Floats) -> Floats:
+def start_coefficients(effects: list[Effect], p: Floats) -> Floats:
     """Coefficients under which every row has about the probabilities p; all but those of the first effect are 0."""
     basis, log_p = effects[0].basis, np.log(p + 1e-12)
     ridge = np.diag(1e-3 / effects[0].relative)

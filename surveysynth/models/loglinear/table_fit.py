@@ -172,7 +172,7 @@ def descend(
         J = model.slopes(theta, p) if about else model.jacobian(p)
         H = information(solve_triangular(root, J, lower=True), q, known)
         gradient = model.gradient(p, solve_triangular(root, r, lower=True, trans="T"))
-        gradient = gradient + _of_the_prior(known, theta, mean, q)
+        gradient = gradient + _prior_gradient(known, theta, mean, q)
         while True:
             factor = factored(H + damping * np.diag(np.diag(H)))
             move = cho_solve(factor, gradient)
@@ -209,7 +209,7 @@ def descend_from(
     before = np.zeros(0), np.zeros(0)
     for step in range(QUASI):
         gradient = model.gradient(p, solve_triangular(root, r, lower=True, trans="T"))
-        gradient = gradient + _of_the_prior(known, theta, mean, fit.q)
+        gradient = gradient + _prior_gradient(known, theta, mean, fit.q)
         if step:
             pairs.append((theta - before[0], before[1] - gradient))
         before = theta, gradient
@@ -243,7 +243,7 @@ def _direction(curvature: tuple[Floats, bool], pairs: list[tuple[Floats, Floats]
     return move
 
 
-def _of_the_prior(known: Known, theta: Floats, mean: Floats, q: Floats) -> Floats:
+def _prior_gradient(known: Known, theta: Floats, mean: Floats, q: Floats) -> Floats:
     """What prior and what is known beforehand add to minus half the gradient of the objective (d,)."""
     return known.rows.T @ ((known.value - known.rows @ theta) / known.variance) - (theta - mean) / q
 
@@ -265,7 +265,7 @@ class Perturbation:
     known: Floats
 
     @classmethod
-    def of(cls, fit: TableFit, noise: Floats, rng: np.random.Generator) -> Perturbation:
+    def for_fit(cls, fit: TableFit, noise: Floats, rng: np.random.Generator) -> Perturbation:
         """Fresh errors for a fit."""
         _, component = coefficients(fit.model)
         less = np.where(np.isinf(fit.components.worth), 1.0, np.minimum(1.0, OPEN / fit.variance))

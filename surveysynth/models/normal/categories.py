@@ -93,9 +93,9 @@ class Categories(Cells):
         """Without the categories of the records."""
         return Cells(self.names, self.levels, self.cell, self.cells)
 
-    def some(self, chosen: Codes) -> Categories:
+    def subset(self, records: Codes) -> Categories:
         """Those of some of the records."""
-        return replace(self, cell=self.cell[chosen], category=self.category[chosen])
+        return replace(self, cell=self.cell[records], category=self.category[records])
 
     def counts(self, alpha: Floats) -> Floats:
         """Sum of alpha of each cell and category, (G, K); counts of blocks of records add up."""

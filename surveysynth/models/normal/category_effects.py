@@ -133,10 +133,10 @@ def _stan_data(counts: GroupedCounts) -> dict[str, object]:
     stratum = np.zeros(C, dtype=np.intp) if counts.parent is None else counts.parent
     shape = 1 / K + counts.cell
     Q, information, pull = _quadratic(counts, shape / shape.sum(axis=1, keepdims=True))
-    spread, of_strata = [_spread(information)], np.zeros((H, K - 1))
+    spread, strata_information = [_spread(information)], np.zeros((H, K - 1))
     if H:
         spread.append(_spread(_sums(information, stratum)))
-        of_strata = _sums(information / (1 + TYPICAL * information), stratum)
+        strata_information = _sums(information / (1 + TYPICAL * information), stratum)
     return {
         "G": G, "K": K, "C": C, "levels": len(spread), "H": H, "Q": Q, "shape": shape, "n_psu": counts.group,
         "pairs": by_cell.nnz, "cell": 1 + np.repeat(np.arange(G), np.diff(by_cell.indptr)),
@@ -144,7 +144,7 @@ def _stan_data(counts: GroupedCounts) -> dict[str, object]:
         "stratum": 1 + stratum, "member": 1 + np.argsort(stratum, kind="stable"),
         "start_stratum": 1 + np.append(0, np.cumsum(np.bincount(stratum)))[: H + 1],
         "information": information, "pull": pull, "spread": np.array(spread),
-        "mirror": _mirror(information), "mirror_stratum": _mirror(of_strata),
+        "mirror": _mirror(information), "mirror_stratum": _mirror(strata_information),
     }  # fmt: skip
 
 

@@ -200,7 +200,7 @@ def only_mode(records: DistinctRecords, bound: float, rng: np.random.Generator) 
     best = int(np.argmax(probability))
     least = probability[best] - max(NEGLIGIBLE, 4 * bound)
     for mode, log_p in zip(found, probability, strict=True):
-        if log_p > least and _apart(records, bound, found[best], mode):
+        if log_p > least and _separated(records, bound, found[best], mode):
             raise ModelError(
                 "under this clamp the posterior has several modes apart from each other, which Markov chains do not "
                 "visit in proportion, so that one record could decide which of them is released: ask for a larger "
@@ -218,10 +218,10 @@ def _around(records: DistinctRecords, inverse: Floats, place: Point, rng: np.ran
     B, L = place
     n, G = len(records.Y), len(records.X)
     residuals = records.Y - (records.X @ B)[records.pattern]
-    one, of_each = rng.integers(n), np.zeros((G, len(L)))
-    some = rng.permutation(n)
-    of_each[records.pattern[some]] = residuals[some]
-    through = of_each if rng.random() < 0.5 else np.broadcast_to(residuals[one], of_each.shape)
+    one, by_row = rng.integers(n), np.zeros((G, len(L)))
+    order = rng.permutation(n)
+    by_row[records.pattern[order]] = residuals[order]
+    through = by_row if rng.random() < 0.5 else np.broadcast_to(residuals[one], by_row.shape)
     return B + inverse @ through, L * np.exp(rng.uniform(-4, 0))
 
 
@@ -231,11 +231,11 @@ def _log_probability(records: DistinctRecords, mode: Pilot, bound: float) -> flo
     C0, D = mode.R.T @ mode.R, len(mode.L)
     scales = np.sqrt(np.diag(mode.L @ mode.L.T))
     precision = sum(np.linalg.slogdet(C0 / s**2 + np.eye(len(C0)) / 100)[1] for s in scales)
-    of_scales = np.log(np.diag(mode.L)).sum() - D * (D + 1) / 4 * np.log(mode.A)
-    return float(height - precision / 2 + of_scales)
+    scale_volume = np.log(np.diag(mode.L)).sum() - D * (D + 1) / 4 * np.log(mode.A)
+    return float(height - precision / 2 + scale_volume)
 
 
-def _apart(records: DistinctRecords, bound: float, one: Pilot, other: Pilot) -> bool:
+def _separated(records: DistinctRecords, bound: float, one: Pilot, other: Pilot) -> bool:
     """Whether the density falls between two modes so far that chains do not get across."""
 
     def density(share: float) -> float:

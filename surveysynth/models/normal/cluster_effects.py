@@ -137,7 +137,7 @@ def log_likelihood(statistics: GroupedStatistics, B: Floats, L: Floats, tau: Flo
     return out
 
 
-def likelihood_of(statistics: SufficientStatistics, B: Floats, L: Floats) -> Floats:
+def log_likelihood_without_effects(statistics: SufficientStatistics, B: Floats, L: Floats) -> Floats:
     """The same of records without effects: (S,)."""
     S, K, D = B.shape
     nobody = GroupedStatistics(statistics, np.empty(0), np.empty((0, K)), np.empty((0, D)), None)

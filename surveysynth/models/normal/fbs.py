@@ -167,8 +167,8 @@ class FBS(JointRegression[JointRecords]):
         assert isinstance(public, JointPublic)
         exact = self.prior == "flat"
         how = ", drawn without Markov chains" if exact else "; Sigma's scales half-t(3, 0, 10), correlation LKJ(6)"
-        said = [*shared_assumptions(self, public), f"prior {self.prior}: {self.priors[self.prior]}{how}"]
-        return said if public.public_weights is not None else [*said, WEIGHTS]
+        sentences = [*shared_assumptions(self, public), f"prior {self.prior}: {self.priors[self.prior]}{how}"]
+        return sentences if public.public_weights is not None else [*sentences, WEIGHTS]
 
 
 def draw_coefficients(R: Floats, Z0: Floats, L: Floats, root: Floats, rng: np.random.Generator) -> Floats:

@@ -59,7 +59,13 @@ from ..scales.transforms import Transform, as_transform
 from . import shares
 from .categories import crossed
 from .censored_fit import Pilot, coordinates, distinct_records, only_mode
-from .cluster_effects import draw_strata, grouped_statistics, likelihood_of, log_likelihood, new_effects
+from .cluster_effects import (
+    draw_strata,
+    grouped_statistics,
+    log_likelihood,
+    log_likelihood_without_effects,
+    new_effects,
+)
 from .flat_prior import draw_flat
 from .identifiability import refuse_censored, refuse_constant_within, refuse_degenerate, refuse_singular, refuse_unseen
 from .joint_records import JointPublic, JointRecords
@@ -182,11 +188,11 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         scales = zip(self.numeric, self.transforms(), strict=True)
         working = [working_scale(design, outcome, transform) for outcome, transform in scales]
         cells = discrete_predictors(design, self.predictors, self.categorical)
-        labels_of = crossed(design, self.categorical, cells) if self.categorical else None
+        categories = crossed(design, self.categorical, cells) if self.categorical else None
         formula = with_categories(self.predictors, self.categorical)
-        X, pattern, columns = predictor_rows(design, formula, labels_of, constants)
+        X, pattern, columns = predictor_rows(design, formula, categories, constants)
         groups = groups_of(design, self.predictor_columns) if clusters == "model" else None
-        each = 1 if labels_of is None else labels_of.K
+        each = 1 if categories is None else categories.K
         public, log_w = self._public_weight(design, *_public_rows(X, pattern, each), groups), None
         if public is None:
             refuse_proportional(design, self.numeric, *_public_rows(X, pattern, each))
@@ -194,18 +200,18 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         elif varies_within(public, pattern // each):
             X, pattern = with_column(X, pattern, each, np.log(public / public.mean()))
             columns = (*columns, LOG_WEIGHT)
-        of_psu = None if groups is None else psu_sizes(groups, _of_groups(X, pattern, groups))
-        of_unit = None if unit is None else differing_sizes(unit)
-        if of_psu is not None and of_unit is not None and np.array_equal(of_psu, of_unit):  # PSUs are the units
-            of_unit = None
+        psu_size = None if groups is None else psu_sizes(groups, _constant_columns(X, pattern, groups))
+        unit_size = None if unit is None else differing_sizes(unit)
+        if psu_size is not None and unit_size is not None and np.array_equal(psu_size, unit_size):  # PSUs are the units
+            unit_size = None
         if working or log_w is not None:  # categories alone do not look at the rows
-            X, pattern, columns = with_log_size(X, pattern, columns, LOG_SIZE, of_psu, each)
-            X, pattern, columns = with_log_size(X, pattern, columns, LOG_UNIT, of_unit, each)
+            X, pattern, columns = with_log_size(X, pattern, columns, LOG_SIZE, psu_size, each)
+            X, pattern, columns = with_log_size(X, pattern, columns, LOG_UNIT, unit_size, each)
         y = np.column_stack(working) if working else np.empty((design.n, 0))
-        row = pattern if labels_of is None else pattern - labels_of.category
+        row = pattern if categories is None else pattern - categories.category
         records = JointRecords(
             X=X, row=row, columns=columns, public_weights=public, y=y, log_w=log_w, groups=groups,
-            categories=labels_of, cell_columns=tuple(cells),
+            categories=categories, cell_columns=tuple(cells),
         )  # fmt: skip
         labels = [*self.numeric, *(["the survey weight"] if public is None else [])]
         refuse_singular(records.Y, X, records.pattern, labels)
@@ -355,7 +361,7 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         if records.Y.shape[1] == 0:
             return base
         if records.groups is None:
-            return base + likelihood_of(self.sufficient_statistics(records, alpha), B, L)
+            return base + log_likelihood_without_effects(self.sufficient_statistics(records, alpha), B, L)
         grouped = grouped_statistics(records.X, records.pattern, records.Y, alpha, records.groups)
         tau, strata = draws.values["tau"], draws.effects.get("strata")
         if not records.groups.sampled:  # their effects were drawn: those of a second level, and none of a first
@@ -394,7 +400,7 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         return np.asarray(effect[public.groups.record])
 
     def debias_draws(
-        self, records: J, draws: Draws, chosen: Sequence[int], alpha: Callable[[Floats], Floats],
+        self, records: J, draws: Draws, positions: Sequence[int], alpha: Callable[[Floats], Floats],
         unit: Codes | None, rng: np.random.Generator, *, debias: bool,
     ) -> Draws:  # fmt: skip
         """Fisher-consistent versions of some draws: without what the weights ``alpha`` do to the model.
@@ -408,27 +414,27 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         """
         if debias and unit is not None and not _new_psus(records):
             raise InputError("debias is for privacy weights of single records: leave out debias or unit=")
-        v = {name: values[list(chosen)] for name, values in draws.values.items()}
+        v = {name: values[list(positions)] for name, values in draws.values.items()}
         size = np.bincount(records.row // records.each, minlength=len(records.X) // records.each).astype(np.float64)
         weighting = Weighting(alpha, partial(self.log_base, records), draws.size)
-        done = draws.some(chosen)
+        done = draws.subset(positions)
         if records.categories is not None and unit is None:
-            drawn = shares.to_correct(records, records.categories, draws, chosen, rng)
+            drawn = shares.to_correct(records, records.categories, draws, positions, rng)
             B, L, log_p, spread = correct_with_shares(v["B"], v["L"], drawn, records.X, size, weighting, rng)
             changed = {"log_shares": log_p} | ({"B": B, "L": L} if debias else {})
-            done = shares.with_spread(done.some(range(done.size), changed), spread)
+            done = shares.with_spread(done.subset(range(done.size), changed), spread)
         elif debias and not _new_psus(records):
             B, L = correct(v["B"], v["L"], records.X, size, weighting, rng)
-            done = done.some(range(done.size), {"B": B, "L": L})
+            done = done.subset(range(done.size), {"B": B, "L": L})
         if records.groups is not None and _new_psus(records):
             # with categories as they are released: those of the file stay out of it
-            pattern = records.rows_of(shares.simulate(records, done.some([0]), rng))
+            pattern = records.rows_of(shares.simulate(records, done.subset([0]), rng))
             file = ClusteredFile(records.X, pattern, records.groups.record, unit)
             L, T = correct_with_effects(v["B"], v["L"], v["tau"][:, 0], file, weighting, rng)
-            done = done.some(range(done.size), {"T": T} | ({"L": L} if debias else {}))
+            done = done.subset(range(done.size), {"T": T} | ({"L": L} if debias else {}))
         return done
 
-    def uncensored(self, records: J, draws: Draws, chosen: Sequence[int], bound: float) -> Draws:
+    def uncensored(self, records: J, draws: Draws, positions: Sequence[int], bound: float) -> Draws:
         """Draws of a censored fit (alpha = 1), corrected for the clamp: see corrections/clamp_correction.py.
 
         Raises
@@ -436,11 +442,11 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         ModelError
             The clamp is too tight.
         """
-        done = draws.some(chosen)
-        return done.some(range(done.size), {"L": uncensored(done.values["L"], bound)})
+        done = draws.subset(positions)
+        return done.subset(range(done.size), {"L": uncensored(done.values["L"], bound)})
 
     def variance_factor(
-        self, records: J, draws: Draws, chosen: Sequence[int], bound: float, *, corrected: bool
+        self, records: J, draws: Draws, positions: Sequence[int], bound: float, *, corrected: bool
     ) -> float | None:
         """Ratio of the variance of means under the clamp to the variance that synthetic files show.
 
@@ -449,7 +455,7 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         ModelError
             The clamp is too tight.
         """
-        return variance_factor(draws.values["L"][list(chosen)], bound, corrected=corrected)
+        return variance_factor(draws.values["L"][list(positions)], bound, corrected=corrected)
 
     def to_original_scale(self, records: J, draws: Draws) -> Draws:
         """As they are: predictors enter in their own units."""
@@ -476,12 +482,12 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
 
 def _public_rows(X: Floats, pattern: Codes, each: int) -> tuple[Floats, Codes]:
     """Predictor rows and patterns without what the synthesized categories add to them."""
-    of_public = X.reshape(-1, each, X.shape[1])
-    same = (of_public == of_public[:, :1]).all(axis=(0, 1))
-    return of_public[:, 0, same], pattern // each
+    public_rows = X.reshape(-1, each, X.shape[1])
+    same = (public_rows == public_rows[:, :1]).all(axis=(0, 1))
+    return public_rows[:, 0, same], pattern // each
 
 
-def _of_groups(X: Floats, pattern: Codes, groups: Groups) -> int:
+def _constant_columns(X: Floats, pattern: Codes, groups: Groups) -> int:
     """Columns of the predictor rows, the intercept among them, that are constant within groups."""
     pair = np.unique(groups.record * len(X) + pattern)
     start = np.unique(pair // len(X), return_index=True)[1]

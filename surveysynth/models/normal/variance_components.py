@@ -234,8 +234,8 @@ def _integrated(
     member = membership(parent)
     q_2 = member @ q
     mean_2 = (member @ (q[:, None] * mean)) / q_2[:, None]
-    apart = mean - mean_2[parent]
-    G = within + (apart.T * q) @ apart
+    centred = mean - mean_2[parent]
+    G = within + (centred.T * q) @ centred
     total = 1 + np.outer(tau_2[0], q_2)  # (p2, H)
     between = (q_2 / total) @ (mean_2[:, row] * mean_2[:, column])
     return np.column_stack([G[row, column] + between, log_det + np.log(total).sum(axis=1)])

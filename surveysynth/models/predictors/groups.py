@@ -41,9 +41,9 @@ class Groups:
     parent: Codes | None = None
     sampled: bool = True
 
-    def some(self, chosen: Codes) -> Groups:
+    def subset(self, records: Codes) -> Groups:
         """The groups of some of the records."""
-        return replace(self, record=self.record[chosen])
+        return replace(self, record=self.record[records])
 
     @property
     def levels(self) -> int:

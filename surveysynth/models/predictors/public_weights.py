@@ -54,8 +54,8 @@ def public_weight(
         cells.append((design.stages[0].stratum, ALL))
     discrete = [p for p in predictors if not pd.api.types.is_float_dtype(design.column(p).dtype)]
     if discrete:
-        of_labels = design.select(discrete).groupby(discrete, observed=True).ngroup()
-        cells.append((np.asarray(of_labels, dtype=np.intp), ALL))
+        label_cell = design.select(discrete).groupby(discrete, observed=True).ngroup()
+        cells.append((np.asarray(label_cell, dtype=np.intp), ALL))
     if groups is not None:
         if groups.parent is not None:
             cells.append((groups.parent[groups.record], MOST))
@@ -103,12 +103,13 @@ def refuse_proportional(design: SurveyDesign, outcomes: Sequence[str], X: Floats
     """
     for outcome in outcomes:
         y = design.numeric(outcome)
-        some = y > 0
-        if not ((y >= 0).all() and some.any()):
+        positive = y > 0
+        if not ((y >= 0).all() and positive.any()):
             continue
-        of_weight = np.expm1(_left(np.log(design.weights), X, pattern))
-        of_product = np.exp(_left(np.log(design.weights[some] * y[some]), X, pattern[some])) / some.mean() - 1
-        if of_weight > PROPORTIONAL * of_product:
+        weight_variance = np.expm1(_left(np.log(design.weights), X, pattern))
+        product = np.log(design.weights[positive] * y[positive])
+        product_variance = np.exp(_left(product, X, pattern[positive])) / positive.mean() - 1
+        if weight_variance > PROPORTIONAL * product_variance:
             raise ModelError(
                 f"given the predictors, {outcome!r} is nearly proportional to the inclusion probability, as in a "
                 "sample with probabilities proportional to size: totals of the synthetic files would be far less "

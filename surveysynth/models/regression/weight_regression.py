@@ -16,13 +16,13 @@ PRIOR_WEIGHT = (
 )
 
 
-def draw_weights(of: SufficientStatistics, size: int, rng: np.random.Generator) -> dict[str, Floats]:
+def draw_weights(statistics: SufficientStatistics, size: int, rng: np.random.Generator) -> dict[str, Floats]:
     """Exact draws of (c, gamma) and sigma under the conjugate prior."""
-    P = of.P[:, 0]
-    root = np.linalg.cholesky(of.C0 + np.eye(len(P)) / WIDTH**2)  # of the precision over sigma^-2
+    P = statistics.P[:, 0]
+    root = np.linalg.cholesky(statistics.C0 + np.eye(len(P)) / WIDTH**2)  # of the precision over sigma^-2
     half = solve_triangular(root, P, lower=True)
-    rate = SCALE + (of.Q[0, 0] - half @ half) / 2
-    sigma = np.sqrt(rate / rng.standard_gamma(SHAPE + of.A / 2, size))
+    rate = SCALE + (statistics.Q[0, 0] - half @ half) / 2
+    sigma = np.sqrt(rate / rng.standard_gamma(SHAPE + statistics.A / 2, size))
     z = rng.standard_normal((len(P), size))
     c = solve_triangular(root, half[:, None] + sigma * z, lower=True, trans="T").T
     return {"c": np.ascontiguousarray(c), "sigma": sigma}

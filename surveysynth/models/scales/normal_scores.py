@@ -288,12 +288,12 @@ class NormalScores:
             The file cannot be written.
         """
         base = {"name": _name(self.base)} | vars(self.base)
-        said: dict[str, Any] = {"format": FORMAT, "source": self.source, "base": base}
-        said |= {"amounts": self.amounts, "probabilities": self.probabilities}
-        said |= {} if self.bounds is None else {"bounds": self.bounds}
+        document: dict[str, Any] = {"format": FORMAT, "source": self.source, "base": base}
+        document |= {"amounts": self.amounts, "probabilities": self.probabilities}
+        document |= {} if self.bounds is None else {"bounds": self.bounds}
         try:
             with whole_file(as_path(path)) as stream:
-                stream.write((json.dumps(said, indent=1, ensure_ascii=False) + "\n").encode())
+                stream.write((json.dumps(document, indent=1, ensure_ascii=False) + "\n").encode())
         except OSError as error:
             raise InputError(f"{str(path)!r} cannot be written ({type(error).__name__})") from None
 
@@ -318,25 +318,25 @@ class NormalScores:
             not what the class takes.
         """
         try:
-            said = json.loads(as_path(path).read_text(encoding="utf-8"))
+            document = json.loads(as_path(path).read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise InputError(f"{str(path)!r} cannot be read as normal scores ({type(error).__name__})") from None
-        if not isinstance(said, dict) or said.get("format") != FORMAT:
+        if not isinstance(document, dict) or document.get("format") != FORMAT:
             raise InputError(f"{str(path)!r} is not a file of {FORMAT}")
         fields = {"format", "source", "base", "amounts", "probabilities"}
-        if not fields <= set(said) <= fields | {"bounds"}:
+        if not fields <= set(document) <= fields | {"bounds"}:
             raise InputError(f"{str(path)!r} must have the fields {', '.join(sorted(fields))} and no others")
-        base = said["base"]
+        base = document["base"]
         if not isinstance(base, dict) or not {"name"} <= set(base) <= {"name", "scale"}:
             raise InputError(f"{str(path)!r}: base must have a name, and a scale unless it is log")
         if not isinstance(base["name"], str):
             raise InputError(f"{str(path)!r}: the name of the base must be a text")
-        bounds = said.get("bounds")
+        bounds = document.get("bounds")
         bounds = None if bounds is None else public_bounds(bounds, str(path))
         return NormalScores(
-            said["amounts"],
-            said["probabilities"],
-            said["source"],
+            document["amounts"],
+            document["probabilities"],
+            document["source"],
             as_transform(**base),
             bounds,
         )

@@ -72,7 +72,7 @@ class Cell:
         """What every replicate is made with."""
         p = self.population
         return {
-            "population": p.name, "N": len(p.frame), "formula": p.formula, "schema": p.schema.said,
+            "population": p.name, "N": len(p.frame), "formula": p.formula, "schema": p.schema.text,
             "statistics": list(p.statistics), "n": self.n, "mechanism": self.mechanism, "epsilon": self.epsilon,
             "seed": self.seed,
         }  # fmt: skip
