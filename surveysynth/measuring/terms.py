@@ -20,6 +20,7 @@ from ..design.formula import columns_of, factors_of
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
 from ..models.predictors.groups import groups_of
+from ..models.predictors.model_matrix import first_records
 from ..validation import rows
 
 Floats = NDArray[np.float64]
@@ -261,6 +262,4 @@ def combined(codes: Sequence[Codes]) -> tuple[Codes, Codes]:
     for code in codes:
         many = int(code.max(initial=0)) + 1
         place = occurring(place * many + code, (int(place.max(initial=0)) + 1) * many)[1]
-    first = np.empty(int(place.max(initial=-1)) + 1, dtype=np.intp)
-    first[place[::-1]] = np.arange(len(place))[::-1]
-    return first, place
+    return first_records(place), place

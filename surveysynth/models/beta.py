@@ -38,6 +38,7 @@ from ..design.survey_design import SurveyDesign
 from ..errors import InputError, ModelError
 from ..validation import rows
 from .base import Boundable, numeric_predictors_text, present
+from .densities.modes import falls_between, only_mode
 from .densities.row_density import blocks, max_abs_log_density
 from .draws import Draws, Sampler, Synthetic
 from .one_outcome import OneOutcome, Standardized, checked_bounds, standardized
@@ -62,7 +63,6 @@ FIRST, STEPS = 12, 30  # steps of the normal approximation: of each start, and o
 MOST = 16.0  # factor by which a step of it may change a variance
 WIDEST = 5.0  # standard deviation of any coefficient: more than the priors have
 STARTS = [(shift, stretch) for shift in (0.0, -1.0, 1.0) for stretch in (0.0, -1.5, 1.5)]  # of b_1 and log lambda
-NEGLIGIBLE, BARRIER = 9.0, 5.0  # log probability of a mode that may be missed; log density that chains get across
 
 
 @nb.njit(parallel=True, cache=True, error_model="numpy")
@@ -159,18 +159,6 @@ class BetaRegression(OneOutcome[Standardized], Boundable[Standardized]):
         constants: Constants | None = None, unit: Codes | None = None,
     ) -> Standardized:  # fmt: skip
         """log y and log(1 - y), (n, 2), y a share of the range, and predictor rows, after the checks of the model.
-
-        Parameters
-        ----------
-        design : SurveyDesign
-        clusters : {"model", "ignore"}
-            "ignore" leaves out effects of PSUs and strata, which Beta does not have.
-        mean_weight : float, optional
-            Of no use here: the weight has no density.
-        constants : mapping of str to mapping, optional
-            Means, knots and the like of the formula's terms, from another file; by default from this one.
-        unit : int array (n,), optional
-            Units that epsilon protects, where they are several records: the log of their sizes becomes a predictor.
 
         Raises
         ------
@@ -316,7 +304,7 @@ class BetaRegression(OneOutcome[Standardized], Boundable[Standardized]):
 
 
 def _sums(records: Standardized, alpha: Floats) -> Floats:
-    """Sums of alpha, alpha log y and alpha log(1 - y) of each predictor row, (G, 3); blocks of records add up."""
+    """Sums of alpha, alpha log y and alpha log(1 - y) in each predictor row: (G, 3)."""
     weighted = (alpha, alpha * records.y[:, 0], alpha * records.y[:, 1])
     return np.column_stack([np.bincount(records.row, w, len(records.X)) for w in weighted])
 
@@ -441,22 +429,13 @@ def _best_mode(log_density: LogDensity, centre: Floats, root: Floats, bound: flo
         start[[0, -1]] += (shift, stretch)
         found.append(_approximation(log_density, start, root, FIRST))
     probability = [log_density(m)[0] + np.log(np.diag(L)).sum() for m, L in found]  # of each mode, as a logarithm
-    best = int(np.argmax(probability))
-    for i, (other, _) in enumerate(found):
-        # one record, replaced, moves the log odds of two modes by 4 bound at most
-        counts = probability[i] > probability[best] - max(NEGLIGIBLE, 4 * bound)
-        if counts and _separated(log_density, found[best][0], other):
-            raise ModelError(
-                "under this clamp the pseudo posterior has several modes apart from each other, which Markov chains do "
-                "not visit in proportion: ask for a larger epsilon or a smaller m, or use another model"
-            )
+    best = only_mode(probability, bound, lambda i, j: _separated(log_density, found[i][0], found[j][0]))
     return _approximation(log_density, *found[best], STEPS)
 
 
 def _separated(log_density: LogDensity, one: Floats, other: Floats) -> bool:
-    """Whether the density falls between two modes so far that chains do not get across."""
-    between = [log_density(one + share * (other - one))[0] for share in np.linspace(0, 1, 21)]
-    return min(between) < min(between[0], between[-1]) - BARRIER
+    """Whether the density falls so far between two modes that chains do not cross."""
+    return falls_between(lambda share: log_density(one + share * (other - one))[0])
 
 
 # ---- what cannot be fitted

@@ -114,18 +114,6 @@ class Counts(OneOutcome[CountRecords], Debiasable[CountRecords]):
     ) -> CountRecords:  # fmt: skip
         """Distinct pairs of predictor row and count, after the checks that belong to the model.
 
-        Parameters
-        ----------
-        design : SurveyDesign
-        clusters : {"model", "ignore"}
-            "ignore" leaves out effects of PSUs and strata, which the count models do not have.
-        mean_weight : float, optional
-            A public number that weights are divided by, N / n; by default their mean.
-        constants : mapping of str to mapping, optional
-            Means, knots and the like of the formula's terms, from another file; by default from this one.
-        unit : int array (n,), optional
-            Units that epsilon protects, where they are several records: the log of their sizes becomes a predictor.
-
         Raises
         ------
         InputError

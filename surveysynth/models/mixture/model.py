@@ -196,18 +196,6 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
     ) -> MixtureRecords:  # fmt: skip
         """The outcome on its working scale and distinct predictor rows, after the checks that belong to the model.
 
-        Parameters
-        ----------
-        design : SurveyDesign
-        clusters : {"model", "ignore"}
-            "ignore" leaves out effects of PSUs and strata, which Mixture does not have.
-        mean_weight : float, optional
-            A public number that weights are divided by, N / n; by default their mean.
-        constants : mapping of str to mapping, optional
-            Means, knots and the like of the formula's terms, from another file; by default from this one.
-        unit : int array (n,), optional
-            Units that epsilon protects, where they are several records: the log of their sizes becomes a predictor.
-
         Raises
         ------
         InputError

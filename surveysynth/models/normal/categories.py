@@ -98,7 +98,7 @@ class Categories(Cells):
         return replace(self, cell=self.cell[records], category=self.category[records])
 
     def counts(self, alpha: Floats) -> Floats:
-        """Sum of alpha of each cell and category, (G, K); counts of blocks of records add up."""
+        """Sum of alpha in each cell and category: (G, K)."""
         pair = self.cell * self.K + self.category
         sums = np.bincount(pair, alpha, self.cells * self.K)
         return np.asarray(sums, dtype=np.float64).reshape(self.cells, self.K)

@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from scipy.stats import invwishart
 
 from ...errors import ModelError
+from ..densities import modes
 from ..densities.normal_density import log_height
 from ..regression.sufficient_statistics import SufficientStatistics, sufficient_statistics
 
@@ -42,7 +43,6 @@ STUCK = 0.02  # least share of the records' weight inside the clamp: with less t
 DF = 4.0  # of the t errors
 DESCENT = 60  # Gibbs steps from a public start
 STARTS, AROUND = 4, 12  # public starts of the search for modes, and points around the place that each comes down to
-NEGLIGIBLE, BARRIER = 9.0, 5.0  # log probability of a mode that may be missed; log density that chains get across
 
 
 @dataclass(frozen=True, repr=False)  # a repr would show confidential values
@@ -197,16 +197,7 @@ def only_mode(records: DistinctRecords, bound: float, rng: np.random.Generator) 
     if not found:
         raise _too_tight()
     probability = [_log_probability(records, mode, bound) for mode in found]
-    best = int(np.argmax(probability))
-    least = probability[best] - max(NEGLIGIBLE, 4 * bound)
-    for mode, log_p in zip(found, probability, strict=True):
-        if log_p > least and _separated(records, bound, found[best], mode):
-            raise ModelError(
-                "under this clamp the posterior has several modes apart from each other, which Markov chains do not "
-                "visit in proportion, so that one record could decide which of them is released: ask for a larger "
-                "epsilon or a smaller m, or use another model"
-            )
-    return found[best]
+    return found[modes.only_mode(probability, bound, lambda i, j: _separated(records, bound, found[i], found[j]))]
 
 
 def _around(records: DistinctRecords, inverse: Floats, place: Point, rng: np.random.Generator) -> Point:
@@ -236,7 +227,7 @@ def _log_probability(records: DistinctRecords, mode: Pilot, bound: float) -> flo
 
 
 def _separated(records: DistinctRecords, bound: float, one: Pilot, other: Pilot) -> bool:
-    """Whether the density falls between two modes so far that chains do not get across."""
+    """Whether the density falls so far between two modes that chains do not cross."""
 
     def density(share: float) -> float:
         logs = [np.log(np.diag(mode.L)) for mode in (one, other)]
@@ -246,8 +237,7 @@ def _separated(records: DistinctRecords, bound: float, one: Pilot, other: Pilot)
         B = one.B + share * (other.B - one.B)
         return float(np.clip(records.contributions(B, L), -bound, bound) @ records.count)
 
-    between = [density(share) for share in np.linspace(0, 1, 21)]
-    return min(between) < min(between[0], between[-1]) - BARRIER
+    return modes.falls_between(density)
 
 
 def coordinates(records: DistinctRecords, bound: float, pilot: Pilot) -> dict[str, object]:

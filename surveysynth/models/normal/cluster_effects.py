@@ -30,7 +30,7 @@ BLOCK = 4_000_000  # numbers in one block of draws
 
 @dataclass(frozen=True, repr=False)  # a repr would show confidential values
 class GroupedStatistics:
-    """What the likelihood with effects knows of the records; blocks of records add up.
+    """Sums over the records that the likelihood with effects depends on.
 
     Attributes
     ----------
@@ -48,10 +48,6 @@ class GroupedStatistics:
     t: Floats
     parent: Codes | None
 
-    def __add__(self, other: GroupedStatistics) -> GroupedStatistics:
-        s = self
-        return GroupedStatistics(s.total + other.total, s.a + other.a, s.s + other.s, s.t + other.t, s.parent)
-
 
 def grouped_statistics(X: Floats, pattern: Codes, Y: Floats, alpha: Floats, groups: Groups) -> GroupedStatistics:
     """Sums over records, by group: O(n D + C K) memory.
@@ -66,7 +62,6 @@ def grouped_statistics(X: Floats, pattern: Codes, Y: Floats, alpha: Floats, grou
         Working scale.
     alpha : float array (n,)
     groups : Groups
-        Of these records; blocks that are to add up number the same groups.
     """
     C = groups.size
 

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from ...choices import Clusters, FBSPrior, Missing
 from ...design.survey_design import SurveyDesign
-from ...errors import ModelError, guarded
 from ..draws import Draws, Sampler, Synthetic
 from ..predictors.model_matrix import Constants
 from ..records import Public
@@ -30,6 +29,7 @@ from .censored_fit import Pilot
 from .flat_prior import FLAT
 from .joint_records import JointPublic, JointRecords
 from .joint_regression import JointRegression
+from .variance_components import or_refuse
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -118,14 +118,7 @@ class FBS(JointRegression[JointRecords]):
         L = v["L"]
         Omega_root = v["L_Omega"][:, None] if self.prior == "paper" else np.eye(K)
         root = v["sigma_beta"].transpose(0, 2, 1)[:, :, :, None] * Omega_root
-        B = guarded(
-            lambda: draw_coefficients(R, Z0, L, root, sampler.rng),
-            np.linalg.LinAlgError,
-            lambda kind: ModelError(
-                "the coefficients cannot be drawn: the predictors differ too much in size for this prior. Give numeric "
-                "predictors in larger units (thousands), or use prior='flat'"
-            ),
-        )
+        B = or_refuse(lambda: draw_coefficients(R, Z0, L, root, sampler.rng))
         return Draws({"B": B, "L": L}, sampler.chain_of_draws, fit.diagnostics, fit.engine, fit.version)
 
     def _sample_censored(

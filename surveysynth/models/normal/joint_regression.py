@@ -164,18 +164,6 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
     ) -> JointRecords:  # fmt: skip
         """Working-scale values and distinct predictor rows, after the checks that belong to the model.
 
-        Parameters
-        ----------
-        design : SurveyDesign
-        clusters : {"model", "ignore"}
-            Whether PSUs, and strata that the predictors do not determine, get effects.
-        mean_weight : float, optional
-            A public number that weights are divided by, N / n; by default their mean.
-        constants : mapping of str to mapping, optional
-            Means, knots and the like of the formula's terms, from another file; by default from this one.
-        unit : int array (n,), optional
-            Units that epsilon protects, where they are several records: the log of their sizes becomes a predictor.
-
         Raises
         ------
         InputError
@@ -231,7 +219,7 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         return public_weight(design, self.predictor_columns, X, pattern, groups)
 
     def sufficient_statistics(self, records: J, alpha: Floats) -> SufficientStatistics:
-        """A, C0, X'alpha Y and Y'alpha Y; statistics of blocks of records add up."""
+        """The sums A, C0, X'alpha Y and Y'alpha Y of the module's formulas."""
         return sufficient_statistics(records.X, records.pattern, records.Y, alpha)
 
     def fit(self, records: J, alpha: Floats, sampler: Sampler) -> Draws:
@@ -280,24 +268,11 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
             return _nothing(records.X.shape[1], sampler)
         if records.groups is not None:
             return self._with_effects(records, records.groups, alpha, sampler)
-        return self.fit_to(self.sufficient_statistics(records, alpha), records, sampler, numbered=True)
-
-    def fit_to(
-        self, statistics: SufficientStatistics, records: J, sampler: Sampler, *, numbered: bool = False
-    ) -> Draws:  # fmt: skip
-        """Draw (B, Sigma) given the statistics of a file, of which only some records may be here, with all its rows.
-
-        ``numbered``: whether all of them are here, in the order of the file.
-
-        Raises
-        ------
-        ModelError
-            As :meth:`fit`.
-        """
+        statistics = self.sufficient_statistics(records, alpha)
         R, Z0, S0 = statistics.reduced()
         refuse_degenerate(S0, statistics, len(R))
         if self.prior == "flat":
-            return draw_flat(records, statistics, R, Z0, S0, sampler, numbered=numbered)
+            return draw_flat(records, statistics, R, Z0, S0, sampler)
         return self._sample(records, statistics.A, R, Z0, S0, sampler)
 
     def _with_effects(self, records: J, groups: Groups, alpha: Floats, sampler: Sampler) -> Draws:

@@ -84,84 +84,105 @@ def numeric_predictors(design: SurveyDesign, predictors: str, synthesized: Seque
 def predictor_rows(
     design: SurveyDesign, predictors: str, categories: Synthesized | None, constants: Constants | None = None
 ) -> tuple[Floats, Codes, tuple[str, ...]]:
-    """Distinct rows of the model matrix: X (G, K), each record's row (n,), and the names of the columns.
+    """Distinct rows of the model matrix: X (G, K), the row of each record (n,), and the names of the columns.
 
-    With categories every public row comes in each of them, whether it occurs or not: row g of the
-    public ones and category k is row g * categories.K + k.  With ``constants`` (:func:`predictor_constants`)
-    a record's row depends on no other record.
+    With categories every public row is repeated for each of them, whether the pair occurs or not: row g of the
+    public ones and category k make row g * categories.K + k.  With ``constants`` (:func:`predictor_constants`)
+    the row of a record depends on no other record.
 
     Raises
     ------
     InputError
-        Records of weight 0, of which there is no model; missing values or dates in a predictor; a formula that cannot
+        Records of weight 0, which no model covers; missing values or dates in a predictor; a formula that cannot
         be evaluated, is not finite, or depends on the order of the records; constants of other terms than the
         formula's.
     """
     if not design.weights.all():
         raise InputError("a model is of records with positive weights: leave those of weight 0 out")
     synthesized = () if categories is None else categories.names
+    names = _checked_columns(design, predictors, synthesized)
+    frame = design.select([*names, *synthesized])
+    types = _types(design, frame)
+    pattern: Codes = np.zeros(design.n, dtype=np.intp)
+    if names:
+        pattern = np.asarray(frame.groupby(names, sort=True, observed=True).ngroup(), dtype=np.intp)
+    first = first_records(pattern)
+    row = pattern
+    one_each = constants is None and categories is None and _row_by_row(predictors)
+    if one_each:  # one record of each row is enough
+        frame = frame.iloc[first]
+        first = row = np.arange(len(first))
+    given = {} if constants is None else _arrays(constants)
+    values, X, matrix = guarded(
+        lambda: _evaluated(predictors, frame, types, first, categories, given),
+        Exception,
+        lambda kind: _not_evaluated(predictors, kind, constants),
+    )
+    if constants is not None and _constants(matrix).keys() != given.keys():
+        raise InputError(
+            f"the policy's constants (means, knots) are not those of the predictors {predictors!r}: make the policy "
+            "again, with the formulaic that is installed here"
+        )
+    _refuse_extreme(predictors, values, pattern if one_each else np.arange(design.n))
+    if categories is not None:
+        pattern = row = pattern * categories.K + categories.category
+    if not all(np.allclose(column, x[row]) for column, x in zip(values.T, X.T, strict=True)):
+        raise InputError(f"the predictors {predictors!r} depend on the order of the records")
+    return X, pattern, tuple(str(c) for c in matrix.model_spec.column_names)
+
+
+def _checked_columns(design: SurveyDesign, predictors: str, synthesized: Sequence[str]) -> list[str]:
+    """The public columns that a formula names, without missing values or dates (InputError)."""
     names = [name for name in formula_columns(predictors) if name not in synthesized]
     for name in names:
         check_cells(design.column(name), name)
         refuse_missing(design.column(name), name)
         if pd.api.types.infer_dtype(design.column(name)) in ("date", "datetime", "datetime64"):
             raise InputError(f"predictor {name!r} is a date; make a number of it, or groups of dates")
-    frame = design.select([*names, *synthesized])
-    text = _types(design, frame)
-    pattern: Codes = np.zeros(design.n, dtype=np.intp)
-    if names:
-        pattern = np.asarray(frame.groupby(names, sort=True, observed=True).ngroup(), dtype=np.intp)
-    first = first_records(pattern)
-    alone = constants is None and categories is None and _row_by_row(predictors)
-    if alone:  # a record of each row tells what all others have
-        frame, of_frame, first = frame.iloc[first], np.arange(len(first)), np.arange(len(first))
-    else:
-        of_frame = pattern
+    return names
 
-    given = {} if constants is None else _arrays(constants)
 
-    def evaluate() -> tuple[Floats, Floats, formulaic.ModelMatrix]:
-        # of all records, so that center(), bs() and the like are what they are in R
-        matrix = formulaic.model_matrix(
-            f"1 + {predictors}", frame.astype(text), na_action="ignore", transform_state=deepcopy(given)
-        )
-        of_records = np.asarray(matrix, dtype=np.float64)
-        distinct = of_records[first]
-        if categories is not None:
-            grid = frame.iloc[np.repeat(first, categories.K)].reset_index(drop=True)
-            grid = grid.assign(**categories.columns(np.tile(np.arange(categories.K), len(first)))).astype(text)
-            distinct = np.asarray(matrix.model_spec.get_model_matrix(grid, na_action="ignore"), dtype=np.float64)
-        return of_records, distinct, matrix
+def _evaluated(
+    predictors: str, frame: pd.DataFrame, types: Mapping[str, str], first: Codes, categories: Synthesized | None,
+    given: Mapping[str, Any],
+) -> tuple[Floats, Floats, formulaic.ModelMatrix]:  # fmt: skip
+    """The model matrix of the records of a frame, its distinct rows, and formulaic's own object."""
+    # all records are evaluated together, so that center(), bs() and the like are what they are in R
+    matrix = formulaic.model_matrix(
+        f"1 + {predictors}", frame.astype(dict(types)), na_action="ignore", transform_state=deepcopy(given)
+    )
+    values = np.asarray(matrix, dtype=np.float64)
+    if categories is None:
+        return values, values[first], matrix
+    grid = frame.iloc[np.repeat(first, categories.K)].reset_index(drop=True)
+    grid = grid.assign(**categories.columns(np.tile(np.arange(categories.K), len(first)))).astype(dict(types))
+    return values, np.asarray(matrix.model_spec.get_model_matrix(grid, na_action="ignore"), dtype=np.float64), matrix
 
-    def impossible(kind: str) -> InputError:
-        under = (
+
+def _not_evaluated(predictors: str, kind: str, constants: Constants | None) -> InputError:
+    text = f"the predictors {predictors!r} cannot be evaluated on this file ({kind})"
+    if constants:
+        text += (
             ". Their means and knots are those of the policy: beyond its knots bs() has no value, so move what lies "
             "there to the nearest, or make the policy with bounds in bs() that hold for later files, too "
             "(lower_bound=, upper_bound=)"
         )
-        said = f"the predictors {predictors!r} cannot be evaluated on this file ({kind})"
-        return InputError(said + under if constants else said)
+    return InputError(text)
 
-    of_records, X, matrix = guarded(evaluate, Exception, impossible)
-    if constants is not None and _constants(matrix).keys() != given.keys():
-        raise InputError(
-            f"the policy's constants (means, knots) are not those of the predictors {predictors!r}: make the policy "
-            "again, with the formulaic that is installed here"
-        )
-    at = pattern if alone else np.arange(design.n)
-    finite = np.asarray(np.isfinite(of_records).all(axis=1))
+
+def _refuse_extreme(predictors: str, values: Floats, row: Codes) -> None:
+    """Refuse predictors that are not finite, or too large to be squared (InputError).
+
+    ``row`` is the row of ``values`` of each record.
+    """
+    finite = np.asarray(np.isfinite(values).all(axis=1))
     if not finite.all():
-        raise InputError(f"the predictors {predictors!r} are not finite in {rows(~finite[at])}")
-    large = np.asarray((np.abs(of_records) > LARGEST).any(axis=1))
+        raise InputError(f"the predictors {predictors!r} are not finite in {rows(~finite[row])}")
+    large = np.asarray((np.abs(values) > LARGEST).any(axis=1))
     if large.any():
         raise InputError(
-            f"the predictors {predictors!r} are too large in {rows(large[at])} to be squared; rescale them"
+            f"the predictors {predictors!r} are too large in {rows(large[row])} to be squared; rescale them"
         )
-    if categories is not None:
-        pattern = of_frame = pattern * categories.K + categories.category
-    if not all(np.allclose(column, x[of_frame]) for column, x in zip(of_records.T, X.T, strict=True)):
-        raise InputError(f"the predictors {predictors!r} depend on the order of the records")
-    return X, pattern, tuple(str(c) for c in matrix.model_spec.column_names)
 
 
 def refuse_missing(column: pd.Series, name: str) -> None:
@@ -176,7 +197,7 @@ def refuse_missing(column: pd.Series, name: str) -> None:
 
 def first_records(pattern: Codes) -> Codes:
     """The first record of each row, where every row has one: (G,)."""
-    first = np.empty(int(pattern.max()) + 1, dtype=np.intp)
+    first = np.empty(int(pattern.max(initial=-1)) + 1, dtype=np.intp)
     first[pattern[::-1]] = np.arange(len(pattern) - 1, -1, -1)
     return first
 

@@ -13,7 +13,7 @@ Codes = NDArray[np.intp]
 
 @dataclass(frozen=True)
 class SufficientStatistics:
-    """What the alpha-weighted likelihood uses of the records; blocks of records add up.
+    """Sums over the records that the alpha-weighted likelihood of a normal regression depends on.
 
     ``A`` sum alpha; ``C0`` (K, K) = X' diag(alpha) X; ``P`` (K, D) = X' diag(alpha) Y;
     ``Q`` (D, D) = Y' diag(alpha) Y.
@@ -23,9 +23,6 @@ class SufficientStatistics:
     C0: Floats
     P: Floats
     Q: Floats
-
-    def __add__(self, other: SufficientStatistics) -> SufficientStatistics:
-        return SufficientStatistics(self.A + other.A, self.C0 + other.C0, self.P + other.P, self.Q + other.Q)
 
     def reduced(self) -> tuple[Floats, Floats, Floats]:
         """R (rank, K), Z0 (rank, D) and S0 (D, D), whatever the rank of C0.
