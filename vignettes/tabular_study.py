@@ -313,8 +313,8 @@ print(f"divergences {found.divergences}, R-hat {found.rhat:.3f}, effective draws
 # %%
 data, posterior = by_chains.records, by_chains.weighted.posterior
 records = np.arange(design.n)
-as_fbp = by_chains.synthesizer.log_density(data.some(records), posterior)[:25]
-as_fbs = fits["FBS"].synthesizer.log_density(data.some(records), posterior)[:25] + data.Y[:, 1]
+as_fbp = by_chains.synthesizer.log_density(data.subset(records), posterior)[:25]
+as_fbs = fits["FBS"].synthesizer.log_density(data.subset(records), posterior)[:25] + data.Y[:, 1]
 X, log_y, log_pi = data.X[data.pattern], data.Y[:, 0], -data.Y[:, 1]
 eq6 = []
 for B, L in zip(posterior.values["B"][:25], posterior.values["L"][:25], strict=True):
@@ -428,7 +428,7 @@ show(
 # %% [markdown]
 # The package goes one step further than this kappa: a record's risk is a maximum over posterior draws, which is larger
 # than the risk at the truth, and that posterior is known under the model as well
-# (`surveysynth/models/normal/fisher_consistency.py`).
+# (`surveysynth/models/corrections/fisher_consistency.py`).
 #
 # The conditions, in plain words:
 #

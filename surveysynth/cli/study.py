@@ -461,7 +461,7 @@ def risk_efficient_command(
     is then not for publication.
     """
     from ..design.read import read_frame
-    from ..models.shared.transforms import as_transform
+    from ..models.scales.transforms import as_transform
     from ..studies.risk_efficient import outputs as risk_efficient_outputs
     from ..studies.risk_efficient import study as risk_efficient
     from ..studies.risk_efficient.inputs import RiskEfficientPlan, as_design, synthesizer

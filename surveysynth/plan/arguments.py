@@ -12,9 +12,9 @@ from ..errors import InputError
 from ..estimation.quantities import check_statistics
 from ..models.base import Synthesizer
 from ..models.registry import MODELS, OWN_MODEL, model_from_file
+from ..models.scales.normal_scores import NormalScores
+from ..models.scales.transforms import as_transform
 from ..models.sequential import Sequential
-from ..models.shared.normal_scores import NormalScores
-from ..models.shared.transforms import as_transform
 from ..privacy.mechanisms import Mechanism, in_plans
 from ..privacy.release_rule import IdentificationRule
 from ..privacy.risks.base import Risk

@@ -8,8 +8,8 @@ from typing import Any
 from ..choices import OutcomeKind
 from ..design.survey_design import SurveyDesign
 from ..models.base import Boundable, Synthesizer
+from ..models.predictors.model_matrix import predictor_rows
 from ..models.registry import MODELS
-from ..models.shared.predictors import predictor_rows
 from ..privacy.mechanisms import in_plans
 from ..synthesis.fitting import M_OF_RECORDS
 from ..synthesis.measured import M

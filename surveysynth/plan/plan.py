@@ -28,7 +28,7 @@ from ..design.survey_design import SurveyDesign
 from ..design.to_synthesize import REPLICATE_ROLES, to_synthesize
 from ..errors import InputError
 from ..models.base import Synthesizer
-from ..models.shared.predictors import numeric_predictors
+from ..models.predictors.model_matrix import numeric_predictors
 from ..privacy.accounting.ledger import Ledger
 from ..privacy.mechanisms import Mechanism
 from ..privacy.mechanisms.censored import WEIGHTED

@@ -22,9 +22,9 @@ from ..errors import InputError, ModelError
 from ..estimation import estimate
 from ..measuring.outcome import Outcome
 from ..models.base import Synthesizer
+from ..models.predictors.model_matrix import numeric_predictors, predictor_rows
+from ..models.scales.transforms import as_transform
 from ..models.sequential import Sequential
-from ..models.shared.predictors import numeric_predictors, predictor_rows
-from ..models.shared.transforms import as_transform
 from ..privacy.mechanisms import Mechanism, RecordMechanism
 from ..privacy.mechanisms.base import LEAST_INFORMATION
 from ..privacy.units import unit_of
@@ -157,7 +157,7 @@ def _said_of_model(settings: Settings, model: Synthesizer) -> str:
 def _said_of_tables_made(settings: Settings, given: Mapping[str, Any]) -> str:
     formulas = given["formula"] if isinstance(given["formula"], list) else [settings.model.formula]
     parts = [f"{str(settings.model.name).upper()} from noisy tables: {'; '.join(map(str, formulas))}"]
-    parts += [f"{name} is declared as {outcome.said}" for name, outcome in given["outcomes"].items()]
+    parts += [f"{name} is declared as {outcome.text}" for name, outcome in given["outcomes"].items()]
     return "; ".join([*parts, *(["weights public"] if settings.model.weight else [])])
 
 

@@ -192,7 +192,7 @@ class Source:
 
         Where they are large they lie in files, which go with the last data set that is read from them.
         """
-        n, unit = self.tables.n, self._fit.cells.of_record
+        n, unit = self.tables.n, self._fit.cells.cell_of_record
 
         def one(job: tuple[Draw, np.random.Generator]) -> tuple[SurveyDesign, NDArray[np.int32]]:
             coefficients, own = job
@@ -249,7 +249,7 @@ class Source:
 
     def _unit(self, design: SurveyDesign) -> Codes:
         """Public cell of each record of a design that has the public columns."""
-        return self._fit.cells.units_of(self.tables.terms_of(design), design.n)
+        return self._fit.cells.cells_of_records(self.tables.terms_of(design), design.n)
 
     def _data_set(
         self, like: SurveyDesign, unit: Codes, of: Draw,

@@ -126,7 +126,7 @@ class SampleStudy:
         """Tables from the first data sets of one release, for every m."""
         if not m:
             return
-        same = replace(done, streams=Streams.of(self._seed(method, delta, max(m))), used=[], spent=[])
+        same = replace(done, streams=Streams.from_seed(self._seed(method, delta, max(m))), used=[], spent=[])
         # a study is to show what a release that keeps little would be worth
         epsilon = Budget(None, max(m)).spent(delta)
         release = same.release(max(m), epsilon=epsilon, debias=debias, accept_diagnostics=["information"])

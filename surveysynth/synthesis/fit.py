@@ -204,7 +204,7 @@ class Fit(FittedModel):
             return self.synthesizer.log_ratio(self.records, before, after, posterior)
         total = np.zeros(posterior.size)
         for some in np.array_split(np.arange(n), -(-n * posterior.size // BLOCK)):
-            log_p = self.synthesizer.log_density(self.records.some(some), posterior)
+            log_p = self.synthesizer.log_density(self.records.subset(some), posterior)
             here, there = (np.clip(times(alpha[some], log_p), -clamp, clamp) for alpha in (before, after))
             total += (there - here).sum(axis=1)
         return total
@@ -223,7 +223,7 @@ class Fit(FittedModel):
             A row a draw.
         """
         alpha, clamp = self.unit.spread(self.weighted.alpha)[records], self.weighted.clamp
-        added = times(alpha, self.synthesizer.log_density(self.records.some(records), self.weighted.posterior))
+        added = times(alpha, self.synthesizer.log_density(self.records.subset(records), self.weighted.posterior))
         return added if clamp is None else np.clip(added, -clamp, clamp)
 
     def release(
@@ -247,7 +247,7 @@ class Fit(FittedModel):
             The most that this release may spend; the default is the epsilon of the fit.
         debias : bool
             Correct the released draws for what the privacy weights do to the model, by the
-            model's own rule (:mod:`surveysynth.models.normal.debias`); assumes that the model is right.  The
+            model's own rule (:mod:`surveysynth.models.corrections`); assumes that the model is right.  The
             correction uses c1.  Tuned on this file, c1 stays internal, and the correction is **not covered by
             epsilon**: the report says so.  With ``PseudoPosterior(c1=...)`` it is post-processing, as it is under
             ``Censored(weighted=False)``, where only the clamp is to be corrected for.
@@ -418,7 +418,7 @@ class Fit(FittedModel):
 
     def _expense(self, of: Spending, positions: Sequence[int]) -> Expense:
         """What a release of these draws spends; its id is random, or by the draws where there is a seed."""
-        released = self.draws.some(positions).values.values()
+        released = self.draws.subset(positions).values.values()
         id = id_of("draws", *released) if self.seeded else new_id()
         replaced = None if of.epsilon is None else 2 * of.epsilon
         return Expense("draws", of.epsilon, replaced, id)

@@ -29,8 +29,8 @@ from ..measuring.outcome import Outcome
 from ..models.base import Synthesizer
 from ..models.draws import Draws, Sampler, Streams
 from ..models.normal.fbs import FBS
+from ..models.predictors.model_matrix import LOG_UNIT
 from ..models.sequential import Sequential
-from ..models.shared.predictors import LOG_UNIT
 from ..privacy.accounting.ledger import Ledger, check_ledger
 from ..privacy.budget import Budget
 from ..privacy.mechanisms import Assessment, Censored, Mechanism, RecordMechanism
@@ -224,7 +224,7 @@ def fit(
     notes += _said_of_units(design, protected)
 
     mean_weight = public_mean_weight(design, population_total) if mechanism.clamps else None
-    streams = Streams.of(seed)
+    streams = Streams.from_seed(seed)
     chosen_engine = get_engine(engine)
     sampler = Sampler(lambda: chosen_engine, streams.draws, chains, warmup, draws)
     with told_if_it_breaks_down(), stages() as say:

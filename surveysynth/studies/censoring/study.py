@@ -25,7 +25,7 @@ the bounds of the weighted fit, cutting makes it 11, 122, 543 over 24.  The pape
 (91) is what c1 = 0.9 gives (90; 0.8: 30).  Its Censor_w (110, 408, 741) comes out under none of these definitions:
 clamped in one draw or more are 13, 98, 467 over 100 samples, where the paper counts hundreds in a sample or none.
 
-Densities are of the value itself, without the edge that :class:`surveysynth.models.beta.model.BetaRegression` has at
+Densities are of the value itself, without the edge that :class:`surveysynth.models.beta.BetaRegression` has at
 1e-6 of the range: it would lower the largest bounds, which belong to values near 0.
 """
 
@@ -45,7 +45,7 @@ from scipy import stats
 
 from ...design.survey_design import SurveyDesign
 from ...errors import InputError
-from ...models.beta.model import BetaRegression
+from ...models.beta import BetaRegression
 from ...privacy.budget import Budget
 from ...privacy.mechanisms import Censored, PseudoPosterior, WeightedE
 from ...privacy.protected_fit import ProtectedFit, PseudoLikelihood

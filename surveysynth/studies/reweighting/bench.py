@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ...models.counts.model import CountRecords, NegativeBinomialRegression, PoissonRegression
+from ...models.counts import CountRecords, NegativeBinomialRegression, PoissonRegression
 from ...models.draws import Draws
 from ...privacy.budget import Budget
 from ...privacy.mechanisms import PseudoPosterior

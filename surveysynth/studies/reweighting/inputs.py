@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from ...errors import InputError
-from ...models.counts.model import NegativeBinomialRegression, PoissonRegression
+from ...models.counts import NegativeBinomialRegression, PoissonRegression
 from ...privacy.protected_fit import PseudoLikelihood
 from ...privacy.units import Unit
 from ...validation import positive, whole

@@ -33,7 +33,7 @@ import numpy as np
 import pandas as pd
 
 from ...estimation import estimate
-from ...models.counts.model import NegativeBinomialRegression
+from ...models.counts import NegativeBinomialRegression
 from ...models.normal.fbs import FBS
 from ...privacy.budget import Budget
 from ...synthesis.fit import Fit

@@ -17,7 +17,7 @@ from ...estimation import regression
 from ...models.base import Synthesizer
 from ...models.draws import Sampler
 from ...models.mixture.model import Mixture
-from ...models.shared.transforms import Transform
+from ...models.scales.transforms import Transform
 from ...privacy.risks.identification import MarginalRisk
 from ...synthesis.synthetic_design import check_public
 from ...validation import as_list, positive, rows, whole

@@ -51,7 +51,7 @@ from ...engines import get_engine
 from ...estimation.intervals import overlap
 from ...models.base import Synthesizer
 from ...models.draws import Sampler
-from ...models.shared.transforms import AsinhTransform
+from ...models.scales.transforms import AsinhTransform
 from ...privacy.protected_fit import ProtectedFit, PseudoLikelihood
 from ...privacy.units import Unit
 from ...progress import bar
