@@ -280,6 +280,6 @@ print(f"of this year's households the clamp touches {clamped} ({clamped / n:.1%}
 # Weighted-e is there for comparison. Leaving households out moves the fit, which raises the bounds of others, which
 # are left out next. At small epsilon it loses more than the clamp does, for a weaker guarantee.
 #
-# One file says little about mechanisms. `python -m replication.censoring --out study/` repeats the simulation of the paper,
-# 100 files from Beta(0.5, 3), with the paper's printed numbers beside; with `--data` it compares the mechanisms on a
-# file of yours, in a folder that is not for publication.
+# One file says little about mechanisms. In a checkout `python -m replication.censoring --out study/` repeats the
+# simulation of the paper, 100 files from Beta(0.5, 3), with the paper's printed numbers beside; with `--data` it
+# compares the mechanisms on a file of yours, in a folder that is not for publication.

@@ -519,7 +519,7 @@ for name, fit in (*fits.items(), ("FBP by Markov chains", by_chains)):
 #
 # - The guarantee is asymptotic: Delta is a maximum over this file and these draws. 10.8 is a large epsilon, for one
 #   record added or removed, and twice that for one replaced.
-# - The population is lognormal, as the models say. Real salaries are not. `python -m replication.tabular --population t4`
-#   (or `skewed`, `heteroskedastic`, `two-stage`) does the same where they are wrong.
+# - The population is lognormal, as the models say. Real salaries are not. The same command with `--population t4` (or
+#   `skewed`, `heteroskedastic`, `two-stage`) does the same where they are wrong.
 # - The paper's application to the public use file of the Survey of Doctorate Recipients is not repeated here.
 # - In all files the total count equals N by construction. It is among the 27 domains.
