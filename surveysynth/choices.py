@@ -15,7 +15,6 @@ Missing = Literal["fail", "drop"]  # what a missing outcome does
 MissingCategory = Literal["fail", "drop", "category"]  # the same of an outcome that is a category
 Allocation = Literal["prior", "posterior"]  # what the component of a synthetic record is drawn from
 SecondStage = Literal["pps", "srs"]  # how units of a PSU are drawn
-StudyMethod = Literal["fbs", "fbp", "laplace"]
 StudyPopulation = Literal[
     "workers", "households", "workers-psu", "households-psu", "persons", "visits", "shares", "earnings", "adults",
     "poverty", "activity",
@@ -26,5 +25,3 @@ StudyMechanism = Literal[
 Planted = Literal["x10", "x100", "alone", "two-modes", "heavy"]  # the record that an intruder asks about
 # diagnostics that may fail, and a population total far from the sum of the weights
 Accepted = Literal["divergences", "rhat", "ess_bulk", "ess_tail", "information", "population_total"]
-StudyPrior = Literal["flat", "paper"]
-RiskSource = Literal["synthetic", "data"]  # what risks behind privacy weights are computed from

@@ -80,7 +80,8 @@ def test_sdist_carries_documents_tests_and_lock_files(tmp_path):
     done = subprocess.run([sys.executable, "-c", build, tmp_path], cwd=ROOT, capture_output=True, text=True, check=True)
     with tarfile.open(tmp_path / done.stdout.split()[-1]) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    patterns = {"docs": "*", "locks": "*", "stan": "*.stan", "tests": "*.py", "benchmarks": "*.py"}
+    programs = dict.fromkeys(("tests", "benchmarks", "replication"), "*.py")
+    patterns = {"docs": "*", "locks": "*", "stan": "*.stan", **programs}
     for folder, pattern in patterns.items():
         wanted = {f"{folder}/{path.name}" for path in (ROOT / folder).glob(pattern) if path.is_file()}
         assert wanted and wanted <= names
@@ -165,8 +166,8 @@ BY_LETTER = re.compile(
 )
 TEXT = {".py", ".pyi", ".stan", ".stanfunctions", ".R", ".Rd", ".Rmd", ".md", ".toml"}
 PLACES = (
-    "surveysynth", "stan", "r_bridge", "benchmarks", "tests", "docs", "vignettes", "README.md", "CHANGELOG.md",
-    "pyproject.toml",
+    "surveysynth", "stan", "r_bridge", "replication", "benchmarks", "tests", "docs", "vignettes", "README.md",
+    "CHANGELOG.md", "pyproject.toml",
 )  # fmt: skip
 OLD = (
     "every fit under R's rule", "where R has no such column", "covered better here than in T, by",

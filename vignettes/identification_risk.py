@@ -255,9 +255,9 @@ show(
 # %% [markdown]
 # One file (m = 1) shows each record once: either its synthetic income is near or it is not, so that the risk of some
 # is high by chance. Several files are averaged. For the whole comparison on your own file, with violins, the ten
-# riskiest records and the effect of the radius:
+# riskiest records and the effect of the radius, in a checkout of the repository:
 #
-#     surveysynth study risk-efficient --data survey.csv --value income --predictors "age_group + tenure" \
+#     python -m replication.risk_efficient --data survey.csv --value income --predictors "age_group + tenure" \
 #         --known age_group,urban --scale 1000 --out study
 #
 # and for files that exist already: `surveysynth risk original.csv synthetic_*.csv --known age_group --value income

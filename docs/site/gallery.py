@@ -52,7 +52,7 @@ SVG(folder / "comparison" / "distributions.svg")
 # %%
 import pandas as pd
 
-from surveysynth.publication import figures
+from replication import figures
 
 doctorates = ss.datasets.sdr_sample(n=1_000, seed=2024)
 fits = {
