@@ -192,8 +192,8 @@ def test_ledgers(number, killed, tmp_path):
 
 
 STUDY = [
-    "study", "coverage", "--out", "study", "--replicates", "4", "--n", "300", "--epsilon", "9", "--workers", "1",
-    "--seed", "1",
+    "study", "coverage", "--out", "study", "--replicates", "4", "--n", "300", "--epsilon", "9",
+    "--mechanisms", "pseudo", "--workers", "1", "--seed", "1",
 ]  # fmt: skip
 
 
