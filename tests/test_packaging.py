@@ -196,7 +196,7 @@ def cited_by_letter(text: str, path: Path = Path()) -> list[str]:
 
 def with_next(lines: list[str]) -> list[str]:
     """Each line with the first words of the next: "as in" and "T" may stand apart."""
-    heads = [" ".join(line.lstrip(" #'/").split()[:3]) for line in [*lines[1:], ""]]
+    heads = [" ".join(line.lstrip(" #'/").split()[:3]) for line in [*lines[1:], ""][: len(lines)]]
     return [f"{line} {head}" for line, head in zip(lines, heads, strict=True)]
 
 

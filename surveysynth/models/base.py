@@ -201,15 +201,15 @@ class Synthesizer(Generic[R], metaclass=Complete):
             As :meth:`prepare` gives them.
         draws : Draws
             S draws of the parameters.
-        chosen : iterable of int
-            Positions of the draws, from 0.
+        positions : iterable of int
+            Of the draws, from 0.
         rng : numpy.random.Generator
             Source of the randomness.
 
         Returns
         -------
         iterator of Synthetic
-            A data set a draw, in the order of ``chosen``.
+            A data set a draw, in the order of ``positions``.
         """
         given = records if self.from_records else records.public
         return (self.simulate(given, draws.subset([s]), rng) for s in positions)

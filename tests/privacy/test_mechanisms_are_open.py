@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from surveysynth.cli.wording import in_words_of_plans
+from surveysynth.cli.words_of_plans import in_words_of_plans
 from typer.testing import CliRunner
 
 import surveysynth as ss
@@ -17,7 +17,7 @@ from surveysynth.choices import Kind
 from surveysynth.cli.app import app
 from surveysynth.privacy.mechanisms import MECHANISMS, InPlans, RecordMechanism
 from surveysynth.privacy.mechanisms.privacy_weights import tuned
-from surveysynth.r import wording
+from surveysynth.r import words_of_r
 
 R_EXPORTS = (Path(__file__).parents[2] / "r_bridge" / "NAMESPACE").read_text(encoding="utf-8")
 
@@ -43,7 +43,7 @@ class EvenWeights(RecordMechanism):
 def listed(monkeypatch) -> Iterator[None]:
     """The one line."""
     monkeypatch.setitem(MECHANISMS, EvenWeights.name, EvenWeights)
-    caches = wording._functions, wording._words
+    caches = words_of_r._functions, words_of_r._words
     for cache in caches:
         cache.cache_clear()
     yield
@@ -99,7 +99,7 @@ def test_without_the_line_its_name_is_refused_with_the_names_there_are(monkeypat
 
 def test_command_line_and_r_have_it_in_their_lists():
     assert in_words_of_plans("mechanism=EvenWeights()") == "mechanism = 'even-weights' in [privacy]"
-    assert wording.in_words_of_r("mechanism=EvenWeights(most=0.5)") == "mechanism = even_weights(most = 0.5)"
+    assert words_of_r.in_words_of_r("mechanism=EvenWeights(most=0.5)") == "mechanism = even_weights(most = 0.5)"
     listed = CliRunner().invoke(app, ["plan", "--entries"])
     assert listed.exit_code == 0 and "even-weights" in listed.output
 
