@@ -205,7 +205,7 @@ def diff_releases(
     if not outcomes:
         raise InputError("the two releases have no outcome in common, so there is nothing to compare")
     tables = [_with_noise(release, names, outcomes, statistic) for release in releases]
-    cells = _side_by_side(*tables, names, same_file=same_file)
+    cells = _side_by_side(tables[0], tables[1], names, same_file=same_file)
     about = {
         name: {
             "title": str(release.method.get("title") or f"Synthetic {', '.join(release.outcomes)}"), "manifest": seal,
