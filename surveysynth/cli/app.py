@@ -59,7 +59,7 @@ app.command("tables")(tables_command)
 app.command("demo")(demo_command)
 app.command("doctor")(doctor_command)
 errors = Console(stderr=True)
-OF_PLANS = "plan", "check", "release", "compare", "dossier", "synthesize", "policy", "privacy-cost"  # commands
+PLAN_COMMANDS = "plan", "check", "release", "compare", "dossier", "synthesize", "policy", "privacy-cost"  # commands
 
 
 def main() -> None:
@@ -98,7 +98,7 @@ ENTRY = re.compile(r"\[(?:survey|model|privacy|columns|tables)\b")  # a section 
 
 
 def _say(heading: str, text: str) -> None:
-    if sys.argv[1:2] and sys.argv[1] in OF_PLANS:
+    if sys.argv[1:2] and sys.argv[1] in PLAN_COMMANDS:
         text = in_words_of_plans(text)
     if heading == "Error" and sys.argv[1:2] == ["plan"] and ENTRY.search(text):
         text += " (while there is no plan file, an entry is given by --set section.entry=value)"

@@ -126,8 +126,8 @@ def _intervals_that_hold(margins: pd.DataFrame, kinds: list[str]) -> str:
     from ..studies.measures import covers
 
     every = margins.dropna(subset=[f"{kind}_ci_low" for kind in kinds])  # a small sample may have nobody in a domain
-    held = [
+    counts = [
         f"{_words(kind)} {covers(every[f'{kind}_ci_low'], every[f'{kind}_ci_high'], every['population']).sum()}"
         for kind in kinds
     ]
-    return f"Intervals that hold the population's mean, of {len(every)}: {', '.join(held)}"
+    return f"Intervals that hold the population's mean, of {len(every)}: {', '.join(counts)}"

@@ -76,8 +76,8 @@ def check_command(
     entries: Entries = None,
 ) -> None:
     """What to expect of a plan: what is published as it is, standard errors, time, warnings.  No budget is spent."""
-    said = ss.Plan.read(plan, _entries(entries)).check(inside=inside)
-    console.print(str(said), markup=False, highlight=False, soft_wrap=True)
+    preview = ss.Plan.read(plan, _entries(entries)).check(inside=inside)
+    console.print(str(preview), markup=False, highlight=False, soft_wrap=True)
 
 
 def release_command(
@@ -109,22 +109,22 @@ def resume_command(
 
 
 def drafted(
-    file: Path, entries: Sequence[str] | None, needed: Sequence[str] = (), *, guess: bool = False, **said: Any
+    file: Path, entries: Sequence[str] | None, needed: Sequence[str] = (), *, guess: bool = False, **options: Any
 ) -> ss.Plan:
     """The plan that options say; unless it is a draft for somebody to fill in (``guess``), nothing may be lacking."""
-    given = {name: list(value) if isinstance(value, list | tuple) else value for name, value in said.items()}
+    given = {name: list(value) if isinstance(value, list | tuple) else value for name, value in options.items()}
     plan = ss.Plan.draft(file, set=_entries(entries), guess=guess, **given)
     lacks = {entry: what for entry, what in plan.lacking.items() if not needed or entry in needed}
     if lacks and not guess:
         lines = "".join(f"\n  {OPTIONS.get(entry, f'--set {entry}=')}: {what}" for entry, what in lacks.items())
-        chosen = "privacy.mechanism" in plan.reasons and plan.settings.privacy.mechanism == "strict"
-        raise InputError(f"say, too:{lines}{STRICT if chosen and not needed else ''}")
+        by_default = "privacy.mechanism" in plan.reasons and plan.settings.privacy.mechanism == "strict"
+        raise InputError(f"say, too:{lines}{STRICT if by_default and not needed else ''}")
     return plan
 
 
-def planned(file: Path, entries: Sequence[str] | None, said: Mapping[str, Any]) -> ss.Plan:
+def planned(file: Path, entries: Sequence[str] | None, options: Mapping[str, Any]) -> ss.Plan:
     """A plan's file; options beside it are refused, as the file says it."""
-    given = [f"--{name.replace('_', '-')}" for name, value in said.items() if value is not None]
+    given = [f"--{name.replace('_', '-')}" for name, value in options.items() if value is not None]
     if given:
         raise InputError(f"{', '.join(given)}: not with a plan, which says it; --set changes an entry")
     return ss.Plan.read(file, _entries(entries))

@@ -103,9 +103,9 @@ def _wide(block: Block, cells: pd.DataFrame, document: Document) -> Arrangement:
     found = dict(zip(zip(_labels(cells, down), cells[across], strict=True), shown, strict=True))
     texts, marks = list[list[str]](), list[list[str]]()
     for row in rows:
-        said = [found.get((row, category), ("", "", "")) for category in categories]  # a cell may have no records
-        texts.append([text or document.symbols.missing for estimate, se, _ in said for text in (estimate, se)])
-        marks.append([text for _, _, mark in said for text in (mark, "")])
+        across_row = [found.get((row, category), ("", "", "")) for category in categories]  # a cell may have no records
+        texts.append([text or document.symbols.missing for estimate, se, _ in across_row for text in (estimate, se)])
+        marks.append([text for _, _, mark in across_row for text in (mark, "")])
     headings = [document.words(f"headings.{c}") for c in ("estimate", "se")]
     return Arrangement(
         outer=BETWEEN.join(block.headings[c] for c in down[:-1]),

@@ -79,20 +79,20 @@ def write_metadata(folder: Path, resources: Sequence[Resource], about: About) ->
     about : About
     """
     tables = [each for each in resources if each.frame is not None and each.path.endswith(".csv")]
-    for name, said in ((PACKAGE, data_package(resources, about)), (CSVW, csv_on_the_web(tables, about))):
-        text = json.dumps(said, indent=2, ensure_ascii=False)
+    for name, content in ((PACKAGE, data_package(resources, about)), (CSVW, csv_on_the_web(tables, about))):
+        text = json.dumps(content, indent=2, ensure_ascii=False)
         (folder / name).write_text(f"{text}\n", encoding="utf-8")
 
 
 def data_package(resources: Sequence[Resource], about: About) -> dict[str, Any]:
     """A Frictionless data package: titles, types, units, checksums and numbers of records."""
-    said = {
+    package = {
         "profile": "data-package", "name": about.name, "title": about.title, "description": about.description,
         **({"licenses": [_license(about.license)]} if about.license else {}),
         **({"sources": [{"title": about.source}]} if about.source else {}),
         **({"contributors": [{"title": about.contact, "role": "contributor"}]} if about.contact else {}),
     }  # fmt: skip
-    return said | {"resources": [_resource(each, about) for each in resources]}
+    return package | {"resources": [_resource(each, about) for each in resources]}
 
 
 def _license(text: str) -> dict[str, str]:
@@ -103,39 +103,39 @@ def _license(text: str) -> dict[str, str]:
 
 def _resource(resource: Resource, about: About) -> dict[str, Any]:
     suffix = resource.path.rpartition(".")[2]
-    said: dict[str, Any] = {
+    resource_entry: dict[str, Any] = {
         "type": "table" if suffix == "csv" else "file",  # what validators look into
         "name": resource.path.lower().replace(".", "-").replace("_", "-"), "title": resource.title,
         "path": resource.path, "format": suffix, "bytes": resource.size, "hash": f"sha256:{resource.sha256}",
     }  # fmt: skip
     if resource.frame is None:
-        return said
+        return resource_entry
     fields = [_field(str(c), resource.frame[c], about) for c in resource.frame]
     if suffix == "csv":
-        said |= {"profile": "tabular-data-resource", "encoding": "utf-8"}
+        resource_entry |= {"profile": "tabular-data-resource", "encoding": "utf-8"}
     records = len(resource.frame) if resource.records is None else resource.records
-    return said | {"records": records, "schema": {"fields": fields, "missingValues": [""]}}
+    return resource_entry | {"records": records, "schema": {"fields": fields, "missingValues": [""]}}
 
 
 def _field(name: str, column: pd.Series, about: About) -> dict[str, Any]:
     kind = _kind(column)
-    said: dict[str, Any] = {"name": name, "type": kind}
+    entry: dict[str, Any] = {"name": name, "type": kind}
     if name in about.labels:
-        said["title"] = about.labels[name]
+        entry["title"] = about.labels[name]
     if name in about.units:
-        said["unit"] = about.units[name]
+        entry["unit"] = about.units[name]
     if kind == "boolean":
-        said |= {"trueValues": [TRUE], "falseValues": [FALSE]}
+        entry |= {"trueValues": [TRUE], "falseValues": [FALSE]}
     levels = _levels(column)
-    return said | ({"constraints": {"enum": levels}} if levels else {})
+    return entry | ({"constraints": {"enum": levels}} if levels else {})
 
 
 def csv_on_the_web(tables: Sequence[Resource], about: About) -> dict[str, Any]:
     """The same of csv files as CSV on the Web."""
-    said: dict[str, Any] = {"@context": "http://www.w3.org/ns/csvw", "dc:title": about.title}
-    said |= {"dc:description": about.description}
-    said |= {f"dc:{name}": getattr(about, name) for name in ("license", "source") if getattr(about, name)}
-    return said | {"tables": [_csvw_table(each, about) for each in tables]}
+    group: dict[str, Any] = {"@context": "http://www.w3.org/ns/csvw", "dc:title": about.title}
+    group |= {"dc:description": about.description}
+    group |= {f"dc:{name}": getattr(about, name) for name in ("license", "source") if getattr(about, name)}
+    return group | {"tables": [_csvw_table(each, about) for each in tables]}
 
 
 def _csvw_table(resource: Resource, about: About) -> dict[str, Any]:
@@ -147,10 +147,10 @@ def _csvw_table(resource: Resource, about: About) -> dict[str, Any]:
 def _csvw_column(name: str, column: pd.Series, about: About) -> dict[str, Any]:
     kind = _kind(column)
     titles = [name, about.labels[name]] if about.labels.get(name, name) != name else [name]
-    said: dict[str, Any] = {"titles": titles, "datatype": kind if kind != "boolean" else _boolean()}
+    entry: dict[str, Any] = {"titles": titles, "datatype": kind if kind != "boolean" else _boolean()}
     if name in about.units:
-        said["dc:description"] = about.units[name]
-    return said
+        entry["dc:description"] = about.units[name]
+    return entry
 
 
 def _boolean() -> dict[str, str]:

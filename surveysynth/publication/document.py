@@ -141,13 +141,13 @@ class Document:
     @property
     def classes(self) -> dict[str, str]:
         """What every class of quality means, by its name in the wording."""
-        said, low = dict[str, str](), 0.0
+        meanings, low = dict[str, str](), 0.0
         for each in self.symbols.classes:
             which = "below" if low == 0 else "above" if each is self.symbols.worst else "between"
             values = {"low": f"{100 * low:g}", "high": f"{100 * each.below:g}"}
-            said[each.name] = self.words(f"symbols.{which}", meaning=self.words(f"quality.{each.name}"), **values)
+            meanings[each.name] = self.words(f"symbols.{which}", meaning=self.words(f"quality.{each.name}"), **values)
             low = each.below
-        return said
+        return meanings
 
 
 def document(
@@ -169,7 +169,7 @@ def document(
     places = table.attrs.get("digits")
     rows = dict(zip(table.index, notes_of(table, report, words), strict=True))
     notes = tuple(dict.fromkeys(note for row in rows.values() for note in row))
-    numbered = {row: tuple(notes.index(note) + 1 for note in said) for row, said in rows.items()}
+    numbered = {row: tuple(notes.index(note) + 1 for note in texts) for row, texts in rows.items()}
     blocks = tuple(
         _block(
             f"table_{number}", block, by, [numbered[row] for row in index], places, facts, symbols, words
@@ -206,7 +206,7 @@ def _block(
     block = block.assign(**{c: PERCENT * block[c] for c in NUMBERS}) if share else block
     places = digits.decimals(block) if places is None else places
     hidden = block["flag"].str.contains("suppressed").to_numpy(dtype=bool)
-    found = symbols.of(block)
+    found = symbols.ratings(block)
     withheld = [symbols.withheld and each is symbols.worst for each in found]
     numbers = block[[*NUMBERS, "n"]].astype(float)
     numbers.loc[withheld, NUMBERS] = float("nan")
@@ -243,17 +243,17 @@ def _label(value: object, words: Wording) -> str:
 def _title(row: pd.Series, by: Sequence[str], facts: Facts, words: Wording) -> str:
     """What a block shows: "Mean of income, euros, by region and sex"."""
     statistic, outcome = str(row["statistic"]), str(row["outcome"])
-    said = {"outcome": facts.called(outcome)}
+    values = {"outcome": facts.called(outcome)}
     if statistic == "proportion":
-        title = words("titles.proportion", **said, category=row["category"])
+        title = words("titles.proportion", **values, category=row["category"])
     elif statistic == "quantile" and row["prob"] == 0.5:
-        title = words("titles.median", **said)
+        title = words("titles.median", **values)
     elif statistic == "quantile":
-        title = words("titles.quantile", **said, percent=f"{100 * row['prob']:g}")
+        title = words("titles.quantile", **values, percent=f"{100 * row['prob']:g}")
     elif statistic == "count":
         title = words("titles.count")
     else:
-        title = words(f"titles.{statistic}", **said)
+        title = words(f"titles.{statistic}", **values)
     if outcome in facts.units and statistic in IN_UNITS:
         title = words("titles.unit", title=title, unit=facts.units[outcome])
     if facts.where:

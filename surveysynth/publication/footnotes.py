@@ -50,11 +50,11 @@ def protected(kind: str, epsilon: float, unit: str | None, words: Wording) -> st
     what = words("units.record") if unit is None else words("units.group", column=unit)
     if kind == "none":
         return words("protected.none", unit=what)
-    said = {"unit": what, "epsilon": f"{epsilon:g}"}
+    values = {"unit": what, "epsilon": f"{epsilon:g}"}
     if kind == "strict":
         percent, weak = most_guessed(epsilon)
-        return words("protected.strict_weak" if weak else "protected.strict", **said, percent=percent)
-    return words(f"protected.{kind.replace(' ', '_')}", **said)
+        return words("protected.strict_weak" if weak else "protected.strict", **values, percent=percent)
+    return words(f"protected.{kind.replace(' ', '_')}", **values)
 
 
 def unprotected(columns: Sequence[str], records: int, words: Wording) -> str:
@@ -74,7 +74,7 @@ def error_to_expect(table: pd.DataFrame, report: PrivacyReport, symbols: Symbols
     cv = cv[~np.isnan(cv)]
     if cv.size == 0:
         return words("error.none")
-    worst = sum(found is symbols.worst for found in symbols.of(table))
+    worst = sum(found is symbols.worst for found in symbols.ratings(table))
     percent = math.ceil(100 * np.median(cv))
     rating = words(f"quality.{symbols.worst.name}")
     return words("error.sound", count=f"{cv.size:,}", percent=percent, unreliable=f"{worst:,}", rating=rating)

@@ -194,8 +194,8 @@ def _table(block: Block, document: Document) -> Any:
     )
     columns = {c: [_text(x) for x in texts.iloc[:, i]] for i, c in enumerate(_different(labels))}
     last = list(columns)[-1]
-    said = ["".join(words("sheet.note", number=n) for n in numbers) for numbers in block.notes]
-    columns[last] = [_text(f"{x} {notes}".strip()) for x, notes in zip(texts.iloc[:, -1], said, strict=True)]
+    marks = ["".join(words("sheet.note", number=n) for n in numbers) for numbers in block.notes]
+    columns[last] = [_text(f"{x} {notes}".strip()) for x, notes in zip(texts.iloc[:, -1], marks, strict=True)]
     numbers = [words(f"headings.{c}") for c in (*NUMBERS, "n")]
     for heading, c in zip(numbers, (*NUMBERS, "n"), strict=True):
         places = block.decimals if c != "n" else 0

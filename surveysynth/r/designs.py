@@ -208,10 +208,10 @@ def _columns(frame: pd.DataFrame) -> Any:
     r_list = robjects.r("list")
     columns = []
     for column in encode(frame):
-        said = column.meaning()
+        meaning = column.meaning()
         if column.levels is not None:
-            said["levels"] = robjects.StrVector(column.levels)
-        columns.append(r_list(**said, values=vector(column.values)))
+            meaning["levels"] = robjects.StrVector(column.levels)
+        columns.append(r_list(**meaning, values=vector(column.values)))
     return r_list(*columns)
 
 
@@ -219,14 +219,14 @@ def _frame(data: Any) -> pd.DataFrame:
     """The frame of an R data.frame."""
     columns = []
     for r_column in call("encode_frame", data):
-        said = {name: _plain(value) for name, value in r_column.items() if name not in ("values", "levels")}
+        meaning = {name: _plain(value) for name, value in r_column.items() if name not in ("values", "levels")}
         values = dict(r_column.items())["values"]
         numbers = np.array(values.memoryview())  # a copy: R may move its own
-        if said["type"] == "integer64":
+        if meaning["type"] == "integer64":
             numbers = numbers.view("<i8")
-        if said["type"] in ("character", "factor"):
-            said["levels"] = list(r_column.rx2("levels"))
-        columns.append(Column(**said, values=numbers))
+        if meaning["type"] in ("character", "factor"):
+            meaning["levels"] = list(r_column.rx2("levels"))
+        columns.append(Column(**meaning, values=numbers))
     return decode(columns)
 
 

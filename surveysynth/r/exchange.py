@@ -83,8 +83,8 @@ class Column:
 
     def meaning(self) -> dict[str, Any]:
         """All but the numbers, as json holds it."""
-        said = {name: value for name, value in vars(self).items() if name != "values" and value is not None}
-        return said if self.type == "factor" else {key: value for key, value in said.items() if key != "ordered"}
+        meaning = {name: value for name, value in vars(self).items() if name != "values" and value is not None}
+        return meaning if self.type == "factor" else {key: value for key, value in meaning.items() if key != "ordered"}
 
 
 def encode(frame: pd.DataFrame) -> list[Column]:
@@ -144,11 +144,11 @@ def save(frame: pd.DataFrame, folder: str | Path) -> None:
 
 def load(folder: str | Path) -> pd.DataFrame:
     """Read a frame that :func:`save` or R's ``save_frame`` wrote."""
-    said = json.loads((Path(folder) / COLUMNS).read_text(encoding="utf-8"))["columns"]
+    meanings = json.loads((Path(folder) / COLUMNS).read_text(encoding="utf-8"))["columns"]
     return decode(
         [
             Column(**meaning, values=np.fromfile(Path(folder) / f"{number}.bin", STORED[meaning["type"]]))
-            for number, meaning in enumerate(said, 1)
+            for number, meaning in enumerate(meanings, 1)
         ]
     )
 

@@ -40,12 +40,12 @@ NO_ENTRY = {"entry": 0, "head": "0" * 64}  # holds the place of an entry until t
 
 def spends(release: Contents) -> dict[str, Any]:
     """What a release spends, as arguments of :meth:`surveysynth.Ledger.spend`."""
-    said = release.privacy
-    each = (None, None) if said.kind == "none" else (said.epsilon, said.epsilon_replace_one)
-    up_to = "" if said.delta is None else f", delta = {said.delta:.3g}"
+    report = release.privacy
+    each = (None, None) if report.kind == "none" else (report.epsilon, report.epsilon_replace_one)
+    up_to = "" if report.delta is None else f", delta = {report.delta:.3g}"
     what = f"synthetic data, m = {release.m}{up_to}, {release.method['method']}: {', '.join(release.outcomes)}"
     return {
-        "blank": each[0], "replace": each[1], "kind": said.kind, "unit": said.unit or "record", "what": what,
+        "blank": each[0], "replace": each[1], "kind": report.kind, "unit": report.unit or "record", "what": what,
         "rests_on": release.rests_on,
     }  # fmt: skip
 
@@ -152,33 +152,33 @@ def _charged(path: Path) -> list[Path]:
     """Staged folders of a place, or beside a ledger, that were charged; those not charged are removed."""
     charged = []
     for staging in left_behind(path):
-        ledger, said = _note(staging)
-        if ledger.find(said["salt"]) is not None:
+        ledger, note = _note(staging)
+        if ledger.find(note["salt"]) is not None:
             charged.append(staging)
-        elif ledger.knows(said["head"]):  # it went on from there without this entry
+        elif ledger.knows(note["head"]):  # it went on from there without this entry
             (staging / UNFINISHED).unlink()
             left_behind(path)
         else:
             raise InputError(
                 f"{str(staging)!r} holds a release that a run was about to charge, or charged, to the ledger "
-                f"{said['ledger']!r}, which is another one by now: put back the one of then, and try again"
+                f"{note['ledger']!r}, which is another one by now: put back the one of then, and try again"
             )
     return charged
 
 
-def _entry_of(staging: Path) -> tuple[Entry, dict[str, Any]]:
+def _entry_and_note(staging: Path) -> tuple[Entry, dict[str, Any]]:
     """The entry that a staged folder was charged by, and what its note says."""
-    ledger, said = _note(staging)
-    entry = ledger.find(said["salt"])
+    ledger, note = _note(staging)
+    entry = ledger.find(note["salt"])
     assert entry is not None  # as _charged() saw
-    return entry, said
+    return entry, note
 
 
 def _finished(staging: Path, path: Path) -> Path:
     """Move a staged folder to its place."""
-    entry, said = _entry_of(staging)
+    entry, note = _entry_and_note(staging)
     try:
-        finish(staging, path, replace=said["overwrite"], mode=PUBLIC, last=lambda folder: _name(entry, folder))
+        finish(staging, path, replace=note["overwrite"], mode=PUBLIC, last=lambda folder: _name(entry, folder))
     except OSError as error:
         if not staging.exists():
             raise InputError(f"another process published {str(path)!r} meanwhile") from None
@@ -191,7 +191,7 @@ def _finished(staging: Path, path: Path) -> Path:
 def _published(path: Path, ledger: Ledger, number: int | None) -> Path:
     """Copy what is kept beside a ledger to its place, maybe on another disk, and remove it there."""
     kept = {entry.number: (entry, staging) for staging in _charged(ledger.path.absolute())
-            for entry, _ in [_entry_of(staging)] if entry.survey == ledger.survey}  # fmt: skip
+            for entry, _ in [_entry_and_note(staging)] if entry.survey == ledger.survey}  # fmt: skip
     listed = "; ".join(f"entry {each.number}, {each.what}" for each, _ in kept.values())
     if not kept or (number is not None and number not in kept):
         raise InputError(
@@ -224,18 +224,18 @@ def _is_entry(entry: Entry, path: Path) -> bool:
 
 def _note(staging: Path) -> tuple[Ledger, dict[str, Any]]:
     """The ledger that a staged release was, or was about to be, charged to, and what else its note says."""
-    said = json.loads((staging / UNFINISHED).read_text(encoding="utf-8"))
-    if not Path(said["ledger"]).is_file():
+    note = json.loads((staging / UNFINISHED).read_text(encoding="utf-8"))
+    if not Path(note["ledger"]).is_file():
         raise InputError(
             f"{str(staging)!r} holds a release that a run was about to charge, or charged, to the ledger "
-            f"{said['ledger']!r}, which is not there: put it back, and try again"
+            f"{note['ledger']!r}, which is not there: put it back, and try again"
         )
-    return Ledger(said["ledger"], said["survey"]), said
+    return Ledger(note["ledger"], note["survey"]), note
 
 
 def _name(entry: Entry, staging: Path) -> None:
     """Say in the manifest which entry it is."""
     file = staging / "public" / "manifest.json"
-    said = {name: value for name, value in json.loads(unsealed(file)).items() if name != "checksum"}
+    entries = {name: value for name, value in json.loads(unsealed(file)).items() if name != "checksum"}
     with whole_file(file, mode=0o666) as stream:
-        stream.write(sealed(said | {"ledger": entry.reference}).encode())
+        stream.write(sealed(entries | {"ledger": entry.reference}).encode())

@@ -52,7 +52,7 @@ def verify(folder: Path, published: Mapping[str, Mapping[str, Any]]) -> None:
     InputError
         Files are missing, or have other records, columns or content; the message names all of them.
     """
-    faults = [f"{name!r} {fault}" for name, said in published.items() if (fault := _fault(folder / name, said))]
+    faults = [f"{name!r} {fault}" for name, file in published.items() if (fault := _fault(folder / name, file))]
     if faults:
         raise InputError(
             f"the release in {str(folder)!r} is not what was published: {'; '.join(faults)}. Take the files again from "
@@ -61,17 +61,17 @@ def verify(folder: Path, published: Mapping[str, Mapping[str, Any]]) -> None:
         )
 
 
-def _fault(file: Path, said: Mapping[str, Any]) -> str:
+def _fault(file: Path, published: Mapping[str, Any]) -> str:
     """How a file differs from what was published; empty where it does not."""
     if not file.is_file():
         return "is missing"
     found = described(file)
-    sizes = [what for what in ("records", "columns") if found.get(what) != said.get(what)]
+    sizes = [what for what in ("records", "columns") if found.get(what) != published.get(what)]
     if any(found.get(what) is None for what in sizes):
         return "is cut short or damaged, and cannot be read as a table"
     if sizes:
-        return "has " + " and ".join(f"{found[what]:,} {what} instead of {said[what]:,}" for what in sizes)
-    return "has other content (its SHA-256 differs)" if found["sha256"] != said["sha256"] else ""
+        return "has " + " and ".join(f"{found[what]:,} {what} instead of {published[what]:,}" for what in sizes)
+    return "has other content (its SHA-256 differs)" if found["sha256"] != published["sha256"] else ""
 
 
 def _size(file: Path) -> tuple[int | None, int | None]:

@@ -142,18 +142,18 @@ class Comparison:
         folder : Path
             A private folder that is there.
         """
-        from ..publication.figures.comparison import distribution_curves, estimates_beside, joint_grids
+        from ..publication.figures.comparison import distribution_curves, estimate_differences, joint_grids
 
         for name in ("cells", "summary", "distributions", "curves", "pmse", "joint"):
             getattr(self, name).to_csv(folder / f"{name}.csv", index=False)
-        estimates_beside(self.cells, folder / "estimates.svg")
+        estimate_differences(self.cells, folder / "estimates.svg")
         if len(self.curves):
             distribution_curves(self.curves, folder / "distributions.svg")
         if self.grids:
             joint_grids(self.grids, folder / "joint.svg")
 
     def __str__(self) -> str:
-        lines = [line for row in self.summary.to_dict("records") for line in self._of(row)]
+        lines = [line for row in self.summary.to_dict("records") for line in self._lines(row)]
         for row in self.distributions.to_dict("records"):
             between = "" if np.isnan(row["between"]) else f" (two of its data sets: {row['between']:.3f})"
             lines.append(
@@ -171,25 +171,25 @@ class Comparison:
 
     __repr__ = __str__
 
-    def _of(self, row: Mapping[Hashable, Any]) -> list[str]:
+    def _lines(self, row: Mapping[Hashable, Any]) -> list[str]:
         """What is said of one statistic and outcome."""
         rows = self.cells[(self.cells["statistic"] == row["statistic"]) & (self.cells["outcome"] == row["outcome"])]
-        said, judged, fixed = f"{quantity(row)}: ", int(row["cells"]), len(rows) - int(row["cells"])
+        text, judged, fixed = f"{quantity(row)}: ", int(row["cells"]), len(rows) - int(row["cells"])
         if judged:
-            held = judged - int(row["misses"])
-            said += (
-                f"{held} of {judged} intervals ({held / judged:.0%}) hold the file's own estimate; by chance about "
-                f"{row['by_chance']:.3g} miss it, hardly ever more than {row['most']}; standard errors are "
+            holding = judged - int(row["misses"])
+            text += (
+                f"{holding} of {judged} intervals ({holding / judged:.0%}) hold the file's own estimate; by chance "
+                f"about {row['by_chance']:.3g} miss it, hardly ever more than {row['most']}; standard errors are "
                 f"{row['se_ratio']:.2f} times the file's own, intervals overlap by {row['overlap']:.0%} (medians)"
             )
         if fixed:
-            said += f"{'; ' if judged else ''}{fixed} fixed by design, or without an interval"
+            text += f"{'; ' if judged else ''}{fixed} fixed by design, or without an interval"
         if rows["modelled"].any():
-            said += f"; {int(rows['modelled'].sum())} of its cells are of variables that no noisy table counts together"
+            text += f"; {int(rows['modelled'].sum())} of its cells are of variables that no noisy table counts together"
         missed = rows[~rows["holds"].fillna(True).astype(bool)]
         off = (missed["estimate_release"] - missed["estimate"]) / missed["se_release"]
         cells = zip(named(missed, self.by), off, strict=True)
-        return [said, *(f"  {cell}: off by {x:+.1f} standard errors" for cell, x in cells)]
+        return [text, *(f"  {cell}: off by {x:+.1f} standard errors" for cell, x in cells)]
 
 
 def quantity(row: Mapping[Hashable, Any]) -> str:
@@ -326,21 +326,21 @@ def _cells(own: pd.DataFrame, theirs: pd.DataFrame, by: list[str]) -> pd.DataFra
         raise InputError("the file and the release have no cell in common: is it the file that it was made from?")
     outside = pd.Series(np.maximum(both["ci_low"] - both["estimate"], both["estimate"] - both["ci_high"]))
     near = ROUNDING * both["estimate"].abs()
-    apart = both["estimate_release"] - both["estimate"]
+    difference = both["estimate_release"] - both["estimate"]
     exact = both["se_release"] <= ROUNDING * both["estimate_release"].abs()
     total = (both["statistic"] == "count") & (both["estimate_release"] > 0)  # public, and perhaps not the file's own
-    fixed = exact & (total | (apart.abs() <= near))
+    fixed = exact & (total | (difference.abs() <= near))
     se = both["se"].where(both["se"] > near)
     table = both.assign(
-        std_diff=apart / se,
+        std_diff=difference / se,
         overlap=overlap(both["file_low"], both["file_high"], both["ci_low"], both["ci_high"]),
         holds=(outside <= 0).astype("boolean").where(outside.notna() & ~fixed),
         se_ratio=both["se_release"] / se,
         modelled=both["modelled"].fillna(False).astype(bool),
     )
     table.loc[fixed, ["std_diff", "overlap", "se_ratio"]] = np.nan
-    of_release, more = ["estimate_release", "se_release", "ci_low", "ci_high"], ["std_diff", "overlap", "holds"]
-    return table[[*by, *(c for c in keys if c not in by), "estimate", "se", *of_release, *more, "se_ratio", "modelled"]]
+    released, more = ["estimate_release", "se_release", "ci_low", "ci_high"], ["std_diff", "overlap", "holds"]
+    return table[[*by, *(c for c in keys if c not in by), "estimate", "se", *released, *more, "se_ratio", "modelled"]]
 
 
 def _summary(cells: pd.DataFrame) -> pd.DataFrame:

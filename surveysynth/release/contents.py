@@ -222,11 +222,11 @@ class Contents:
                 count_roles = counts.roles()
             datasets.append(calibrated)
         margins = ", ".join(title(margin).replace("'", "") for margin in totals)
-        said = f"the population totals by {margins} were given by the agency as public: the weights add up to them"
+        sentence = f"the population totals by {margins} were given by the agency as public: the weights add up to them"
         kept = [text for text in self.privacy.assumptions if text != PUBLIC_SUM]
         before = [text.split(": the synthetic weights add up to")[0] for text in kept]
         depends = [text for text in self.privacy.data_dependent if text != SUM_OF_WEIGHTS]
-        privacy = replace(self.privacy, assumptions=[*before, said], data_dependent=depends)
+        privacy = replace(self.privacy, assumptions=[*before, sentence], data_dependent=depends)
         return replace(self, datasets=tuple(datasets), count_roles=count_roles, privacy=privacy)
 
     @property
@@ -255,7 +255,7 @@ class Contents:
         """As :attr:`redrawn`, of some records where there are many."""
         if self.measured is None or not self.measured.is_large(self.datasets[0].n):
             return self.redrawn
-        return tuple(self._derived_again(design) for design in self.measured.redrawn(self.datasets[0], some=True))
+        return tuple(self._derived_again(design) for design in self.measured.redrawn(self.datasets[0], subset=True))
 
     def _derived_again(self, design: SurveyDesign) -> SurveyDesign:
         """The design with its derived columns computed from its other columns."""

@@ -57,5 +57,5 @@ def _write_parquet(frame: pd.DataFrame, file: Path) -> None:
     schema = pa.Schema.from_pandas(frame, preserve_index=False)
     with pq.ParquetWriter(file, schema) as writer:
         for first in range(0, len(frame), ROWS):
-            some = frame.iloc[first : first + ROWS]
-            writer.write_table(pa.Table.from_pandas(some, schema, preserve_index=False))
+            rows = frame.iloc[first : first + ROWS]
+            writer.write_table(pa.Table.from_pandas(rows, schema, preserve_index=False))

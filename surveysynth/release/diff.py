@@ -163,12 +163,12 @@ class Changes:
 
     def _named(self, cells: pd.DataFrame) -> list[str]:
         """Cells as "mean of income, north: 1,020 -> 1,240 (difference 220, standard error 35)"."""
-        said = []
+        texts = []
         for row, cell in zip(cells.to_dict("records"), named(cells, self.by), strict=True):
             places = decimals(pd.DataFrame({"estimate": [row["new"]], "se": [row["se"]]}))
             old, new, off, se = (written(row[c], places) for c in ("old", "new", "difference", "se"))
-            said.append(f"{quantity(row)}, {cell}: {old} -> {new} (difference {off}, standard error {se})")
-        return said
+            texts.append(f"{quantity(row)}, {cell}: {old} -> {new} (difference {off}, standard error {se})")
+        return texts
 
 
 def diff_releases(
@@ -214,7 +214,8 @@ def diff_releases(
         }
         for name, release, seal in zip(("old", "new"), releases, seals, strict=True)
     }  # fmt: skip
-    settings = pd.concat([differing_entries(*(_said(Path(path)) for path in (old, new))), _sentences(*releases)])
+    texts = [_manifest_texts(Path(path)) for path in (old, new)]
+    settings = pd.concat([differing_entries(*texts), _sentences(*releases)])
     return Changes(settings.reset_index(drop=True), cells, tuple(names), same_file, about)
 
 
@@ -285,17 +286,17 @@ def _line(entry: str, old: str, new: str) -> str:
     return f"{entry}: {old or '(not said)'} -> {new or '(not said)'}"
 
 
-def _said(path: Path) -> dict[str, str]:
+def _manifest_texts(path: Path) -> dict[str, str]:
     """What a manifest says, entry by entry, and its sentences."""
     manifest = read_manifest(public_folder(path) / "manifest.json")
-    said: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for name, value in manifest.items():
         if name in UNSAID:
             continue
         parts = value.items() if isinstance(value, dict) else ()
-        said |= {f"{name}.{part}": _text(each) for part, each in parts} if parts else {name: _text(value)}
+        texts |= {f"{name}.{part}": _text(each) for part, each in parts} if parts else {name: _text(value)}
     records = {file: each.get("records") for file, each in manifest["files"].items() if file.startswith("synthetic_")}
-    return said | {"records": ", ".join(f"{n:,}" for n in dict.fromkeys(records.values()) if n)}
+    return texts | {"records": ", ".join(f"{n:,}" for n in dict.fromkeys(records.values()) if n)}
 
 
 def _text(value: object) -> str:

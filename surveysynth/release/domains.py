@@ -107,11 +107,11 @@ class DomainEstimates(Contents):
             "missing": self._missing_outcomes,
         }  # fmt: skip
         parts = []
-        for of, statistics in asked:
+        for outcomes, statistics in asked:
             own = fitting(statistics, **if_fit)
             limits = Interval.checked(level, df, fitting(statistics, interval=interval).get("interval"))
             make = self._completed(
-                partial(tabulate, self.datasets, of, names, statistics, **how, **own, interval=limits)
+                partial(tabulate, self.datasets, outcomes, names, statistics, **how, **own, interval=limits)
             )
             with told_if_it_breaks_down():
                 parts.append(make())
@@ -278,6 +278,6 @@ class DomainEstimates(Contents):
             return [([], ["count"])]
         if outcome is not None or not labels:
             return [(outcomes, as_list(statistic))]
-        of_labels = [s for s in as_list(statistic) if s == "proportion"]
-        of_numbers = [s for s in as_list(statistic) if s != "proportion"]
-        return [*([(numbers, of_numbers)] if of_numbers else []), *([(labels, of_labels)] if of_labels else [])]
+        shares = [s for s in as_list(statistic) if s == "proportion"]
+        others = [s for s in as_list(statistic) if s != "proportion"]
+        return [*([(numbers, others)] if others else []), *([(labels, shares)] if shares else [])]

@@ -166,8 +166,8 @@ def read_folder(path: Path) -> dict[str, Any]:
     fields = fields_of(manifest)
     datasets = _read_datasets(folder, manifest)
     if MEASUREMENTS in manifest["files"]:
-        said = json.loads((folder / MEASUREMENTS).read_text(encoding="utf-8"))
-        fields["measured"] = Source.read(said, datasets[0], fields["predictors"], fields["rests_on"][0])
+        published = json.loads((folder / MEASUREMENTS).read_text(encoding="utf-8"))
+        fields["measured"] = Source.read(published, datasets[0], fields["predictors"], fields["rests_on"][0])
     return {"datasets": datasets, **fields}
 
 
@@ -192,8 +192,8 @@ def _write_public(
         else:
             write_data_set(design, file)
     if release.measured is not None:
-        said = json.dumps(release.measured.published(), indent=1)
-        (folder / MEASUREMENTS).write_text(f"{said}\n", encoding="utf-8")
+        text = json.dumps(release.measured.published(), indent=1)
+        (folder / MEASUREMENTS).write_text(f"{text}\n", encoding="utf-8")
     printed = (".xlsx", ".html") if len(table) <= PRINTED else ()
     for suffix in (".csv", *printed):
         formats.write(table, document, folder / f"tables{suffix}")
@@ -201,8 +201,8 @@ def _write_public(
     records = files[f"synthetic_1.{format}"]["records"]
     heading = _heading(release, records, format, min_cell, printed=bool(printed))
     plain = "\n".join(document.protected)
-    said = f"{_about(release)}{plain}\n\n{heading}\n\n{release.privacy}\n"
-    (folder / "report.txt").write_text(said, encoding="utf-8")
+    report = f"{_about(release)}{plain}\n\n{heading}\n\n{release.privacy}\n"
+    (folder / "report.txt").write_text(report, encoding="utf-8")
     files |= {"report.txt": described(folder / "report.txt")}
     _write_metadata(release, folder, table, document, format, files)
     files |= {file.name: described(file) for file in sorted(folder.iterdir()) if file.name not in files}
@@ -227,17 +227,17 @@ def _write_metadata(
     titles = {name: f"Synthetic data set {i} of {release.m}" for i, name in enumerate(frames, 1)}
     resources = [
         Resource(
-            path=name, title=titles.get(name, document.title), sha256=said["sha256"],
+            path=name, title=titles.get(name, document.title), sha256=file["sha256"],
             size=(folder / name).stat().st_size, frame=table if name == "tables.csv" else frames.get(name),
-            records=said.get("records") if name in frames else None,
+            records=file.get("records") if name in frames else None,
         )
-        for name, said in files.items()
+        for name, file in files.items()
     ]  # fmt: skip
-    said = {name: str(release.method.get(name, "")) for name in ("source", "contact", "license")}
+    sources = {name: str(release.method.get(name, "")) for name in ("source", "contact", "license")}
     about = About(
         name=re.sub("[^a-z0-9]+", "-", document.title.lower()).strip("-") or "release", title=document.title,
         description=" ".join(document.protected), labels=release.datasets[0].labels,
-        units=release.method.get("units", {}), **said,
+        units=release.method.get("units", {}), **sources,
     )  # fmt: skip
     write_metadata(folder, resources, about)
 
@@ -266,8 +266,8 @@ def _heading(release: Contents, records: int, format: str, min_cell: int | None,
 
 def _about(release: Contents) -> str:
     """Title, source and contact, as far as a plan gave them."""
-    said, lines = release.method, [str(release.method["title"])] if "title" in release.method else []
-    lines += [f"{name.capitalize()}: {said[name]}" for name in ("source", "contact") if name in said]
+    method, lines = release.method, [str(release.method["title"])] if "title" in release.method else []
+    lines += [f"{name.capitalize()}: {method[name]}" for name in ("source", "contact") if name in method]
     return "".join(f"{line}\n" for line in lines) + ("\n" if lines else "")
 
 
@@ -302,9 +302,9 @@ def _read_datasets(folder: Path, manifest: dict[str, Any]) -> tuple[SurveyDesign
             frame = read_columns(folder / name, manifest["dtypes"], manifest["levels"])
             datasets.append(SurveyDesign(frame, **manifest["design"], labels=manifest.get("labels")))
         except (InputError, ValueError, KeyError, TypeError, OSError, pa.ArrowException) as error:
-            said = f": {error}" if isinstance(error, InputError) else f" ({type(error).__name__})"
+            why = f": {error}" if isinstance(error, InputError) else f" ({type(error).__name__})"
             raise InputError(
-                f"{str(folder / name)!r} cannot be read{said}; it is damaged, or its {MANIFEST} does not go with it"
+                f"{str(folder / name)!r} cannot be read{why}; it is damaged, or its {MANIFEST} does not go with it"
             ) from None
     return tuple(datasets)
 

@@ -140,7 +140,7 @@ def identification_risk(
     7    0.75
     Name: identification_risk, dtype: float64
     """
-    intruder = _Intruder.of(known, value, synthesized, radius, relative, floor)
+    intruder = _Intruder.checked(known, value, synthesized, radius, relative, floor)
     return _averaged(marginal, "identification_risk", original, synthetic, intruder)
 
 
@@ -189,7 +189,7 @@ def pairwise_weights(
     >>> ss.pairwise_weights(original, synthetic, known="sex", value="income").round(2).tolist()
     [1.0, 1.0, 1.0, 1.0, 0.67, 0.67, 1.0, 0.67]
     """
-    intruder = _Intruder.of(known, value, (), radius, relative, floor)
+    intruder = _Intruder.checked(known, value, (), radius, relative, floor)
     moving = known_synthesized(synthetic, intruder.known, intruder.synthesized)
     if moving:
         raise InputError(
@@ -238,7 +238,7 @@ def attribute_risk(
     >>> ss.attribute_risk(original, synthetic, known="sex", value="income").round(2).tolist()
     [0.5, 0.5, 0.5, 0.5, 0.25, 0.25, 0.25, 0.25]
     """
-    intruder = _Intruder.of(known, value, synthesized, radius, relative, floor)
+    intruder = _Intruder.checked(known, value, synthesized, radius, relative, floor)
     return _averaged(attribute, "attribute_risk", original, synthetic, intruder)
 
 
@@ -290,7 +290,7 @@ def match_risk(
     >>> ss.match_risk(original, synthetic, known="sex", value="income").round(2).tolist()
     [0.5, 0.0, 0.5, 0.0, 1.0, 1.0, 0.0, 1.0]
     """
-    intruder = _Intruder.of(known, value, synthesized, radius, relative, floor)
+    intruder = _Intruder.checked(known, value, synthesized, radius, relative, floor)
     return _averaged(match, "match_risk", original, synthetic, intruder)
 
 
@@ -300,7 +300,7 @@ def pattern_sizes(original: File, synthetic: Files, *, known: Names, value: Name
 
     Parameters, index and errors are those of :func:`identification_risk`.
     """
-    intruder = _Intruder.of(known, value, synthesized, radius, relative, floor)
+    intruder = _Intruder.checked(known, value, synthesized, radius, relative, floor)
     return _averaged(matching, "pattern_size", original, synthetic, intruder)
 
 
@@ -337,7 +337,7 @@ class _Intruder:
     floor: Sizes
 
     @classmethod
-    def of(
+    def checked(
         cls, known: Names, value: Names, synthesized: Names, radius: Sizes, relative: bool, floor: Sizes
     ) -> _Intruder:
         known, value, synthesized = (list(dict.fromkeys(as_list(names))) for names in (known, value, synthesized))

@@ -119,7 +119,7 @@ class Manifest(Said):
 
 
 DERIVED = ("guarantee", "neighbours", "checksum")
-OF_THE_RELEASE = {*Manifest.model_fields, *DERIVED} - {"package", "method", "weights"}
+RELEASE_ENTRIES = {*Manifest.model_fields, *DERIVED} - {"package", "method", "weights"}
 
 
 def synthetic_files(m: int, format: str) -> list[str]:
@@ -141,8 +141,8 @@ def read_manifest(file: Path) -> dict[str, Any]:
     except ValidationError as error:
         faults = [f"{'.'.join(map(str, fault['loc'])) or 'the file'}: {fault['msg']}" for fault in error.errors()[:5]]
         raise InputError(f"{str(file)!r} is not the manifest of a release: {'; '.join(faults)}") from None
-    said: dict[str, Any] = json.loads(text)
-    return said
+    manifest: dict[str, Any] = json.loads(text)
+    return manifest
 
 
 def public_folder(path: Path) -> Path:
@@ -196,7 +196,7 @@ def fields_of(manifest: dict[str, Any]) -> dict[str, Any]:
         "rests_on": _expenses_of(manifest),
         "predictors": tuple(manifest["public_predictors"]),
         "outcomes": tuple(manifest["synthesized"]),
-        "method": {name: said for name, said in manifest.items() if name not in OF_THE_RELEASE},
+        "method": {name: value for name, value in manifest.items() if name not in RELEASE_ENTRIES},
         "categorical": tuple(manifest.get("categorical", ())),
         "count_roles": manifest.get("count_design"),
         "derived": dict.fromkeys(manifest.get("derived", ())),

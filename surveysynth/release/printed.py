@@ -39,11 +39,11 @@ def printed(
     wording : str or Path, optional
         As :class:`surveysynth.publication.wording.Wording`.
     """
-    said, design = release.method, release.datasets[0]
+    method, design = release.method, release.datasets[0]
     facts = Facts(
         outcomes=release.outcomes, kept=tuple(kept_columns(release)), records=design.n, labels=design.labels,
-        units=said.get("units", {}), where=table.attrs.get("where", ""),
-        **{name: str(said.get(name, "")) for name in ("title", "source", "contact")},
+        units=method.get("units", {}), where=table.attrs.get("where", ""),
+        **{name: str(method.get(name, "")) for name in ("title", "source", "contact")},
     )  # fmt: skip
     return document(table, by, release.privacy, facts, symbols_of(symbols), Wording(wording))
 

@@ -127,29 +127,29 @@ class Source:
 
     @classmethod
     def read(
-        cls, said: Mapping[str, Any], first: SurveyDesign, predictors: tuple[str, ...], expense: Expense
+        cls, published: Mapping[str, Any], first: SurveyDesign, predictors: tuple[str, ...], expense: Expense
     ) -> Self:  # fmt: skip
         """From what :meth:`published` wrote, and the first data set of a release (InputError: they do not agree)."""
         weights = str(first.weights_name)
-        names = [variable["name"] for variable in said.get("variables", [])]
+        names = [variable["name"] for variable in published.get("variables", [])]
         frame = first.frame.drop(columns=[name for name in names if name != WEIGHT])
         if WEIGHT in names:
             frame[weights] = first.weights.sum() / first.n
         public = SurveyDesign(frame, **first.roles() | {"poststrata": None})
-        return replace(cls.of_public(said, public, predictors, expense), labels=first.labels)
+        return replace(cls.from_public(published, public, predictors, expense), labels=first.labels)
 
     @classmethod
-    def of_public(
-        cls, said: Mapping[str, Any], public: SurveyDesign, predictors: tuple[str, ...], expense: Expense
+    def from_public(
+        cls, published: Mapping[str, Any], public: SurveyDesign, predictors: tuple[str, ...], expense: Expense
     ) -> Self:  # fmt: skip
         """From what :meth:`published` wrote, and the public columns (InputError: they do not agree)."""
-        tables = read_json(said, public)
+        tables = read_json(published, public)
         return cls(
-            tables, public, predictors, said["model"], said["epsilon"], tuple(said["notes"]), expense,
-            edits=tuple(said.get("edits", ())), publishable=said["publishable"],
-            earlier=earlier_years.read(said["earlier"], tables) if "earlier" in said else None,
-            spent_before=tuple(Expense(**each) for each in said.get("spent_before", ())),
-            delta_before=said.get("delta_before", 0.0),
+            tables, public, predictors, published["model"], published["epsilon"], tuple(published["notes"]), expense,
+            edits=tuple(published.get("edits", ())), publishable=published["publishable"],
+            earlier=earlier_years.read(published["earlier"], tables) if "earlier" in published else None,
+            spent_before=tuple(Expense(**each) for each in published.get("spent_before", ())),
+            delta_before=published.get("delta_before", 0.0),
         )  # fmt: skip
 
     @property
@@ -208,17 +208,17 @@ class Source:
                 found = [*pool.map(one, zip(draws, rng.spawn(m), strict=True))]
         return tuple(made for made, _ in found), np.array([order for _, order in found])
 
-    def redrawn(self, like: SurveyDesign, *, some: bool = False) -> tuple[SurveyDesign, ...]:
+    def redrawn(self, like: SurveyDesign, *, subset: bool = False) -> tuple[SurveyDesign, ...]:
         """A data set as other draws of the parameters would have made it, by random numbers in common.
 
         The variance of an estimate over them is N, what noise and prior leave open.  Weights of FBP, which has the
         expected ones, are drawn anew each time, so that N holds their variance, too.
 
-        With ``some``, where there are many records, some stand for all, without strata and PSUs: what other parameters
-        change hardly depends on how many there are.
+        With ``subset``, where there are many records, some of them stand for all, without strata and PSUs: what other
+        parameters change hardly depends on how many there are.
         """
         unit, made = self._unit(like), []
-        if some and self.is_large(like.n):
+        if subset and self.is_large(like.n):
             records = np.argsort(unit, kind="stable")[evenly(SOME, like.n)]
             frame, weights = like.frame.iloc[records].reset_index(drop=True), str(like.weights_name)
             frame = frame.assign(**{weights: frame[weights] * (like.n / SOME)})
@@ -252,7 +252,7 @@ class Source:
         return self._fit.cells.units_of(self.tables.terms_of(design), design.n)
 
     def _data_set(
-        self, like: SurveyDesign, unit: Codes, of: Draw,
+        self, like: SurveyDesign, unit: Codes, draw: Draw,
         rngs: tuple[np.random.Generator, np.random.Generator], order: NDArray[np.int32] | None, *, smoothed: bool,
     ) -> SurveyDesign:  # fmt: skip
         """The public columns of a design with outcomes and weight of one draw.
@@ -262,7 +262,7 @@ class Source:
         like : SurveyDesign
         unit : int array (n,)
             Combination of public levels of each record.
-        of : Draw
+        draw : Draw
         rngs : two generators
             Of outcomes, and of weights.
         order : int array (n,), optional
@@ -276,7 +276,7 @@ class Source:
             public, unit = public.iloc[order].reset_index(drop=True), unit[order]
         blocks = [
             self._block(
-                Records(unit[a : a + BLOCK], public.iloc[a : a + BLOCK], {}), of, rngs, made[-1], smoothed=smoothed
+                Records(unit[a : a + BLOCK], public.iloc[a : a + BLOCK], {}), draw, rngs, made[-1], smoothed=smoothed
             ) for a in range(0, like.n, BLOCK)
         ]
         frame = blocks[0] if len(blocks) == 1 else pd.concat(blocks, ignore_index=True)
@@ -287,20 +287,20 @@ class Source:
         return SurveyDesign(frame, **self._roles(like), labels=self.labels or None)
 
     def _block(
-        self, public: Records, of: Draw, rngs: tuple[np.random.Generator, np.random.Generator], weights: str, *,
+        self, public: Records, draw: Draw, rngs: tuple[np.random.Generator, np.random.Generator], weights: str, *,
         smoothed: bool,
     ) -> pd.DataFrame:  # fmt: skip
         """Some records of a data set, with a column of weights that are not yet scaled to the totals."""
-        records, weight = self._records(public, of, rngs[0]), self.tables.weight
+        records, weight = self._records(public, draw, rngs[0]), self.tables.weight
         if weight is None or (bins := weight.cells.bins) is None:
             return records.frame
-        p = self._fit.variables[WEIGHT].probabilities(of[-1], public.cell, records.codes)
+        p = self._fit.variables[WEIGHT].probabilities(draw[-1], public.cell, records.codes)
         w = p.mean(bins.means) if smoothed else bins.draw(p.draw(rngs[1]), rngs[1])
         return records.frame.assign(**{weights: w})
 
-    def _records(self, public: Records, of: Draw, rng: np.random.Generator) -> Records:
+    def _records(self, public: Records, draw: Draw, rng: np.random.Generator) -> Records:
         """Records with outcomes that obey all rules; one that no answer to a later question mends is drawn anew."""
-        made = self._outcomes(public, of, rng)
+        made = self._outcomes(public, draw, rng)
         again = rng.spawn(1)[0]
         rules = [Rule(text) for text in self.edits]
         for _ in range(ROUNDS if rules else 0):
@@ -308,7 +308,7 @@ class Source:
             if not broken.any():
                 return made
             others = Records(public.cell[broken], public.frame[broken], {})
-            made = made.replaced(broken, self._outcomes(others, of, again))
+            made = made.replaced(broken, self._outcomes(others, draw, again))
         if made.broken(rules).any():
             raise ModelError(
                 f"some synthetic records break a rule of edits= in every one of {ROUNDS} draws: the model hardly ever "
@@ -316,9 +316,9 @@ class Source:
             )
         return made
 
-    def _outcomes(self, records: Records, of: Draw, rng: np.random.Generator) -> Records:
+    def _outcomes(self, records: Records, draw: Draw, rng: np.random.Generator) -> Records:
         outcomes = self.tables.outcomes
-        for k, (variable, coefficients) in enumerate(zip(outcomes, of, strict=False)):
+        for k, (variable, coefficients) in enumerate(zip(outcomes, draw, strict=False)):
             fit, rules = self._fit.variables[variable.name], records.rules_of(variable, self.edits, outcomes[k + 1 :])
             records = records.with_variable(variable, fit, coefficients, rng, rules)
         return records
@@ -358,7 +358,7 @@ class Source:
         weight = self.tables.weight
         drawn_or_not = "synthesized" if self.model == "FBS" else "synthesized (smoothed)"
         schema = {v.name: v.cells.outcome for v in self.tables.outcomes if v.cells.bins is not None}
-        missing = [name for name, of in schema.items() if of.missing or (of.applies and of.elsewhere is None)]
+        missing = [name for name, x in schema.items() if x.missing or (x.applies and x.elsewhere is None)]
         return {
             "package": {"surveysynth": __version__},
             "method": self.model,

@@ -72,8 +72,8 @@ def dot_plot(document: Document, path: Path, width: float = PAGE) -> str:
             if len(rows.series) > 1 and width >= COLUMN:
                 panel.legend(**_legend(rows), loc="upper left", bbox_to_anchor=(1.0, 1.0))
         if len(plans[0].series) > 1 and width < COLUMN:
-            beside = max(1, int(LINE * share) // (max(map(len, plans[0].series)) + 8))
-            figure.legend(**_legend(plans[0]), loc="outside upper left", ncols=beside, alignment="left")
+            columns = max(1, int(LINE * share) // (max(map(len, plans[0].series)) + 8))
+            figure.legend(**_legend(plans[0]), loc="outside upper left", ncols=columns, alignment="left")
         figure.supxlabel("\n".join(_below(document, share)), x=0.01, ha="left", fontsize=7)
         about = {"Title": document.title, "Description": alt}
         still = {"Date": None} if path.suffix == ".svg" else {"Software": None}
@@ -95,12 +95,12 @@ def _below(document: Document, share: float) -> list[str]:
     words, symbols, legend = document.words, document.symbols, document.legend
     worst = symbols.worst
     instead = [symbols.suppressed, symbols.missing, *([worst.mark] if symbols.withheld else [])]  # of dots
-    said = [words("sheet.symbol", mark=mark, meaning=legend[mark]) for mark in instead if mark in legend]
+    texts = [words("sheet.symbol", mark=mark, meaning=legend[mark]) for mark in instead if mark in legend]
     if any(mark == worst.mark for block in document.blocks for mark in block.marks):
-        said.append(words("figure.hollow", meaning=legend[worst.mark]))
+        texts.append(words("figure.hollow", meaning=legend[worst.mark]))
     if document.source:
-        said.append(words("sheet.source", source=document.source))
-    return [line for text in said for line in textwrap.wrap(text, int(LINE * share))]
+        texts.append(words("sheet.source", source=document.source))
+    return [line for text in texts for line in textwrap.wrap(text, int(LINE * share))]
 
 
 class _Rows:
@@ -108,11 +108,11 @@ class _Rows:
 
     def __init__(self, block: Block, share: float) -> None:
         by = list(block.by)
-        apart = len(by) > 1 and block.cells[by[-1]].nunique() <= len(SERIES)
-        down = by[:-1] if apart else by
+        by_series = len(by) > 1 and block.cells[by[-1]].nunique() <= len(SERIES)
+        down = by[:-1] if by_series else by
         names = block.cells[down].agg(BETWEEN.join, axis=1) if down else pd.Series([""] * len(block.cells))
-        series = block.cells[by[-1]] if apart else pd.Series([""] * len(block.cells))
-        self.heading = block.headings[by[-1]] if apart else ""
+        series = block.cells[by[-1]] if by_series else pd.Series([""] * len(block.cells))
+        self.heading = block.headings[by[-1]] if by_series else ""
         self.labels, self.series = list(dict.fromkeys(names)), list(dict.fromkeys(series))
         self.row = names.map(self.labels.index).to_numpy()
         self.at = series.map(self.series.index).to_numpy()
@@ -183,13 +183,13 @@ def _alt(block: Block, document: Document) -> str:
     if found.isna().all():
         return document.words("figure.empty", title=block.title)
     low, high = found.idxmin(), found.idxmax()
-    said = document.words(
+    text = document.words(
         "figure.alt", title=block.title, count=f"{found.notna().sum():,}",
         low=block.cells.at[low, "estimate"], lowest=_where(block, low),
         high=block.cells.at[high, "estimate"], highest=_where(block, high),
     )  # fmt: skip
     hidden = int(found.isna().sum())
-    return f"{said} {document.words('figure.hidden', count=f'{hidden:,}')}" if hidden else said
+    return f"{text} {document.words('figure.hidden', count=f'{hidden:,}')}" if hidden else text
 
 
 def _where(block: Block, row: Any) -> str:
