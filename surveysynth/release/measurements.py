@@ -155,8 +155,8 @@ def entered(source: Source, ledger: Ledger) -> Source:
     """
     entries: list[Entry] = []
     delta = source.tables.delta
-    of = ", ".join(variable.name for variable in source.tables.variables)
-    what = "measurements" + ("" if delta is None else f", delta = {delta:.3g}") + f": {of}"
+    variables = ", ".join(variable.name for variable in source.tables.variables)
+    what = "measurements" + ("" if delta is None else f", delta = {delta:.3g}") + f": {variables}"
     spent = {
         "blank": source.epsilon, "replace": source.replaced, "kind": "strict", "what": what,
         "rests_on": (source.expense,),
