@@ -75,7 +75,7 @@ def main() -> None:
     except NotFitForRelease as error:
         _say("Not fit for release", str(error))
         sys.exit(3)
-    except BrokenPipeError:  # as | head leaves it
+    except BrokenPipeError:  # left by a command such as | head
         give_up_stdout()
         sys.exit(141)
     except (SurveySynthError, OSError) as error:
@@ -86,7 +86,7 @@ def main() -> None:
             _say("Stopped", "what was finished is kept, and nothing is left half-written.")
         raise
     except MemoryError:
-        raise  # told by __main__, as simply as can be
+        raise  # __main__ reports it with as little memory as possible
     except Exception as error:
         ours = [f for f in traceback.extract_tb(error.__traceback__) if f"{Path(__file__).parents[1]}" in f.filename]
         where = f"{type(error).__name__} in {Path(ours[-1].filename).name}, line {ours[-1].lineno}"
@@ -113,7 +113,7 @@ def _warn(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """Our own warnings; those of libraries are for programmers."""
+    """Show a warning of this package; warnings of libraries are for programmers."""
     if category is UserWarning:
         _say("Warning", str(message))
 

@@ -22,9 +22,9 @@ ROLES = "weights", "strata", "psu", "fpc", "lonely_psu"
 def design_of(
     file: Path, release: ss.Release, weights: str | None, strata: str | None, psu: Sequence[str] | None
 ) -> tuple[ss.SurveyDesign, ss.Plan | None]:
-    """The confidential file as a design, and its plan if it was read by one.
+    """The confidential file as a design, and the plan that it was read by, if there is one.
 
-    Roles that are not given are those that columns of the same names have in the release.
+    A role that is not given is taken from the release, where the file has the columns of that name.
     """
     given = {"weights": weights, "strata": strata, "psu": list(psu) if psu else None}
     if file.suffix == ".toml":

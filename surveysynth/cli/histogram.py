@@ -65,7 +65,7 @@ def histogram_command(
 
 
 def _bins(given: Sequence[float] | None) -> int | Sequence[float] | None:
-    """One whole number is how many; several numbers are limits."""
+    """The number of bins, if one number is given, or the limits of the bins."""
     if given is None or len(given) != 1:
         return given
     if given[0] % 1:

@@ -56,7 +56,7 @@ def ledger_command(
 
 
 def _verified(ledger: ss.Ledger, folders: list[Path]) -> list[str]:
-    """Which entry each release is, and which entries have none of them; PrivacyError where they do not go together."""
+    """The entry of each release, and entries of no release here (PrivacyError: they do not go together)."""
     table = ledger.verify({str(folder): ss.read_release(folder) for folder in folders})
     lines = [f"The ledger is whole; releases that go with it: {len(folders)}"]
     for number, what, release in table[["number", "what", "release"]].itertuples(index=False):

@@ -111,7 +111,7 @@ def resume_command(
 def drafted(
     file: Path, entries: Sequence[str] | None, needed: Sequence[str] = (), *, guess: bool = False, **options: Any
 ) -> ss.Plan:
-    """The plan that options say; unless it is a draft for somebody to fill in (``guess``), nothing may be lacking."""
+    """The plan that the options describe; an entry may lack only in a draft that somebody fills in (``guess``)."""
     given = {name: list(value) if isinstance(value, list | tuple) else value for name, value in options.items()}
     plan = ss.Plan.draft(file, set=_entries(entries), guess=guess, **given)
     lacks = {entry: what for entry, what in plan.lacking.items() if not needed or entry in needed}
@@ -123,7 +123,7 @@ def drafted(
 
 
 def planned(file: Path, entries: Sequence[str] | None, options: Mapping[str, Any]) -> ss.Plan:
-    """A plan's file; options beside it are refused, as the file says it."""
+    """The plan in a file; options are refused, since the file has them."""
     given = [f"--{name.replace('_', '-')}" for name, value in options.items() if value is not None]
     if given:
         raise InputError(f"{', '.join(given)}: not with a plan, which says it; --set changes an entry")
@@ -131,10 +131,10 @@ def planned(file: Path, entries: Sequence[str] | None, options: Mapping[str, Any
 
 
 def make(plan: ss.Plan, out: Path | None, *, overwrite: bool, seed: int | None) -> None:
-    """The release that a plan describes: made, written, and printed."""
-    plan.check_place(out, overwrite=overwrite)  # what can be refused is refused before the fit
+    """Make, write and print the release that a plan describes."""
+    plan.check_place(out, overwrite=overwrite)  # before the fit, which takes long
     release = plan.release(enter=False, seed=seed)
-    place = plan.write(release, out, overwrite=overwrite)  # which charges the ledger last
+    place = plan.write(release, out, overwrite=overwrite)  # the ledger is charged last
     tables, by = plan.settings.tables, plan.settings.tables.by or release.table_predictors()
     with about_what_is_written():
         table = release.tables(by, min_cell=tables.min_cell, cv_limit=tables.cv_limit, **plan.statistics)
@@ -143,7 +143,7 @@ def make(plan: ss.Plan, out: Path | None, *, overwrite: bool, seed: int | None) 
 
 
 def _print_entries() -> None:
-    """All entries that plans have, as --set takes them."""
+    """Print all entries of plans in the form that --set takes."""
     from ..models.registry import MODELS
     from ..plan.settings import BY_NAME, sections
 
@@ -162,7 +162,7 @@ def _print_entries() -> None:
 
 
 def _entries(given: Sequence[str] | None) -> dict[str, Any]:
-    """Entries and values of ``--set``."""
+    """The entries that ``--set`` names, with their values."""
     from ..plan.settings import value_of
 
     pairs = [text.partition("=") for text in given or ()]

@@ -59,7 +59,7 @@ def privacy_cost_command(
 
 
 def _print_costs(costs: pd.DataFrame) -> None:
-    """The table, one row an epsilon, one block of columns a number of data sets."""
+    """Print the table: a row for each epsilon, a column for each number of data sets."""
     shown = Table(box=SIMPLE)
     shown.add_column("epsilon", justify="right")
     several = list(dict.fromkeys(costs["m"]))

@@ -1,4 +1,4 @@
-"""Machine-readable metadata beside the files of a release: a Frictionless data package and CSV on the Web.
+"""Machine-readable metadata that go with the files of a release: a Frictionless data package and CSV on the Web.
 
 Sources: Frictionless Data Package specification, version 1 (profile "tabular-data-resource" for csv files); W3C,
 Metadata Vocabulary for Tabular Data (2015).
@@ -131,7 +131,7 @@ def _field(name: str, column: pd.Series, about: About) -> dict[str, Any]:
 
 
 def csv_on_the_web(tables: Sequence[Resource], about: About) -> dict[str, Any]:
-    """The same of csv files as CSV on the Web."""
+    """The same metadata for csv files, as CSV on the Web."""
     group: dict[str, Any] = {"@context": "http://www.w3.org/ns/csvw", "dc:title": about.title}
     group |= {"dc:description": about.description}
     group |= {f"dc:{name}": getattr(about, name) for name in ("license", "source") if getattr(about, name)}
@@ -158,14 +158,14 @@ def _boolean() -> dict[str, str]:
 
 
 def _kind(column: pd.Series) -> str:
-    """The type of what a csv holds of a column: a category is what its levels are as text."""
+    """The type of a column in a csv: a category has the type of its levels."""
     if isinstance(column.dtype, pd.CategoricalDtype):
         return "string"
     return TYPES.get(getattr(column.dtype, "kind", "O"), "string")
 
 
 def _levels(column: pd.Series) -> list[str]:
-    """Labels of a category that records have, in their order."""
+    """The categories that records have, in their order."""
     if not isinstance(column.dtype, pd.CategoricalDtype):
         return []
     return [str(level) for level in column.cat.remove_unused_categories().cat.categories]

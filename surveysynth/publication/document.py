@@ -1,4 +1,4 @@
-"""What is printed around tables, and the tables as they are printed: the same for workbook, page and LaTeX."""
+"""Printed tables with the texts around them: the same for workbook, page and LaTeX."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ IN_UNITS = ("mean", "total", "quantile")  # of the outcome
 
 @dataclass(frozen=True)
 class Facts:
-    """What is said of a release in print.
+    """What printed tables say about a release.
 
     Attributes
     ----------
@@ -130,7 +130,7 @@ class Document:
 
     @property
     def legend(self) -> dict[str, str]:
-        """The marks that stand in the tables, with what they mean."""
+        """The marks in the tables, and their meanings."""
         s = self.symbols
         used = {text for block in self.blocks for name in NUMBERS for text in block.cells[name]}
         used |= {mark for block in self.blocks for mark in block.marks}
@@ -140,7 +140,7 @@ class Document:
 
     @property
     def classes(self) -> dict[str, str]:
-        """What every class of quality means, by its name in the wording."""
+        """The meaning of every class of quality, by its name in the wording."""
         meanings, low = dict[str, str](), 0.0
         for each in self.symbols.classes:
             which = "below" if low == 0 else "above" if each is self.symbols.worst else "between"
@@ -153,7 +153,7 @@ class Document:
 def document(
     table: pd.DataFrame, by: Sequence[str], report: PrivacyReport, facts: Facts, symbols: Symbols, words: Wording
 ) -> Document:
-    """Tables as they are printed, with what a reader has to know.
+    """Printed tables, with the texts that a reader needs.
 
     Parameters
     ----------
@@ -234,14 +234,14 @@ def _block(
 
 
 def _label(value: object, words: Wording) -> str:
-    """A category on one line; what has no text at all is said to be blank."""
+    """A category on one line, with a word for a category without any text."""
     if value == TOTAL:
         return words("headings.total")
     return " ".join(str(value).split()) or words("headings.blank")
 
 
 def _title(row: pd.Series, by: Sequence[str], facts: Facts, words: Wording) -> str:
-    """What a block shows: "Mean of income, euros, by region and sex"."""
+    """The title of a block, as in "Mean of income, euros, by region and sex"."""
     statistic, outcome = str(row["statistic"]), str(row["outcome"])
     values = {"outcome": facts.called(outcome)}
     if statistic == "proportion":

@@ -1,4 +1,4 @@
-"""How good an estimate is, as offices mark it: classes of coefficients of variation, and symbols instead of numbers."""
+"""The quality of estimates as offices mark it: classes of coefficients of variation, and symbols for numbers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..errors import InputError
 
 @dataclass(frozen=True)
 class QualityClass:
-    """Coefficients of variation below a limit: the mark beside the estimate, and the class's name in the wording."""
+    """A class of coefficients of variation below a limit, with its mark and its name in the wording."""
 
     below: float
     mark: str
@@ -23,7 +23,7 @@ class QualityClass:
 
 @dataclass(frozen=True)
 class Symbols:
-    """Marks of an office.
+    """The marks that an office prints.
 
     Attributes
     ----------
@@ -44,11 +44,11 @@ class Symbols:
 
     @property
     def worst(self) -> QualityClass:
-        """The class of what is least reliable."""
+        """The class of the least reliable estimates."""
         return self.classes[-1]
 
     def ratings(self, table: pd.DataFrame) -> pd.Series:
-        """The class of every row (:class:`QualityClass`); None where there is no standard error, or the cell is hidden.
+        """The :class:`QualityClass` of every row; None for a row without a standard error, and for a hidden cell.
 
         The coefficient of variation is the standard error over the size of the estimate; a total without error is of
         the best class.  A share of 0 or 1 has none: its standard error is 0, and its interval has a length.
@@ -89,7 +89,7 @@ SYMBOLS = {
 
 
 def symbols_of(symbols: str | Mapping[str, Any] | None) -> Symbols:
-    """The marks that are meant.
+    """The marks for an argument ``symbols``.
 
     Parameters
     ----------

@@ -40,7 +40,7 @@ class Wording:
 
     @property
     def glossary(self) -> dict[str, str]:
-        """What terms mean."""
+        """The terms with their meanings."""
         return dict(self._sections[FREE])
 
     def __call__(self, entry: str, **values: object) -> str:
@@ -55,7 +55,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _checked(path: Path) -> dict[str, Any]:
-    """The words of an office, if they are all there."""
+    """The words in a file, if they are all there (InputError)."""
     try:
         sections = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
@@ -75,7 +75,7 @@ def _checked(path: Path) -> dict[str, Any]:
 
 
 def _texts(sections: Mapping[str, Any]) -> dict[str, Any]:
-    """Every text by "section.name", but for the glossary's."""
+    """Every text outside the glossary, by "section.name"."""
     texts: dict[str, Any] = {}
     for section, value in sections.items():
         if section == FREE and isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Designs and releases in R, and R's designs here."""
+"""Designs and releases for R, and designs from R."""
 
 from __future__ import annotations
 
@@ -203,7 +203,7 @@ def evaluate(expression: str, /, **objects: SurveyDesign | pd.DataFrame) -> Any:
 
 
 def _columns(frame: pd.DataFrame) -> Any:
-    """The columns of a frame as R's ``decode_frame`` takes them, numbers by memory."""
+    """The columns of a frame for R's ``decode_frame``; numbers are handed over in memory."""
     robjects = session()
     r_list = robjects.r("list")
     columns = []
@@ -216,7 +216,7 @@ def _columns(frame: pd.DataFrame) -> Any:
 
 
 def _frame(data: Any) -> pd.DataFrame:
-    """The frame of an R data.frame."""
+    """An R data.frame as a frame."""
     columns = []
     for r_column in call("encode_frame", data):
         meaning = {name: _plain(value) for name, value in r_column.items() if name not in ("values", "levels")}
@@ -235,7 +235,7 @@ def _matrix(values: Floats) -> Any:
 
 
 def _roles(design: SurveyDesign) -> Any:
-    """The roles as an R list: names, except what says how replicates count."""
+    """The roles as an R list of names, with the settings of replicates."""
     roles = {role: value for role, value in design.roles().items() if value is not None}
     replication = design.replication
     if replication is not None:
@@ -244,7 +244,7 @@ def _roles(design: SurveyDesign) -> Any:
 
 
 def _listed(value: Any) -> Any:
-    """Python's dicts, lists of texts and lists of lists as R has them."""
+    """Dicts, lists of texts and lists of lists of Python as lists and vectors of R."""
     robjects = session()
     if isinstance(value, dict):
         return robjects.r("list")(**{name: _listed(each) for name, each in value.items()})
@@ -258,7 +258,7 @@ def _listed(value: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """An R vector as a Python list, one that has a single element as that, R's lists as lists."""
+    """An R vector or list as a Python list; a vector of one element as that element."""
     listed = [_plain(each) if hasattr(each, "rclass") else each for each in value]
     return listed[0] if len(listed) == 1 and "list" not in value.rclass else listed
 

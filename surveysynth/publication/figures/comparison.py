@@ -1,4 +1,4 @@
-"""Figures of a release beside its confidential file.  Internal."""
+"""Figures of a release next to its confidential file.  Internal."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST = 4  # pairs that are drawn
 
 
 def estimate_differences(cells: pd.DataFrame, path: str | Path) -> Path:
-    """Release less file in standard errors of the file, by the size of the file's standard error; a panel a statistic.
+    """Release less file in standard errors of the file, with one panel for each statistic.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def estimate_differences(cells: pd.DataFrame, path: str | Path) -> Path:
 
 
 def distribution_curves(curves: pd.DataFrame, path: str | Path) -> Path:
-    """Weighted empirical distribution functions of file and release, a panel an outcome.
+    """Weighted empirical distribution functions of file and release, with one panel for each outcome.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def distribution_curves(curves: pd.DataFrame, path: str | Path) -> Path:
 
 
 def joint_grids(grids: Mapping[tuple[str, str], tuple[Floats, Floats]], path: str | Path) -> Path:
-    """Shares in classes of the file's tenths, of file and release: two panels a pair.
+    """Joint shares of file and release in classes of the file's tenths, with two panels for each pair.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def joint_grids(grids: Mapping[tuple[str, str], tuple[Floats, Floats]], path: st
 
 
 def risk_histogram(risks: pd.DataFrame, path: str | Path) -> Path:
-    """Histograms of risks of records, a panel a column.
+    """Histograms of risks of records, with one panel for each column.
 
     Parameters
     ----------

@@ -39,7 +39,7 @@ def check_figure(path: Path) -> None:
 
 
 def dot_plot(document: Document, path: Path, width: float = PAGE) -> str:
-    """Draw the estimates of a document with their 95% intervals: a panel a table, a row a domain.
+    """Draw the estimates of a document with their 95% intervals: a panel for each table, a row for each domain.
 
     The last variable is told by colour and shape, if it has at most five categories.  Dots of low reliability are
     hollow; symbols stand where numbers are not shown.  Axes are logarithmic where positive numbers are far apart.
@@ -85,13 +85,13 @@ def dot_plot(document: Document, path: Path, width: float = PAGE) -> str:
 
 
 def _describe(path: Path, alt: str) -> None:
-    """Make an svg an image to screen readers, which read ``desc`` and no metadata."""
+    """Make an svg an image for screen readers, which read ``desc`` and not the metadata."""
     text = path.read_text(encoding="utf-8").replace("<svg ", '<svg role="img" ', 1)
     path.write_text(text.replace("</title>", f"</title>\n <desc>{escape(alt)}</desc>", 1), encoding="utf-8")
 
 
 def _below(document: Document, share: float) -> list[str]:
-    """What stands below the panels: what marks mean, and the source."""
+    """The lines below the panels: the meanings of marks, and the source."""
     words, symbols, legend = document.words, document.symbols, document.legend
     worst = symbols.worst
     instead = [symbols.suppressed, symbols.missing, *([worst.mark] if symbols.withheld else [])]  # of dots
@@ -104,7 +104,7 @@ def _below(document: Document, share: float) -> list[str]:
 
 
 class _Rows:
-    """Which cell of a block stands in which row, and in which series."""
+    """The row and the series of every cell of a block."""
 
     def __init__(self, block: Block, share: float) -> None:
         by = list(block.by)
@@ -159,7 +159,7 @@ def _legend(rows: _Rows) -> dict[str, Any]:
 
 
 def _ticks(block: Block, share: float) -> int:
-    """How many numbers an axis has room for."""
+    """The numbers that an axis has room for."""
     longest = max(len(text) for name in ("estimate", "ci_high") for text in block.cells[name])
     return min(TICKS, max(2, int(SIGNS * share) // longest))
 
@@ -178,7 +178,7 @@ def _spread(numbers: pd.DataFrame) -> bool:
 
 
 def _alt(block: Block, document: Document) -> str:
-    """What the panel shows, in a sentence or two."""
+    """One or two sentences on what a panel shows."""
     found = block.numbers["estimate"]
     if found.isna().all():
         return document.words("figure.empty", title=block.title)
