@@ -95,9 +95,9 @@ def _table(block: Block, document: Document) -> str:
 
 
 def _headings(sheet: Arrangement) -> list[str]:
-    """Categories over rules as wide as their columns, and below them the headings, a word a line.
+    """Categories over rules as wide as their columns, and below them the headings, one word on a line.
 
-    That of the rows is no wider than they are.
+    The heading of the column of labels is no wider than the labels.
     """
     words = [r"\shortstack[r]{" + r"\\".join(map(escaped, heading.split())) + "}" for _, heading in sheet.columns]
     lines = textwrap.wrap(sheet.heading, max(map(len, [*sheet.heading.split(), *sheet.rows])))

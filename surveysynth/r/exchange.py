@@ -1,4 +1,4 @@
-"""Data frames in the form in which R and Python hand them to each other, exactly.
+"""Data frames in the form in which R and Python exchange them, without any loss.
 
 A column is a vector of numbers and what these mean: doubles and integers as they are, text and
 factors as codes into their distinct values.  So nothing is printed and parsed again on the way,

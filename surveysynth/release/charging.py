@@ -1,4 +1,4 @@
-"""A release is charged to its survey's ledger last: when all its files are on the disk beside their place.
+"""A release is charged to its survey's ledger last: when all its files are on the disk, next to their place.
 
     compute, stage, write unfinished.json  ->  charge  ->  name the entry in the manifest  ->  move, rename
 
@@ -6,7 +6,7 @@ A run that is killed before the charge leaves a staged folder that the next run 
 killed after it leaves a staged folder that :func:`resume` publishes, by the salt of its entry: nothing is spent twice.
 
 A release that is charged when it is made, and not yet written, has no place: it is staged and charged in the same way
-beside the ledger, and its folder stays there until it is written, or :func:`resume` publishes it.
+next to the ledger, and its folder stays there until it is written, or :func:`resume` publishes it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ NO_ENTRY = {"entry": 0, "head": "0" * 64}  # holds the place of an entry until t
 
 
 def spends(release: Contents) -> dict[str, Any]:
-    """What a release spends, as arguments of :meth:`surveysynth.Ledger.spend`."""
+    """The expense of a release, as arguments of :meth:`surveysynth.Ledger.spend`."""
     report = release.privacy
     each = (None, None) if report.kind == "none" else (report.epsilon, report.epsilon_replace_one)
     up_to = "" if report.delta is None else f", delta = {report.delta:.3g}"
@@ -53,7 +53,7 @@ def spends(release: Contents) -> dict[str, Any]:
 def charge(
     staging: Path, spent: dict[str, Any], ledger: Ledger, entered: list[Entry], *, overwrite: bool = False
 ) -> None:
-    """Charge what is staged, by arguments of :meth:`surveysynth.Ledger.spend`, and name the entry in its manifest.
+    """Charge a staged release, by arguments of :meth:`surveysynth.Ledger.spend`, and name the entry in its manifest.
 
     ``entered`` gets the entry as soon as there is one, whatever fails after that.
 
@@ -82,7 +82,7 @@ def charge(
 
 
 def unfinished(path: Path) -> Path | None:
-    """The staged folder of a run for this place that was charged and then killed; those not charged are removed.
+    """The staged folder of a run for this place that was charged and then killed; other staged folders are removed.
 
     Raises
     ------
@@ -100,7 +100,7 @@ def unfinished(path: Path) -> Path | None:
 
 
 def how_to_publish(ledger: Ledger, entry: Entry) -> str:
-    """The command that publishes what is kept beside a ledger."""
+    """The command that publishes a release that is kept next to its ledger."""
     return f"surveysynth resume PLACE --ledger {str(ledger.path)!r} --survey {ledger.survey!r} --entry {entry.number}"
 
 
@@ -149,7 +149,7 @@ def resume(path: str | Path, *, ledger: Ledger | None = None, entry: int | None 
 
 
 def _charged(path: Path) -> list[Path]:
-    """Staged folders of a place, or beside a ledger, that were charged; those not charged are removed."""
+    """Staged folders that were charged, for a place or next to a ledger; folders that were not charged are removed."""
     charged = []
     for staging in left_behind(path):
         ledger, note = _note(staging)
@@ -167,10 +167,10 @@ def _charged(path: Path) -> list[Path]:
 
 
 def _entry_and_note(staging: Path) -> tuple[Entry, dict[str, Any]]:
-    """The entry that a staged folder was charged by, and what its note says."""
+    """The entry by which a staged folder was charged, and its note."""
     ledger, note = _note(staging)
     entry = ledger.find(note["salt"])
-    assert entry is not None  # as _charged() saw
+    assert entry is not None  # _charged() has found it
     return entry, note
 
 
@@ -189,7 +189,7 @@ def _finished(staging: Path, path: Path) -> Path:
 
 
 def _published(path: Path, ledger: Ledger, number: int | None) -> Path:
-    """Copy what is kept beside a ledger to its place, maybe on another disk, and remove it there."""
+    """Copy a release from the folder next to its ledger to its place, and remove that folder."""
     kept = {entry.number: (entry, staging) for staging in _charged(ledger.path.absolute())
             for entry, _ in [_entry_and_note(staging)] if entry.survey == ledger.survey}  # fmt: skip
     listed = "; ".join(f"entry {each.number}, {each.what}" for each, _ in kept.values())
@@ -223,7 +223,7 @@ def _is_entry(entry: Entry, path: Path) -> bool:
 
 
 def _note(staging: Path) -> tuple[Ledger, dict[str, Any]]:
-    """The ledger that a staged release was, or was about to be, charged to, and what else its note says."""
+    """The ledger that a staged release was charged to, or was about to be charged to, and its whole note."""
     note = json.loads((staging / UNFINISHED).read_text(encoding="utf-8"))
     if not Path(note["ledger"]).is_file():
         raise InputError(

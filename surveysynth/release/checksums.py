@@ -1,4 +1,4 @@
-"""What every public file of a release was when it was written, and whether it still is.
+"""Checksums and sizes of the public files of a release, and whether the files still have them.
 
 This finds accidents: a copy that broke off, a file that a spreadsheet saved in its own way.  It does not find
 who edits a file on purpose, and can edit the manifest with it.
@@ -18,7 +18,7 @@ from ..errors import InputError
 
 
 def described(file: Path) -> dict[str, Any]:
-    """What a manifest says of one file.
+    """The entry of one file in a manifest.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def described(file: Path) -> dict[str, Any]:
 
 
 def verify(folder: Path, published: Mapping[str, Mapping[str, Any]]) -> None:
-    """Refuse files that are not those that were published.
+    """Refuse files that differ from the published ones.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def verify(folder: Path, published: Mapping[str, Mapping[str, Any]]) -> None:
 
 
 def _fault(file: Path, published: Mapping[str, Any]) -> str:
-    """How a file differs from what was published; empty where it does not."""
+    """How a file differs from the published one; an empty text if it does not."""
     if not file.is_file():
         return "is missing"
     found = described(file)
@@ -75,7 +75,7 @@ def _fault(file: Path, published: Mapping[str, Any]) -> str:
 
 
 def _size(file: Path) -> tuple[int | None, int | None]:
-    """Records and columns; a text within quotes may go over several lines."""
+    """Numbers of records and columns; a text within quotes may have several lines."""
     try:
         if file.suffix == ".parquet":
             import pyarrow.parquet as pq  # takes long to import, and csv does without

@@ -1,4 +1,4 @@
-"""A release beside the confidential file that it was made from: what the agency looks at before it signs.  Internal."""
+"""Comparison of a release with its confidential file, which the agency looks at before it signs.  Internal."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from .suppression import MODELLED
 
 Floats = NDArray[np.float64]
 
-LEVEL = 0.95  # of the intervals
+LEVEL = 0.95  # confidence level of the intervals
 RARE = 0.01  # chance of more misses than ``most``
-ROUNDING = 1e-9  # of an estimate
-POINTS = 400  # of a curve
-CLASSES = 10  # of a side of a joint distribution
-SOME = 100_000  # records that distributions are of, where there are more: a distance of .005 is noise
+ROUNDING = 1e-9  # rounding error, as a share of an estimate
+POINTS = 400  # number of points of a curve
+CLASSES = 10  # on each side of a joint distribution
+SOME = 100_000  # records that distributions are computed from, if there are more: a distance of .005 is noise
 NOTICE = (
     "NOT FOR PUBLICATION. These files are computed from the confidential file: they compare it with a release, cell by "
     "cell."
@@ -52,7 +52,7 @@ PROPER = (
 
 @dataclass(frozen=True, repr=False)
 class Comparison:
-    """What a release says beside what its confidential file says.  Internal.
+    """A release compared with its confidential file.  Internal.
 
     Attributes
     ----------
@@ -172,7 +172,7 @@ class Comparison:
     __repr__ = __str__
 
     def _lines(self, row: Mapping[Hashable, Any]) -> list[str]:
-        """What is said of one statistic and outcome."""
+        """The lines about one statistic of an outcome."""
         rows = self.cells[(self.cells["statistic"] == row["statistic"]) & (self.cells["outcome"] == row["outcome"])]
         text, judged, fixed = f"{quantity(row)}: ", int(row["cells"]), len(rows) - int(row["cells"])
         if judged:
@@ -193,12 +193,12 @@ class Comparison:
 
 
 def quantity(row: Mapping[Hashable, Any]) -> str:
-    """What a row is about: "mean of income", or "count"."""
+    """The quantity that a row is about: "mean of income", or "count"."""
     return f"{row['statistic']} of {row['outcome']}" if row["outcome"] else str(row["statistic"])
 
 
 def named(cells: pd.DataFrame, by: Sequence[str]) -> list[str]:
-    """What to call every cell: "north x women", with category or probability."""
+    """A name for every cell, as "north x women", with its category or probability."""
     names = []
     for row in cells.to_dict("records"):
         more = [str(row["category"])] if row.get("category", "") not in ("", None) else []
@@ -310,7 +310,7 @@ def _cells(own: pd.DataFrame, theirs: pd.DataFrame, by: list[str]) -> pd.DataFra
     """Estimates of the file and of the release, cell by cell."""
     keys = [c for c in (*QUANTITY, *by) if c in theirs and c in own]
     labels = [c for c in keys if c != "prob"]
-    # an amount beside categories has no category: "" in one table, missing in the other
+    # an amount has no category: among categories it has "" in one table, and a missing value in the other
     file, theirs = (
         table.assign(**{c: table[c].astype(object).where(table[c].notna(), "").astype(str) for c in labels})
         for table in (own, theirs)
@@ -358,21 +358,21 @@ def _summary(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 class _Side(NamedTuple):
-    """Outcomes, the weight where it is synthesized, and predictors, of file or data set; weights that sum to 1."""
+    """Outcomes, a synthesized weight and predictors of the file or of a data set, with weights that sum to 1."""
 
     frame: pd.DataFrame
     weights: Floats
 
 
 def _weight_in(release: Release) -> str | None:
-    """What the weight is called beside outcomes and predictors; None where it is not synthesized."""
+    """The name of the weight among outcomes and predictors; None if it is not synthesized."""
     if release.method["weights"] in ("public", "equal"):
         return None
     return "weight" if "weight" not in (*release.outcomes, *release.predictors) else "survey weight"
 
 
 def _sides(design: SurveyDesign, release: Release) -> tuple[_Side, list[_Side]]:
-    """The file, without records that lack an outcome or have weight 0, and the data sets; of large ones some."""
+    """The file, without records of weight 0 or without an outcome, and the data sets; samples of large ones."""
     name, rng = _weight_in(release), np.random.default_rng(0)
 
     def side(survey: SurveyDesign) -> _Side:
@@ -480,7 +480,7 @@ def _labels(column: pd.Series) -> bool:
 
 
 def _columns_of(column: pd.Series, *, squares: bool) -> Floats:
-    """What a column is in a regression: indicators of all categories but one, or ranks (and their squares)."""
+    """A column for a regression: indicators of all categories but one, or ranks (and their squares)."""
     if _labels(column):
         return np.asarray(pd.get_dummies(column.astype(str), drop_first=True).to_numpy(dtype=float))
     rank = 2 * rankdata(column.to_numpy(dtype=float)) / (len(column) + 1) - 1
@@ -492,7 +492,7 @@ def _products(a: Floats, b: Floats) -> Floats:
 
 
 def _joint(release: Release, file: _Side, datasets: Sequence[_Side]) -> pd.DataFrame:
-    """How outcomes go together, with the weight and with predictors."""
+    """Associations of outcomes with each other, with the weight and with predictors."""
     outcomes = [str(name) for name in file.frame if name not in release.predictors]
     pairs = [*combinations(outcomes, 2), *((a, b) for a in release.outcomes for b in release.predictors)]
     rows = []
@@ -505,7 +505,7 @@ def _joint(release: Release, file: _Side, datasets: Sequence[_Side]) -> pd.DataF
 
 
 def association(first: pd.Series, second: pd.Series, weights: Floats) -> tuple[str, float]:
-    """How two columns go together: rank correlation, share of the variance of ranks, or Cramér's V; all weighted."""
+    """The weighted association of two columns: rank correlation, share of the variance of ranks, or Cramér's V."""
     labels = [_labels(column) for column in (first, second)]
     if all(labels):
         table = pd.crosstab(first.astype(str), second.astype(str), values=weights, aggfunc="sum").fillna(0).to_numpy()
@@ -533,7 +533,7 @@ def _ranks(column: pd.Series, weights: Floats) -> Floats:
 
 
 def _grids(first: str, second: str, file: _Side, datasets: Sequence[_Side]) -> tuple[Floats, Floats]:
-    """Shares of the weights by tenths of the file's two distributions: of the file, and of the release."""
+    """Shares of the weights of file and release in classes by tenths of the file's two distributions."""
     tenths = np.arange(1, CLASSES) / CLASSES
     cuts = {name: np.quantile(file.frame[name].to_numpy(dtype=float), tenths) for name in (first, second)}
 

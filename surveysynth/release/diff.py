@@ -24,13 +24,13 @@ from .release import Release, read_release
 Floats = NDArray[np.float64]
 
 LEVEL = 0.95
-SHOWN = 20  # cells that are named
+SHOWN = 20  # number of cells that are named
 ROUNDING = 1e-9
-UNSAID = {  # sentences, which are said by themselves, and what follows from other entries or means nothing to a reader
+UNSAID = {  # sentences, which are listed separately, and entries that follow from others or mean nothing to a reader
     "files", "checksum", "guarantee", "assumptions", "data_dependent", "publication", "ledger", "supersedes",
     "neighbours", "epsilon_requested", "draws_behind_the_maximum", "dtypes", "rests_on",
 }  # fmt: skip
-LONG = 200  # characters of an entry that are too many to be read
+LONG = 200  # characters; a longer entry is not shown
 SAME_FILE = (
     "Both releases are of the same file: the sampling error is in both and drops out of the difference, whose standard "
     "error is that of the two syntheses, sqrt(b1 / m1 + b2 / m2)"
@@ -270,7 +270,7 @@ def _with_noise(
 
 
 def _sentences(old: Release, new: Release) -> pd.DataFrame:
-    """Sentences of the privacy report that are in one of the two alone."""
+    """Sentences that stand in only one of the two privacy reports."""
     rows = []
     for name, what in (("assumptions", ASSUMED), ("data_dependent", COMPUTED)):
         before, after = getattr(old.privacy, name), getattr(new.privacy, name)
@@ -280,14 +280,14 @@ def _sentences(old: Release, new: Release) -> pd.DataFrame:
 
 
 def _line(entry: str, old: str, new: str) -> str:
-    """One change, as it is read."""
+    """One change as a line of text."""
     if entry in SENTENCES:
         return f"{entry}, no longer: {old}" if old else f"{entry}, now: {new}"
     return f"{entry}: {old or '(not said)'} -> {new or '(not said)'}"
 
 
 def _manifest_texts(path: Path) -> dict[str, str]:
-    """What a manifest says, entry by entry, and its sentences."""
+    """The entries of a manifest as texts."""
     manifest = read_manifest(public_folder(path) / "manifest.json")
     texts: dict[str, str] = {}
     for name, value in manifest.items():

@@ -234,7 +234,7 @@ class DomainEstimates(Contents):
         return jointly(designs, outcomes, names, asked, synthesized=tuple(moving), redrawn=self.redrawn)
 
     def _completed(self, make: Callable[..., pd.DataFrame]) -> Callable[..., pd.DataFrame]:
-        """A table, made anew from data sets of all records where those of some leave a standard error open."""
+        """A function that makes a table, and makes it from all records if a subset leaves a standard error open."""
         fewer = self._redrawn_for_tables
 
         def made() -> pd.DataFrame:
@@ -247,7 +247,7 @@ class DomainEstimates(Contents):
         return made
 
     def _modelled(self, table: pd.DataFrame, names: list[str]) -> NDArray[np.bool_] | None:
-        """Cells of variables that no noisy table counts together (rows,); None where no tables were measured."""
+        """Whether no noisy table counts the variables of a cell together (rows,); None if no tables were measured."""
         if self.measured is None:
             return None
         found = dict[tuple[str | None, tuple[str, ...]], bool]()
@@ -265,7 +265,7 @@ class DomainEstimates(Contents):
     def _asked(
         self, outcome: str | Sequence[str] | None, statistic: str | Sequence[str] | None, by: Sequence[str]
     ) -> list[tuple[list[str], list[str]]]:
-        """Outcomes and their statistics: means are of numbers, proportions of categories."""
+        """Outcomes with their statistics: numbers have means, and categories have proportions."""
         outcomes = self._synthesized(outcome)
         if outcome is None:
             outcomes = [name for name in outcomes if name not in by]

@@ -50,7 +50,7 @@ T_OF_PAIRS = (
     "not apply). measurements.json holds the noisy tables that all files were drawn from."
 )
 Kept = TypeVar("Kept", bound=Contents)
-PRINTED = 10_000  # cells at most that are printed, too: longer tables are for programs
+PRINTED = 10_000  # cells; longer tables are for programs, and are not printed
 
 
 def write_folder(
@@ -83,7 +83,7 @@ def write_folder(
 
 
 def enter(release: Kept, table: pd.DataFrame, document: Document, ledger: Ledger) -> Kept:
-    """Charge a release that is in memory, once all of its files are on the disk: they are kept beside the ledger.
+    """Charge a release that is in memory, once all its files are on the disk; they are kept next to the ledger.
 
     Raises
     ------
@@ -114,7 +114,7 @@ def enter(release: Kept, table: pd.DataFrame, document: Document, ledger: Ledger
 
 
 def _not_written(path: Path, staging: Path | None, error: OSError, *, charged: bool) -> SurveySynthError:
-    """What could not be written, and what that means for the budget."""
+    """The error that says what could not be written, and what that means for the budget."""
     why = f"{str(error.filename or path)!r}: {error.strerror or error}"
     if not charged:
         return InputError(f"the release was not written ({why}); nothing is left of it, and no ledger was charged")
@@ -172,7 +172,7 @@ def read_folder(path: Path) -> dict[str, Any]:
 
 
 def verified(path: Path) -> tuple[Path, dict[str, Any]]:
-    """Where a release's public files are, and their manifest, if every file is the one that it lists (InputError)."""
+    """The public folder of a release and its manifest, if every file is as the manifest lists it (InputError)."""
     folder = public_folder(path)
     if not (folder / MANIFEST).is_file():
         raise InputError(f"{str(path)!r} is not a release: it has no public/{MANIFEST}")
@@ -211,7 +211,7 @@ def _write_public(
 
 
 def _write_numbers(frame: pd.DataFrame, file: Path) -> None:
-    """The internal files of a large release are as long as it is: pandas takes ten times as long to write them."""
+    """Write a frame of numbers, which may have as many rows as the release: pandas takes ten times as long."""
     schema = pa.Schema.from_pandas(frame, preserve_index=False)
     with pc.CSVWriter(file, schema) as writer:
         for first in range(0, len(frame), ROWS):
@@ -222,7 +222,7 @@ def _write_metadata(
     release: Contents, folder: Path, table: pd.DataFrame, document: Document, format: str,
     files: dict[str, dict[str, Any]],
 ) -> None:  # fmt: skip
-    """What the other files are, for machines; ``files`` is what the manifest says of them."""
+    """Write metadata for machines; ``files`` has the entries of the other files in the manifest."""
     frames = {f"synthetic_{i}.{format}": design.frame for i, design in enumerate(release.datasets, 1)}
     titles = {name: f"Synthetic data set {i} of {release.m}" for i, name in enumerate(frames, 1)}
     resources = [
@@ -243,7 +243,7 @@ def _write_metadata(
 
 
 def _heading(release: Contents, records: int, format: str, min_cell: int | None, *, printed: bool) -> str:
-    """What the files are and how to use them, for a reader who has nothing else."""
+    """A text on the files and their use, for a reader who has nothing else."""
     design = release.datasets[0]
     synthetic_weights = release.method["weights"] != "public"
     suppressed = f" There, cells of fewer than {min_cell} records are blank, and cells that would give them away."

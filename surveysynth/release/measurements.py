@@ -70,7 +70,7 @@ class Measurements:
         -------
         pandas.DataFrame
             ``variable, by, level, kind, cell, count, noise_sd``: counts, which can be negative; of the kind "scores"
-            sums of scores, and counts of special values beside them; of the kind "products" sums of the scores of
+            sums of scores, and with them counts of special values; of the kind "products" sums of the scores of
             weights times those of the outcome.  ``noise_sd`` is the standard deviation of the noise.
         """
         parts, tables = [], self.source.tables
@@ -142,7 +142,7 @@ class Measurements:
 
 
 def entered(source: Source, ledger: Ledger) -> Source:
-    """What was measured, once a ledger is charged for it.
+    """The measurements, once a ledger is charged for them.
 
     It is on the disk beside the ledger before that is charged, and stays there until a release of it is written: where
     a run ends in between, :func:`surveysynth.resume` puts it in a folder, and nothing more is spent.
@@ -165,7 +165,7 @@ def entered(source: Source, ledger: Ledger) -> Source:
     staging = None
     try:
         with kept_folder(ledger.path.absolute(), last) as staging:
-            (staging / "internal").mkdir(mode=0o700)  # of the note on the charge
+            (staging / "internal").mkdir(mode=0o700)  # for the note on the charge
             _write(replace(source, ledger=NO_ENTRY), staging)
     except OSError as error:
         why = f"{str(error.filename or ledger.path)!r}: {error.strerror or error}"

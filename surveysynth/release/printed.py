@@ -1,4 +1,4 @@
-"""A release as its tables are printed."""
+"""Printed tables of a release."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def printed(
 
 
 def check_printed(where: Where = None, level: float = 0.95, deff: Deff = False, **others: Any) -> None:
-    """Refuse a condition that no title can say, and what is not printed (InputError)."""
+    """Refuse a condition that no title can name, and settings that print does not show (InputError)."""
     if deff:
         raise InputError("printed tables and figures have no design effects: leave deff= out, or write a csv")
     if level != 0.95:

@@ -12,7 +12,7 @@ from ...publication.figures.comparison import distribution_curves, estimate_diff
 from ..comparison import PROPER, SMOOTHED, Comparison, quantity
 from .case import Case, Inside
 
-CELLS = 15  # that are shown, the farthest off
+CELLS = 15  # number of cells that are shown
 NUMBERS = {
     "divergences": "divergent transitions", "rhat": "R-hat, largest", "ess_bulk": "bulk effective draws, least",
     "ess_tail": "tail effective draws, least", "mean_alpha": "mean privacy weight",

@@ -25,7 +25,7 @@ PACKAGES = "numpy", "pandas", "scipy", "statsmodels", "samplics", "opendp", "cmd
 
 
 def columns(case: Case, *, sign: bool) -> tuple[Block, ...]:
-    """What every column of the files is, and why it may be published; with room to say so, if it is to be signed."""
+    """Every column of the files, and why it may be published; a dossier to sign has room for the reason."""
     release = case.release
     rows = [(name, *_column(release, name)) for name in release.datasets[0].frame.columns]
     room = "it is public because (fill in)" if sign else ""
@@ -48,7 +48,7 @@ def columns(case: Case, *, sign: bool) -> tuple[Block, ...]:
 
 
 def _column(release: Release, name: str) -> tuple[str, str]:
-    """What a column of the files is, and why it may be there."""
+    """A description of a column, and why it may be published."""
     design, weights = release.datasets[0], str(release.method["weights"])
     heading = design.labels.get(name, "")
     called = f"{heading}: " if heading else ""
@@ -120,7 +120,7 @@ def suppression(case: Case) -> tuple[Block, ...]:
 
 
 def assumptions(case: Case, *, sign: bool) -> tuple[Block, ...]:
-    """What is assumed, and what epsilon does not cover; with boxes to tick, if it is to be signed."""
+    """What is assumed, and what epsilon does not cover; a dossier to sign has boxes to tick."""
     p = case.release.privacy
     room = "Checked by, and how:" if sign else ""
     not_covered = p.data_dependent or ["nothing"]
@@ -135,7 +135,7 @@ def assumptions(case: Case, *, sign: bool) -> tuple[Block, ...]:
 
 
 def versions(case: Case, files: Sequence[Path], *, sign: bool) -> tuple[Block, ...]:
-    """Software and checksums; of files inside, too, if it is to be signed."""
+    """Software and checksums; a dossier to sign has those of internal files, too."""
     method = case.release.method
     engine = method.get("engine", {})
     made = [("release made by", f"surveysynth {method['package']['surveysynth']}")]
