@@ -1,4 +1,4 @@
-"""The confidential file of a release: as it is, or as its plan reads it."""
+"""What a release has inside the agency: a confidential file, as it is or as a plan reads it, and a ledger."""
 
 from __future__ import annotations
 
@@ -46,3 +46,10 @@ def design_of(
 
 def _in(names: str | list[str], columns: set[str]) -> bool:
     return {names} <= columns if isinstance(names, str) else set(names) <= columns
+
+
+def named_ledger(file: Path | None, survey: str | None) -> ss.Ledger | None:
+    """The ledger of a survey, if both options are given (InputError: only one of them is)."""
+    if (file is None) != (survey is None):
+        raise InputError("--ledger and --survey go together: the file, and the survey's name in it")
+    return None if file is None or survey is None else ss.Ledger(file, survey)

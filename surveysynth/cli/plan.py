@@ -15,6 +15,7 @@ import surveysynth as ss
 
 from ..choices import OutcomeKind
 from ..errors import InputError
+from .confidential import named_ledger
 from .options import Bounds, By, Entries, Epsilon, Formula, Overwrite, Psu, Seed, Strata, Total, Weights
 from .printing import about_what_is_written, console, print_release, print_table
 
@@ -100,10 +101,7 @@ def resume_command(
     entry: Annotated[int | None, typer.Option(help="Number of its entry, where several releases are kept.")] = None,
 ) -> None:
     """Publish a release that was charged to its ledger and then cut off; nothing more is spent."""
-    if (ledger is None) != (survey is None):
-        raise InputError("--ledger and --survey go together: the file, and the survey's name in it")
-    book = None if ledger is None or survey is None else ss.Ledger(ledger, survey)
-    place = ss.resume(folder, ledger=book, entry=entry)
+    place = ss.resume(folder, ledger=named_ledger(ledger, survey), entry=entry)
     with about_what_is_written():
         print_release(ss.read_release(place), place, None)
 

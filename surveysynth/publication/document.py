@@ -11,7 +11,7 @@ from ..estimation.tables import TOTAL
 from ..privacy.report import PrivacyReport
 from . import digits
 from .digits import NUMBERS
-from .footnotes import error_to_expect, notes_of, protected, suppressed, unprotected
+from .footnotes import error_to_expect, listed, notes_of, protected, suppressed, unprotected
 from .quality import Symbols
 from .wording import Wording
 
@@ -259,7 +259,6 @@ def _title(row: pd.Series, by: Sequence[str], facts: Facts, words: Wording) -> s
     if facts.where:
         title = words("titles.where", title=title, condition=facts.called(facts.where))
     if by:
-        *first, last = [facts.called(name) for name in by]
-        variables = words("titles.and").join([", ".join(first), last]) if first else last
+        variables = listed([facts.called(name) for name in by], words)
         title = words("titles.by", title=title, variables=variables)
     return title
