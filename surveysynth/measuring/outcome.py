@@ -1,4 +1,4 @@
-"""The schema of an outcome: what is public of it before the file is read."""
+"""The schema of an outcome: public facts that are declared before the file is read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NOT_ASKED = "not applicable"
 
 
 def label_of(level: object) -> str:
-    """A level as text.  1.0 is 1: pandas reads whole numbers as floats where some are missing."""
+    """A level as text; 1.0 becomes "1", as pandas reads whole numbers with missing values as floats."""
     return str(int(level)) if isinstance(level, float) and level.is_integer() else str(level)
 
 
