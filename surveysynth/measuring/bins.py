@@ -142,7 +142,7 @@ class Cells:
         bins = Bins.between(low, high, WEIGHT_KNEE * unit, WEIGHT_BINS)
         return cls(Outcome(bounds=(low, high)), bins, WEIGHT_INDEX)
 
-    def of_numbers(self, values: Floats) -> Codes:
+    def codes_of_numbers(self, values: Floats) -> Codes:
         """Cells of numbers none of which is special (n,)."""
         assert self.bins is not None
         return self.bins.codes(values)
