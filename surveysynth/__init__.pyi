@@ -33,6 +33,10 @@ from .models.scales.normal_scores import NormalScores
 from .models.scales.transforms import AsinhTransform, IdentityTransform, LogTransform
 from .models.sequential import Sequential
 from .models.stan_model import StanModel
+from .plan.expected_errors import expected_errors
+from .plan.plan import Plan
+from .plan.privacy_cost import PrivacyCost, privacy_cost
+from .plan.what_changed import diff
 from .privacy.accounting.ledger import Ledger
 from .privacy.mechanisms.censored import Censored
 from .privacy.mechanisms.pseudo_posterior import PseudoPosterior
@@ -43,23 +47,19 @@ from .privacy.release_rule import IdentificationRule
 from .privacy.risks.count import CountRisk
 from .privacy.risks.identification import MarginalRisk, PairwiseRisk
 from .privacy.risks.lipschitz import LipschitzRisk
-from .release.changes import Changes
 from .release.charging import resume
 from .release.comparison import Comparison, compare
-from .release.dossier import dossier, public_dossier
+from .release.diff import Changes
+from .release.dossier.dossier import dossier, public_dossier
 from .release.identification import attribute_risk, identification_risk, match_risk, pairwise_weights
 from .release.laplace import LaplaceTables, laplace_tables
 from .release.measurements import Measurements, read_measurements
 from .release.release import Release, read_release
-from .synthesis.changes import diff
 from .synthesis.fit import Fit
 from .synthesis.fitting import fit, synthesize
 from .synthesis.histogram import perturbed_histogram
 from .synthesis.measured import measure
-from .synthesis.plan import Plan
 from .synthesis.policy import Policy
-from .synthesis.privacy_cost import PrivacyCost, privacy_cost
-from .synthesis.rehearsal import expected_errors
 
 __all__ = [
     "FBP",

@@ -22,8 +22,8 @@ from surveysynth.cli import demo, doctor
 from surveysynth.cli.printing import print_table
 from surveysynth.datasets.census import census_workers
 from surveysynth.engines import Diagnostics, cmdstan, scratch
-from surveysynth.synthesis import plan
-from surveysynth.synthesis.settings import Settings
+from surveysynth.plan import plan
+from surveysynth.plan.settings import Settings
 from tests.surveys import PSEUDO
 
 EMPTY = Settings.of({"survey": {}, "model": {}, "privacy": {}})

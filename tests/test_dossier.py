@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import surveysynth as ss
 from surveysynth.cli.app import app
-from surveysynth.publication import dossier as publication
+from surveysynth.publication import dossier_page as publication
 from tests.surveys import PSEUDO, make_design, make_frame, model
 
 pytestmark = pytest.mark.filterwarnings("ignore:no PDF was made")

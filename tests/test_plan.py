@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 import surveysynth as ss
 from surveysynth.cli.app import app
-from surveysynth.synthesis import settings as sections
+from surveysynth.plan import settings as sections
 
 PUBLIC = {"epsilon": 5, "population_total": 29_501, "bounds": (0, 20_000)}
 FORMULA = "income ~ division + education"

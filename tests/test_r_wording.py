@@ -7,7 +7,7 @@ import pytest
 
 import surveysynth as ss
 from surveysynth import errors
-from surveysynth.r.wording import MADE_IN_R, _functions, in_words_of_r
+from surveysynth.r.words_of_r import MADE_IN_R, _functions, in_words_of_r
 
 R_PACKAGE = Path(__file__).parents[1] / "r_bridge"
 

@@ -6,6 +6,7 @@ import re
 import sys
 import traceback
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, TextIO
 
@@ -33,7 +34,7 @@ from .risk import risk_command
 from .study import app as study_app
 from .synthesize import synthesize_command
 from .tables import tables_command
-from .wording import in_words_of_plans
+from .words_of_plans import in_words_of_plans
 
 app = Commands(
     no_args_is_help=True,
@@ -62,15 +63,15 @@ errors = Console(stderr=True)
 OF_PLANS = "plan", "check", "release", "compare", "dossier", "synthesize", "policy", "privacy-cost"  # commands
 
 
-def main() -> None:
-    """Run the command line; errors and warnings become one sentence on stderr."""
+def main(commands: Callable[[], object] = app) -> None:
+    """Run the command line, or other commands; errors and warnings become one sentence on stderr."""
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")  # labels in other alphabets than the terminal's
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _warn
             with plain_lines():
-                app()
+                commands()
                 sys.stdout.flush()
     except NotFitForRelease as error:
         _say("Not fit for release", str(error))

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 
 EPSILONS = 5.0, 1.0
+BY = ["division", "education"]
 CONFIDENTIAL = "confidential"  # the sample's own
 
 
@@ -36,8 +37,6 @@ def demo_command(
 ) -> None:
     """Sample a real population (29,501 US workers), release private tables, compare with the truth."""
     from ..datasets.census import TOP_CODE, census_sample, census_workers
-    from ..estimation.tables import TOTAL
-    from ..publication.figures import compare_estimates
 
     budgets = epsilon or EPSILONS
     if not is_free(out):
@@ -46,7 +45,6 @@ def demo_command(
         raise InputError("--epsilon names a budget twice")
     population = census_workers()
     design = census_sample(n, seed)
-    by = ["division", "education"]
     releases = {
         f"epsilon_{each:g}": ss.synthesize(
             design, "income ~ division + education", epsilon=each, m=m, population_total=len(population),
@@ -54,42 +52,57 @@ def demo_command(
         )
         for each in budgets
     }  # fmt: skip
-    everyone = ss.SurveyDesign(population.assign(one=1.0), weights="one")
-    truth = ss.estimate(everyone, "income", by, "mean", estimator="onepass")
-    side = truth[[*by, "estimate"]].rename(columns={"estimate": "population"})
-    tables = {CONFIDENTIAL: ss.estimate(design, "income", by, "mean")}
-    tables |= {name: release.tables(by, statistic="mean") for name, release in releases.items()}
-    for name, frame in tables.items():
-        shown = frame[[*by, "estimate", "se", "ci_low", "ci_high"]]
-        named = {"estimate": name} | {c: f"{name}_{c}" for c in ("se", "ci_low", "ci_high")}
-        side = side.merge(shown.rename(columns=named), on=by, how="left")
+    tables = {CONFIDENTIAL: ss.estimate(design, "income", BY, "mean")}
+    tables |= {name: release.tables(BY, statistic="mean") for name, release in releases.items()}
+    cells = _with_the_truth(population, tables)
     for name, release in releases.items():
-        release.write(out / name, by=by)
-    side.to_csv(out / "comparison.csv", index=False)
-    margins = side[(side[by] == TOTAL).any(axis=1)].reset_index(drop=True)
-    labels = [", ".join(v for v in row if v != TOTAL) or "all workers" for row in margins[by].itertuples(index=False)]
-    frames = {
-        _words(name): margins[[name, f"{name}_ci_low", f"{name}_ci_high"]].set_axis(
-            ["estimate", "ci_low", "ci_high"], axis=1
-        )
-        for name in tables
-    }
+        release.write(out / name, by=BY)
+    cells.to_csv(out / "comparison.csv", index=False)
+    margins = _margins(cells)
     first, *_ = releases.values()
-    figure = compare_estimates(
-        frames,
-        margins["population"],
-        labels,
-        out / "comparison.png",
-        axis="mean weekly income, dollars",
-        title=f"Census workers: sample of {design.n:,}, m = {first.m}",
-    )
+    figure = _drawn(margins, [*tables], out, f"Census workers: sample of {design.n:,}, m = {first.m}")
     with about_what_is_written():
-        _print_demo(margins.assign(label=labels), [*tables])
+        _print_demo(margins, [*tables])
         print_report(first.privacy)
         if len(budgets) > 1:
             console.print(f"All releases are of one sample: together they have epsilon = {sum(budgets):g}.\n")
         folders = ", ".join(str(out / name) for name in releases)
         print_written(f"{folders}, {out / 'comparison.csv'} (all cells), {figure}")
+
+
+def _with_the_truth(population: pd.DataFrame, tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
+    """The population's means in all cells, and next to them every table's estimates with their intervals."""
+    everyone = ss.SurveyDesign(population.assign(one=1.0), weights="one")
+    truth = ss.estimate(everyone, "income", BY, "mean", estimator="onepass")
+    cells = truth[[*BY, "estimate"]].rename(columns={"estimate": "population"})
+    for name, table in tables.items():
+        shown = table[[*BY, "estimate", "se", "ci_low", "ci_high"]]
+        named = {"estimate": name} | {c: f"{name}_{c}" for c in ("se", "ci_low", "ci_high")}
+        cells = cells.merge(shown.rename(columns=named), on=BY, how="left")
+    return cells
+
+
+def _margins(cells: pd.DataFrame) -> pd.DataFrame:
+    """The cells of one variable alone, and the total, with a ``label``."""
+    from ..estimation.tables import TOTAL
+
+    margins = cells[(cells[BY] == TOTAL).any(axis=1)].reset_index(drop=True)
+    labels = [", ".join(v for v in row if v != TOTAL) or "all workers" for row in margins[BY].itertuples(index=False)]
+    return margins.assign(label=labels)
+
+
+def _drawn(margins: pd.DataFrame, kinds: list[str], out: Path, title: str) -> Path:
+    """The figure of all intervals, and of the truth."""
+    from ..publication.figures import compare_estimates
+
+    columns = ["estimate", "ci_low", "ci_high"]
+    frames = {
+        _words(kind): margins[[kind, f"{kind}_ci_low", f"{kind}_ci_high"]].set_axis(columns, axis=1) for kind in kinds
+    }
+    return compare_estimates(
+        frames, margins["population"], margins["label"].tolist(), out / "comparison.png",
+        axis="mean weekly income, dollars", title=title,
+    )  # fmt: skip
 
 
 def _words(name: str) -> str:

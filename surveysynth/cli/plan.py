@@ -51,7 +51,7 @@ def plan_command(
     ] = False,
 ) -> None:
     """Draft a plan for a file: > plan.toml.  What only you can know stands there as FILL IN."""
-    from ..synthesis.settings import schema as schema_of_plans
+    from ..plan.settings import schema as schema_of_plans
 
     if schema:
         print(schema_of_plans(), end="")
@@ -112,12 +112,14 @@ def drafted(
     file: Path, entries: Sequence[str] | None, needed: Sequence[str] = (), *, guess: bool = False, **said: Any
 ) -> ss.Plan:
     """The plan that options say; unless it is a draft for somebody to fill in (``guess``), nothing may be lacking."""
+    from ..plan.strict import is_strict
+
     given = {name: list(value) if isinstance(value, list | tuple) else value for name, value in said.items()}
     plan = ss.Plan.draft(file, set=_entries(entries), guess=guess, **given)
     lacks = {entry: what for entry, what in plan.lacking.items() if not needed or entry in needed}
     if lacks and not guess:
         lines = "".join(f"\n  {OPTIONS.get(entry, f'--set {entry}=')}: {what}" for entry, what in lacks.items())
-        chosen = "privacy.mechanism" in plan.reasons and plan.settings.privacy.mechanism == "strict"
+        chosen = "privacy.mechanism" in plan.reasons and is_strict(plan.settings)
         raise InputError(f"say, too:{lines}{STRICT if chosen and not needed else ''}")
     return plan
 
@@ -145,8 +147,10 @@ def make(plan: ss.Plan, out: Path | None, *, overwrite: bool, seed: int | None) 
 def _print_entries() -> None:
     """All entries that plans have, as --set takes them."""
     from ..models.registry import MODELS
-    from ..synthesis.settings import BY_NAME, sections
+    from ..plan.settings import BY_NAME, sections
+    from ..privacy.mechanisms import in_plans
 
+    registries = {"model.name": [*MODELS], "privacy.mechanism": [*in_plans()]}
     shown = Table(box=SIMPLE)
     shown.add_column("entry", no_wrap=True)
     shown.add_column("what it says")
@@ -155,7 +159,7 @@ def _print_entries() -> None:
             several = [entry.annotation, *get_args(entry.annotation)]
             values = [value for each in several if get_origin(each) is Literal for value in get_args(each)]
             values = [value for value in values if isinstance(value, str)]
-            values = list(MODELS) if (section, name) == ("model", "name") else values
+            values = registries.get(f"{section}.{name}", values)
             at = f"{section}.NAME.{name}" if section in BY_NAME else f"{section}.{name}"
             shown.add_row(at, escape(str(entry.description)) + (f": {', '.join(values)}" if values else ""))
     console.print(shown)
@@ -163,7 +167,7 @@ def _print_entries() -> None:
 
 def _entries(given: Sequence[str] | None) -> dict[str, Any]:
     """Entries and values of ``--set``."""
-    from ..synthesis.settings import value_of
+    from ..plan.settings import value_of
 
     pairs = [text.partition("=") for text in given or ()]
     wrong = [entry for entry, equals, _ in pairs if not equals or "." not in entry]

@@ -16,11 +16,7 @@ from .options import by_commas, numbers
 from .printing import about_what_is_written, console, print_written
 
 if TYPE_CHECKING:
-    import numpy as np
     import pandas as pd
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
 
 RISKS = "risk.csv"
 RISKS_NOTICE = (
@@ -28,50 +24,59 @@ RISKS_NOTICE = (
 )
 
 
+Original = Annotated[
+    Path, typer.Argument(help="The confidential file: csv, parquet, Stata, SPSS or SAS.", show_default=False)
+]
+Synthetic = Annotated[
+    list[Path],
+    typer.Argument(
+        help="Synthetic files, whose row i stands for row i of the original; or a release folder with its internal "
+        "part, which knows the order of its records.",
+        show_default=False,
+    ),
+]
+Value = Annotated[
+    Sequence[str],
+    by_commas(
+        "Synthesized numbers that the intruder knows, by commas; with several each must be near.", show_default=False
+    ),
+]
+Folder = Annotated[Path, typer.Option(help="Folder to make, for risk.csv; confidential.", show_default=False)]
+Known = Annotated[
+    Sequence[str] | None,
+    by_commas("Columns that an intruder knows besides, public or synthesized, by commas; default none."),
+]
+Synthesized = Annotated[
+    Sequence[str] | None,
+    by_commas(
+        "Those of --known that were synthesized, by commas: text is to be the same, numbers are to be near. For "
+        "synthetic files; a release folder knows them."
+    ),
+]
+Radius = Annotated[
+    Sequence[float] | None,
+    by_commas(
+        "How near is near, as a share of the true value; one, or one for each value and then for each synthesized "
+        "number in --known; default 0.2.",
+        numbers,
+    ),
+]
+Floor = Annotated[
+    Sequence[float] | None,
+    by_commas("Least radius, in the unit of the value; one, or as many as of --radius; default 0.", numbers),
+]
+
+
 def risk_command(
-    original: Annotated[
-        Path, typer.Argument(help="The confidential file: csv, parquet, Stata, SPSS or SAS.", show_default=False)
-    ],
-    synthetic: Annotated[
-        list[Path],
-        typer.Argument(
-            help="Synthetic files, whose row i stands for row i of the original; or a release folder with its internal "
-            "part, which knows the order of its records.",
-            show_default=False,
-        ),
-    ],
-    value: Annotated[
-        Sequence[str],
-        by_commas(
-            "Synthesized numbers that the intruder knows, by commas; with several each must be near.",
-            show_default=False,
-        ),
-    ],
-    out: Annotated[Path, typer.Option(help="Folder to make, for risk.csv; confidential.", show_default=False)],
-    known: Annotated[
-        Sequence[str] | None,
-        by_commas("Columns that an intruder knows besides, public or synthesized, by commas; default none."),
-    ] = None,
-    synthesized: Annotated[
-        Sequence[str] | None,
-        by_commas(
-            "Those of --known that were synthesized, by commas: text is to be the same, numbers are to be near. For "
-            "synthetic files; a release folder knows them."
-        ),
-    ] = None,
-    radius: Annotated[
-        Sequence[float] | None,
-        by_commas(
-            "How near is near, as a share of the true value; one, or one for each value and then for each synthesized "
-            "number in --known; default 0.2.",
-            numbers,
-        ),
-    ] = None,
+    original: Original,
+    synthetic: Synthetic,
+    value: Value,
+    out: Folder,
+    known: Known = None,
+    synthesized: Synthesized = None,
+    radius: Radius = None,
     absolute: Annotated[bool, typer.Option("--absolute", help="The --radius is in the unit of the value.")] = False,
-    floor: Annotated[
-        Sequence[float] | None,
-        by_commas("Least radius, in the unit of the value; one, or as many as of --radius; default 0.", numbers),
-    ] = None,
+    floor: Floor = None,
     max_risk: Annotated[
         float | None, typer.Option(help="Fail (exit code 2) where a record is above this, once risk.csv is written.")
     ] = None,
@@ -84,12 +89,8 @@ def risk_command(
     marginal probability of identification, both averaged over the data sets. Rows that a release left out have neither
     size nor risk.
     """
-    import numpy as np
-    import pandas as pd
-
     from ..design.read import read_frame
-    from ..privacy.release_rule import ROUNDING
-    from ..release.identification import known_synthesized, pattern_sizes
+    from ..release.identification import known_synthesized
 
     if max_risk is not None and not 0 <= max_risk < 1:
         raise InputError("--max-risk must be a number from 0 to below 1")
@@ -99,20 +100,38 @@ def risk_command(
     intruder: dict[str, Any] = {"known": list(known or ()), "value": value, "synthesized": list(synthesized or ())}
     intruder |= _ball(radius, absolute, floor)
     frame, files = read_frame(original), _synthetic(synthetic)
-    risk, match = (of(frame, files, **intruder).to_numpy() for of in (ss.identification_risk, ss.match_risk))
-    size = pattern_sizes(frame, files, **intruder)
-    there = ~np.isnan(risk)
-    written = {"row": np.arange(len(frame)), "pattern_size": size.convert_dtypes().array, "risk": risk}
-    _write_risks(pd.DataFrame(written), out)
-    datasets = files.m if isinstance(files, ss.Release) else len(files)
+    risks = _risks(frame, files, intruder)
+    _write_risks(risks.drop(columns="match"), out)
+    judged = risks[risks["risk"].notna()]
     moving = known_synthesized(files, intruder["known"], intruder["synthesized"])
     with about_what_is_written():
-        _print_risks(risk[there], match[there], len(frame), size.to_numpy()[there], moving, datasets)
+        _print_risks(judged, len(frame), moving, files.m if isinstance(files, ss.Release) else len(files))
         print_written(f"{out / RISKS} (to keep)")
-    above = 0 if max_risk is None else int((risk[there] > max_risk + ROUNDING).sum())
+    _check_largest(judged["risk"], max_risk)
+
+
+def _risks(frame: pd.DataFrame, files: list[pd.DataFrame] | ss.Release, intruder: dict[str, Any]) -> pd.DataFrame:
+    """``row, pattern_size, risk, match`` of every record of the original; missing where a release left it out."""
+    import numpy as np
+    import pandas as pd
+
+    from ..release.identification import pattern_sizes
+
+    risk, match = (
+        measure(frame, files, **intruder).to_numpy() for measure in (ss.identification_risk, ss.match_risk)
+    )
+    size = pattern_sizes(frame, files, **intruder).convert_dtypes().array
+    return pd.DataFrame({"row": np.arange(len(frame)), "pattern_size": size, "risk": risk, "match": match})
+
+
+def _check_largest(risk: pd.Series, max_risk: float | None) -> None:
+    """Refuse risks above a limit (PrivacyError)."""
+    from ..privacy.release_rule import ROUNDING
+
+    above = 0 if max_risk is None else int((risk > max_risk + ROUNDING).sum())
     if above:
         raise PrivacyError(
-            f"{above:,} of {there.sum():,} records have a probability of identification above {max_risk:g}: do not "
+            f"{above:,} of {len(risk):,} records have a probability of identification above {max_risk:g}: do not "
             "publish these data sets, nor that they were held back"
         )
 
@@ -155,12 +174,13 @@ def _write_risks(table: pd.DataFrame, out: Path) -> None:
         table.to_csv(stream, index=False)
 
 
-def _print_risks(risk: Floats, match: Floats, n: int, size: Floats, synthesized: list[str], datasets: int) -> None:
-    """How many records (of n) and patterns there are (of ``size`` records each), and where the risks lie."""
+def _print_risks(risks: pd.DataFrame, n: int, synthesized: list[str], datasets: int) -> None:
+    """How many records (of n) and patterns there are, and where the risks lie."""
     import numpy as np
 
     from ..privacy.release_rule import ROUNDING
 
+    size, risk, match = (risks[c].to_numpy(dtype=float) for c in ("pattern_size", "risk", "match"))
     left_out = f" ({n - risk.size:,} more were left out by the release)" if n > risk.size else ""
     if synthesized:
         patterns = (

@@ -11,42 +11,48 @@ import typer
 import surveysynth as ss
 
 from ..errors import InputError
-from ..release.quality_rule import QUALITY_RULE
 from .options import By, by_commas, numbers
 from .printing import print_table, print_written
+
+STATISTICS = "count, mean, total, quantile, proportion, variance, gini, quintile_share_ratio, poverty_rate; by commas."
+Where = Annotated[
+    str | None, typer.Option(help="Condition: the records that tables are of, as 'age >= 16'.", show_default=False)
+]
+PovertyLine = Annotated[
+    float | None, typer.Option(help="Of poverty rates; default 60% of the median of all.", show_default=False)
+]
+TablesFile = Annotated[
+    Path | None,
+    typer.Option(help="File: .csv, .xlsx, .html, .tex, .md, .docx; .svg, .png for figures. Else printed."),
+]
+MinCell = Annotated[
+    int | None,
+    typer.Option(
+        help="Suppress cells of fewer records. This is a quality rule, not protection: whoever has the synthetic files "
+        "can compute these cells."
+    ),
+]
+Words = Annotated[
+    Path | None, typer.Option(help="Words of headings and footnotes: a translated copy of wording.toml.")
+]
 
 
 def tables_command(
     release: Annotated[Path, typer.Argument(help="Release folder.", show_default=False)],
     by: By = None,
-    statistic: Annotated[
-        Sequence[str] | None,
-        by_commas(
-            "count, mean, total, quantile, proportion, variance, gini, quintile_share_ratio, poverty_rate; by commas."
-        ),
-    ] = None,
+    statistic: Annotated[Sequence[str] | None, by_commas(STATISTICS)] = None,
     quantiles: Annotated[
         Sequence[float] | None, by_commas("Probabilities of quantiles, by commas; default 0.5.", numbers)
     ] = None,
-    where: Annotated[
-        str | None,
-        typer.Option(help="Condition: the records that tables are of, as 'age >= 16'.", show_default=False),
-    ] = None,
-    poverty_line: Annotated[
-        float | None, typer.Option(help="Of poverty rates; default 60% of the median of all.", show_default=False)
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(help="File: .csv, .xlsx, .html, .tex, .md, .docx; .svg, .png for figures. Else printed."),
-    ] = None,
-    min_cell: Annotated[int | None, typer.Option(help=f"Suppress cells of fewer records. {QUALITY_RULE}")] = None,
+    where: Where = None,
+    poverty_line: PovertyLine = None,
+    out: TablesFile = None,
+    min_cell: MinCell = None,
     cv_limit: Annotated[
         float | None, typer.Option(help="Flag estimates with a larger coefficient of variation.")
     ] = None,
     symbols: Annotated[Literal["uk", "statcan"] | None, typer.Option(help="Marks of quality; default uk.")] = None,
-    wording: Annotated[
-        Path | None, typer.Option(help="Words of headings and footnotes: a translated copy of wording.toml.")
-    ] = None,
+    wording: Words = None,
     width: Annotated[float | None, typer.Option(help="Of a figure, in cm; default 16, 8.5 for a column.")] = None,
 ) -> None:
     """Tables from the public files of a release."""

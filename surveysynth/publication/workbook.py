@@ -41,27 +41,11 @@ def write_workbook(document: Document, path: Path) -> None:
     document : Document
     path : Path
     """
-    from gptables import Cover, gptheme, produce_workbook
+    from gptables import Cover, produce_workbook
 
     words = document.words
     names = [f"{words('headings.table')} {i}" for i, _ in enumerate(document.blocks, 1)]
     tables = {name: _table(block, document) for name, block in zip(names, document.blocks, strict=True)}
-    technical = [line for line in document.technical.splitlines() if line.strip()]
-    texts = {
-        words("headings.technical"): _texts("technical_table", {words("headings.text"): technical}, document),
-        words("headings.glossary"): _texts("glossary_table", {
-            words("headings.term"): [*words.glossary], words("headings.meaning"): [*words.glossary.values()]
-        }, document),
-    }  # fmt: skip
-    if document.notes:
-        numbered = [words("sheet.note", number=i) for i, _ in enumerate(document.notes, 1)]
-        notes = {words("headings.number"): numbered, words("headings.text"): [*document.notes]}
-        tables = {words("headings.notes"): _texts("notes_table", notes, document)} | tables
-    one = words("sheet.one_table")
-    theme = deepcopy(gptheme)
-    for update in (theme.update_index_1_format, theme.update_index_2_format, theme.update_index_3_format):
-        update({"valign": "top"})  # what stands beside a text of several lines, begins with it
-    theme.update_data_format({"valign": "top"})
     cover = Cover(
         title=_plain(document.title), cover_label=words("headings.cover"), width=TEXT,
         intro=[_plain(text) for text in (document.warning, *document.protected) if text],
@@ -72,25 +56,57 @@ def write_workbook(document: Document, path: Path) -> None:
         warnings.filterwarnings("ignore", message="No note text provided", category=UserWarning)  # a sheet of ours
         warnings.simplefilter("ignore", pd.errors.Pandas4Warning)  # of gptables, to its authors
         book = produce_workbook(
-            str(path), tables | texts, theme=theme, auto_width=False, workbook_options=AS_THEY_ARE, cover=cover,
-            contentsheet_label=words("headings.contents"),
+            str(path), _notes(document) | tables | _explanations(document), theme=_theme(), auto_width=False,
+            workbook_options=AS_THEY_ARE, cover=cover, contentsheet_label=words("headings.contents"),
             contentsheet_options={
                 "column_names": [words("headings.sheet"), words("headings.description")],
-                "title": words("headings.contents"), "instructions": one,
+                "title": words("headings.contents"), "instructions": words("sheet.one_table"),
             },
         )  # fmt: skip
     _set_cover(book, cover, document)
-    for name, column in (
-        ("contents", [*([words("headings.notes")] if document.notes else []), *(b.title for b in document.blocks)]),
-        ("notes", document.notes),
-        ("glossary", words.glossary.values()), ("technical", technical),
-    ):  # fmt: skip
-        if (sheet := book.get_worksheet_by_name(words(f"headings.{name}"))) is not None:
-            _set_texts(sheet, column, terms=name != "technical")
+    _set_sheets_of_texts(book, document)
     for name, block in zip(names, document.blocks, strict=True):
         _set_table(book.get_worksheet_by_name(name), tables[name], block)
     book.set_properties({"title": document.title, "created": CREATED})
     book.close()
+
+
+def _notes(document: Document) -> dict[str, Any]:
+    """The sheet of numbered notes, if there are any."""
+    words = document.words
+    if not document.notes:
+        return {}
+    numbered = [words("sheet.note", number=i) for i, _ in enumerate(document.notes, 1)]
+    notes = {words("headings.number"): numbered, words("headings.text"): [*document.notes]}
+    return {words("headings.notes"): _texts("notes_table", notes, document)}
+
+
+def _explanations(document: Document) -> dict[str, Any]:
+    """The sheets of technical notes and of the glossary."""
+    words = document.words
+    glossary = {words("headings.term"): [*words.glossary], words("headings.meaning"): [*words.glossary.values()]}
+    return {
+        words("headings.technical"): _texts(
+            "technical_table", {words("headings.text"): _technical(document)}, document
+        ),
+        words("headings.glossary"): _texts("glossary_table", glossary, document),
+    }
+
+
+def _technical(document: Document) -> list[str]:
+    """The lines of the privacy report."""
+    return [line for line in document.technical.splitlines() if line.strip()]
+
+
+def _theme() -> Any:
+    """The theme of gptables, with texts at the top of their cells."""
+    from gptables import gptheme
+
+    theme = deepcopy(gptheme)
+    for update in (theme.update_index_1_format, theme.update_index_2_format, theme.update_index_3_format):
+        update({"valign": "top"})  # next to a text of several lines, it begins with that text
+    theme.update_data_format({"valign": "top"})
+    return theme
 
 
 def _set_cover(book: Any, cover: Any, document: Document) -> None:
@@ -104,6 +120,17 @@ def _set_cover(book: Any, cover: Any, document: Document) -> None:
                 sheet.set_row(i, _height(text, TEXT))
             row += len(texts) + 1
     _set_paper(sheet)
+
+
+def _set_sheets_of_texts(book: Any, document: Document) -> None:
+    """Room for the texts of contents, notes, glossary and technical notes, as far as there are such sheets."""
+    words = document.words
+    for name, column in (
+        ("contents", [*([words("headings.notes")] if document.notes else []), *(b.title for b in document.blocks)]),
+        ("notes", document.notes), ("glossary", words.glossary.values()), ("technical", _technical(document)),
+    ):  # fmt: skip
+        if (sheet := book.get_worksheet_by_name(words(f"headings.{name}"))) is not None:
+            _set_texts(sheet, column, terms=name != "technical")
 
 
 def _set_texts(sheet: Any, texts: Iterable[str], *, terms: bool) -> None:

@@ -15,11 +15,11 @@ import json
 import os
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..errors import InputError
 from ..privacy.accounting.ledger import Ledger, check_ledger
-from ..privacy.accounting.ledger_file import new_salt
+from ..privacy.accounting.ledger_file import Entry, new_salt
 from ..storage import (
     UNFINISHED,
     as_path,
@@ -32,16 +32,13 @@ from ..storage import (
     whole_file,
     whole_folder,
 )
-
-if TYPE_CHECKING:
-    from ..privacy.accounting.ledger_file import Entry
-    from .release import Release
+from .contents import Contents
 
 PUBLIC = 0o755  # mode of a release folder in its place
 NO_ENTRY = {"entry": 0, "head": "0" * 64}  # holds the place of an entry until there is one
 
 
-def spends(release: Release) -> dict[str, Any]:
+def spends(release: Contents) -> dict[str, Any]:
     """What a release spends, as arguments of :meth:`surveysynth.Ledger.spend`."""
     said = release.privacy
     each = (None, None) if said.kind == "none" else (said.epsilon, said.epsilon_replace_one)

@@ -173,9 +173,8 @@ class Comparison:
 
     def _of(self, row: Mapping[Hashable, Any]) -> list[str]:
         """What is said of one statistic and outcome."""
-        what = f"{row['statistic']} of {row['outcome']}" if row["outcome"] else str(row["statistic"])
         rows = self.cells[(self.cells["statistic"] == row["statistic"]) & (self.cells["outcome"] == row["outcome"])]
-        said, judged, fixed = f"{what}: ", int(row["cells"]), len(rows) - int(row["cells"])
+        said, judged, fixed = f"{quantity(row)}: ", int(row["cells"]), len(rows) - int(row["cells"])
         if judged:
             held = judged - int(row["misses"])
             said += (
@@ -191,6 +190,11 @@ class Comparison:
         off = (missed["estimate_release"] - missed["estimate"]) / missed["se_release"]
         cells = zip(named(missed, self.by), off, strict=True)
         return [said, *(f"  {cell}: off by {x:+.1f} standard errors" for cell, x in cells)]
+
+
+def quantity(row: Mapping[Hashable, Any]) -> str:
+    """What a row is about: "mean of income", or "count"."""
+    return f"{row['statistic']} of {row['outcome']}" if row["outcome"] else str(row["statistic"])
 
 
 def named(cells: pd.DataFrame, by: Sequence[str]) -> list[str]:
@@ -241,10 +245,9 @@ def compare(
 
     Notes
     -----
-    Karr, Kohnen, Oganian, Reiter and Sanil (2006) for the overlap of intervals; Woo, Reiter, Oganian and Karr (2009)
-    for distributions and propensity scores; Snoke, Raab, Nowok, Dibben and Slavkovic (2018, theorem 1) for the expected
-    propensity score mean squared error, of outcomes given the predictors: ranks, their squares and products, and their
-    products with predictors where records are at least 20 times as many.
+    Karr et al. (2006) for the overlap of intervals; Woo et al. (2009) for distributions and propensity scores; Snoke
+    et al. (2018, theorem 1) for the expected propensity score mean squared error, of outcomes given the predictors:
+    ranks, their squares and products, and their products with predictors where records are at least 20 times as many.
 
     Examples
     --------

@@ -14,7 +14,7 @@ import re
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -23,23 +23,20 @@ import pyarrow.csv as pc
 
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError, PrivacyError, SurveySynthError
-from ..publication import forms
+from ..privacy.accounting.ledger import Ledger
+from ..privacy.accounting.ledger_file import Entry
+from ..publication import formats
 from ..publication.datapackage import About, Resource, write_metadata
+from ..publication.document import Document
 from ..storage import is_free, kept_folder, restrict, sealed, whole_folder
 from ..validation import one_of, truth
 from .charging import NO_ENTRY, PUBLIC, charge, how_to_publish, spends, unfinished
 from .checksums import described, verify
+from .contents import Contents, kept_columns
 from .data_set_files import ROWS, write_data_set
 from .manifest import FORMATS, fields_of, public_folder, read_manifest, synthetic_files
-from .printed import kept_columns
-from .quality_rule import QUALITY_RULE
 from .source import Source
-
-if TYPE_CHECKING:
-    from ..privacy.accounting.ledger import Ledger
-    from ..privacy.accounting.ledger_file import Entry
-    from ..publication.document import Document
-    from .release import Release
+from .suppression import QUALITY_RULE
 
 MANIFEST, MEASUREMENTS = "manifest.json", "measurements.json"
 T_OF_FILES = (
@@ -52,11 +49,12 @@ T_OF_PAIRS = (
     "what the noise adds to all files alike (manifest.json has it in Python and R; Rubin's rule for missing data does "
     "not apply). measurements.json holds the noisy tables that all files were drawn from."
 )
+Kept = TypeVar("Kept", bound=Contents)
 PRINTED = 10_000  # cells at most that are printed, too: longer tables are for programs
 
 
 def write_folder(
-    release: Release,
+    release: Contents,
     path: Path,
     table: pd.DataFrame,
     document: Document,
@@ -84,7 +82,7 @@ def write_folder(
         raise _not_written(path, staging, error, charged=bool(entered)) from None
 
 
-def enter(release: Release, table: pd.DataFrame, document: Document, ledger: Ledger) -> Release:
+def enter(release: Kept, table: pd.DataFrame, document: Document, ledger: Ledger) -> Kept:
     """Charge a release that is in memory, once all of its files are on the disk: they are kept beside the ledger.
 
     Raises
@@ -184,7 +182,7 @@ def verified(path: Path) -> tuple[Path, dict[str, Any]]:
 
 
 def _write_public(
-    release: Release, folder: Path, table: pd.DataFrame, document: Document, format: str, min_cell: int | None
+    release: Contents, folder: Path, table: pd.DataFrame, document: Document, format: str, min_cell: int | None
 ) -> None:  # fmt: skip
     folder.mkdir()
     for number, design in enumerate(release.datasets, 1):
@@ -198,7 +196,7 @@ def _write_public(
         (folder / MEASUREMENTS).write_text(f"{said}\n", encoding="utf-8")
     printed = (".xlsx", ".html") if len(table) <= PRINTED else ()
     for suffix in (".csv", *printed):
-        forms.write(table, document, folder / f"tables{suffix}")
+        formats.write(table, document, folder / f"tables{suffix}")
     files = {file.name: described(file) for file in sorted(folder.iterdir())}
     records = files[f"synthetic_1.{format}"]["records"]
     heading = _heading(release, records, format, min_cell, printed=bool(printed))
@@ -221,7 +219,7 @@ def _write_numbers(frame: pd.DataFrame, file: Path) -> None:
 
 
 def _write_metadata(
-    release: Release, folder: Path, table: pd.DataFrame, document: Document, format: str,
+    release: Contents, folder: Path, table: pd.DataFrame, document: Document, format: str,
     files: dict[str, dict[str, Any]],
 ) -> None:  # fmt: skip
     """What the other files are, for machines; ``files`` is what the manifest says of them."""
@@ -244,7 +242,7 @@ def _write_metadata(
     write_metadata(folder, resources, about)
 
 
-def _heading(release: Release, records: int, format: str, min_cell: int | None, *, printed: bool) -> str:
+def _heading(release: Contents, records: int, format: str, min_cell: int | None, *, printed: bool) -> str:
     """What the files are and how to use them, for a reader who has nothing else."""
     design = release.datasets[0]
     synthetic_weights = release.method["weights"] != "public"
@@ -266,14 +264,14 @@ def _heading(release: Release, records: int, format: str, min_cell: int | None, 
     )
 
 
-def _about(release: Release) -> str:
+def _about(release: Contents) -> str:
     """Title, source and contact, as far as a plan gave them."""
     said, lines = release.method, [str(release.method["title"])] if "title" in release.method else []
     lines += [f"{name.capitalize()}: {said[name]}" for name in ("source", "contact") if name in said]
     return "".join(f"{line}\n" for line in lines) + ("\n" if lines else "")
 
 
-def _heading_of_counts(release: Release) -> str:
+def _heading_of_counts(release: Contents) -> str:
     if release.count_roles is None:
         return ""
     strata = f"with strata {release.count_roles['strata']!r}" if release.count_roles.get("strata") else "without strata"
@@ -284,7 +282,7 @@ def _heading_of_counts(release: Release) -> str:
     )
 
 
-def _write_internal(release: Release, folder: Path) -> None:
+def _write_internal(release: Contents, folder: Path) -> None:
     folder.mkdir()
     (folder / "privacy.json").write_text(json.dumps(release.privacy.internal, indent=2) + "\n")
     if "records" in release.internal:

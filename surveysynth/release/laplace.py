@@ -212,15 +212,8 @@ def laplace_tables(
         warnings.warn(note, stacklevel=2)
     outcomes, names = as_list(outcome), as_list(by)
     epsilon, point_share = positive(epsilon, "epsilon"), positive(point_share, "point_share")
-    one_of(kind, get_args(NoiseKind), "kind")
-    truth(consistent, "consistent")
+    _check(outcomes, kind, point_share, bounds, consistent=consistent)
     check_ledger(ledger)
-    if point_share >= 1:
-        raise InputError("point_share must be between 0 and 1: points and replicates both need a part of epsilon")
-    if not outcomes or len(set(outcomes)) < len(outcomes):
-        raise InputError("outcome must name one column, or several different ones")
-    if kind == "local" and bounds is not None:
-        raise InputError("bounds are for kind='strict'; the local form computes its sensitivities from the file")
     box = _box(bounds, outcomes) if kind == "strict" else {}
     y = {name: finite_outcome(design, name) for name in outcomes}
     partitions = list(partitions_of(design, names))
@@ -230,15 +223,8 @@ def laplace_tables(
     labels = pd.concat([partition.labels for partition in partitions], ignore_index=True)
     n = np.concatenate([np.bincount(partition.domain) for partition in partitions])
     A = additions(labels, names) if consistent and names else None
-    parts = []
-    for name, (estimate, v) in (_strict_estimates if box else _local_estimates)(noisy, A, boot).items():
-        df = np.minimum((~np.isnan(noisy[name].replicated)).sum(axis=0), design.degf).astype(np.float64)
-        se = np.sqrt(v)
-        both = Combined(estimate, np.where(se <= FIXED * np.abs(estimate), 0.0, se), df)  # less is rounding
-        low, high = interval(both)
-        part = labels.assign(statistic="mean" if name else "count", outcome=name)
-        parts.append(part.assign(estimate=estimate, se=both.se, df=df, ci_low=low, ci_high=high, n=n))
-    table = pd.concat(parts, ignore_index=True)
+    estimates = (_strict_estimates if box else _local_estimates)(noisy, A, boot)
+    table = _table(labels, n, estimates, noisy, design.degf)
     table.attrs["labels"] = headings(design.labels, outcomes, names, None)
     if box:
         guarantee = _strict_guarantee(epsilon, outcomes, names, box)
@@ -251,6 +237,36 @@ def laplace_tables(
         blank, replace = (epsilon if may_be_blank(box) else None, epsilon) if box else (None, None)
         ledger.spend(blank, replace, kind="strict" if box else "none", what=what)
     return LaplaceTables(table, budget, kind, epsilon, guarantee, CONSISTENT if consistent else "")
+
+
+def _check(
+    outcomes: list[str], kind: NoiseKind, point_share: float, bounds: Mapping[str, Bounds] | None, *, consistent: bool
+) -> None:
+    """Refuse arguments of :func:`laplace_tables` that do not go together (InputError)."""
+    one_of(kind, get_args(NoiseKind), "kind")
+    truth(consistent, "consistent")
+    if point_share >= 1:
+        raise InputError("point_share must be between 0 and 1: points and replicates both need a part of epsilon")
+    if not outcomes or len(set(outcomes)) < len(outcomes):
+        raise InputError("outcome must name one column, or several different ones")
+    if kind == "local" and bounds is not None:
+        raise InputError("bounds are for kind='strict'; the local form computes its sensitivities from the file")
+
+
+def _table(
+    labels: pd.DataFrame, n: NDArray[np.intp], estimates: dict[str, tuple[Floats, Floats]], noisy: dict[str, Noisy],
+    degf: int,
+) -> pd.DataFrame:  # fmt: skip
+    """Points and variances of counts ("") and means as a table with intervals; n are the records of the domains."""
+    parts = []
+    for name, (estimate, v) in estimates.items():
+        df = np.minimum((~np.isnan(noisy[name].replicated)).sum(axis=0), degf).astype(np.float64)
+        se = np.sqrt(v)
+        both = Combined(estimate, np.where(se <= FIXED * np.abs(estimate), 0.0, se), df)  # less is rounding
+        low, high = interval(both)
+        part = labels.assign(statistic="mean" if name else "count", outcome=name)
+        parts.append(part.assign(estimate=estimate, se=both.se, df=df, ci_low=low, ci_high=high, n=n))
+    return pd.concat(parts, ignore_index=True)
 
 
 def _query(

@@ -5,20 +5,18 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from ..choices import Kind
 from ..errors import InputError, guarded
 from ..expenses import Expense
-from ..privacy.report import GUARANTEES, Kind, PrivacyReport
+from ..privacy.mechanisms import MECHANISMS
+from ..privacy.report import PrivacyReport
 from ..storage import unsealed
-
-if TYPE_CHECKING:
-    from .release import Release
 
 FORMATS = ("csv", "parquet")
 WENT = {"strict": "by Markov chains, and has standard errors that need them", "per-instance": "under weights"}
@@ -109,13 +107,15 @@ class Manifest(Said):
             raise ValueError(f"m is {self.m}, but the synthetic files are {', '.join(sorted(data)) or 'not listed'}")
         if self.mechanism in WENT:
             raise ValueError(f"it was made by version 0.2 of surveysynth {WENT[self.mechanism]}: read it with that one")
-        if self.delta is not None and self.mechanism != "noisy tables":
+        if self.mechanism not in MECHANISMS:
+            raise ValueError(f"the mechanism {self.mechanism!r} is not one of {', '.join(MECHANISMS)}")
+        mechanism = MECHANISMS[self.mechanism]
+        if self.delta is not None and not mechanism.has_delta:
             raise ValueError(f"delta = {self.delta} does not go with the mechanism {self.mechanism!r}")
         if (self.epsilon is None) != (self.kind == "none"):
             raise ValueError(f"epsilon = {self.epsilon} does not go with the kind {self.kind!r}")
-        key = f"{self.mechanism}, {self.kind}" if self.kind == "strict given alpha" else self.mechanism
-        if self.kind != "none" and key not in GUARANTEES:
-            raise ValueError(f"the mechanism {self.mechanism!r} is not one of {', '.join(GUARANTEES)}")
+        if self.kind not in ("none", *mechanism.guarantees):
+            raise ValueError(f"the kind {self.kind!r} does not go with the mechanism {self.mechanism!r}")
         lacking = {*self.synthesized, *self.public_predictors, *self.derived, *self.levels} - {*self.dtypes}
         if lacking:
             raise ValueError(f"dtypes lacks {', '.join(sorted(lacking))}")
@@ -163,25 +163,6 @@ def seal_of(path: Path) -> str:
         As :func:`read_manifest`.
     """
     return str(read_manifest(public_folder(path) / "manifest.json")["checksum"]["sha256"])
-
-
-def manifest_of(release: Release) -> dict[str, Any]:
-    """What the manifest says of a release, but for its files: nothing confidential, and no seed."""
-    design = release.datasets[0]
-    return {
-        "format": FORMAT,
-        **release.method,
-        "synthesized": list(release.outcomes),
-        **({"categorical": list(release.categorical)} if release.categorical else {}),
-        **({"derived": list(release.derived)} if release.derived else {}),
-        "public_predictors": list(release.predictors),
-        **release.privacy.public(),
-        "design": _without_none(design.roles()),
-        **({"count_design": _without_none(release.count_roles)} if release.count_roles else {}),
-        **({"labels": design.labels} if design.labels else {}),
-        **({"rests_on": [asdict(each) for each in release.rests_on]} if release.rests_on else {}),
-        **types_of(design.frame, (*release.predictors, *release.categorical, *release.derived), release.predictors),
-    }
 
 
 def types_of(frame: pd.DataFrame, columns: Iterable[str] | None = None, public: Collection[str] = ()) -> dict[str, Any]:
@@ -240,7 +221,8 @@ def _expenses_of(manifest: Mapping[str, Any]) -> tuple[Expense, ...]:
     return guarded(read, wrong, lambda kind: InputError(f"what the release rests on is damaged ({kind})"))
 
 
-def _without_none(roles: dict[str, Any]) -> dict[str, Any]:
+def without_none(roles: dict[str, Any]) -> dict[str, Any]:
+    """The roles of a design that it has."""
     return {role: name for role, name in roles.items() if name is not None}
 
 

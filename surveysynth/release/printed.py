@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
+from ..design.derived import Where
+from ..errors import InputError
+from ..estimation.design_effects import Deff
 from ..publication.document import Document, Facts, document
 from ..publication.quality import symbols_of
 from ..publication.wording import Wording
-
-if TYPE_CHECKING:
-    from .release import Release
+from .contents import Contents, kept_columns
 
 
 def printed(
-    release: Release,
+    release: Contents,
     table: pd.DataFrame,
     by: Sequence[str],
     *,
@@ -28,7 +29,7 @@ def printed(
 
     Parameters
     ----------
-    release : Release
+    release : Contents
     table : pandas.DataFrame
         From :meth:`Release.tables`.
     by : list of str
@@ -47,8 +48,14 @@ def printed(
     return document(table, by, release.privacy, facts, symbols_of(symbols), Wording(wording))
 
 
-def kept_columns(release: Release) -> list[str]:
-    """The columns of the files that are as in the survey."""
-    design = release.datasets[0]
-    weight = [str(design.weights_name)] if release.method["weights"] == "public" else []
-    return list(dict.fromkeys([*release.predictors, *design.fpc_names, *weight]))
+def check_printed(where: Where = None, level: float = 0.95, deff: Deff = False, **others: Any) -> None:
+    """Refuse a condition that no title can say, and what is not printed (InputError)."""
+    if deff:
+        raise InputError("printed tables and figures have no design effects: leave deff= out, or write a csv")
+    if level != 0.95:
+        raise InputError("printed tables and figures have 95% intervals: leave level= out, or print tables(level=...)")
+    if callable(where):
+        raise InputError(
+            "a printed table must say which records it is of: assign() the condition as a column, and give its name as "
+            "where="
+        )

@@ -27,13 +27,13 @@ from ..measuring import earlier_years
 from ..measuring.joint_fit import Draw, JointFit, Records, Rule, fit_measurements
 from ..measuring.noisy_tables import WEIGHT, NoisyTables, read_json
 from ..models.sequential import MISSING
+from ..privacy.mechanisms import Strict
 from ..privacy.report import PrivacyReport, public_epsilon
 from .data_set_files import in_a_file
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-MECHANISM = "noisy tables"
 PAIR = 2  # data sets of one draw: how they differ is what their own simulation adds
 ROUNDS = 100  # draws of a record that breaks a rule
 BLOCK = 1 << 16  # records that are drawn together
@@ -348,7 +348,7 @@ class Source:
         replaced = self.replaced + sum(each for _, each in before)
         return PrivacyReport(
             kind="strict", epsilon=epsilon, epsilon_requested=self.epsilon, m=m, draws=0, verdict=FITTED,
-            assumptions=[*self.notes], data_dependent=[], publishable=self.publishable, mechanism=MECHANISM,
+            assumptions=[*self.notes], data_dependent=[], publishable=self.publishable, mechanism=Strict.name,
             unit=self.tables.unit, delta=self.delta or None,
             replaced=None if replaced == 2 * epsilon else public_epsilon(replaced, None),
         )  # fmt: skip

@@ -15,6 +15,7 @@ from scipy.sparse import csr_array, hstack
 from ..estimation.tables import NUMBERS, QUANTITY, TOTAL
 from ..validation import positive, whole
 
+QUALITY_RULE = "This is a quality rule, not protection: whoever has the synthetic files can compute these cells."
 MODELLED = "not counted by these variables together: from the model alone"
 
 
@@ -71,13 +72,8 @@ def flag(
         "calibrated total: fixed by construction, the standard error is not its own",
     )
     check_limits(min_cell, cv_limit)
-    hidden = np.zeros(len(table), dtype=bool)
     if min_cell is not None:
-        small = (table["n"] < min_cell).to_numpy()
-        hidden |= small
-        quantity = [c for c in QUANTITY if c in table]
-        for _, rows in table.groupby(quantity, sort=False, dropna=False).indices.items():
-            hidden[rows] = complementary(table.iloc[rows], by, small[rows])
+        hidden = _hidden(table, by, min_cell)
         say(hidden, f"suppressed: fewer than {min_cell} records, or would give away such a cell")
         table["n"] = table["n"].astype("Int64")
         table.loc[hidden, [c for c in (*NUMBERS, "n", "deff") if c in table]] = pd.NA
@@ -85,8 +81,18 @@ def flag(
         with np.errstate(divide="ignore", invalid="ignore"):
             high = (table["se"] / table["estimate"].abs()).to_numpy(dtype=float, na_value=np.nan) > cv_limit
         say(high, f"CV above {cv_limit:.0%}")
-    table["flag"] = ["; ".join(said) for said in flags]
+    table["flag"] = ["; ".join(texts) for texts in flags]
     return table
+
+
+def _hidden(table: pd.DataFrame, by: list[str], min_cell: int) -> NDArray[np.bool_]:
+    """Cells (rows,) of fewer records, and those that would give them away, statistic by statistic."""
+    small = (table["n"] < min_cell).to_numpy()
+    hidden = small.copy()
+    quantity = [c for c in QUANTITY if c in table]
+    for rows in table.groupby(quantity, sort=False, dropna=False).indices.values():
+        hidden[rows] = complementary(table.iloc[rows], by, small[rows])
+    return hidden
 
 
 def check_limits(min_cell: int | None, cv_limit: float | None) -> None:

@@ -2,7 +2,7 @@
 
 Among the designs of fixed size with inclusion probabilities pi, conditional Poisson selection has
 the largest entropy.  Its samples have probabilities proportional to the product of their units'
-odds p / (1 - p) (Hajek 1964; Chen, Dempster and Liu 1994).  With S the size of the Poisson sample
+odds p / (1 - p) (Hajek 1964; Chen, Dempster & Liu 1994).  With S the size of the Poisson sample
 and phi its characteristic function, everything about it is a short Fourier sum:
 
     P(S = n) = 1/M sum_j phi(t_j) exp(-i n t_j),                  t_j = 2 pi j / M,

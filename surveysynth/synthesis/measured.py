@@ -36,9 +36,9 @@ from ..release.release import Release
 from ..release.source import Source
 from ..validation import check_seed, interval_of, one_of, positive, rows
 from .all_columns import written_out
-from .assemble import NEAR, check_enough, check_public, public_columns, public_frame, roles_of, said_of_ignored
 from .edits import HELD, check_rules
 from .levels import check_levels, levels_by_type, undeclared
+from .synthetic_design import NEAR, check_enough, check_public, public_columns, public_frame, roles_of, said_of_ignored
 
 Floats = NDArray[np.float64]
 Bounds = tuple[float, float] | Mapping[str, tuple[float, float]]

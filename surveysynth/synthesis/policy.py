@@ -39,10 +39,10 @@ from ..privacy.protected_fit import PseudoLikelihood
 from ..privacy.units import Unit
 from ..storage import as_path, whole_file
 from ..validation import check_seed, line_of_text, positive
-from .assemble import check_total, public_mean_weight
 from .draws import check_chains
 from .levels import declared
 from .missing import without_missing
+from .synthetic_design import check_total, public_mean_weight
 
 Floats = NDArray[np.float64]
 

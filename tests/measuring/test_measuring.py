@@ -206,7 +206,7 @@ def test_the_noise_has_the_law_that_the_variance_is_of(epsilon):
 
 
 def approximate(rho, delta):
-    """Bun and Steinke's (2016) epsilon of rho, proposition 1.3, which OpenDP's is not above."""
+    """Bun & Steinke's (2016) epsilon of rho, proposition 1.3, which OpenDP's is not above."""
     return rho + 2 * math.sqrt(rho * math.log(1 / delta))
 
 

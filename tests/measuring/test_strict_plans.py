@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import surveysynth as ss
-from surveysynth.synthesis.settings import OutcomeSettings
+from surveysynth.plan.settings import OutcomeSettings
 
 N = 900_000
 PLAN = """

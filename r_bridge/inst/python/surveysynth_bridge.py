@@ -25,7 +25,7 @@ from surveysynth.models.registry import model_from_file
 from surveysynth.progress import told_to
 from surveysynth.publication.figures.domains import SUFFIXES as FIGURES
 from surveysynth.r import exchange
-from surveysynth.r.wording import in_words_of_r
+from surveysynth.r.words_of_r import in_words_of_r
 
 MAKE = "__make__"
 MEASURES = {

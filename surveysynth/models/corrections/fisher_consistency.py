@@ -5,7 +5,7 @@
     lim(theta) = argmax_t  sum_x n_x E_theta[ alpha(f(Y, x)) log p(Y | x; t) ].
 
 A corrected draw is the theta whose limit is the draw,  lim(theta_corrected) = theta_draw: indirect inference
-(Gourieroux, Monfort and Renault, 1993), with lim as the binding function.  :func:`fixed_point` corrects the draw by
+(Gourieroux, Monfort & Renault 1993), with lim as the binding function.  :func:`fixed_point` corrects the draw by
 the bias at the corrected draw, until it no longer changes.
 
 **Risks.**  The risk f of a record is a maximum over the S draws of the unweighted posterior, which is larger

@@ -212,7 +212,7 @@ class ShareNoise:
 def _log_gamma(shape: Floats, z: Floats, log_u: Floats) -> Floats:
     """Logarithms of gamma variates: (shapes, S).
 
-    Gamma(a) = Gamma(a + 1) U^(1/a), and Gamma(a + 1) after Wilson and Hilferty (1931).
+    Gamma(a) = Gamma(a + 1) U^(1/a), and Gamma(a + 1) after Wilson & Hilferty (1931).
     """
     c = shape[:, None] + 1
     cube_root = np.maximum(1 - 1 / (9 * c) + z / (3 * np.sqrt(c)), 0.01)

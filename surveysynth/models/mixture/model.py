@@ -439,7 +439,7 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
         The labels of the components change along a chain and from chain to chain, so that means over draws of what
         belongs to "component 3" mean nothing.  Each draw's components are matched to those of a pivot, the draw of
         the largest log likelihood, such that as much as possible of what the pairs have in common is kept: of the
-        records, by their probabilities to belong to either (Marin, Mengersen and Robert 2005).
+        records, by their probabilities to belong to either (Marin, Mengersen & Robert 2005).
 
         Parameters
         ----------

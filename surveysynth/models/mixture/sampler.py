@@ -14,7 +14,7 @@ and is then in component k with probability a_ik / S_i:
 The first factor is the posterior of a mixture with known components: given z, coefficients are normal and shares
 Dirichlet.  The second factor is the remainder of the target.  If every alpha is 1, it is 1, and this is the plain Gibbs
 sampler.  Otherwise log S_i has the coefficient alpha_i - 1 with probability alpha_i, else alpha_i, which is 0 on
-average: the log remainder varies little around 0, and **elliptical slice sampling** (Murray, Adams and MacKay 2010)
+average: the log remainder varies little around 0, and **elliptical slice sampling** (Murray, Adams & MacKay 2010)
 around the first factor mostly accepts its first proposal.  Nothing is tuned except which records are inside a clamp,
 in the warm-up; nothing is approximated except densities below 1e-290 and shares below 1e-14 of a density.
 

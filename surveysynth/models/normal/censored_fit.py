@@ -9,7 +9,7 @@ distinct ones are sorted by predictor row.
 of the file, one record could decide which mode all chains sample.  So modes are searched from several public
 starts, spread as widely as the priors.  There every record is at the clamp and the density is flat, so the search
 first approaches the file by Gibbs steps of a regression with t errors (4 degrees of freedom), which has one mode
-for every file (Kent and Tyler 1991) and in which the influence of a record is bounded.  From points through single
+for every file (Kent & Tyler 1991) and in which the influence of a record is bounded.  From points through single
 records around that place it climbs under the clamp.  A file with another mode that counts is refused.
 
 **How probable a mode must be to count.**  One record changes the log odds of two modes by at most 2 M, as it

@@ -40,7 +40,7 @@ LEAST_KNOTS = 5
 # is the amount of a single record.
 OUTER_SHARE, OUTER_RECORDS = 0.001, 5
 # W^2 of two independent files is below this in 6 of a million pairs
-# (Csorgo and Faraway 1996, eq. 1.2), however similar their distributions are.
+# (Csorgo & Faraway 1996, eq. 1.2), however similar their distributions are.
 CLOSER_THAN_CHANCE = 0.01
 
 
@@ -152,7 +152,7 @@ class NormalScores:
         Notes
         -----
         Quantiles invert the mid-distribution function F(y-) + (F(y) - F(y-)) / 2, interpolated on
-        the base scale between different values (Ma, Genton and Parzen 2011), so heaps, weights and
+        the base scale between different values (Ma, Genton & Parzen 2011), so heaps, weights and
         copies of records need no rule of their own.  They are rounded to 4 significant digits, which keeps
         the digits of a historical record out of the knots; equal ones are one knot; and p is
         the mid-distribution function of the rounded amount.

@@ -13,9 +13,9 @@ from ..._version import __version__
 from ..base import stacked
 from ..writing import write_files
 from .files import plant
+from .games import STATED, stated
 from .limits import LEVEL, judge
 from .study import Cell, Cells
-from .tables import STATED, stated
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 

@@ -21,7 +21,7 @@ from ...validation import positive, whole
 from ..base import Replicate, Replicates, of_cells, recorded, repeat, seed_of
 from .files import AuditedFile, plant
 from .files import workers as sample_of_workers
-from .tables import SIDES, noisy_tables
+from .games import SIDES, noisy_tables
 
 EPSILON, PAIRS = (1.0, 3.0), 2000
 RECORDS = 201  # of the package's own file: odd, for two modes of one size
@@ -107,7 +107,7 @@ def audit(
     n : int, optional
         Records of the sample; default 201.
     workers, scheduler
-        As for :func:`surveysynth.studies.repeated_sampling`.
+        As for :func:`surveysynth.tasks.run`.
     out : str or Path, optional
         Folder, with one of every cell.  An audit that was stopped goes on from there.
     seed : int, optional

@@ -199,7 +199,7 @@ def coverage_study(
     replicates : int
         Samples of every cell.
     workers, scheduler
-        As for :func:`surveysynth.studies.repeated_sampling`.
+        As for :func:`surveysynth.tasks.run`.
     out : str or Path, optional
         Folder, with one of every cell.  A study that was stopped goes on from there.
     seed : int, optional

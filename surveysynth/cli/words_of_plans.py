@@ -1,0 +1,45 @@
+"""Messages of the package in the words of plans and of the command line: entries and options, not arguments."""
+
+from __future__ import annotations
+
+import re
+
+VALUE = r"'[^'()\n]*'|True\b|False\b|-?\d++(?:\.\d++)?|\[[^\]\n]*\]|\{[^}\n]*\}"
+WORDS = re.compile(
+    r"(?P<quoted>(?<!\w)'[^'\n]*')"  # a name or a path, which stays as it is; no apostrophe within a word
+    r"|overwrite=True"
+    rf"|(?<!\.)\b(?P<name>[a-z]\w*)=(?P<value>{VALUE})(?!\w| is not)"  # asked for, not what was given; not a.b=c
+    r"|\bmechanism=(?:surveysynth\.)?(?P<mechanism>[A-Z]\w*)\(\)"
+    r"|\b[A-Z]\w*\(\.\.\., (?P<within>[^()\n]*)\)"  # FBS(..., zeros=True)
+    r"|\bStrict\(\)"
+)
+WHOLE = {"overwrite=True": "--overwrite", "Strict()": "the strict mechanism"}
+
+
+def in_words_of_plans(text: str) -> str:
+    """``FBS(..., weight='public')`` is ``weight = 'public' in [model]``, ``overwrite=True`` is ``--overwrite``."""
+    from ..plan.settings import sections as sections_of_plans
+    from ..privacy.mechanisms import in_plans
+
+    mechanisms: dict[str, str] = {}  # by their classes, the first of their names in plans
+    for name, (mechanism, _) in in_plans().items():
+        mechanisms.setdefault(mechanism.__name__, name)
+    sections: dict[str, str] = {}
+    for section, kind in sections_of_plans().items():
+        sections |= dict.fromkeys(kind.model_fields, section)
+
+    def word(match: re.Match[str]) -> str:
+        if match["quoted"]:
+            return match[0]
+        if match["mechanism"]:
+            name = match["mechanism"]
+            return f"mechanism = '{mechanisms[name]}' in [privacy]" if name in mechanisms else match[0]
+        if match["within"]:
+            return in_words_of_plans(match["within"])
+        if match["name"] not in sections or match["name"] == "weights":  # which is an argument of FBP, too
+            return WHOLE.get(match[0], match[0])
+        value = match["value"].replace("True", "true").replace("False", "false")
+        value = re.sub(r"'?(\w+)'?: ", r"\1 = ", value) if value.startswith("{") else value
+        return f"{match['name']} = {value} in [{sections[match['name']]}]"
+
+    return WORDS.sub(word, text)

@@ -1,0 +1,254 @@
+"""The parts that a plan's settings name: model, mechanism, risk, rule and policy, as Python has them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..design.columns import listing, nearest
+from ..design.formula import category, formula_columns, quoted, sides_of
+from ..errors import InputError
+from ..estimation.quantities import check_statistics
+from ..models.base import Synthesizer
+from ..models.registry import MODELS, OWN_MODEL, model_from_file
+from ..models.scales.normal_scores import NormalScores
+from ..models.scales.transforms import as_transform
+from ..models.sequential import Sequential
+from ..privacy.mechanisms import Mechanism, in_plans
+from ..privacy.release_rule import IdentificationRule
+from ..privacy.risks.base import Risk
+from ..privacy.risks.count import CountRisk
+from ..privacy.risks.identification import MarginalRisk, PairwiseRisk
+from ..privacy.risks.lipschitz import LipschitzRisk
+from ..publication.quality import Symbols, symbols_of
+from ..publication.wording import Wording
+from ..synthesis.all_columns import ALL
+from ..synthesis.policy import Policy
+from .settings import LaterModel, Model, Settings
+
+OF_WEIGHTS = "map", "c1", "c2"  # entries of mechanisms whose privacy weights are a map of risks
+CONFIRMED = "population_total"  # among what a plan accepts: it is right, whatever the weights add up to
+NEAR = "radius", "absolute", "floor"
+OF_MODELS = "prior", "zeros", "missing", "weight", "components"
+SET_BY_POLICY = (
+    *(f"model.{name}" for name in Model.model_fields if name not in ("clusters", "engine")),
+    *(f"privacy.{name}" for name in (
+        "epsilon", "delta", "bounds", "levels", "mechanism", "options", *OF_WEIGHTS, "risk", "known", *NEAR, "reweight",
+    )),
+    "release.m",
+)  # fmt: skip
+
+
+def synthesizer_of(settings: Settings, folder: Path) -> Synthesizer:
+    """The model of a plan; InputError where an entry is not of that model.  ``folder`` is that of the plan's file."""
+    said, name = settings.model, settings.model.name
+    assert name is not None and said.formula is not None  # as choose and lacking see to
+    entries: dict[str, Any] = {option: getattr(said, option) for option in OF_MODELS}
+    given = {option: value for option, value in entries.items() if value is not None}
+    outcomes, predictors = sides(said.formula)
+    if OWN_MODEL.fullmatch(name):
+        _refuse(given, name)
+        return model_from_file(str(folder / name), outcomes, predictors)
+    if name not in MODELS:
+        raise InputError(f"model.name = {name!r} is not one of {', '.join(MODELS)}, nor a model file.py:name")
+    listed, takes = MODELS[name], MODELS[name].options
+    _refuse({option: value for option, value in given.items() if option not in takes}, name)
+    if settings.privacy.bounds is not None and "bounds" in takes:
+        given["bounds"] = settings.privacy.bounds
+    elif settings.privacy.bounds is not None and "transform" not in takes and not said.later:
+        raise InputError(f"privacy.bounds: not with model.name = {name!r}; leave it out")
+    if said.scale is not None and said.transform is None:
+        raise InputError("model.scale: only with model.transform = 'identity' or 'asinh'")
+    if said.transform is not None:
+        _refuse({} if "transform" in takes else {"transform": said.transform}, name)
+        scores = said.transform.endswith(".json")
+        given["transform"] = (
+            NormalScores.load(folder / said.transform) if scores else as_transform(said.transform, said.scale)
+        )
+    if listed.one_outcome and len(outcomes) != 1:
+        raise InputError(f"model.name = {name!r} synthesizes one outcome")
+    first = listed.make(outcomes[0] if len(outcomes) == 1 else outcomes, predictors, **given)
+    if not said.later:
+        _refuse_of_sequences(settings)
+        return first
+    if name != "fbs":
+        raise InputError("model.later: further outcomes go with model.name = 'fbs'")
+    models = [first, *(_later(each, given, settings.privacy.bounds) for each in settings.model.later_models)]
+    return Sequential(models, applies=settings.edits.applies, elsewhere=settings.edits.elsewhere)
+
+
+def _refuse_of_sequences(settings: Settings) -> None:
+    """Refuse entries that are about models in sequence."""
+    names = "edits.applies", "edits.elsewhere"
+    if stray := [name for name in names if settings[name] is not None]:
+        raise InputError(f"{', '.join(stray)}: only with model.later")
+
+
+def _later(said: LaterModel, given: dict[str, Any], bounds: Any) -> Synthesizer:
+    """A later model, with those options of the first that it takes; but the weight, which it has as a predictor."""
+    listed = MODELS[said.name]
+    outcomes, predictors = sides(said.formula)
+    if len(outcomes) != 1:
+        raise InputError(f"model.later: {said.formula!r} has {len(outcomes)} outcomes: write a formula for each")
+    outcome = outcomes[0]
+    shared = ("prior", "missing", "transform") if said.name == "fbs" else ("missing",)
+    own = {option: given[option] for option in shared if option in given}
+    _refuse({} if said.zeros is None else {"zeros": said.zeros}, said.name)
+    if said.missing is not None:
+        own["missing"] = said.missing
+    if said.name == "beta":
+        if not isinstance(bounds, Mapping) or outcome not in bounds:
+            raise InputError(f"a share has public bounds: privacy.bounds = {{{outcome} = [0, 1], ...}}, by outcome")
+        own["bounds"] = bounds[outcome]
+    return listed.make(outcome, predictors, **own)
+
+
+def mechanism_of(settings: Settings) -> Mechanism:
+    """The mechanism of a plan; InputError where an entry is not of that mechanism."""
+    privacy = settings.privacy
+    assert privacy.mechanism is not None  # as choose sees to
+    mechanism, name = in_plans()[privacy.mechanism]
+    arguments = {entry: getattr(privacy, entry) for entry in ("delta", *OF_WEIGHTS, "risk")}
+    arguments = {entry: value for entry, value in arguments.items() if value is not None}
+    risk = _risk(settings)
+    if wrong := [f"privacy.{entry}" for entry in arguments if entry not in name.entries]:
+        has = "which has privacy weights" if "risk" in name.entries else "which has no privacy weights"
+        raise InputError(f"{', '.join(wrong)}: not with privacy.mechanism = {privacy.mechanism!r}, {has}; leave it out")
+    if "risk" in name.entries:
+        arguments["risk"] = risk
+    try:
+        return mechanism(**name.options, **arguments, **privacy.options or {})
+    except TypeError:
+        raise InputError(f"privacy.options: not all are options of privacy.mechanism = {privacy.mechanism!r}") from None
+
+
+def _risk(settings: Settings) -> Risk:
+    """How risks are measured; InputError for entries of another measure."""
+    said = settings.privacy
+    name = said.risk or "lipschitz"
+    ruled = said.max_risk is not None  # a rule has an intruder of its own
+    if name in ("lipschitz", "count") and not ruled:
+        _refuse_stray(settings, ("known",), "privacy.risk = 'marginal' or 'pairwise', or privacy.max_risk")
+    if name == "lipschitz":
+        if not ruled:
+            _refuse_stray(settings, NEAR, "privacy.risk = 'count', 'marginal' or 'pairwise', or privacy.max_risk")
+        return LipschitzRisk()
+    if name == "count":
+        return CountRisk(**_ball(settings))
+    return {"marginal": MarginalRisk, "pairwise": PairwiseRisk}[name](tuple(said.known or ()), **_ball(settings))
+
+
+def rule_of(settings: Settings) -> IdentificationRule | None:
+    """The rule that releases pass, if there is one; InputError as :class:`IdentificationRule`."""
+    said = settings.privacy
+    if said.max_risk is None:
+        return None
+    return IdentificationRule(tuple(said.known or ()), said.max_risk, **_ball(settings))
+
+
+def policy_of(settings: Settings, folder: Path) -> Policy | None:
+    """The policy that a plan names, if it does; InputError where an entry says what the policy sets."""
+    if settings.privacy.policy is None:
+        return None
+    plain = Settings.of({name: {} for name in ("survey", "model", "privacy")})
+    twice = [entry for entry, value in settings.items() if value != plain[entry] and entry in SET_BY_POLICY]
+    if twice:
+        raise InputError(f"{', '.join(twice)}: the policy sets this; leave it out, or make another policy")
+    if settings.privacy.max_risk is not None:
+        raise InputError("privacy.max_risk: not with a policy: what a rule let through is not strictly private")
+    return Policy.load(folder / settings.privacy.policy)
+
+
+def _ball(settings: Settings) -> dict[str, Any]:
+    """How near is near, as arguments of a measure."""
+    said = settings.privacy
+    if said.absolute and said.radius is None:
+        raise InputError("privacy.absolute needs privacy.radius, in the unit of the outcome")
+    sizes = {"radius": said.radius, "floor": said.floor}
+    given = {name: tuple(size) if isinstance(size, list) else size for name, size in sizes.items() if size is not None}
+    return {"relative": not said.absolute} | given
+
+
+def _refuse_stray(settings: Settings, names: tuple[str, ...], with_: str) -> None:
+    stray = [f"privacy.{name}" for name in names if getattr(settings.privacy, name) is not None]
+    if stray:
+        raise InputError(f"{', '.join(stray)}: only with {with_}")
+
+
+def by_of(settings: Settings, model: Synthesizer) -> list[str] | None:
+    """The variables of the tables; InputError where the release would not preserve one."""
+    for name in settings.tables.by or ():
+        if name not in (*model.predictor_columns, *model.categorical):
+            raise InputError(
+                f"tables.by names {name!r}, which is not a predictor, so the release would not preserve it"
+            )
+    return settings.tables.by
+
+
+def print_of(settings: Settings, model: Synthesizer, folder: Path) -> tuple[Symbols, Wording]:
+    """Marks and words of printed tables; InputError where they are not known, or entries of tables have no effect."""
+    tables = settings.tables
+    statistics = tables.statistic or ["count", "mean", "proportion"]  # as Release.tables has them
+    try:
+        check_statistics(statistics, quantiles=tables.quantiles, poverty_line=tables.poverty_line)
+    except InputError as error:
+        raise InputError(f"[tables]: {error}") from None
+    for name in tables.units or ():
+        if name not in model.outcomes:
+            raise InputError(f"tables.units names {name!r}, which is not an outcome: {', '.join(model.outcomes)}")
+    return symbols_of(tables.symbols), Wording(folder / tables.wording if tables.wording else None)
+
+
+def accepted_of(settings: Settings) -> list[str]:
+    """The diagnostics that a plan accepts."""
+    return [name for name in settings.release.accept or () if name != CONFIRMED]
+
+
+def check_formulas(settings: Settings, columns: Sequence[str]) -> None:
+    """Refuse formulas that do not parse, or name no columns of the file (InputError).
+
+    Where names of columns have blanks or signs, the message shows the formula with these in backticks.
+    """
+    if settings.privacy.policy is not None:  # which sets the model
+        return
+    formulas = {"model.formula": settings.model.formula}
+    formulas |= {f"model.later, number {i}": each.formula for i, each in enumerate(settings.model.later_models, 1)}
+    for entry, formula in formulas.items():
+        if formula is None:
+            continue
+        wrong = _wrong_of(formula, columns)
+        if not wrong:
+            continue
+        better = quoted(formula, columns)
+        if better != formula and not _wrong_of(better, columns):
+            raise InputError(f"{entry}: names of columns with blanks or signs stand in backticks: write '{better}'")
+        raise InputError(f"{entry}: {wrong}")
+
+
+def _wrong_of(formula: str, columns: Sequence[str]) -> str:
+    """What is wrong with a formula of a file; "" where nothing is."""
+    try:
+        outcomes, predictors = sides(formula)
+        names = [*(category(outcome) or outcome for outcome in outcomes)]
+        names += [] if predictors == ALL else formula_columns(predictors)
+    except InputError as error:
+        return str(error)
+    unknown = [name for name in names if name not in columns]
+    return "" if not unknown else (
+        f"there is no column {unknown[0]!r}{nearest(unknown[0], columns)}; the file has {listing(columns)}"
+    )  # fmt: skip
+
+
+def sides(formula: str) -> tuple[list[str], str]:
+    """Outcomes and predictors of a formula."""
+    outcome, predictors = sides_of(formula, "")
+    if not predictors:
+        raise InputError(f"model.formula = {formula!r}: write outcome ~ predictors, as 'income ~ region + sex'")
+    return [outcome] if isinstance(outcome, str) else list(outcome), predictors
+
+
+def _refuse(given: dict[str, Any], name: str) -> None:
+    if given:
+        wrong = ", ".join(f"model.{option}" for option in given)
+        raise InputError(f"{wrong}: not with model.name = {name!r}; leave it out")

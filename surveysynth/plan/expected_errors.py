@@ -1,0 +1,211 @@
+"""What a strict release will be worth, before the file is looked at: releases of made-up files.
+
+A made-up file has the public columns and the design of the survey; outcome and weight are drawn from the schema alone.
+It is measured, released and tabulated as the survey will be, so that expected standard errors hold all that the release
+does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, get_args
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.stats import norm
+
+from ..choices import Clusters
+from ..design.survey_design import SurveyDesign
+from ..estimation.tables import estimate
+from ..measuring.bins import Bins, Cells
+from ..measuring.measure import WEIGHT_BOUNDS
+from ..measuring.outcome import Outcome
+from ..measuring.terms import Term, terms_of
+from ..release.measurements import Measurements
+from ..release.release import Release
+from ..synthesis.all_columns import written_out
+from ..synthesis.measured import (
+    Bounds,
+    Formulas,
+    Totals,
+    Weight,
+    check_unit,
+    in_sequence,
+    measure,
+    public_totals,
+    schema_of,
+)
+from ..validation import as_list, one_of, positive, whole
+
+Floats = NDArray[np.float64]
+
+RUNS = 4  # made-up files of one outcome; of several fewer, as each tells several means
+CENTRE, SPREAD = 0.6, 0.8  # of amounts: where between the bounds, on the log scale, and their standard deviation there
+BEYOND, INDEX = 0.05, 2.5  # share of amounts that lie in a Pareto tail, and its index
+SHARE = 0.5, 0.2  # of shares and other evenly spaced numbers: centre and standard deviation, of the bounds' distance
+COUNT = 0.12, 0.6  # of counts: mean, as a share of the highest, and standard deviation of the logarithm of the rate
+EFFECT, OF_DESIGN = 0.3, 0.2  # standard deviations by which levels of a term, and strata and PSUs, differ in the mean
+SPECIAL = 0.15  # share of each special value
+WEIGHT_SPREAD = 0.5  # standard deviation of log weights
+WORTH_LITTLE = 3.0  # standard error over the sample's own from which a table is worth little
+
+
+def expected_errors(
+    design: SurveyDesign,
+    formula: Formulas,
+    *,
+    epsilon: float,
+    delta: float | None = None,
+    by: str | Sequence[str] | None = None,
+    population_total: float | Mapping[Any, float] | None = None,
+    population_totals: Totals | None = None,
+    bounds: Bounds | None = None,
+    outcomes: Mapping[str, Outcome] | None = None,
+    weight: Weight = "synthesize",
+    weight_bounds: tuple[float, float] = WEIGHT_BOUNDS,
+    clusters: Clusters = "model",
+    unit: str | None = None,
+    public: Sequence[str] | None = None,
+    importance: Mapping[str, float] | None = None,
+    m: int = 20,
+) -> pd.DataFrame:
+    """Standard errors to expect from a strict release, from what is public alone: no epsilon is spent.
+
+    Parameters
+    ----------
+    design : SurveyDesign
+        Its public columns and design are looked at, and no outcome; weights, where they are public.
+    formula, epsilon, delta, population_total, population_totals, bounds, outcomes
+        As for :func:`surveysynth.measure`.
+    weight, weight_bounds, clusters, unit, public, importance
+        As for :func:`surveysynth.measure`.
+    by : str or list of str, optional
+        Variables of the tables that will be made: predictors.
+    m : int
+        Data sets.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row a cell: ``<by...>, statistic, ratio, cv``: the standard error of the release over that of the sample
+        itself, and over the estimate, as far as the schema lets one guess.  ``outcome`` comes before the statistic
+        where there are several.
+
+    Raises
+    ------
+    InputError
+        As :func:`surveysynth.measure`.
+
+    Examples
+    --------
+    >>> design = ss.datasets.sdr_sample(seed=1)
+    >>> expected = ss.expected_errors(
+    ...     design, "salary ~ gender", epsilon=5, by="gender", population_total=100_000, bounds=(0, 1_000_000)
+    ... )
+    >>> expected.columns.tolist(), len(expected)
+    (['gender', 'statistic', 'ratio', 'cv'], 5)
+    """
+    epsilon, names = positive(epsilon, "epsilon"), as_list(by)
+    formula = written_out(design, formula, public, epsilon, delta, outcomes)
+    model = in_sequence(formula)[0]
+    schema = schema_of(design, model, bounds, outcomes)
+    one_of(clusters, get_args(Clusters), "clusters")
+    check_unit(design, model.outcomes, unit)
+    terms = terms_of(design, model.predictors, clusters == "model", unit)
+    whole(m, "m")
+    one_of(weight, get_args(Weight), "weight")
+    total = public_totals(design, terms, population_total, population_totals, public_weight=weight == "public")[0]
+    found = []
+    for run in range(max(1, RUNS // len(schema))):
+        rng = np.random.default_rng(run)
+        frame, columns = design.frame, dict[str, Any]()
+        for name, each in schema.items():
+            asked, values = Cells.for_outcome(each).asked(frame), _values(each, terms, design.n, rng)
+            columns[name] = values if asked.all() else values.astype(object).where(asked, each.outside).infer_objects()
+            frame = frame.assign(**{name: columns[name].array})
+        if weight != "public":
+            w = np.exp(_shifted(terms, design.n, rng, WEIGHT_SPREAD))
+            columns[str(design.weights_name or design.probs_name)] = w * (total / w.sum())
+        made = SurveyDesign(design.frame.assign(**columns), **design.roles())
+        measured = measure(
+            made, formula, epsilon=epsilon, delta=delta, population_total=population_total,
+            population_totals=population_totals, outcomes=schema, weight=weight, weight_bounds=weight_bounds,
+            clusters=clusters, unit=unit, importance=importance, seed=run,
+        )  # fmt: skip
+        found.append(_compared(made, measured, names, m, run))
+    keys = [c for c in found[0] if c not in ("own", "released", "estimate")]
+    squares = pd.concat(found).groupby(keys, sort=False, observed=True, dropna=False).mean()
+    # of mean squares, as the standard error of one small sample is often far from what is usual
+    ratio = (squares["released"] / squares["own"]) ** 0.5
+    cv = squares["released"] ** 0.5 / squares["estimate"].abs()
+    return pd.DataFrame({"ratio": ratio, "cv": cv}).reset_index()
+
+
+def _compared(made: SurveyDesign, measured: Measurements, names: list[str], m: int, seed: int) -> pd.DataFrame:
+    """Estimates from a release of a made-up file, and their squared standard errors beside the file's own."""
+    release, found = measured.release(m, seed=seed), []
+    for name in release.outcomes:
+        cells = _cells(made, release, name, names)
+        if len(release.outcomes) > 1:
+            cells.insert(len(names), "outcome", name)
+        found.append(cells)
+    return pd.concat(found)
+
+
+def _cells(made: SurveyDesign, release: Release, name: str, names: list[str]) -> pd.DataFrame:
+    """Of one outcome."""
+    categorical = name in release.categorical
+    statistics = ["proportion"] if categorical else ["count", "mean"]
+    released = release.tables(names, outcome=name, statistic=statistics)
+    own = estimate(made, name, names, statistics, missing="available")
+    keys = [*names, "statistic", *(["category"] if categorical else [])]
+    both = own.merge(released, on=keys, suffixes=("", "_released"))
+    known = (both["se"] > 0) & ~((both[names] == "all").all(axis=1) & (both["statistic"] == "count"))
+    both = both[known]
+    return both[keys].assign(
+        own=both["se"] ** 2, released=both["se_released"] ** 2, estimate=both["estimate_released"]
+    )
+
+
+def _shifted(terms: Sequence[Term], n: int, rng: np.random.Generator, sd: float) -> Floats:
+    """Normal with this standard deviation, about; levels of every term differ by a part of it."""
+    z = rng.standard_normal(n)
+    for term in terms:
+        effect = np.linspace(-1.5, 1.5, term.levels) if term.levels > 1 else np.zeros(1)
+        effect = effect * (OF_DESIGN if term.drawn else EFFECT)
+        z = z + rng.permutation(effect)[term.level]
+    return np.asarray(sd * z, dtype=np.float64)
+
+
+def _values(schema: Outcome, terms: Sequence[Term], n: int, rng: np.random.Generator) -> pd.Series:
+    """Values of a made-up file (n,), as the schema has them."""
+    if schema.levels is not None:
+        score = _shifted(terms, n, rng, 1.0)
+        cuts = np.quantile(score, np.arange(1, len(schema.levels)) / len(schema.levels))
+        values = pd.Series(pd.Categorical.from_codes(np.searchsorted(cuts, score), pd.Index([*schema.levels])))
+    else:
+        values = pd.Series(_numbers(schema, terms, n, rng))
+        for value in ((0.0,) if schema.zeros else ()) + tuple(schema.heaps):
+            values[rng.random(n) < SPECIAL] = value
+    if schema.missing:
+        values[rng.random(n) < SPECIAL] = np.nan
+    return values
+
+
+def _numbers(schema: Outcome, terms: Sequence[Term], n: int, rng: np.random.Generator) -> Floats:
+    assert schema.bounds is not None
+    low, high = schema.bounds
+    if schema.whole and low >= 0:
+        rate = COUNT[0] * high * np.exp(_shifted(terms, n, rng, COUNT[1]))
+        return np.clip(rng.poisson(rate), low, high).astype(np.float64)
+    knee = Bins.for_amounts(low, high).knee
+    if np.isinf(knee):
+        return np.clip(low + (high - low) * (SHARE[0] + _shifted(terms, n, rng, SHARE[1])), low, high)
+    scale = Bins(np.array([low, high]), knee)
+    first, last = scale.scaled(scale.edges)
+    at = first + CENTRE * (last - first) if low >= 0 else 0.0
+    z = _shifted(terms, n, rng, 1.0)
+    tail = norm.isf(BEYOND)
+    body, beyond = np.minimum(z, tail), np.log(BEYOND / norm.sf(np.maximum(z, tail)))
+    return np.clip(scale.back(at + SPREAD * body + beyond / INDEX), low, high)

@@ -1,0 +1,183 @@
+"""What a release would cost, before one is made: one setting, or a table over m and epsilon."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import pandas as pd
+
+from ..design.survey_design import SurveyDesign
+from ..design.to_synthesize import to_synthesize
+from ..errors import InputError, ModelError, PrivacyError
+from ..models.base import Synthesizer
+from ..privacy.budget import Budget
+from ..privacy.mechanisms import Mechanism, PseudoPosterior, RecordMechanism
+from ..privacy.mechanisms.base import LEAST_INFORMATION
+from ..progress import bar
+from ..synthesis.draws import verdict
+from ..synthesis.fitting import check_kinds, fit
+from ..synthesis.levels import declared
+from ..validation import check_keywords
+
+DATA_SETS, EPSILONS = (2, 3, 5), (1.0, 2.0, 3.0, 5.0, 10.0, 20.0)  # of a table
+POSSIBLE, REFUSED, LITTLE = "possible", "refused", "too little left"
+
+
+@dataclass(frozen=True)
+class PrivacyCost:
+    """What a release would cost, from a dry run.  Internal: it is computed from the confidential file.
+
+    Attributes
+    ----------
+    m : int
+        Number of synthetic data sets.
+    c1 : float or None
+        Scale of the weight map; None where there are no privacy weights of risks.
+    delta_target : float
+        The bound that the inverse map aims at: alpha_i = c1 * delta_target / f_i.  It is
+        epsilon / (2 m), or 1 without an epsilon; c1 goes with it.
+    delta : float
+        Lipschitz bound Delta_alpha of one draw.
+    epsilon : float
+        2 Delta m.
+    mean_alpha : float
+        Mean privacy weight: the share of the file's information that is left.
+    weighted_down : float
+        Share of the records with a privacy weight below 1.
+    verdict : str
+        Whether the sampler's diagnostics passed.
+
+    Examples
+    --------
+    >>> design = ss.datasets.sdr_sample(seed=1)
+    >>> model = ss.FBS("salary ~ field + gender", prior="flat")
+    >>> cost = ss.privacy_cost(design, model, epsilon=10.8, m=3)
+    >>> cost.m, cost.delta_target, cost.epsilon <= 10.8
+    (3, 1.8, True)
+    """
+
+    m: int
+    c1: float | None
+    delta_target: float
+    delta: float
+    epsilon: float
+    mean_alpha: float
+    weighted_down: float
+    verdict: str
+
+
+def privacy_cost(
+    design: SurveyDesign,
+    synthesizer: Synthesizer | str | None = None,
+    *,
+    epsilon: float | None = None,
+    m: int | None = None,
+    c1: float | None = None,
+    mechanism: Mechanism | None = None,
+    **settings: Any,
+) -> PrivacyCost | pd.DataFrame:
+    """Dry run of a fit to records: what epsilons and numbers of data sets buy, or what one epsilon or c1 means.
+
+    Strict releases from noisy tables are foretold by :func:`surveysynth.expected_errors`.
+
+    Parameters
+    ----------
+    epsilon : float, optional
+        Asked for alone: c1 is tuned to it.  Without it and ``c1`` there is a table.
+    c1 : float, optional
+        Asked for: the epsilon it comes to.  Under the inverse map alpha_i = c1 Delta_target / f_i;
+        Delta_target is epsilon / (2 m), or 1 where no epsilon is given (c1 is then about the
+        Lipschitz bound itself).
+    mechanism : PseudoPosterior or WeightedE, optional
+        Whose release is priced: by default ``PseudoPosterior()``, whose privacy weights come from the file.
+    design, synthesizer, m, **settings
+        As for :func:`fit`; in a table one m or several.
+
+    Returns
+    -------
+    PrivacyCost, or pandas.DataFrame
+        The table has one row for each ``m`` and ``epsilon``: ``information``, the share of the file's information that
+        is kept (about); ``se_ratio``, the expected standard error of a mean over the file's own (about; biases come on
+        top); and a ``verdict``: "possible", "too little left" (privacy weights that keep less than 30%), or "refused".
+        It is computed from the confidential file, and is internal.
+
+    Raises
+    ------
+    InputError, ModelError, PrivacyError, EngineError
+        As :func:`fit`; a table of a mechanism that has none; ``Strict``.
+
+    Examples
+    --------
+    >>> design = ss.datasets.sdr_sample(seed=1)
+    >>> model = ss.FBS("salary ~ field + gender", prior="flat")
+    >>> costs = ss.privacy_cost(design, model, m=3)
+    >>> costs.columns.tolist(), len(costs)
+    (['m', 'epsilon', 'information', 'se_ratio', 'verdict'], 6)
+    """
+    check_keywords(privacy_cost, settings, fit)
+    mechanism = PseudoPosterior() if mechanism is None else mechanism
+    if isinstance(mechanism, Mechanism) and not mechanism.fits_records:
+        raise InputError("Strict() has no privacy weights: expected_errors() foretells its releases")
+    check_kinds(design, "y ~ x" if synthesizer is None else synthesizer, mechanism)
+    own = (mechanism.epsilon, getattr(mechanism, "c1", None))
+    if all(number is None for number in (epsilon, c1, *own)):
+        return _table(design, synthesizer, mechanism, DATA_SETS if m is None else (m,), settings)
+    if c1 is not None:
+        mechanism = mechanism.with_c1(c1)
+    done = fit(design, synthesizer, epsilon=epsilon, m=m, mechanism=mechanism, **settings)
+    if done.kind == "none":
+        raise InputError("allocation='posterior' has no privacy cost: no epsilon holds for it")
+    spent, used = done.budget.spent(done.delta), done.weighted.c1
+    return PrivacyCost(
+        done.budget.m, None if math.isnan(used) else used, done.budget.bound, done.delta, spent, done.mean_alpha,
+        done.weighted.weighted_down, verdict(done.draws),
+    )  # fmt: skip
+
+
+def _table(
+    design: SurveyDesign, synthesizer: Synthesizer | str | None, mechanism: Mechanism, several: tuple[int, ...],
+    settings: dict[str, Any],
+) -> pd.DataFrame:  # fmt: skip
+    """One row for each number of data sets and epsilon."""
+    model, mechanism = check_kinds(design, synthesizer, mechanism)
+    if not mechanism.tunes_c1:
+        raise InputError("there are tables of PseudoPosterior() with Lipschitz risks alone: say epsilon= or c1=")
+    design = declared(design, model, settings.get("levels"))
+    settings = {name: value for name, value in settings.items() if name != "levels"}
+    design = to_synthesize(design)[0]
+    worth = _of_weights(design, model, mechanism, settings)
+    rows = []
+    with bar("settings", len(several) * len(EPSILONS)) as one_more:
+        for m, epsilon in product(several, EPSILONS):
+            information, said = worth(Budget(epsilon, m))
+            ratio = math.sqrt(1 + (1 + 1 / information) / m) if information > 0 else math.nan
+            rows.append((m, epsilon, information or math.nan, ratio, said))
+            one_more()
+    return pd.DataFrame(rows, columns=["m", "epsilon", "information", "se_ratio", "verdict"])
+
+
+def _of_weights(design: SurveyDesign, model: Synthesizer, mechanism: RecordMechanism, settings: dict[str, Any]) -> Any:
+    """The mean privacy weight as a function of the budget: tuned with the model's pilot, where it has one."""
+    pilot = model.pilot()
+    fit(design, model if pilot is None else pilot, mechanism=mechanism.with_c1(1.0), m=1, **settings)  # its errors
+    found: dict[float, float] = {}
+
+    def information(budget: Budget) -> float:
+        try:
+            return fit(
+                design, model if pilot is None else pilot, mechanism=mechanism, epsilon=budget.epsilon, m=budget.m,
+                **settings,
+            ).mean_alpha  # fmt: skip
+        except (PrivacyError, ModelError):  # weights this small leave nothing to fit
+            return 0.0
+
+    def worth(budget: Budget) -> tuple[float, str]:
+        if budget.bound not in found:
+            found[budget.bound] = information(budget)
+        kept = found[budget.bound]
+        return kept, REFUSED if kept == 0 else POSSIBLE if kept >= LEAST_INFORMATION else LITTLE
+
+    return worth

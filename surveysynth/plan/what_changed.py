@@ -1,0 +1,77 @@
+"""What changed between two releases, or between two plans."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from ..errors import InputError
+from ..release.diff import Changes, diff_releases, differing_entries
+from ..storage import as_path
+from ..validation import one_of
+from .settings import read_toml
+
+
+def diff(
+    old: str | Path,
+    new: str | Path,
+    by: str | Sequence[str] | None = None,
+    *,
+    statistic: str | Sequence[str] | None = None,
+    same_file: bool | None = None,
+) -> Changes:
+    """What changed between two releases, or between two plans.
+
+    Of releases only public files are read, of plans no data.
+
+    Parameters
+    ----------
+    old, new : str or Path
+        Two release folders, or two plans (TOML).
+    by, statistic
+        Of releases: as for :meth:`Release.tables`; default what both have.
+    same_file : bool, optional
+        Of releases: whether both are of one confidential file, so that the sampling error drops out of differences.
+        Default whether the new one says that it supersedes the old.
+
+    Returns
+    -------
+    Changes
+        ``print()`` tells it; ``.cells`` has tables side by side, with the difference's standard error; ``.erratum()``
+        is the note for a release that replaces another.
+
+    Raises
+    ------
+    InputError
+        A plan and a release; files that cannot be read; releases without an outcome in common.
+
+    Examples
+    --------
+    Of two plans; of two releases ``cells`` has their tables side by side, too:
+
+    >>> ss.datasets.sdr_sample(seed=1).frame.to_csv("survey.csv", index=False)
+    >>> plan = ss.Plan.draft("survey.csv", formula="salary ~ field + gender", weights="weight", epsilon=5)
+    >>> old, new = plan.save("old.toml"), plan.set(epsilon=3).save("new.toml")
+    >>> ss.diff(old, new).settings.loc[lambda f: f.entry == "privacy.epsilon"]
+                 entry old new
+    0  privacy.epsilon   5   3
+    """
+    one_of(same_file, (None, False, True), "same_file")
+    old, new = as_path(old, "old"), as_path(new, "new")
+    plans = [path.suffix == ".toml" for path in (old, new)]
+    if not any(plans):
+        return diff_releases(old, new, by, statistic=statistic, same_file=same_file)
+    if not all(plans):
+        raise InputError("two releases are compared, or two plans: one of these is a plan, and the other is none")
+    said = [{entry: _text(value) for entry, value in read_toml(path).items()} for path in (old, new)]
+    return Changes(differing_entries(*said), pd.DataFrame())
+
+
+def _text(value: object) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} = {_text(each)}" for name, each in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_text, value))
+    return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)

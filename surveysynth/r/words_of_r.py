@@ -1,0 +1,102 @@
+"""Messages of the package in the words of R: functions, arguments and values, by their names and their grammar."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+from ..models.registry import MODELS
+from ..privacy.mechanisms import MECHANISMS
+
+ARGUMENTS = {  # which R has in another place
+    "lonely_psu": "options(survey.lonely.psu = {})", "combined": "svrepdesign(combined.weights = {})",
+}  # fmt: skip
+CONSTRUCTORS = {"LogTransform()": '"log"', "FBP.paper(": 'fbp(weights = "paper", variance = "paper", '}
+OTHER_NAMES = {"Sequential": "in_sequence", "StanModel": "python_model"}
+MADE_IN_R = (
+    "AsinhTransform", "CountRisk", "IdentificationRule", "IdentityTransform", "LipschitzRisk",
+    "MarginalRisk", "NormalScores", "Outcome", "PairwiseRisk",
+)  # fmt: skip
+# after a model's name in reports, which may be a common word
+VERB = r"(?= (?:is|has|needs|cannot|models|synthesizes)\b)"
+
+QUOTED = r"(?<!\w)'[^'\n]*'(?!\w)"  # not the one of the paper's
+NESTED = r"\{[^{}\n]*\}|\[[^\[\]\n]*\]|\([^()\n]*\)"
+VALUE = re.compile(rf"{QUOTED}|\"[^\"\n]*\"|(?:True|False|None)\b|\d[\d_]*(?:\.\d+)?(?:e-?\d+)?\b|{NESTED}|\.\.\.")
+KEY = re.compile(r"""(['"])(\w+)\1: """)  # of a mapping
+WITHIN = re.compile(rf"(?P<call>\b[A-Z]\w*\((?:[^()\n]|\([^()\n]*\))*\))|{VALUE.pattern}")  # what brackets hold
+
+
+def in_words_of_r(text: str) -> str:
+    """``mechanism=PseudoPosterior(c1=0.5)`` is ``mechanism = pseudo_posterior(c1 = 0.5)``; quoted names stay."""
+    functions = _functions()
+    return _words().sub(lambda match: _word(match, functions), re.sub(r" \(--[^()\n]*\)", "", text))
+
+
+@cache
+def _functions() -> dict[str, str]:
+    """R's functions by Python's classes."""
+    named = {name: re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower() for name in MADE_IN_R} | OTHER_NAMES
+    named |= {mechanism.__name__: mechanism.in_r for mechanism in MECHANISMS.values()}
+    return named | {model.kind.__name__: model.in_r for model in MODELS.values()}
+
+
+@cache
+def _words() -> re.Pattern[str]:
+    in_reports = dict.fromkeys(str(model.kind.name) for model in MODELS.values())
+    return re.compile(
+        "|".join([
+            rf"(?P<constructor>(?:surveysynth\.)?(?:{'|'.join(map(re.escape, CONSTRUCTORS))}))",
+            rf"(?<![\w.'])(?P<argument>[a-z]\w*)=(?:(?P<value>{VALUE.pattern})(?!\w)|(?=[ ,;:).]|$)|(?=\w))",
+            rf"(?P<quoted>{QUOTED})",
+            rf"\b(?:surveysynth\.)?(?P<kind>{'|'.join(_functions())})\b(?P<called>\()?",
+            rf"\b(?P<report>{'|'.join(in_reports)}){VERB}",
+            r"(?P<category>\bC\((?P<column>`?[\w.]+`?)\))",
+            r"(?P<counts>\bdesign\.frame\['(?P<counted>[\w.]+)'\]\.value_counts\(\))",
+            r"(?P<truth>\bTrue or False\b)",
+            r"(?P<nothing>(?<=\bbe )None\b|(?<=\bor )None\b)",
+            r"(?P<numbers>\[-?[0-9.]+(?:, -?[0-9.]+)*\])",
+        ])
+    )  # fmt: skip
+
+
+def _word(match: re.Match[str], functions: dict[str, str]) -> str:
+    if match["constructor"]:
+        return CONSTRUCTORS[match["constructor"].removeprefix("surveysynth.")]
+    if match["argument"]:
+        return _argument(match)
+    if match["kind"]:
+        return functions[match["kind"]] + ("(" if match["called"] else "()")
+    if match["report"]:
+        return next(f"{model.in_r}()" for model in MODELS.values() if model.kind.name == match["report"])
+    if match["category"]:
+        return f"factor({match['column']})"
+    if match["counts"]:
+        return f"table(design$variables${match['counted']})"
+    if match["truth"]:
+        return "TRUE or FALSE"
+    if match["nothing"]:
+        return "NULL"
+    return _value(match["numbers"]) if match["numbers"] else match[0]
+
+
+def _argument(match: re.Match[str]) -> str:
+    """``name = value``; a name that is only mentioned, ``epsilon=``, is the name alone."""
+    name, text = match["argument"], match.string
+    if match["value"] is not None:
+        value = _value(match["value"])
+        return ARGUMENTS[name].format(value) if name in ARGUMENTS else f"{name} = {value}"
+    return f"{name} = " if text[match.end() : match.end() + 1].isalnum() else name
+
+
+def _value(text: str) -> str:
+    """A literal of Python as one of R."""
+    if text[0] in "'\"":
+        return f'"{text[1:-1]}"'
+    if text in {"True", "False", "None"}:
+        return {"True": "TRUE", "False": "FALSE", "None": "NULL"}[text]
+    if text[0] in "{[(":
+        inner = KEY.sub(r"\2 = ", text[1:-1]) if text[0] == "{" else text[1:-1]
+        made = WITHIN.sub(lambda match: in_words_of_r(match[0]) if match["call"] else _value(match[0]), inner)
+        return f"list({made})" if text[0] == "{" else f"c({made})"
+    return text.replace("_", "")

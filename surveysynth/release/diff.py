@@ -1,0 +1,305 @@
+"""What changed between two releases: settings, and tables side by side with the standard errors of differences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.stats import norm
+
+from ..errors import InputError
+from ..estimation.tables import QUANTITY
+from ..publication.digits import decimals, written
+from ..storage import as_path
+from ..validation import as_list
+from .comparison import named, quantity
+from .manifest import public_folder, read_manifest, seal_of
+from .release import Release, read_release
+
+Floats = NDArray[np.float64]
+
+LEVEL = 0.95
+SHOWN = 20  # cells that are named
+ROUNDING = 1e-9
+UNSAID = {  # sentences, which are said by themselves, and what follows from other entries or means nothing to a reader
+    "files", "checksum", "guarantee", "assumptions", "data_dependent", "publication", "ledger", "supersedes",
+    "neighbours", "epsilon_requested", "draws_behind_the_maximum", "dtypes", "rests_on",
+}  # fmt: skip
+LONG = 200  # characters of an entry that are too many to be read
+SAME_FILE = (
+    "Both releases are of the same file: the sampling error is in both and drops out of the difference, whose standard "
+    "error is that of the two syntheses, sqrt(b1 / m1 + b2 / m2)"
+)
+APART = (
+    "The two are taken as releases of independent samples: the squares of their standard errors add up. Of one and the "
+    "same file (--same-file), or of a panel, the difference has a smaller one"
+)
+ONE = "With one data set the variance between data sets is unknown, and so is the standard error of the difference"
+ASSUMED, COMPUTED = SENTENCES = ("assumed", "computed from the file")
+FILL_IN = "FILL IN: why the earlier release was wrong, and what was done"
+
+
+@dataclass(frozen=True, repr=False)
+class Changes:
+    """What changed from one release, or plan, to another.
+
+    Attributes
+    ----------
+    settings : pandas.DataFrame
+        ``entry, old, new`` of every entry that differs, as texts; empty where one has none.
+    cells : pandas.DataFrame
+        Of releases: every cell of the tables with ``old``, ``se_old``, ``new``, ``se_new``, ``difference`` (new less
+        old), its ``se``, and ``z``; NaN where only one of them has the cell, or the standard error is unknown.
+    by : tuple of str
+        Variables of the cells.
+    same_file : bool
+        Whether standard errors of differences are those of two releases of one file.
+    about : dict
+        Names, checksums and epsilons of the two releases.
+
+    Examples
+    --------
+    Of two releases, the second of which replaces the first:
+
+    >>> changes = ss.diff("release-1", "release-2")  # doctest: +SKIP
+    >>> print(changes.erratum("one stratum had last year's weights"))  # doctest: +SKIP
+    """
+
+    settings: pd.DataFrame
+    cells: pd.DataFrame
+    by: tuple[str, ...] = ()
+    same_file: bool = False
+    about: dict[str, Any] | None = None
+
+    @property
+    def changed(self) -> pd.DataFrame:
+        """The cells whose difference is larger than its own noise, at the 5% level; the largest first."""
+        z = self.cells["z"].abs()
+        return self.cells[z > norm.ppf((1 + LEVEL) / 2)].sort_values("z", key=np.abs, ascending=False)
+
+    def __str__(self) -> str:
+        lines = [_line(*row) for row in self.settings.itertuples(index=False)]
+        lines = lines or ["No setting differs."]
+        if self.about is None:
+            return "\n".join(lines)
+        judged, changed = int(self.cells["z"].notna().sum()), self.changed
+        lines += ["", SAME_FILE if self.same_file else APART]
+        if judged:
+            chance = (1 - LEVEL) * judged
+            lines.append(
+                f"{len(changed)} of {judged} cells differ by more than the noise of the difference (5% level; "
+                f"{chance:.3g} of them would by chance alone)"
+            )
+            lines += [f"  {text}" for text in self._named(changed.head(SHOWN))]
+        else:
+            lines.append(ONE)
+        alone = int((self.cells["old"].isna() != self.cells["new"].isna()).sum())
+        lines += [f"{alone} cells are in one of them alone"] if alone else []
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def erratum(self, why: str | None = None) -> str:
+        """The note that goes with a release that replaces another one, in Markdown: public facts alone.
+
+        Parameters
+        ----------
+        why : str, optional
+            What was wrong; without it the note has a place to fill in.
+
+        Returns
+        -------
+        str
+            Markdown.
+
+        Raises
+        ------
+        InputError
+            These are changes of plans, of which there is nothing published.
+        """
+        if self.about is None:
+            raise InputError("an erratum is about releases, and these are plans")
+        old, new = self.about["old"], self.about["new"]
+        changed, settings = self.changed, self.settings[~self.settings["entry"].isin(SENTENCES)]
+        lines = [
+            f"# Erratum: {new['title']}",
+            "",
+            f"The release with the manifest SHA-256 `{old['manifest']}` is replaced by the one with "
+            f"`{new['manifest']}`. Please use the new one, and delete copies of the old.",
+            "",
+            f"**Why.** {(why or FILL_IN).rstrip('.')}.",
+            "",
+            "**What changed.**",
+            "",
+            *(f"- {_line(*row)}" for row in settings.itertuples(index=False)),
+            *([] if len(settings) else ["- No setting differs; the data were synthesized anew."]),
+            "",
+            f"**Numbers.** {SAME_FILE if self.same_file else APART}. {len(changed)} of "
+            f"{int(self.cells['z'].notna().sum())} cells differ by more than that noise (5% level)"
+            + (":" if len(changed) else "."),
+            "",
+            *(f"- {text}" for text in self._named(changed.head(SHOWN))),
+            *([f"- and {len(changed) - SHOWN} more"] if len(changed) > SHOWN else []),
+            "",
+            f"**Privacy.** {self._together(old, new)}",
+            "",
+        ]
+        return "\n".join(lines)
+
+    def _together(self, old: dict[str, Any], new: dict[str, Any]) -> str:
+        if None in (old["epsilon"], new["epsilon"]):
+            return "One of the two has no epsilon, so no bound holds for both together."
+        if not self.same_file:
+            return f"The old release has {old['spent']}, the new one {new['spent']}."
+        return (
+            f"The old release, {old['spent']}, cannot be taken back: together with the new one, {new['spent']}, it "
+            f"tells of a record at most what epsilon = {old['epsilon'] + new['epsilon']:g} lets through."
+        )
+
+    def _named(self, cells: pd.DataFrame) -> list[str]:
+        """Cells as "mean of income, north: 1,020 -> 1,240 (difference 220, standard error 35)"."""
+        said = []
+        for row, cell in zip(cells.to_dict("records"), named(cells, self.by), strict=True):
+            places = decimals(pd.DataFrame({"estimate": [row["new"]], "se": [row["se"]]}))
+            old, new, off, se = (written(row[c], places) for c in ("old", "new", "difference", "se"))
+            said.append(f"{quantity(row)}, {cell}: {old} -> {new} (difference {off}, standard error {se})")
+        return said
+
+
+def diff_releases(
+    old: str | Path,
+    new: str | Path,
+    by: str | Sequence[str] | None = None,
+    *,
+    statistic: str | Sequence[str] | None = None,
+    same_file: bool | None = None,
+) -> Changes:
+    """What changed between two releases, from their public files alone.
+
+    Parameters
+    ----------
+    old, new : str or Path
+        Release folders, or their ``public`` folders.
+    by, statistic
+        As for :meth:`Release.tables`; default the variables that both have of :meth:`Release.table_predictors`, and
+        the statistics and outcomes that both have.
+    same_file : bool, optional
+        Whether both are of one confidential file; default whether the new one says that it supersedes the old.
+
+    Raises
+    ------
+    InputError
+        No releases, or without an outcome in common.
+    """
+    releases, seals = [read_release(path) for path in (old, new)], [seal_of(as_path(path)) for path in (old, new)]
+    if same_file is None:
+        same_file = (releases[1].method.get("supersedes") or {}).get("manifest") == seals[0]
+    first = releases[0].table_predictors()
+    names = [c for c in releases[1].table_predictors() if c in first] if by is None else as_list(by)
+    outcomes = [name for name in releases[0].outcomes if name in releases[1].outcomes]
+    if not outcomes:
+        raise InputError("the two releases have no outcome in common, so there is nothing to compare")
+    tables = [_with_noise(release, names, outcomes, statistic) for release in releases]
+    cells = _side_by_side(tables[0], tables[1], names, same_file=same_file)
+    about = {
+        name: {
+            "title": str(release.method.get("title") or f"Synthetic {', '.join(release.outcomes)}"), "manifest": seal,
+            "epsilon": None if release.privacy.kind == "none" else release.privacy.epsilon,
+            "spent": release.privacy.spent,
+        }
+        for name, release, seal in zip(("old", "new"), releases, seals, strict=True)
+    }  # fmt: skip
+    settings = pd.concat([differing_entries(*(_said(Path(path)) for path in (old, new))), _sentences(*releases)])
+    return Changes(settings.reset_index(drop=True), cells, tuple(names), same_file, about)
+
+
+def _side_by_side(old: pd.DataFrame, new: pd.DataFrame, by: list[str], *, same_file: bool) -> pd.DataFrame:
+    """Cells of two tables with the differences, as :class:`Changes` has them, in the order of the new table."""
+    keys = [c for c in (*by, *QUANTITY) if c in old and c in new]
+    sides = [
+        table.assign(**{c: table[c].astype(str) for c in keys if c != "prob"})[
+            [*keys, "estimate", "se", "noise"]
+        ].rename(columns={"estimate": name, "se": f"se_{name}", "noise": f"noise_{name}"})
+        for name, table in (("old", old), ("new", new))
+    ]
+    cells = sides[1].assign(at=np.arange(len(sides[1]))).merge(sides[0], on=keys, how="outer")
+    cells = cells.sort_values("at", kind="stable", ignore_index=True).drop(columns="at")
+    each = ("noise_old", "noise_new") if same_file else ("se_old", "se_new")
+    difference, se = cells["new"] - cells["old"], pd.Series(np.hypot(cells[each[0]], cells[each[1]]))
+    fixed = se <= ROUNDING * cells["new"].abs()  # public totals, in both
+    cells = cells.assign(difference=difference, se=se, z=difference / se.where(~fixed))
+    return cells[[*keys, "old", "se_old", "new", "se_new", "difference", "se", "z"]]
+
+
+def differing_entries(old: dict[str, str], new: dict[str, str]) -> pd.DataFrame:
+    """The entries that differ: ``entry, old, new``."""
+    names = dict.fromkeys([*old, *new])
+    rows = [(name, old.get(name, ""), new.get(name, "")) for name in names if old.get(name, "") != new.get(name, "")]
+    return pd.DataFrame(rows, columns=["entry", "old", "new"])
+
+
+def _with_noise(
+    release: Release, by: list[str], outcomes: list[str], statistic: str | Sequence[str] | None
+) -> pd.DataFrame:
+    """Estimates with the standard error of their synthesis, ``noise``: sqrt(T - u_bar), NaN with one data set.
+
+    T - u_bar is b / m, and N, the variance by the noise of tables, where they were measured (Reiter & Raghunathan
+    2007).
+    """
+    asked: dict[str, Any] = {"outcome": None if as_list(statistic) == ["count"] else outcomes, "statistic": statistic}
+    if statistic is None:
+        labels = [name for name in outcomes if name in release.categorical]
+        numbers = [name for name in outcomes if name not in labels]
+        parts = ([(numbers, ["count", "mean"])] if numbers else []) + ([(labels, ["proportion"])] if labels else [])
+        tables = [_with_noise(release, by, which, statistics) for which, statistics in parts]
+        return pd.concat(tables, ignore_index=True)
+    table = release.tables(by, **asked)
+    if release.m == 1:
+        return table.assign(noise=np.nan)
+    within = np.mean([
+        replace(release, datasets=(data,), measured=None).tables(by, **asked)["se"].to_numpy(dtype=float) ** 2
+        for data in release.datasets
+    ], axis=0)  # fmt: skip
+    return table.assign(noise=np.sqrt(np.maximum(table["se"].to_numpy(dtype=float) ** 2 - within, 0.0)))
+
+
+def _sentences(old: Release, new: Release) -> pd.DataFrame:
+    """Sentences of the privacy report that are in one of the two alone."""
+    rows = []
+    for name, what in (("assumptions", ASSUMED), ("data_dependent", COMPUTED)):
+        before, after = getattr(old.privacy, name), getattr(new.privacy, name)
+        rows += [(what, sentence, "") for sentence in before if sentence not in after]
+        rows += [(what, "", sentence) for sentence in after if sentence not in before]
+    return pd.DataFrame(rows, columns=["entry", "old", "new"])
+
+
+def _line(entry: str, old: str, new: str) -> str:
+    """One change, as it is read."""
+    if entry in SENTENCES:
+        return f"{entry}, no longer: {old}" if old else f"{entry}, now: {new}"
+    return f"{entry}: {old or '(not said)'} -> {new or '(not said)'}"
+
+
+def _said(path: Path) -> dict[str, str]:
+    """What a manifest says, entry by entry, and its sentences."""
+    manifest = read_manifest(public_folder(path) / "manifest.json")
+    said: dict[str, str] = {}
+    for name, value in manifest.items():
+        if name in UNSAID:
+            continue
+        parts = value.items() if isinstance(value, dict) else ()
+        said |= {f"{name}.{part}": _text(each) for part, each in parts} if parts else {name: _text(value)}
+    records = {file: each.get("records") for file, each in manifest["files"].items() if file.startswith("synthetic_")}
+    return said | {"records": ", ".join(f"{n:,}" for n in dict.fromkeys(records.values()) if n)}
+
+
+def _text(value: object) -> str:
+    if isinstance(value, list):
+        value = ", ".join(map(str, value))
+    text = "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+    return text if len(text) <= LONG else f"({len(text):,} characters)"

@@ -1,0 +1,283 @@
+"""What is estimated of a release in domains: tables, differences, and estimates with their covariances."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ..design.derived import Where
+from ..errors import InputError, told_if_it_breaks_down
+from ..estimation.design_effects import Deff
+from ..estimation.differences import differences
+from ..estimation.intervals import Interval, Method
+from ..estimation.joint import JointEstimates, jointly
+from ..estimation.quantities import check_statistics, fitting
+from ..estimation.tables import TOTAL, stacked, tabulate
+from ..measuring.noisy_tables import WEIGHT
+from ..validation import as_list
+from .contents import Contents
+from .suppression import flag
+
+
+class DomainEstimates(Contents):
+    """What is estimated in the cells of variables: part of :class:`surveysynth.Release`."""
+
+    def tables(
+        self,
+        by: str | Sequence[str] | None = None,
+        *,
+        outcome: str | Sequence[str] | None = None,
+        statistic: str | Sequence[str] | None = None,
+        denominator: str | None = None,
+        quantiles: Sequence[float] | float | None = None,
+        poverty_line: float | None = None,
+        where: Where = None,
+        deff: Deff = False,
+        estimator: str = "auto",
+        min_cell: int | None = None,
+        cv_limit: float | None = None,
+        level: float = 0.95,
+        df: float | None = None,
+        interval: Method | None = None,
+    ) -> pd.DataFrame:
+        """Estimates of every cell, margin and the total, combined over the m data sets.
+
+        Tables are made of the published data alone.
+
+        Parameters
+        ----------
+        by : str or list of str, optional
+            Predictors, outcomes that are categories, and columns of :meth:`assign`; no other column is in the files.
+        outcome : str or list of str, optional
+            Outcomes and columns of :meth:`assign`; default all outcomes that fit the statistics.
+        statistic, denominator, quantiles, poverty_line, where, deff, estimator
+            As for :func:`surveysynth.estimate`; unless told counts, means of numbers and
+            proportions of categories.  Outcomes that do not apply to a record are missing there: each outcome is of the
+            records that it applies to (``missing="available"``).
+        min_cell : int, optional
+            Cells of fewer records are suppressed, and with them the cells from which they
+            could be found by subtraction; the two kinds carry one and the same flag.  This is a
+            quality rule, not protection: whoever has the synthetic files can compute them.
+        cv_limit : float, optional
+            Flag estimates whose standard error is more than this share of the estimate.
+        level, df, interval
+            As for :func:`surveysynth.estimate`.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``<by...>, statistic, outcome, estimate, se, df, ci_low, ci_high, n, flag``; a
+            margin carries the label "all".  Standard errors by Hu, Savitsky & Williams (2022a, appendix A).  Where a
+            ``by`` column is synthesized, n is the least that a domain has in any of the data sets.
+            ``attrs["labels"]`` has the headings of outcomes and ``by`` columns, ``attrs["where"]`` the column of
+            ``where``, ``attrs["digits"]`` the decimals that
+            the plan of the release says, if it does.
+
+        Raises
+        ------
+        InputError
+            A ``by`` variable that is not a predictor; unknown outcomes or statistics; an argument that has no effect on
+            them, as ``quantiles`` of a mean.
+
+        Examples
+        --------
+        With a ``release`` of :func:`surveysynth.datasets.sdr_sample`, salaries by field and gender:
+
+        >>> table = release.tables(by="gender", statistic="mean")
+        >>> table["gender"].tolist()
+        ['female', 'male', 'all']
+        >>> table.columns.tolist()
+        ['gender', 'statistic', 'outcome', 'estimate', 'se', 'df', 'ci_low', 'ci_high', 'n', 'flag']
+        """
+        names = self._preserved(by)
+        about = [*names, *as_list(outcome), *as_list(denominator), *([where] if isinstance(where, str) else [])]
+        self._check_functions(about)
+        asked = self._asked(outcome, statistic, names)
+        if_fit = {"denominator": denominator, "quantiles": quantiles, "poverty_line": poverty_line, "deff": deff}
+        every = list(dict.fromkeys(each for _, statistics in asked for each in statistics))
+        check_statistics(every, outcome=as_list(outcome) or None, interval=interval, **if_fit)
+        how: dict[str, Any] = {
+            "where": where, "estimator": estimator, "count_designs": self.count_designs(),
+            "synthesized": (*self.categorical, *self.derived), "redrawn": self._redrawn_for_tables,
+            "missing": self._missing_outcomes,
+        }  # fmt: skip
+        parts = []
+        for of, statistics in asked:
+            own = fitting(statistics, **if_fit)
+            limits = Interval.checked(level, df, fitting(statistics, interval=interval).get("interval"))
+            make = self._completed(
+                partial(tabulate, self.datasets, of, names, statistics, **how, **own, interval=limits)
+            )
+            with told_if_it_breaks_down():
+                parts.append(make())
+        table = stacked(parts)
+        flagged = flag(
+            table, names, between=self.m > 1, min_cell=min_cell, cv_limit=cv_limit, whole=where is None,
+            modelled=self._modelled(table, names),
+        )  # fmt: skip
+        if isinstance(where, str):
+            flagged.attrs["where"] = where
+        if "digits" in self.method:
+            flagged.attrs["digits"] = self.method["digits"]
+        return flagged
+
+    def differences(
+        self,
+        between: Mapping[str, Sequence[object]],
+        by: str | Sequence[str] | None = None,
+        *,
+        outcome: str | Sequence[str] | None = None,
+        statistic: str | Sequence[str] = "mean",
+        denominator: str | None = None,
+        quantiles: Sequence[float] | float | None = None,
+        poverty_line: float | None = None,
+        where: Where = None,
+        level: float = 0.95,
+        df: float | None = None,
+    ) -> pd.DataFrame:
+        """Differences between two categories of a predictor, combined over the m data sets.
+
+        Parameters
+        ----------
+        between : mapping of one predictor to two categories
+            ``{"gender": ("m", "f")}`` is men less women.
+        by, outcome, statistic, denominator, quantiles, poverty_line, where, level, df
+            As for :meth:`tables`.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The columns of :func:`surveysynth.difference`; standard errors as :meth:`tables` has them by default.
+
+        Raises
+        ------
+        InputError
+            As :meth:`tables` and :func:`surveysynth.difference`.
+
+        Examples
+        --------
+        With a ``release`` of :func:`surveysynth.datasets.sdr_sample`, salaries by field and gender:
+
+        >>> gap = release.differences({"gender": ("male", "female")}, by="field")
+        >>> gap["contrast"].unique().tolist(), len(gap)
+        (['male - female'], 9)
+        """
+        compared = self._preserved([*between]) if isinstance(between, Mapping) else []
+        check_statistics(as_list(statistic), outcome=as_list(outcome) or None)
+        outcomes = [] if as_list(statistic) == ["count"] else self._synthesized(outcome)
+        filters = [where] if isinstance(where, str) else []
+        about = [*compared, *as_list(by), *outcomes, *as_list(denominator), *filters]
+        self._check_functions(about)
+        if outcome is None and "proportion" not in as_list(statistic):
+            outcomes = [name for name in outcomes if name not in self._labels]
+        return differences(
+            self.datasets,
+            [name for name in outcomes if name not in compared],
+            self._preserved(by),
+            statistic,
+            between=between,
+            denominator=denominator,
+            quantiles=quantiles,
+            poverty_line=poverty_line,
+            where=where,
+            count_designs=self.count_designs(),
+            synthesized=(*self.categorical, *self.derived),
+            redrawn=self.redrawn,
+            missing=self._missing_outcomes,
+            interval=Interval.checked(level, df),
+        )
+
+    def joint_estimates(
+        self,
+        outcome: str | Sequence[str] | None = None,
+        by: str | Sequence[str] | None = None,
+        statistic: str | Sequence[str] = "mean",
+    ) -> JointEstimates:
+        """Estimates in the cells of ``by`` with their covariance matrix, for tests and functions of them.
+
+        Parameters
+        ----------
+        outcome, by, statistic
+            As for :func:`surveysynth.joint_estimates`; outcomes and predictors of this release.
+
+        Returns
+        -------
+        JointEstimates
+            Of the m data sets together.
+
+        Raises
+        ------
+        InputError
+            As :meth:`tables` and :func:`surveysynth.joint_estimates`.
+
+        Examples
+        --------
+        With a ``release`` of :func:`surveysynth.datasets.sdr_sample`, salaries by field and gender:
+
+        >>> means = release.joint_estimates("salary", by="gender")
+        >>> means.m, means.names
+        (3, ('female', 'male'))
+        """
+        names, asked = self._preserved(by), as_list(statistic)
+        if "count" in asked and asked != ["count"] and self.count_roles is not None:
+            raise InputError("counts of this release have weights of their own: ask for them by themselves")
+        designs = self.count_designs() if asked == ["count"] else self.datasets
+        check_statistics(asked, outcome=as_list(outcome) or None)
+        outcomes = [] if asked == ["count"] else self._synthesized(outcome)
+        self._check_functions([*names, *outcomes])
+        moving = {*self.categorical, *self.derived}
+        return jointly(designs, outcomes, names, asked, synthesized=tuple(moving), redrawn=self.redrawn)
+
+    def _completed(self, make: Callable[..., pd.DataFrame]) -> Callable[..., pd.DataFrame]:
+        """A table, made anew from data sets of all records where those of some leave a standard error open."""
+        fewer = self._redrawn_for_tables
+
+        def made() -> pd.DataFrame:
+            table = make()
+            whole = not fewer or fewer[0].n == self.datasets[0].n
+            if whole or not (table["se"].isna() & table["estimate"].notna()).any():
+                return table
+            return make(redrawn=self.redrawn)
+
+        return made
+
+    def _modelled(self, table: pd.DataFrame, names: list[str]) -> NDArray[np.bool_] | None:
+        """Cells of variables that no noisy table counts together (rows,); None where no tables were measured."""
+        if self.measured is None:
+            return None
+        found = dict[tuple[str | None, tuple[str, ...]], bool]()
+        keys = []
+        weight = None if self.measured.tables.weight is None else WEIGHT
+        for row in table[[*names, "statistic", "outcome"]].to_dict("records"):
+            by = tuple(name for name in names if row[name] != TOTAL)
+            variable = weight if row["statistic"] == "count" else row["outcome"]
+            if (variable, by) not in found:
+                known = bool(by) and not {variable, *by} & {*self.derived}
+                found[variable, by] = known and not self.measured.is_counted(variable, by)
+            keys.append((variable, by))
+        return np.array([found[key] for key in keys], dtype=bool)
+
+    def _asked(
+        self, outcome: str | Sequence[str] | None, statistic: str | Sequence[str] | None, by: Sequence[str]
+    ) -> list[tuple[list[str], list[str]]]:
+        """Outcomes and their statistics: means are of numbers, proportions of categories."""
+        outcomes = self._synthesized(outcome)
+        if outcome is None:
+            outcomes = [name for name in outcomes if name not in by]
+        numbers = [name for name in outcomes if name not in self._labels]
+        labels = [name for name in outcomes if name in self._labels and name not in by]
+        if statistic is None:
+            asked = [(numbers, ["count", "mean"] if numbers else ["count"])]
+            return [*asked, (labels, ["proportion"])] if labels else asked
+        if outcome is None and as_list(statistic) == ["count"]:
+            return [([], ["count"])]
+        if outcome is not None or not labels:
+            return [(outcomes, as_list(statistic))]
+        of_labels = [s for s in as_list(statistic) if s == "proportion"]
+        of_numbers = [s for s in as_list(statistic) if s != "proportion"]
+        return [*([(numbers, of_numbers)] if of_numbers else []), *([(labels, of_labels)] if of_labels else [])]

@@ -1,0 +1,59 @@
+"""What a dossier says of the ledger."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from ...errors import PrivacyError
+from ...privacy.accounting.ledger import Ledger
+from ...publication.dossier_page import Block, Grid, Paragraph
+from .case import Case
+
+ENTRIES = 12  # of a ledger, the last
+
+
+def ledger_fault(case: Case, ledger: Ledger) -> str:
+    """Why a ledger does not go with a release; empty where it does."""
+    try:
+        ledger.verify({str(case.folder): case.release})
+    except PrivacyError as error:
+        return str(error)
+    return ""
+
+
+def balance_line(ledger: Ledger | None) -> str:
+    """What a survey has spent, on one line."""
+    if ledger is None:
+        return "not given"
+    spent = "unknown" if ledger.spent.blank is None else f"{ledger.spent.blank}"
+    cap = "no cap" if ledger.cap is None else f"cap {ledger.cap}, {ledger.left} left"
+    return f"{ledger.survey}: spent {spent}, {cap}"
+
+
+def balance(case: Case, ledger: Ledger | None) -> tuple[Block, ...]:
+    """The last entries of a ledger, and whether it goes with the release."""
+    if ledger is None:
+        return (Paragraph("Ledger: none was given, so what earlier releases of this survey spent is not shown here."),)
+    number = (case.release.method.get("ledger") or {}).get("entry")
+    rows = tuple(
+        (
+            f"{row['number']}{' (this release)' if row['number'] == number else ''}",
+            str(row["time"])[:16].replace("T", " "), row["what"], row["kind"],
+            *("unknown" if pd.isna(row[c]) else f"{row[c]:g}" for c in ("blank", "sum_blank", "sum_replace")),
+        )
+        for row in ledger.entries().tail(ENTRIES).to_dict("records")
+    )  # fmt: skip
+    fault = ledger_fault(case, ledger)
+    return (
+        Grid(
+            ("entry", "time", "what", "kind", "epsilon (blanking)", "sum (blanking)", "sum (replacing)"), rows,
+            numbers=3,
+            title=f"Ledger of {balance_line(ledger)}",
+        ),
+        Paragraph(
+            f"The ledger does not go with this release: {fault}" if fault else
+            "The ledger is whole, and holds this release. Epsilons about the same people add up; the cap is on "
+            "blanking.",
+            strong=bool(fault),
+        ),
+    )  # fmt: skip

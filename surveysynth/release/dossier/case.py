@@ -1,0 +1,68 @@
+"""What a dossier is about: a release in its folder, and what the folder keeps inside."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from ..folder import MANIFEST
+from ..manifest import public_folder, read_manifest
+from ..printed import printed
+from ..release import Release, read_release
+
+
+@dataclass(frozen=True)
+class Case:
+    """A release as it is published."""
+
+    folder: Path
+    release: Release
+    manifest: dict[str, Any]
+
+    @classmethod
+    def read(cls, folder: Path) -> Case:
+        """The release in a folder (InputError: there is none)."""
+        release = read_release(folder)
+        return cls(folder, release, read_manifest(public_folder(folder) / MANIFEST))
+
+    @property
+    def public(self) -> Path:
+        """The folder that is published."""
+        return public_folder(self.folder)
+
+    @property
+    def title(self) -> str:
+        """Title of the release."""
+        return str(self.release.method.get("title") or f"Synthetic {', '.join(self.release.outcomes)}")
+
+    @property
+    def seal(self) -> str:
+        """Checksum of the manifest, which has the checksums of all public files."""
+        return str(self.manifest["checksum"]["sha256"])
+
+    @cached_property
+    def sentences(self) -> tuple[str, ...]:
+        """Who is protected and how far, and what is not, in plain words."""
+        return printed(self.release, self.release.tables([]), []).protected
+
+
+@dataclass(frozen=True)
+class Inside:
+    """Exact numbers of a release, and risks of its records, as far as its folder has them."""
+
+    numbers: dict[str, Any]
+    records: pd.DataFrame | None
+
+    @classmethod
+    def read(cls, folder: Path) -> Inside:
+        """Both files, from the internal part of a release folder."""
+        numbers, records = (folder / "internal" / name for name in ("privacy.json", "records.csv"))
+        return cls(
+            json.loads(numbers.read_text()) if numbers.is_file() else {},
+            pd.read_csv(records) if records.is_file() else None,
+        )

@@ -1,0 +1,188 @@
+"""The dossier is made from the release folder, its internal part and the confidential file.
+
+The twin is made from the public files alone: it never sees anything else, so it cannot hold anything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from warnings import warn
+
+from ...design.survey_design import SurveyDesign
+from ...privacy.accounting.ledger import Ledger
+from ...privacy.membership import MembershipAttack
+from ...publication.dossier_page import Dossier, Paragraph, Section, html, pdf
+from ...storage import as_path, check_new, private_folder, whole_folder
+from ..charging import PUBLIC
+from ..comparison import compare
+from .balance import balance
+from .case import Case, Inside
+from .decision import decision, signatures
+from .evidence import compared, diagnostics
+from .published import assumptions, columns, guarantee, suppression, versions
+from .risks import Risks, risks_of_records
+
+NAME = "dossier"
+CONFIDENTIAL = "CONFIDENTIAL - for the disclosure review board only - computed from the confidential file"
+OPEN = "Public - made from the published files alone"
+NOTICE = (
+    "NOT FOR PUBLICATION. The dossier is computed from the confidential file and names rows of single records. Its "
+    "public twin is made by surveysynth dossier --public."
+)
+INSIDE = (
+    "The agency has looked at more than this before publication: risks of single records, and the release beside the "
+    "confidential file. That stays inside, as it is computed from confidential values."
+)
+
+
+def dossier(
+    path: str | Path,
+    design: SurveyDesign,
+    out: str | Path,
+    *,
+    ledger: Ledger | None = None,
+    by: str | Sequence[str] | None = None,
+    attack: MembershipAttack | None = None,
+    files: Sequence[str | Path] = (),
+) -> Path:
+    """Write the document that a disclosure review board signs before a release leaves the building.  Internal.
+
+    It says what is public, the guarantee with its neighbours, the balance of the ledger, risks of records, diagnostics,
+    how far the release is from the file, suppression, versions and checksums, with assumptions as boxes to tick
+    and room for signatures.
+
+    Parameters
+    ----------
+    path : str or Path
+        The release folder, with its internal part.
+    design : SurveyDesign
+        The confidential file, its rows in the order in which the release was made from it.
+    out : str or Path
+        A new folder (mode 0700, files 0600): dossier.html, dossier.pdf where WeasyPrint is installed, and the whole
+        comparison.
+    ledger : Ledger, optional
+        The survey's; it is verified against the release.
+    by : str or list of str, optional
+        Variables of the comparison; default :meth:`Release.table_predictors`.
+    attack : MembershipAttack, optional
+        By :func:`surveysynth.membership_attack`.
+    files : list of paths, optional
+        Further files whose checksums are listed: the confidential file, the plan.
+
+    Returns
+    -------
+    Path
+        The folder.
+
+    Raises
+    ------
+    InputError
+        No release; ``out`` exists; a file that is not the one that the release was made from.
+
+    Warns
+    -----
+    UserWarning
+        There is no PDF, and what to install.
+
+    Examples
+    --------
+    Of a release in a folder, and the confidential file that it was made from:
+
+    >>> ss.dossier("release", design, "for-the-board", by="gender")  # doctest: +SKIP
+    """
+    out = as_path(out, "out")
+    check_new(out)
+    case = Case.read(as_path(path))
+    comparison = compare(design, case.release, by)
+    risks, inside = Risks.computed(case, design), Inside.read(case.folder)
+    with TemporaryDirectory() as scratch:
+        sections = [
+            Section("What you decide", decision(case, comparison, risks, ledger, inside)),
+            Section("What is published, and why it may be", columns(case, sign=True)),
+            Section("The guarantee", (*guarantee(case), *balance(case, ledger))),
+            Section("Risks of records", risks_of_records(risks, inside.records, case.release, attack, Path(scratch))),
+            Section("Diagnostics of the fit", diagnostics(case, inside)),
+            Section("The release beside the confidential file", compared(comparison, Path(scratch))),
+            Section("Suppression and quality", suppression(case)),
+            Section("Assumptions: tick what you have checked", assumptions(case, sign=True)),
+            Section("Versions and checksums", versions(case, [Path(file) for file in files], sign=True)),
+            Section("Decision and signatures", signatures(), new_page=True),
+        ]
+        made = Dossier(
+            f"Disclosure review: {case.title}", _subtitle(case), CONFIDENTIAL, f"manifest SHA-256 {case.seal[:16]}",
+            True, tuple(sections),
+        )  # fmt: skip
+        page = html(made)
+    with private_folder(out, NOTICE) as staging:
+        lacking = _write(page, staging)
+        (staging / "comparison").mkdir(0o700)
+        comparison.write_into(staging / "comparison")
+    if lacking:
+        warn(lacking, stacklevel=2)
+    return out
+
+
+def public_dossier(path: str | Path, out: str | Path) -> Path:
+    """Write the twin of the dossier for a website, from the public files of a release alone.
+
+    Parameters
+    ----------
+    path : str or Path
+        The release folder, or its ``public`` folder as it was published.
+    out : str or Path
+        A new folder: dossier.html, and dossier.pdf where WeasyPrint is installed.
+
+    Returns
+    -------
+    Path
+        The folder.
+
+    Raises
+    ------
+    InputError
+        No release; ``out`` exists.
+
+    Warns
+    -----
+    UserWarning
+        There is no PDF, and what to install.
+
+    Examples
+    --------
+    >>> ss.public_dossier("release", "for-the-website")  # doctest: +SKIP
+    """
+    out = as_path(out, "out")
+    check_new(out)
+    case = Case.read(as_path(path))
+    sections = (
+        Section("What is published", columns(case, sign=False)),
+        Section("The guarantee", guarantee(case)),
+        Section("Diagnostics of the fit", (Paragraph(case.release.privacy.verdict),)),
+        Section("Suppression and quality", suppression(case)),
+        Section("What is assumed, and what epsilon does not cover", assumptions(case, sign=False)),
+        Section("Versions and checksums", versions(case, [], sign=False)),
+        Section("What is not here", (Paragraph(INSIDE),)),
+    )
+    made = Dossier(
+        f"How this release protects: {case.title}", _subtitle(case), OPEN, f"manifest SHA-256 {case.seal[:16]}", False,
+        sections,
+    )  # fmt: skip
+    with whole_folder(out, mode=PUBLIC) as staging:
+        lacking = _write(html(made), staging)
+    if lacking:
+        warn(lacking, stacklevel=2)
+    return out
+
+
+def _write(page: str, folder: Path) -> str:
+    """The html and, if it can be made, the PDF; or why it cannot."""
+    (folder / f"{NAME}.html").write_text(page, encoding="utf-8")
+    return pdf(page, folder / f"{NAME}.pdf")
+
+
+def _subtitle(case: Case) -> str:
+    now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    return f"{case.release.m} synthetic data sets of {case.release.datasets[0].n:,} records. This document: {now}."

@@ -1,0 +1,142 @@
+"""What a dossier says of the fit, and of the release next to the confidential file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from ...publication.dossier_page import Block, Grid, Paragraph, Picture
+from ...publication.figures.comparison import distribution_curves, estimates_beside, joint_grids
+from ..comparison import PROPER, SMOOTHED, Comparison, quantity
+from .case import Case, Inside
+
+CELLS = 15  # that are shown, the farthest off
+NUMBERS = {
+    "divergences": "divergent transitions", "rhat": "R-hat, largest", "ess_bulk": "bulk effective draws, least",
+    "ess_tail": "tail effective draws, least", "mean_alpha": "mean privacy weight",
+    "weighted_down": "share of records weighted down", "epsilon_exact": "epsilon that was reached, exactly",
+    "redrawn_by_edits": "share of records redrawn by edit rules",
+}  # fmt: skip
+
+
+def diagnostics(case: Case, inside: Inside) -> tuple[Block, ...]:
+    """The verdict on the fit, and the exact numbers behind it."""
+    rows = tuple(
+        (name, f"{number:,.4g}" if isinstance(number, int | float) else str(number))
+        for key, name in NUMBERS.items() if (number := inside.numbers.get(key)) is not None
+    )  # fmt: skip
+    verdict = Paragraph(case.release.privacy.verdict)
+    return (verdict, Grid(("number (internal)", "value"), rows, numbers=1)) if rows else (verdict,)
+
+
+def compared(comparison: Comparison, scratch: Path) -> tuple[Block, ...]:
+    """How far the release is from the file: estimates, distributions, and how columns go together.
+
+    Parameters
+    ----------
+    comparison : Comparison
+    scratch : Path
+        Folder for figures.
+    """
+    return (
+        *_estimates(comparison, scratch), *_farthest(comparison), *_distributions(comparison, scratch),
+        *_told_apart(comparison), *_joint(comparison, scratch),
+    )  # fmt: skip
+
+
+def _estimates(comparison: Comparison, scratch: Path) -> tuple[Block, ...]:
+    """How often intervals of the release miss the estimate of the file."""
+    rows = tuple(
+        (quantity(r), f"{r['cells']}", f"{r['misses']}", f"{r['by_chance']:.1f}", f"{r['most']}",
+         f"{r['std_diff']:.2f}", f"{r['overlap']:.0%}", f"{r['se_ratio']:.2f}")
+        for r in comparison.summary.to_dict("records")
+    )  # fmt: skip
+    return (
+        Paragraph(
+            "Does the release give what the file gives? Its 95% intervals should miss the file's own estimate in at "
+            "most 5% of the cells, by chance. More misses than chance allows mean that the model is wrong there, and "
+            "that users would be misled. The last three columns are medians over the cells."
+        ),
+        Grid(
+            ("estimate", "cells", "misses", "expected at most", "chance allows", "off, in se of the file",
+             "overlap of intervals", "se over the file's"), rows, numbers=7,
+            title=f"By {', '.join(comparison.by) or 'no variable'}",
+        ),
+        Picture(estimates_beside(comparison.cells, scratch / "estimates.svg"), "Release less file, cell by cell"),
+    )  # fmt: skip
+
+
+def _farthest(comparison: Comparison) -> tuple[Block, ...]:
+    """The cells that intervals miss, and those whose estimates differ most."""
+    judged = comparison.cells[comparison.cells["std_diff"].notna()]
+    held, size = judged["holds"].fillna(True).astype(bool), -judged["std_diff"].abs()
+    rows = tuple(
+        (quantity(r), ", ".join(str(r[c]) for c in comparison.by) or "all",
+         *(_figures(r[c]) for c in ("estimate", "se", "estimate_release", "se_release")), f"{r['std_diff']:+.1f}",
+         "" if pd.isna(r["holds"]) else "yes" if r["holds"] else "NO")
+        for r in judged.iloc[np.lexsort((size, held))].head(CELLS).to_dict("records")
+    )  # fmt: skip
+    return (
+        Grid(
+            ("estimate", "cell", "file", "its se", "release", "its se", "off, in se of the file", "held"), rows,
+            numbers=6,
+            title=f"Misses, and the cells that are farthest off: {len(rows)} (all are in comparison/cells.csv)",
+        ),
+        Paragraph(
+            "A cell may be many standard errors of the file off and still be held: the release's own standard error is "
+            "larger there, and tells users so. A miss is a cell whose own interval does not tell them."
+        ),
+    )  # fmt: skip
+
+
+def _distributions(comparison: Comparison, scratch: Path) -> tuple[Block, ...]:
+    """Distribution functions of file and release; nothing without a number."""
+    if not len(comparison.curves):
+        return ()
+    drawn = distribution_curves(comparison.curves, scratch / "curves.svg")
+    return (
+        Picture(drawn, "Distribution functions of file and release"),
+        Grid(
+            ("distribution of", "largest distance to the file", "between two data sets (the release's own noise)"),
+            tuple((r["outcome"], f"{r['largest']:.3f}", "-" if pd.isna(r["between"]) else f"{r['between']:.3f}")
+                  for r in comparison.distributions.to_dict("records")),
+            numbers=2,
+        ),
+    )  # fmt: skip
+
+
+def _told_apart(comparison: Comparison) -> tuple[Block, ...]:
+    """How well records of the file can be told from synthetic ones."""
+    smoothed = f" Here {SMOOTHED}." if comparison.smoothed else ""
+    return (
+        Grid(
+            ("file and release told apart by", "pMSE", "expected", "ratio"),
+            tuple((r["outcome"], f"{r['pmse']:.2g}", f"{r['expected']:.2g}", f"{r['ratio']:.1f}")
+                  for r in comparison.pmse.to_dict("records")),
+            numbers=3,
+        ),
+        Paragraph(
+            f"The ratio says how well records of the file can be told from synthetic ones: {PROPER}. Raab, Nowok & "
+            f"Dibben (2021) call up to 3 good and up to 10 satisfactory.{smoothed}"
+        ),
+    )  # fmt: skip
+
+
+def _joint(comparison: Comparison, scratch: Path) -> tuple[Block, ...]:
+    """How columns go together in file and release."""
+    grid = Grid(
+        ("columns", "how they go together", "file", "release", "se between data sets"),
+        tuple((f"{r['first']} and {r['second']}", r["measure"], f"{r['file']:.3f}", f"{r['release']:.3f}",
+               "-" if pd.isna(r["se"]) else f"{r['se']:.3f}") for r in comparison.joint.to_dict("records")),
+        numbers=3, title="Joint distributions",
+    )  # fmt: skip
+    if not comparison.grids:
+        return (grid,)
+    return grid, Picture(joint_grids(comparison.grids, scratch / "joint.svg"), "Joint distributions")
+
+
+def _figures(x: float) -> str:
+    """Four figures, or as many as there are before the point."""
+    return f"{x:,.0f}" if abs(x) >= 1000 else f"{x:.4g}"

@@ -1,0 +1,206 @@
+"""What a dossier says of risks of records: identification, the bounds behind epsilon, and an attack on membership."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from ...design.discrete import is_label
+from ...design.survey_design import SurveyDesign
+from ...privacy.membership import MembershipAttack
+from ...publication.dossier_page import Block, Grid, Paragraph, Picture
+from ...publication.figures.comparison import risk_histogram
+from ..identification import attribute_risk, identification_risk, match_risk, ordered_release, pattern_sizes
+from ..release import Release
+from .case import Case
+
+WORST = 10  # records that are named
+HIGH = 0.5  # risk of identification that is counted
+RADIUS = 0.2  # of the ball around a true value, a share of it
+MEASURES = {"identification": identification_risk, "attribute": attribute_risk, "match": match_risk}
+BOUNDS = {
+    "lipschitz": "unprotected bound of the log density", "bound": "bound after protection", "alpha": "privacy weight",
+}  # fmt: skip
+NO_RISKS = Paragraph(
+    "Risks of identification were not computed: they need internal/rows.csv and a synthesized number."
+)
+NO_FIT = Paragraph(
+    "Membership: the release was drawn from noisy tables, so no records were fitted, and there is no fit to attack. "
+    "The noise bounds any attack; surveysynth study audit plays such games on made-up files."
+)
+NO_ATTACK = Paragraph(
+    "Membership: no attack was made for this dossier. surveysynth.membership_attack(fit) leaves the most exposed "
+    "records out and fits again; it takes as long as some ten fits (--membership with a plan)."
+)
+
+
+@dataclass(frozen=True)
+class Risks:
+    """Risks of records: ``row, pattern_size`` and three measures, the largest over outcomes.
+
+    ``also`` are synthesized categories, and ``with_more`` the measures of an intruder who knows them besides.
+    """
+
+    table: pd.DataFrame
+    known: list[str]
+    values: list[str]
+    also: list[str]
+    with_more: pd.DataFrame
+
+    @classmethod
+    def computed(cls, case: Case, design: SurveyDesign) -> Risks | None:
+        """The risks in a release; None where there is no internal order of records, or no synthesized number."""
+        release = case.release
+        frame = design.frame
+        values = [name for name in release.outcomes if name not in release.categorical and not is_label(frame[name])]
+        if not values or not (case.folder / "internal" / "rows.csv").is_file():
+            return None
+        known = [c for c in release.predictors if not pd.api.types.is_float_dtype(frame[c].dtype)]
+        ordered = ordered_release(case.folder)
+
+        def measured(known: list[str]) -> pd.DataFrame:
+            found = {}
+            for name, measure in MEASURES.items():
+                each = [measure(frame, ordered, known=known, value=value, radius=RADIUS).to_numpy() for value in values]
+                found[name] = np.max(each, axis=0)
+            return pd.DataFrame(found)
+
+        size = pattern_sizes(frame, ordered, known=known, value=values[0]).to_numpy()
+        table = measured(known).assign(row=np.arange(design.n), pattern_size=size)
+        also = list(release.categorical)
+        return cls(table, known, values, also, measured([*known, *also]) if also else pd.DataFrame())
+
+    @property
+    def judged(self) -> pd.DataFrame:
+        """The records that the release has."""
+        return self.table.dropna(subset="identification")
+
+    @property
+    def knowledge(self) -> str:
+        """What the intruder knows, in words."""
+        return ", ".join(self.known) or "nothing that is published"
+
+
+def risks_of_records(
+    risks: Risks | None, records: pd.DataFrame | None, release: Release, attack: MembershipAttack | None, scratch: Path
+) -> tuple[Block, ...]:
+    """Everything about single records.
+
+    Parameters
+    ----------
+    risks : Risks, optional
+        None where they could not be computed.
+    records : pandas.DataFrame, optional
+        Bounds of single records, where the release has them.
+    release : Release
+    attack : MembershipAttack, optional
+    scratch : Path
+        Folder for figures.
+    """
+    identification = [NO_RISKS] if risks is None else _identification(risks, records, scratch)
+    bounds = [] if records is None else _bounds(records)
+    return (*identification, *bounds, *([NO_FIT] if release.measured is not None else _membership(attack)))
+
+
+def _identification(risks: Risks, records: pd.DataFrame | None, scratch: Path) -> list[Block]:
+    """Risks of identification, of an attribute and of a match, and the records with the largest."""
+    measures = Paragraph(
+        f"The intruder here knows {risks.knowledge} of a record, and its true {' or '.join(risks.values)} up to "
+        f"{RADIUS:.0%}. Identification: the probability that the synthetic record that stands for it is picked "
+        "(Hu, Savitsky & Williams 2022b, eq. 8; a record alone in its pattern has 0, for there is no other to be "
+        "told from). Attribute: the share of the synthetic values of its pattern that are near its true one. "
+        "Match: the probability that whoever takes one of these at random takes its own (Reiter & Mitra 2009). "
+        "These are measures of this one release; the guarantee of section 3 does not rest on them."
+    )
+    more = Paragraph(
+        f"Who knows the true {', '.join(risks.also)} too, synthesized in the files, "
+        "looks among the synthetic records that have it: in a data set in which the record's "
+        "own has another its risks of identification and match are 0."
+    )
+    alone = Paragraph(
+        f"Alone in a pattern of {risks.knowledge}: {int((risks.judged['pattern_size'] == 1).sum()):,} of the file. "
+        "Whoever knows these columns sees in the files that such a person is in the survey, with synthetic values. "
+        "That is public by declaration, and not protected."
+    )
+    drawn = risk_histogram(risks.judged[["identification", "attribute"]], scratch / "risks.svg")
+    return [
+        measures, _quantiles(risks), *([more] if risks.also else []), alone, Picture(drawn, "Histograms of the risks"),
+        _most_at_risk(risks.judged, records),
+    ]  # fmt: skip
+
+
+def _quantiles(risks: Risks) -> Grid:
+    """How large the risks are."""
+    more_known = risks.with_more.dropna()
+    measures = [(what, risks.judged[what]) for what in MEASURES]
+    measures += [(f"{what}, {', '.join(risks.also)} known too", more_known[what]) for what in more_known]
+    rows = [
+        (what, f"{x.mean():.3f}", f"{x.median():.3f}", f"{x.quantile(0.9):.3f}", f"{x.max():.3f}",
+         f"{(x > HIGH).sum():,} of {len(x):,}")
+        for what, x in measures
+    ]  # fmt: skip
+    return Grid(("risk", "mean", "median", "90%", "largest", f"above {HIGH:g}"), tuple(rows), numbers=5)
+
+
+def _most_at_risk(table: pd.DataFrame, records: pd.DataFrame | None) -> Grid:
+    """The records with the largest risk of identification, with what else is known of each."""
+    shown = table if records is None else table.merge(records, on="row", how="left")
+    more = [c for c in BOUNDS if c in shown and shown[c].nunique() > 1]
+    worst = shown.sort_values("identification", ascending=False, kind="stable").head(WORST)
+    return Grid(
+        ("row of the file (from 0)", "records alike in what is known", "identification", "attribute", *more),
+        tuple(
+            (f"{int(r['row'])}", f"{int(r['pattern_size'])}", f"{r['identification']:.3f}", f"{r['attribute']:.3f}",
+             *(f"{r[c]:.3g}" for c in more))
+            for r in worst.to_dict("records")
+        ),
+        title="The records most at risk of identification", numbers=4 + len(more),
+    )  # fmt: skip
+
+
+def _membership(attack: MembershipAttack | None) -> list[Block]:
+    """What a membership attack found, or how to make one."""
+    if attack is None:
+        return [NO_ATTACK]
+    about = Paragraph(
+        "Of the fit that was given; --membership makes a new one by the plan, not that behind the release. "
+        + " ".join(str(attack).splitlines())
+    )
+    columns = [c for c in ("row", "advantage", "auc", "advantage_refit", "auc_refit") if c in attack.records]
+    top = attack.records[columns].head(WORST)
+    grid = Grid(
+        tuple(c.replace("_", " ") for c in columns),
+        tuple(
+            tuple("-" if pd.isna(x) else f"{x:.0f}" if c == "row" else f"{x:.3f}" for c, x in row.items())
+            for row in top.to_dict("records")
+        ),
+        title="The records most exposed to the attack", numbers=len(columns),
+    )  # fmt: skip
+    return [about, grid]
+
+
+def _bounds(records: pd.DataFrame) -> list[Block]:
+    """Bounds of the log density that epsilon is made of, record by record."""
+    columns = [c for c in BOUNDS if c in records]
+    same = [c for c in columns if records[c].nunique() == 1]
+    blocks: list[Block] = []
+    if same:
+        values = ", ".join(f"{BOUNDS[c]} {records[c].iloc[0]:.4g}" for c in same)
+        blocks.append(Paragraph(f"Epsilon is made of bounds of single records. For every record the same: {values}."))
+    varying = [c for c in columns if c not in same]
+    if varying:
+        rows = tuple((BOUNDS[c], *(f"{records[c].quantile(q):.3g}" for q in (0, 0.1, 0.5, 0.9, 1))) for c in varying)
+        blocks.append(Grid(
+            ("of records", "least", "10%", "median", "90%", "largest"), rows, numbers=5,
+            title="Bounds that epsilon is made of",
+        ))  # fmt: skip
+        worst = records.sort_values(varying[0], ascending=varying[0] == "alpha", kind="stable").head(WORST)
+        blocks.append(Grid(
+            ("row of the file (from 0)", *(BOUNDS[c] for c in varying)),
+            tuple((f"{int(r['row'])}", *(f"{r[c]:.3g}" for c in varying)) for r in worst.to_dict("records")),
+            title="The most influential records", numbers=1 + len(varying),
+        ))  # fmt: skip
+    return blocks
