@@ -45,7 +45,7 @@ class Outcome:
         Unit to which synthetic values are rounded.
     applies : str, optional
         Public condition on columns that come before, such as ``"tenure == 'tenant'"``: the question is asked where it
-        holds, and what the file has elsewhere is not looked at.
+        holds, and values of the file elsewhere are not used.
     elsewhere : 0 or str, optional
         Value in synthetic files where the question is not asked: 0, or a label of a category; by default numbers are
         missing there, and categories are ``"not applicable"``.

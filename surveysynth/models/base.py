@@ -1,10 +1,10 @@
 """The contract of a synthesizer: its methods, and the data that it takes and returns.
 
-A model is three methods on two kinds of data.  :class:`Public` is what may be published: predictors, and survey weights
-that follow from them.  :class:`Records` adds what is confidential.  ``fit`` draws parameters given the records,
-``log_density`` says how likely each record is in each draw, from which the package computes every bound, and
-``simulate`` makes a synthetic data set from one draw and from what is public.  Further capabilities are
-base classes: :class:`Clustered`, :class:`Boundable`, :class:`Debiasable`, :class:`Portable`.
+A model has three methods on two kinds of data.  :class:`Public` holds data that may be published: predictors, and
+survey weights that follow from them.  :class:`Records` adds confidential data.  ``fit`` draws parameters given the
+records, ``log_density`` is the log density of each record in each draw, from which the package computes every bound,
+and ``simulate`` makes a synthetic data set from one draw and from public data.  Further capabilities are base classes:
+:class:`Clustered`, :class:`Boundable`, :class:`Debiasable`, :class:`Portable`.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ class Synthesizer(Generic[R], metaclass=Complete):
         Parameters
         ----------
         public : Public
-            What is public of the file: predictors, and weights where they are.
+            Public data of the file: predictors, and weights if they are public.
         draw : Draws
             One draw of the parameters, S = 1.
         rng : numpy.random.Generator
@@ -421,7 +421,7 @@ class Synthesizer(Generic[R], metaclass=Complete):
         Parameters
         ----------
         public : Public
-            What is public of the file.
+            Public data of the file.
 
         Returns
         -------
@@ -445,7 +445,7 @@ class Synthesizer(Generic[R], metaclass=Complete):
         Parameters
         ----------
         public : Public
-            What is public of the file.
+            Public data of the file.
 
         Returns
         -------

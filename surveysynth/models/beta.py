@@ -216,7 +216,7 @@ class BetaRegression(OneOutcome[Standardized], Boundable[Standardized]):
         Raises
         ------
         ModelError
-            alpha leaves too little of the file to fit; or the density has several modes apart from each other,
+            alpha leaves too little of the file to fit; or the density has several separate modes,
             which Markov chains do not visit in proportion.
         """
         _refuse_degenerate(records, alpha)
@@ -443,7 +443,7 @@ def _separated(log_density: LogDensity, one: Floats, other: Floats) -> bool:
 
 
 def _refuse_determined(outcome: str, logit: Floats, X: Floats, pattern: Codes) -> None:
-    """Refuse an outcome without variation of its own: the density would be unbounded."""
+    """Refuse an outcome without residual variation, whose density would be unbounded."""
     centred = logit - logit.mean()
     total, left = centred @ centred, residual_squares(centred, X, pattern)
     if total <= len(logit) * (1e-7 * (1 + abs(logit.mean()))) ** 2:

@@ -439,7 +439,7 @@ def weights_log_likelihood(statistics: SufficientStatistics, draws: Draws) -> Fl
 
 
 def _refuse_determined(records: CountRecords, log_weights: Floats) -> None:
-    """Refuse a weight without variation of its own: the density would be unbounded."""
+    """Refuse a weight without residual variation, whose density would be unbounded."""
     centred = log_weights - log_weights.mean()
     left = _weight_statistics(records, centred, np.ones(len(centred))).reduced()[2][0, 0]
     if left <= 1e-6 * (centred @ centred):

@@ -166,7 +166,7 @@ class Sequential(Synthesizer[SequentialRecords]):
     applies : mapping of outcome to str, optional
         Public conditions on columns that come before, such as ``{"rent": "tenure == 'tenant'"}``: elsewhere the
         question does not apply, the outcome is ``elsewhere``, and the model is fitted on the records to which it does.
-        Whatever the file has elsewhere is not looked at.  Public columns of conditions are predictors, and published.
+        Values of the file elsewhere are not used.  Public columns of conditions are predictors, and published.
     elsewhere : mapping of outcome to 0 or str, optional
         What synthetic files have where a question does not apply: 0, or a label; by default numbers are missing there,
         and categories ``"not applicable"``.

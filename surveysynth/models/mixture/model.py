@@ -102,7 +102,7 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
         components of a mixture occasionally produce amounts beyond any real one.  They then come from the truncated
         mixture.  Values of the file beyond them are refused.
     allocation : {"prior", "posterior"}
-        What the component of a synthetic record is drawn from: from the shares alone, or from its distribution given
+        Distribution of the component of a synthetic record: the shares alone, or the distribution given
         the confidential value of that very record (eq. 7 of the paper; whether it is zero is drawn from the predictors
         in either case).  **There is no epsilon for the latter**, and a release says so.
     missing : {"fail", "drop"}
@@ -438,8 +438,8 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
 
         The labels of the components change along a chain and from chain to chain, so that means over draws of what
         belongs to "component 3" mean nothing.  Each draw's components are matched to those of a pivot, the draw of
-        the largest log likelihood, such that as much as possible of what the pairs have in common is kept: of the
-        records, by their probabilities to belong to either (Marin, Mengersen & Robert 2005).
+        the largest log likelihood, such that matched components share as many records as possible,
+        by their probabilities to belong to either (Marin, Mengersen & Robert 2005).
 
         Parameters
         ----------

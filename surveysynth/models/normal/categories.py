@@ -111,7 +111,7 @@ def crossed(design: SurveyDesign, columns: Sequence[str], predictors: Sequence[s
     ----------
     design : SurveyDesign
     columns : sequence of str
-        Confidential columns whose values are labels, whatever their type.
+        Confidential columns whose values are labels, of any type.
     predictors : sequence of str
         Discrete public columns whose combinations are the cells; none for one cell.
 

@@ -10,7 +10,7 @@ the records,
     S0 = (Y - X B^)' diag(alpha) (Y - X B^),
 
 and the cost of a fit does not depend on n.  They differ in their priors, in the record densities
-behind the Lipschitz bound, and in what they synthesize.
+of the Lipschitz bound, and in the simulation.
 
 Records of the same PSU, and of the same stratum that the predictors do not determine, have a common normal effect
 on (y~, w~): see :mod:`surveysynth.models.normal.cluster_effects`.

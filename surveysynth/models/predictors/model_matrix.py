@@ -147,7 +147,7 @@ def _evaluated(
     given: Mapping[str, Any],
 ) -> tuple[Floats, Floats, formulaic.ModelMatrix]:  # fmt: skip
     """The model matrix of the records of a frame, its distinct rows, and formulaic's own object."""
-    # all records are evaluated together, so that center(), bs() and the like are what they are in R
+    # all records are evaluated together, so that center(), bs() and similar terms agree with R
     matrix = formulaic.model_matrix(
         f"1 + {predictors}", frame.astype(dict(types)), na_action="ignore", transform_state=deepcopy(given)
     )

@@ -80,7 +80,7 @@ class NormalScores:
     that of few records; both put some incomes at z = 10 and more.
 
     A share of equal amounts, such as zeros, stays a point: the scores have an atom there, and
-    what is synthesized spreads around it.
+    synthetic values spread around it.
 
     Examples
     --------
@@ -138,7 +138,7 @@ class NormalScores:
         weights : array (n,), optional
             Its survey weights.
         knots : int
-            How many quantiles.  They are evenly spaced in arcsin sqrt(p), where a sample quantile
+            Number of quantiles.  They are evenly spaced in arcsin sqrt(p), where a sample quantile
             has the same error everywhere, from p = 0.001, or 5 records, to the same from above.
         base : str or transform
             As for the class, or ``"log"``.
