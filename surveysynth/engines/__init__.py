@@ -12,8 +12,8 @@ __all__ = ["Diagnostics", "Engine", "Samples", "get_engine"]
 def get_engine(name: str = "auto") -> Engine:
     """The engine of that name: ``embedded``, ``cmdstan`` or ``auto``.
 
-    ``auto`` is the embedded engine, so that what a seeded run gives does not depend on what is installed.  CmdStan is
-    not faster: it is for comparison, and for programs that the embedded engine does not run.
+    ``auto`` is the embedded engine, so that the results of a seeded run do not depend on installed software.  CmdStan
+    is not faster: it is for comparison, and for programs that the embedded engine does not run.
 
     Raises
     ------
@@ -22,6 +22,6 @@ def get_engine(name: str = "auto") -> Engine:
     EngineError
         CmdStan was asked for and cannot be used.
     """
-    scratch.sweep()  # confidential files that a process left which was killed
+    scratch.sweep()  # confidential files of killed processes
     one_of(name, ("auto", "embedded", "cmdstan"), "engine")
     return CmdStan() if name == "cmdstan" else Embedded()

@@ -1,4 +1,4 @@
-"""What an engine is: it runs a Stan program and returns draws with their diagnostics."""
+"""The contract of an engine, which runs a Stan program and returns draws with diagnostics."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ..errors import EngineError
 
 RHAT_LIMIT = 1.01
 ESS_LIMIT = 400.0
-ADAPT_DELTA = 0.95  # short steps: a divergence refuses the release, so they are worth their time
+ADAPT_DELTA = 0.95  # short steps are worth their time, as a divergence refuses the release
 
 
 @dataclass(frozen=True)
 class Diagnostics:
-    """Sampler diagnostics of one fit: the worst value over all parameters.
+    """Sampler diagnostics of one fit: the worst values over all parameters.
 
-    ``exact`` marks independent draws from the posterior itself, which need none.
+    ``exact`` marks independent draws from the posterior itself, which need no diagnostics.
     """
 
     divergences: int = 0
@@ -44,7 +44,7 @@ class Diagnostics:
         return tuple(name for name, failed in checks.items() if failed)
 
     def worst(self, other: Diagnostics) -> Diagnostics:
-        """Of two parts of one model, sampled apart."""
+        """Diagnostics of two parts of one model that are sampled separately: the worse values."""
         return Diagnostics(
             self.divergences + other.divergences, float(np.maximum(self.rhat, other.rhat)),
             float(np.minimum(self.ess_bulk, other.ess_bulk)), float(np.minimum(self.ess_tail, other.ess_tail)),
@@ -84,7 +84,7 @@ class Engine(Protocol):
 
 
 def program_path(program: str) -> Path:
-    """Find a Stan program: inside an installed package, or in ``stan/`` of a checkout; a path is one of the user's."""
+    """Path of a Stan program in an installed package or in ``stan/`` of a checkout; a path is returned as it is."""
     if program.endswith(".stan"):
         return Path(program)
     package = Path(__file__).resolve().parents[1]
@@ -96,10 +96,10 @@ def program_path(program: str) -> Path:
 
 
 def diagnose(values: Mapping[str, NDArray[np.float64]], divergences: int) -> Diagnostics:
-    """R-hat and effective sample sizes (Vehtari et al. 2021, Stan's own code), worst parameter.
+    """The worst R-hat and effective sample sizes over parameters (Vehtari et al. 2021, by Stan's code).
 
-    Entries that never move (the fixed corner of a Cholesky factor) have no R-hat and are left out;
-    one that is not finite fails every check.
+    Constant entries (the fixed corner of a Cholesky factor) have no R-hat and are left out;
+    an entry that is not finite fails every check.
     """
     columns = [v.reshape(*v.shape[:2], -1) for v in values.values()]
     flat = np.concatenate(columns, axis=2)

@@ -35,7 +35,7 @@ def find_cmdstan() -> tuple[Path, str]:
     Raises
     ------
     EngineError
-        There is none, or it is too old; says what is wrong and what to do.
+        There is none, or it is too old; the message says what to do.
     """
     import cmdstanpy
 
@@ -64,12 +64,12 @@ def cmdstan_version() -> str | None:
 
 
 def try_cmdstan() -> str:
-    """Version of the CmdStan that has just compiled and run a program of one parameter.
+    """Compile and run a program of one parameter, and return the version of CmdStan.
 
     Raises
     ------
     EngineError
-        It cannot, and why.
+        The program cannot be compiled or run; the message says why.
     """
     engine = CmdStan()
     with tempfile.TemporaryDirectory() as folder:
@@ -80,7 +80,7 @@ def try_cmdstan() -> str:
 
 
 class CmdStan:
-    """Compiles a program once (a minute or two, kept in the user's cache folder), then runs it."""
+    """Engine that compiles a program once, in a minute or two, keeps it in the user's cache folder, and runs it."""
 
     name = "cmdstan"
 
@@ -136,11 +136,11 @@ _alone = threading.RLock()  # logger and umask belong to the process
 
 @contextmanager
 def _silence() -> Iterator[None]:
-    """cmdstanpy logs what Stan prints, which may quote the data."""
+    """Silence the log of cmdstanpy, which has the output of Stan and may quote the data."""
     from cmdstanpy.utils import get_logger
 
     with _alone:
-        logger = get_logger()  # whose first call makes it speak: it sets the level and adds a handler
+        logger = get_logger()  # its first call sets the level and adds a handler
         level = logger.level
         logger.setLevel(logging.CRITICAL + 1)
         try:
@@ -151,7 +151,7 @@ def _silence() -> Iterator[None]:
 
 @contextmanager
 def _files_of_this_user() -> Iterator[None]:
-    """Files are made with mode 0600, also those of child processes; cmdstanpy can set no umask for CmdStan alone."""
+    """Create files with mode 0600, in child processes too, as cmdstanpy cannot set a umask for CmdStan alone."""
     umask = os.umask(0o077)
     try:
         yield

@@ -1,4 +1,4 @@
-"""Programs that CmdStan compiled: kept in the user's cache folder, under a key of all that went into them."""
+"""Compiled CmdStan programs, kept in the user's cache folder under a key of everything that they depend on."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 
 INCLUDE = re.compile(r'^[ \t]*#include[ \t]+["<]?([^">\s]+)[">]?[ \t]*(?://.*)?$', re.M)
 COMPILERS = ("g++", "clang++", "c++")
-UNUSED = 30 * 24 * 3600  # seconds after which a program that nobody ran is removed
+UNUSED = 30 * 24 * 3600  # seconds after which an unused program is removed
 OTHERWISE = "or use engine='embedded', which needs no compiler"
 
 
 def compiled(source: Path, home: Path, version: str) -> CmdStanModel:
-    """The program, ready to run: compiled where its key is new, or where what is there does not start.
+    """The program, ready to run, which is compiled if its key is new or the existing executable does not start.
 
     Parameters
     ----------
     source : Path
-        A Stan program; what it includes is beside it.
+        A Stan program, next to the files that it includes.
     home : Path
         The folder of CmdStan.
     version : str
@@ -56,7 +56,7 @@ def compiled(source: Path, home: Path, version: str) -> CmdStanModel:
     try:
         cache.mkdir(parents=True, exist_ok=True)
         if place.is_dir():
-            os.utime(place)  # before another process finds that nobody ran it for a month
+            os.utime(place)  # before another process removes it as unused
         lock = cache / f"{place.name}.lock"
         lock.touch()
         with locked(lock):  # another process may be compiling it
@@ -79,9 +79,9 @@ def compiled(source: Path, home: Path, version: str) -> CmdStanModel:
 
 
 def with_includes(program: Path, within: tuple[Path, ...] = ()) -> str:
-    """The text of a program with that of the files it includes; one that is not there is left for stanc to name.
+    """The text of a program with its included files; a missing file is left for stanc to report.
 
-    Files are named as seen from the program's folder, also in those that are included.
+    Names are relative to the folder of the program, in included files too.
     """
     outermost = within[-1] if within else program
 
@@ -94,7 +94,7 @@ def with_includes(program: Path, within: tuple[Path, ...] = ()) -> str:
 
 
 def _starts(executable: Path) -> bool:
-    """Whether an executable is there and runs: it may be cut short, or need a library that has moved."""
+    """Whether an executable exists and runs; it may be incomplete, or need a library that has moved."""
     try:
         return subprocess.run([executable, "info"], capture_output=True, check=False, timeout=60).returncode == 0
     except (OSError, subprocess.TimeoutExpired):
@@ -115,7 +115,7 @@ def _need_compiler(source: Path, settings: str) -> None:
 
 
 def _compile(source: Path, text: str, folder: Path) -> None:
-    """Compile in a folder without spaces or other users, as make wants it, and copy the executable to another."""
+    """Compile in a private folder without spaces in its name, as make needs, and copy the executable to ``folder``."""
     from cmdstanpy.compilation import compile_stan_file
 
     with tempfile.TemporaryDirectory(prefix="surveysynth-stan-") as name:
@@ -127,13 +127,13 @@ def _compile(source: Path, text: str, folder: Path) -> None:
                 executable = compile_stan_file(program)
             except ValueError as error:
                 output = str(error)
-        if output:  # of the program alone, which holds no data
+        if output:  # it is about the program alone, which holds no data
             raise EngineError(f"CmdStan cannot compile the program {source.name!r}:\n{_reason(output)}")
         shutil.copy(executable, folder)
 
 
 def _reason(output: str) -> str:
-    """What stanc, or the end of what make, said."""
+    """The errors of stanc, or the end of the output of make."""
     lines = output.splitlines()
     begun = [k for k, line in enumerate(lines) if re.match(r"(Syntax|Semantic|.*[Ee]rror)", line)]
     ended = [k for k, line in enumerate(lines) if line.startswith("make:")]
@@ -141,7 +141,7 @@ def _reason(output: str) -> str:
 
 
 def _remove_unused(cache: Path) -> None:
-    """Remove what nobody ran for a month: programs that were changed, and those of a CmdStan that was."""
+    """Remove programs that were not run for a month, such as old versions and those of an earlier CmdStan."""
     for place in cache.glob("*-*"):
         with suppress(OSError):  # another process was first
             if time.time() - place.stat().st_mtime > UNUSED:

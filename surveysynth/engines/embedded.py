@@ -18,7 +18,7 @@ SIZES = re.compile(r"variable name=(\w+).*?dims declared=(\([\d,]*\)).*?dims fou
 
 
 class Embedded:
-    """Runs Stan programs in the process, with CmdStan's own samplers."""
+    """Engine that runs Stan programs in the process, with the samplers of CmdStan."""
 
     name = "stanli"
     version = stanli.__version__
@@ -55,7 +55,7 @@ def _model(path: Path, data: Mapping[str, Any]) -> stanli.Model:
 
 
 def check_program(path: Path) -> None:
-    """Refuse a program that does not compile, with the compiler's own words, which know no data (ModelError)."""
+    """Refuse a program that does not compile (ModelError), with the message of the compiler, which knows no data."""
     try:
         stanli.stan_to_mir(path.read_text(encoding="utf-8"), include_paths=[str(path.parent)])
     except RuntimeError as error:
@@ -64,9 +64,9 @@ def check_program(path: Path) -> None:
 
 
 def check_data(path: Path, data: Mapping[str, Any]) -> None:
-    """Refuse data that the program does not take, naming the entry (ModelError).
+    """Refuse data that do not fit the program (ModelError), naming the entry.
 
-    Of what Stan says only names and sizes are repeated: the rest may quote values.
+    Only names and sizes are repeated from the message of Stan, as the rest may quote values.
     """
     try:
         _model(path, data)

@@ -1,8 +1,8 @@
-"""Hamiltonian Monte Carlo for a density whose gradient was written by hand.
+"""Hamiltonian Monte Carlo for a density with an explicit gradient.
 
 Trajectories of random length (Bou-Rabee & Sanz-Serna 2017), leapfrog steps; the step is adapted by dual averaging
-(Hoffman & Gelman 2014, section 3.2) and the metric twice, all in the warm-up, which is discarded.  Of a density of very
-many records the warm-up can be on a pilot: some of the records, each of which counts for several, are about as wide.
+(Hoffman & Gelman 2014, section 3.2) and the metric twice, all in the warm-up, which is discarded.  For a density of
+very many records the warm-up can use a pilot density of about the same width, of a weighted sample of the records.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from numpy.typing import NDArray
 from ..progress import steps
 
 Floats = NDArray[np.float64]
-Target = Callable[[Floats], tuple[float, Floats]]  # of a point (p,): log density, -inf where there is none, and slope
+Target = Callable[[Floats], tuple[float, Floats]]  # of a point (p,): log density, -inf outside its set, and gradient
 
-ACCEPT = 0.7  # the mean probability of acceptance that the step is adapted to
-LONGEST = np.pi  # of a trajectory, in standard deviations
-LOG_STEPS = np.log(0.1), np.log(2.0)  # no step is short enough for what leaves the set, or meets a kink
-# An error of the energy beyond this: the integrator has left the density (Hoffman & Gelman 2014, section 3.1.1).
+ACCEPT = 0.7  # target of the mean probability of acceptance
+LONGEST = np.pi  # longest trajectory, in standard deviations
+LOG_STEPS = np.log(0.1), np.log(2.0)  # limits, as no step is short enough at the edge of the set or at a kink
+# Error of the energy beyond which the integrator diverges (Hoffman & Gelman 2014, section 3.1.1).
 DIVERGED = 1000.0
-SETTLE = 60  # draws after a pilot's warm-up that are discarded, too: the mode moves, and the step is adapted again
+SETTLE = 60  # draws discarded after the warm-up with a pilot, while the step is adapted to the target
 
 
 def chains(
@@ -39,22 +39,22 @@ def chains(
     target : function
         Log density, up to a constant, and its gradient.  Threads call it at the same time.
     starts : sequence of float arrays (p,)
-        One a chain, where the density is positive.
+        Start of each chain, with a positive density.
     scale : float array (p,)
-        About how far the density reaches in each direction, before the chains have seen it.
+        Approximate width of the density in each direction.
     rng : numpy.random.Generator
-        Every chain gets a stream of its own.
+        Every chain has its own stream.
     warmup, draws : int
-        Of each chain.
+        Numbers of iterations of each chain.
     pilot : function, optional
-        As ``target``, of a density that is cheaper and about as wide: the warm-up is on it, and ``SETTLE`` draws are
-        discarded besides.
+        A cheaper target of about the same width for the warm-up, after which ``SETTLE`` further draws are
+        discarded.
 
     Returns
     -------
     values : float array (chains, draws, p)
     divergences : int
-        Trajectories after the warm-up whose energy was not kept.
+        Number of trajectories after the warm-up that diverged.
     """
     discarded = warmup + (0 if pilot is None else SETTLE)
     count = steps(len(starts) * (discarded + draws))
@@ -70,7 +70,7 @@ def chains(
 
 @dataclass
 class _DualAveraging:
-    """The step's logarithm, averaged over the warm-up (Hoffman & Gelman 2014, algorithm 5)."""
+    """The log step, adapted by dual averaging (Hoffman & Gelman 2014, algorithm 5)."""
 
     log_step: float
     mean_log_step: float = 0.0
@@ -88,7 +88,7 @@ class _DualAveraging:
 
 
 class _Chain:
-    """Where a chain is, and its step and metric."""
+    """A chain: its position, step and metric."""
 
     def __init__(
         self, target: Target, pilot: Target, start: Floats, scale: Floats, rng: np.random.Generator, warmup: int
@@ -100,7 +100,7 @@ class _Chain:
         self.adaptation = _DualAveraging(np.log(0.5))
 
     def draw(self, discarded: int, draws: int, count: Callable[[], None]) -> tuple[Floats, int]:
-        """Draws after so many that are discarded, in which step and metric are adapted; and divergences."""
+        """Draws after ``discarded`` ones, in which step and metric are adapted, and the number of divergences."""
         visited, measured = list[Floats](), (self.warmup // 5, 2 * self.warmup // 5, 7 * self.warmup // 10)
         for i in range(discarded):
             count()
@@ -124,7 +124,7 @@ class _Chain:
         return kept, divergences
 
     def _move(self, log_step: float) -> tuple[float, bool]:
-        """One trajectory, accepted or not: by how much the energy changed, and whether it stayed within the set."""
+        """Run one trajectory, accept or reject it, and return the change of energy and whether it stayed in the set."""
         step = np.exp(log_step)
         leaps = 1 + int(self.rng.uniform(0, LONGEST) / step)
         momentum = self.rng.standard_normal(self.position.size)
@@ -142,7 +142,7 @@ class _Chain:
 def _leapfrog(
     target: Target, position: Floats, momentum: Floats, gradient: Floats, root: Floats, step: float, leaps: int
 ) -> tuple[Floats, float, Floats, Floats]:
-    """Where a trajectory ends: position, log density, gradient, momentum; log density -inf where it left the set."""
+    """The end of a trajectory: position, log density, gradient, momentum; log density -inf if it left the set."""
     value = -np.inf
     for _ in range(leaps):
         momentum = momentum + step / 2 * (gradient @ root)
@@ -155,7 +155,7 @@ def _leapfrog(
 
 
 def _root(visited: Floats, scale: Floats) -> Floats:
-    """Factor of about the covariance of the points that were visited, drawn towards independence and ``scale``."""
+    """Factor of the covariance of visited points, shrunk towards independence and ``scale``."""
     n, factor, centred = len(visited), np.diag(scale), visited - visited.mean(axis=0)
     root = factor * np.sqrt((n * np.linalg.solve(factor, visited.T).var(axis=1) + 10) / (n + 10))
     whitened = np.linalg.solve(root, centred.T)

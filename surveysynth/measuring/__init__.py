@@ -1,1 +1,1 @@
-"""Measuring: the confidential file as noisy tables, which is all that later steps see of it."""
+"""Measuring: noisy tables of the confidential file, which are all that later steps see of it."""

@@ -1,4 +1,4 @@
-"""Coarse groups of the cells of a variable, and scores of them, from a smooth fit of its noisy histogram."""
+"""Groups and scores of the cells of a variable, from a smooth fit of its noisy histogram."""
 
 from __future__ import annotations
 
@@ -6,38 +6,38 @@ import numpy as np
 
 from .bins import Codes, Floats
 
-MOST, LEAST = 24, 3  # groups of the body of a distribution
-# Expected records of a cell of a table, and of a tail in all levels, in standard deviations of the noise
+MOST, LEAST = 24, 3  # most and fewest groups of the body of a distribution
+# Least expected records of a cell of a table, and of a tail in all levels, in standard deviations of the noise
 FULL, TAIL = 12.0, 2.0
-TAILS = 2  # groups of each tail, at most, each twice as large as the one beyond it
-# Records of a level beyond the highest score, in standard deviations of the noise; shares of all at least, at most
+TAILS = 2  # most groups of each tail, each twice as large as the next one outwards
+# Records of a level beyond the extreme scores, in standard deviations of the noise; their least and largest share
 BEYOND, LEAST_BEYOND, MOST_BEYOND = 3.0, 0.002, 0.4
-IN_TAIL = 0.05, 0.2, 0.5  # shares of the first and the last group at which they are cut
+IN_TAIL = 0.05, 0.2, 0.5  # shares at which the first and the last group are cut
 
 
 def table_groups(
     p: Floats, numbers: int, n: int, levels: int, sd: float, most: int = MOST, tails: int = TAILS
 ) -> Codes:  # fmt: skip
-    """Groups of cells with probabilities p: equal shares of records in the body, finer ones in both tails.
+    """Groups of cells with probabilities p, of equal shares of records in the body and finer in both tails.
 
-    A group of the body has enough records in each of so many levels not to be drowned by noise of standard deviation
-    ``sd``; one of a tail has enough in all levels together.  Special values are groups of their own.
+    A group of the body has enough records in each level compared with noise of standard deviation
+    ``sd``; a group of a tail has enough in all levels together.  Special values are groups of their own.
 
     Parameters
     ----------
     p : float array (G,)
     numbers : int
-        How many cells are bins of a number; the others are special values.
+        Number of cells that are bins of a number; the others are special values.
     n : int
-        Records.
+        Number of records.
     levels : int
-        Of the term that the groups are crossed with.
+        Number of levels of the term with which the groups are crossed.
     sd : float
-        Of the noise of a count.
+        Standard deviation of the noise of a count.
     most : int
-        Groups of the body, at most.
+        Most groups of the body.
     tails : int
-        Finer groups of each tail, at most.
+        Most groups of each tail.
 
     Returns
     -------
@@ -65,7 +65,7 @@ def table_groups(
 
 
 def coarser_groups(groups: Codes, p: Floats, numbers: int, most: int) -> Codes:
-    """Groups of numbers put together to so many, with about equal shares of p; special values stay alone (G,)."""
+    """Groups (G,) of numbers merged to ``most`` groups with about equal shares; special values stay separate."""
     if numbers == 0:
         return groups
     share = np.bincount(groups[:numbers], p[:numbers])
@@ -76,10 +76,10 @@ def coarser_groups(groups: Codes, p: Floats, numbers: int, most: int) -> Codes:
 
 
 def cell_scores(p: Floats, values: Floats, n: int, levels: int, sd: float, unit: int) -> Codes:
-    """Scores of cells: from -unit to unit, linear in the amount between two quantiles; special values have the unit.
+    """Scores of cells from -unit to unit, linear in the amount between two quantiles; special values have the unit.
 
-    The sum of the scores of a level tells its mean by one number, whose noise does not grow with the number of groups.
-    The quantiles leave about ``BEYOND`` standard deviations of the noise in records of a level on each side.
+    The sum of scores measures the mean of a level by one number, whose noise does not grow with the number of groups.
+    About ``BEYOND`` standard deviations of the noise, in records of a level, lie outside the quantiles on each side.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def cell_scores(p: Floats, values: Floats, n: int, levels: int, sd: float, unit:
     bins = p[: len(values)]
     beyond = np.clip(BEYOND * sd * levels / max(n * bins.sum(), 1.0), LEAST_BEYOND, MOST_BEYOND)
     above = np.cumsum(bins) / max(bins.sum(), 1e-12)
-    first = max(int(np.searchsorted(above, beyond, side="right")) - 1, 0)  # a bin of many records is between both
+    first = max(int(np.searchsorted(above, beyond, side="right")) - 1, 0)  # a bin with many records stays inside
     last = min(int(np.searchsorted(above, 1 - beyond)) + 1, len(values) - 1)
     first, last = min(first, len(values) - 2), max(last, first + 1)
     score = 2 * np.clip((values - values[first]) / (values[last] - values[first]), 0, 1) - 1
@@ -105,14 +105,14 @@ def cell_scores(p: Floats, values: Floats, n: int, levels: int, sd: float, unit:
 
 
 def effect_steps(p: Floats, groups: Codes, numbers: int) -> Codes:
-    """Groups of cells, of which the first and the last number are cut finer, as their tails are long (G,).
+    """Groups of cells (G,), where the first and the last group of numbers are cut finer for their long tails.
 
     Parameters
     ----------
     p : float array (G,)
     groups : int array (G,)
     numbers : int
-        How many cells are bins of a number; special values stay groups of their own.
+        Number of cells that are bins of a number; special values stay groups of their own.
     """
     step = np.zeros(len(groups), dtype=np.intp)
     if numbers:

@@ -1,4 +1,4 @@
-"""Cells of an outcome or a weight: fine public bins, and special values of their own."""
+"""Cells of an outcome or a weight: fine public bins, and special values."""
 
 from __future__ import annotations
 
@@ -20,27 +20,26 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 Bools = NDArray[np.bool_]
 
-FINE = 128  # bins of a number
-RANGE = 2_000.0  # of the larger bound over the amount from which bins have equal ratios
-WEIGHT_BINS, WEIGHT_KNEE = 96, 0.2  # bins of a weight; share of the mean weight from which they have equal ratios
-# Indices of the Pareto tails by which amounts and weights are expected to fall off
+FINE = 128  # number of bins of a number
+RANGE = 2_000.0  # ratio of the larger bound to the amount from which bins have equal ratios
+WEIGHT_BINS, WEIGHT_KNEE = 96, 0.2  # bins of a weight; multiple of the mean weight from which they have equal ratios
+# Expected indices of the Pareto tails of amounts and weights
 PARETO, WEIGHT_INDEX = 2.5, 4.0
-# By how much the log density of a count is expected to fall over the distance from its median to its upper 5%; and bins
-# from which there is a tail
+# Expected fall of the log density of a count over the distance from its median to its upper 5%; least bins of a tail
 COUNTS, LEAST_OF_TAIL = 1.7, 20
-INSIDE = 40  # points at which a bin's mean is computed
+INSIDE = 40  # points by which the mean of a bin is computed
 
 
 @dataclass(frozen=True, eq=False)
 class Bins:
-    """Bins of equal width on the scale asinh(y / knee), or of equal width where there is no knee.
+    """Bins of equal width on the scale asinh(y / knee), or of equal width without a knee.
 
     Attributes
     ----------
     edges : float array (G + 1,)
         In the unit of the outcome.
     knee : float
-        Amount from which bins have about equal ratios; infinite: all have the same width.
+        Amount from which bins have about equal ratios; if infinite, all have the same width.
     """
 
     edges: Floats
@@ -48,7 +47,7 @@ class Bins:
 
     @classmethod
     def between(cls, low: float, high: float, knee: float, count: int) -> Bins:
-        """So many bins."""
+        """``count`` bins between two bounds."""
         bins = cls(np.array([low, high]), knee)
         first, last = bins.scaled(bins.edges)
         edges = bins.back(np.linspace(float(first), float(last), count + 1))
@@ -57,13 +56,13 @@ class Bins:
 
     @classmethod
     def for_amounts(cls, low: float, high: float) -> Bins:
-        """Bins of about equal ratios, or of equal width for shares, which are not skewed by size."""
+        """Bins of about equal ratios, or of equal width for shares, which are not skewed."""
         knee = np.inf if low >= 0 and high <= 1 else max(abs(low), abs(high)) / RANGE
         return cls.between(low, high, knee, FINE)
 
     @classmethod
     def for_whole_numbers(cls, low: float, high: float) -> Bins:
-        """A bin for each whole number, or, where these are many, for several of them."""
+        """A bin for each whole number, or for several if there are many."""
         low, high = np.ceil(low), np.floor(high)
         if high - low < FINE:
             return cls(np.arange(low, high + 2) - 0.5, np.inf)
@@ -71,7 +70,7 @@ class Bins:
         return cls(np.unique(np.floor(edges) + 0.5), max(abs(low), abs(high)) / RANGE)
 
     def scaled(self, values: Floats) -> Floats:
-        """Values on the scale on which bins have about equal width."""
+        """Values on the scale of equal bins."""
         return values if np.isinf(self.knee) else np.arcsinh(values / self.knee)
 
     def back(self, values: Floats) -> Floats:
@@ -82,34 +81,34 @@ class Bins:
         return len(self.edges) - 1
 
     def codes(self, values: Floats) -> Codes:
-        """Bin of each value (n,); those beyond the edges are in the first and the last."""
+        """Bin of each value (n,); values beyond the edges are in the first and the last bin."""
         inside = np.searchsorted(self.edges, values, side="right") - 1
         return np.clip(inside, 0, len(self) - 1)
 
     @cached_property
     def means(self) -> Floats:
-        """Mean of what is drawn within each bin (G,)."""
+        """Mean of the values drawn within each bin: (G,)."""
         low, high = self.scaled(self.edges[:-1]), self.scaled(self.edges[1:])
         at = (np.arange(INSIDE) + 0.5) / INSIDE
         return self.back(low[:, None] + at * (high - low)[:, None]).mean(axis=1)
 
     def draw(self, codes: Codes, rng: np.random.Generator) -> Floats:
-        """A value within each bin: uniform on the scale."""
+        """A value within each bin, uniform on the scale of equal bins."""
         low, high = self.scaled(self.edges[:-1]), self.scaled(self.edges[1:])
         return self.back(low[codes] + rng.random(len(codes)) * (high - low)[codes])
 
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """Every value of an outcome has one cell: bins of numbers first, then special values.
+    """The cells of an outcome, one for every value: bins of numbers first, then special values.
 
     Attributes
     ----------
     outcome : Outcome
     bins : Bins or None
-        Of a number.
+        Bins of a number.
     index : float
-        Of the Pareto tail by which a number is expected to fall off.
+        Expected index of the Pareto tail of a number.
     """
 
     outcome: Outcome
@@ -118,7 +117,7 @@ class Cells:
 
     @property
     def tail(self) -> Tail | None:
-        """What is about known of the upper tail: of numbers on a log scale, and of counts."""
+        """Prior knowledge of the upper tail of numbers on a log scale and of counts; None without it."""
         if self.bins is None or self.bins.edges[-1] <= 0 or len(self.bins) < LEAST_OF_TAIL:
             return None
         if np.isinf(self.bins.knee):
@@ -128,7 +127,7 @@ class Cells:
 
     @classmethod
     def for_outcome(cls, outcome: Outcome) -> Cells:
-        """The cells of a schema."""
+        """The cells of an outcome with this schema."""
         if outcome.bounds is None:
             return cls(outcome, None)
         low, high = outcome.bounds
@@ -138,12 +137,12 @@ class Cells:
 
     @classmethod
     def for_weights(cls, bounds: tuple[float, float], unit: float) -> Cells:
-        """Those of weights, whose bounds are in units of the mean weight."""
+        """The cells of weights, with bounds in units of the mean weight."""
         low, high = bounds[0] * unit, bounds[1] * unit
         bins = Bins.between(low, high, WEIGHT_KNEE * unit, WEIGHT_BINS)
         return cls(Outcome(bounds=(low, high)), bins, WEIGHT_INDEX)
 
-    def of_numbers(self, values: Floats) -> Codes:
+    def codes_of_numbers(self, values: Floats) -> Codes:
         """Cells of numbers none of which is special (n,)."""
         assert self.bins is not None
         return self.bins.codes(values)
@@ -155,7 +154,7 @@ class Cells:
 
     @property
     def scored(self) -> bool:
-        """Whether there are different numbers, whose sums mean something."""
+        """Whether the outcome has several bins of numbers, so that sums of scores are informative."""
         return self.numbers > 1
 
     def __len__(self) -> int:
@@ -163,22 +162,22 @@ class Cells:
 
     @property
     def answers(self) -> int:
-        """Number of cells of records that are asked; the one of the others, if there are such, is the last of all."""
+        """Number of cells of records that are asked; the cell of other records, if any, is the last."""
         return len(self) - (self.outcome.applies is not None)
 
     def judged(self, codes: Codes) -> Bools:
-        """Which answers a rule can be about (n,): those that are there."""
+        """Whether an edit rule can apply to each answer (n,): it cannot to a missing answer or one not asked for."""
         there = codes < self.answers
         return there & (codes != self.answers - 1) if self.outcome.missing and self.bins is not None else there
 
     @property
     def columns_of_asked(self) -> set[str]:
-        """Columns that say who is asked."""
+        """Columns of the condition under which the question is asked."""
         rule = self.outcome.applies
         return set() if rule is None else columns_of_condition(rule, "applies")
 
     def asked(self, frame: pd.DataFrame) -> Bools:
-        """Which records of a file are asked, by the columns that come before (n,)."""
+        """Whether each record of a file is asked, by its earlier columns: (n,)."""
         rule = self.outcome.applies
         return np.ones(len(frame), dtype=bool) if rule is None else obeyed([rule], frame, "applies")
 
@@ -195,7 +194,7 @@ class Cells:
         return found
 
     def values(self, codes: Codes, rng: np.random.Generator) -> pd.Series:
-        """A value within each cell (n,): numbers at random within bins, labels of a category, missing ones as such."""
+        """A value within each cell (n,): random numbers within bins, labels of categories, and missing values."""
         outcome = self.outcome
         if self.bins is None:
             labels = [*(outcome.levels or ()), *(["missing"] if outcome.missing else [])]
@@ -209,7 +208,7 @@ class Cells:
         return self._finished(self.bins.draw(np.minimum(codes, self.numbers - 1), rng), codes)
 
     def every_answer(self, n: int) -> Iterator[tuple[Codes, pd.Series]]:
-        """For n records each level of a category; or the bounds of a number, and each of its special values."""
+        """For n records, each level of a category; or the bounds of a number, and each special value."""
         if self.bins is None:
             for code in range(self.answers):
                 codes = np.full(n, code)
@@ -220,17 +219,17 @@ class Cells:
             yield codes, self._finished(np.full(n, self.bins_ends[code > 0]), codes)
 
     def as_drawn(self, column: pd.Series, codes: Codes) -> pd.Series:
-        """The file's own answers, as synthetic ones are: numbers within bounds and rounded, labels, missing (n,)."""
+        """The answers (n,) of the file in the form of synthetic ones: clipped and rounded numbers, labels, missing."""
         if self.bins is None:
             return self.values(codes, np.random.default_rng(0))  # labels are not drawn
         numbers = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
         low, high = self.bins_ends
-        beyond = (numbers < low) | (numbers > high)  # in the end cells, within which synthetic values lie
+        beyond = (numbers < low) | (numbers > high)  # in the first or the last cell
         inside = self.bins.means[np.minimum(codes, self.numbers - 1)]
         return self._finished(np.where(beyond | np.isnan(numbers), inside, numbers), codes)
 
     def _finished(self, drawn: Floats, codes: Codes) -> pd.Series:
-        """Numbers as they are declared, with those of special cells."""
+        """Numbers rounded and clipped as declared, with the values of special cells."""
         outcome = self.outcome
         if outcome.whole:
             drawn = np.rint(drawn)
@@ -248,19 +247,19 @@ class Cells:
 
     @property
     def bins_ends(self) -> tuple[float, float]:
-        """The bounds of a number."""
+        """Least and largest value of a number within its bounds."""
         assert self.outcome.bounds is not None
         low, high = self.outcome.bounds
         return (float(np.ceil(low)), float(np.floor(high))) if self.outcome.whole else (low, high)
 
     @property
     def special_numbers(self) -> list[float]:
-        """Values of the special cells of a number that have one: zero and heaps."""
+        """Values of the special cells zero and heaps."""
         heaps = [heap for heap in self.outcome.heaps if not (self.outcome.zeros and heap == 0)]
         return [*([0.0] if self.outcome.zeros else []), *heaps]
 
     def codes(self, column: pd.Series, name: str, asked: Bools | None = None) -> Codes:
-        """Cell of each record (n,), the last of all for those that are not asked.
+        """Cell of each record (n,), the last one for records that are not asked.
 
         Raises
         ------
@@ -310,7 +309,7 @@ class Cells:
 
 
 def refuse_dates(column: pd.Series, name: str) -> None:
-    """Refuse dates and durations, which pandas takes for numbers of nanoseconds (InputError)."""
+    """Refuse dates and durations, which pandas would read as nanoseconds (InputError)."""
     duration = pd.api.types.is_timedelta64_dtype(column.dtype)
     if duration or pd.api.types.is_datetime64_any_dtype(column.dtype):
         since = "" if duration else " - pd.Timestamp('1970-01-01')"

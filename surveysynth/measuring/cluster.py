@@ -1,6 +1,6 @@
-"""Files that are counted by the workers of a Dask cluster, each where it is read; what comes back are counts.
+"""Counting of files by the workers of a Dask cluster, which return counts alone.
 
-A part is one file.  Workers read its outcomes; public columns and weights, which the design holds, are sent to them.
+A part is one file.  Workers read its outcomes; they are sent its public columns and weights, which the design holds.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ def counting(
     design: SurveyDesign, public: Collection[str], terms: Sequence[Term], parts: Codes | int, asked: Collection[str],
     blank: int | None, scheduler: str | None,
 ) -> Iterator[Counter]:  # fmt: skip
-    """Who counts the records of a file: this process, or the workers of a cluster.
+    """The counter of the records of a file: this process, or the workers of a cluster.
 
     Parameters
     ----------
     design : SurveyDesign
     public : set of str
-        Public columns that say who is asked.
+        Public columns in the conditions of questions.
     terms : list of Term
     parts : int or int array (n,)
-        What each record counts for.
+        Weight of each record.
     asked : set of str
-        Outcomes that say who is asked.
+        Outcomes in the conditions of later questions.
     blank : int, optional
-        A record that counts for nothing.
+        A record of weight 0.
     scheduler : str, optional
         Address of the cluster.
 
     Raises
     ------
     InputError
-        No cluster answers; the design is not one of files.
+        No cluster answers, or the design was not scanned from files.
     """
     if blank is not None:
         parts = np.where(np.arange(design.n) == blank, 0, parts)
@@ -88,7 +88,7 @@ class Cluster:
         ]  # fmt: skip
 
     def add(self, name: str, cells: Cells) -> None:
-        """As of :class:`~surveysynth.measuring.counting.Counter`; the message names the first file that is at fault."""
+        """As :meth:`~surveysynth.measuring.counting.Counter.add`; an error names the first file at fault."""
         self.parts = [self.client.submit(_added, part, name, cells, pure=False) for part in self.parts]
         for part, file in zip(self.parts, self.files, strict=True):
             error = part.exception()
@@ -98,12 +98,12 @@ class Cluster:
                 raise InputError(f"{file.name}: a worker of the cluster failed ({type(error).__name__})")
 
     def count(self, what: Count) -> Counts:
-        """As of :class:`~surveysynth.measuring.counting.Counter`: the sum of the counts of all parts."""
+        """As :meth:`~surveysynth.measuring.counting.Counter.count`: the sum of the counts of all parts."""
         counts = self.client.gather([self.client.submit(_counts, part, what, pure=False) for part in self.parts])
         return np.sum(counts, axis=0, dtype=np.int64)
 
     def groups_of(self, name: str, groups: Codes, records: Codes) -> Codes:
-        """As of :class:`~surveysynth.measuring.counting.Counter`."""
+        """As :meth:`~surveysynth.measuring.counting.Counter.groups_of`."""
         part_of = np.searchsorted(self.firsts, records, side="right") - 1
         asked = [np.flatnonzero(part_of == k) for k in range(len(self.parts))]
         found = self.client.gather([
@@ -128,7 +128,7 @@ def _column(file: str, weights: pd.Series, name: str) -> pd.Series:
 
 
 def _added(part: Part, name: str, cells: Cells) -> Part:
-    """The part with one more variable; tasks of a cluster leave what they are given as it is."""
+    """A copy of the part with one more variable, as tasks of a cluster must not change their arguments."""
     made = copy(part)
     made.codes = dict(part.codes)
     made.add(name, cells)

@@ -1,6 +1,6 @@
-"""What is counted of confidential values, as data: so that parts of a file can be counted wherever they lie.
+"""Requests for counts of confidential values, which can be answered for each part of a file where it is stored.
 
-Counts of parts add up to those of the file, exactly: they are whole numbers.
+Counts are whole numbers, so that those of parts add up exactly to those of the file.
 """
 
 from __future__ import annotations
@@ -15,29 +15,29 @@ import pandas as pd
 from .bins import Cells, Codes
 from .noisy_tables import Counts
 
-BLOCK = 1 << 18  # records that are counted together
+BLOCK = 1 << 18  # records counted at a time
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Count:
-    """A table of records: by levels of a term, by groups of an earlier variable, and by groups of a variable's cells.
+    """A table of records by levels of a term, groups of an earlier variable, and groups of a variable's cells.
 
     Attributes
     ----------
-    of : str
-        The variable.
+    variable : str
+        The variable that is counted.
     groups : int array (G,)
         Group of each of its cells.
     term : str, optional
-        Whose ``levels`` there are.
+        The term with these ``levels``.
     levels : int
     earlier : str, optional
-        The earlier variable, whose cells are in groups ``by_groups``.
+        The earlier variable, with its cells in groups ``by_groups``.
     by_groups : int array (G,), optional
     scores : int array (G,), optional
-        A record counts as the score of its cell says.
+        Scores of the cells, which are added up instead of records.
     times : int array (G,), optional
-        Scores of the earlier variable's cells, by which a record is multiplied.
+        Scores of the cells of the earlier variable, by which records are multiplied.
     """
 
     variable: str
@@ -57,36 +57,36 @@ class Count:
 
 
 class Counter(Protocol):
-    """The cells of a file's records, by variable, and tables of them."""
+    """Holds the cells of the records of a file, by variable, and counts tables of them."""
 
     def add(self, name: str, cells: Cells) -> None:
         """Find the cells of one more variable (InputError: its column contradicts the schema)."""
         ...
 
     def count(self, what: Count) -> Counts:
-        """A table (L, J)."""
+        """Count a table (L, J)."""
         ...
 
     def groups_of(self, name: str, groups: Codes, records: Codes) -> Codes:
-        """Groups of the cells of some records (R,)."""
+        """Groups of the cells of selected records: (R,)."""
         ...
 
 
 class Part:
-    """Records in this process.
+    """Counter of records in this process.
 
     Attributes
     ----------
     column : function
-        From a name to the column of an outcome, or of weights (n,).
+        Returns the column (n,) of an outcome, or of weights, by name.
     frame : DataFrame
-        Public columns that say who is asked.
+        Public columns in the conditions of questions.
     levels : dict of str to int array (n,)
-        Levels of terms.
+        Level of each record, by term.
     parts : int or int array (n,)
-        What each record counts for.
+        Weight of each record.
     asked : set of str
-        Outcomes that say who is asked a later question.
+        Outcomes in the conditions of later questions.
     """
 
     def __init__(
@@ -97,19 +97,19 @@ class Part:
         self.codes: dict[str, Codes] = {}
 
     def add(self, name: str, cells: Cells) -> None:
-        """As of :class:`Counter`."""
+        """As :meth:`Counter.add`."""
         column = self.column(name)
         code = cells.codes(column, name, cells.asked(self.frame))
         self.codes[name] = code.astype(np.min_scalar_type(len(cells)))
-        if name in self.asked:  # later rules see what files have
+        if name in self.asked:  # later conditions are evaluated on synthetic values
             self.frame = self.frame.assign(**{name: cells.as_drawn(column, code).array})
 
     def count(self, what: Count) -> Counts:
-        """As of :class:`Counter`."""
+        """As :meth:`Counter.count`."""
         levels, J = what.shape
         counts = np.zeros(levels * J, dtype=np.int64)
         code = self.codes[what.variable]
-        for first in range(0, len(code), BLOCK):  # sums of a block are whole numbers that floats hold
+        for first in range(0, len(code), BLOCK):  # sums of a block are whole numbers that floats represent exactly
             these = slice(first, first + BLOCK)
             cell = self._rows(what, these) * J + what.groups[code[these]]
             parts = self.parts if isinstance(self.parts, int) else self.parts[these]
@@ -125,12 +125,12 @@ class Part:
         return counts.reshape(levels, J)
 
     def _rows(self, what: Count, these: slice) -> Codes | int:
-        """Row of the table of some records (R,); 0 where it has one."""
+        """Row of the table of each record of a slice (R,); 0 for a table of one row."""
         level: Codes | int = 0 if what.term is None else self.levels[what.term][these].astype(np.intp)
         if what.earlier is None or what.by_groups is None:
             return level
         return level * (int(what.by_groups.max()) + 1) + what.by_groups[self.codes[what.earlier][these]]
 
     def groups_of(self, name: str, groups: Codes, records: Codes) -> Codes:
-        """As of :class:`Counter`."""
+        """As :meth:`Counter.groups_of`."""
         return groups[self.codes[name][records]]

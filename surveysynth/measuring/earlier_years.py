@@ -1,7 +1,7 @@
-"""Noisy tables of an earlier year, as more data for this year's fit: same outcomes, formulas and schema.
+"""Noisy tables of an earlier year as further data for the fit of this year, with the same outcomes and formulas.
 
-They are aligned to this year's terms, and written with a release as counts of public cells, so that every reader of the
-release has the same fit.
+The tables are aligned to the terms of this year and written with a release as counts of public cells, so that every
+reader of the release can make the same fit.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from ..errors import InputError
 from .noisy_tables import WEIGHT, NoisyTables, Variable, tables_from_json
 from .terms import Term, public_cells
 
-NEAR = 1e-6  # by which edges of cells may differ, over the last one
+NEAR = 1e-6  # largest difference between edges of cells, over the last edge
 
 
 def aligned_tables(earlier: NoisyTables, measured: NoisyTables) -> NoisyTables:
-    """An earlier year's tables by the levels of this year's terms, without those of strata and PSUs.
+    """Tables of an earlier year by the levels of this year's terms, without those of strata and PSUs.
 
     Raises
     ------
     InputError
-        Another outcome, formula or schema; units of several records; a predictor that is a number, whose groups are
-        another year's; levels that this year's file has not.
+        Another outcome, formula or schema; units of several records; a numeric predictor, whose groups differ between
+        years; levels that do not occur in the file of this year.
     """
     if earlier.unit is not None or measured.unit is not None:
         raise InputError("earlier=: units of several records have no fit to two years")
@@ -42,7 +42,7 @@ def aligned_tables(earlier: NoisyTables, measured: NoisyTables) -> NoisyTables:
 
 
 def _variable(theirs: Variable | None, ours: Variable, earlier: NoisyTables, measured: NoisyTables) -> Variable:
-    """A variable of the earlier year, if it is the same."""
+    """A variable of the earlier year, after the check that it is the same as this year."""
     name = ours.name
     if theirs is None:
         raise InputError(f"earlier=: {name!r} was not measured in the earlier year")
@@ -65,7 +65,7 @@ def _variable(theirs: Variable | None, ours: Variable, earlier: NoisyTables, mea
 
 
 def _term(theirs: Term, ours: Term) -> Term:
-    """A term of the earlier year with this year's levels."""
+    """A term of the earlier year with the levels of this year."""
     if ours.score is not None or theirs.score is not None:
         raise InputError(f"earlier=: {ours.name!r} is a number, whose groups are another year's; make categories of it")
     place = {labels: level for level, labels in enumerate(ours.labels)}
@@ -76,7 +76,7 @@ def _term(theirs: Term, ours: Term) -> Term:
 
 
 def _totals_by_level(earlier: NoisyTables, measured: NoisyTables, name: str) -> Any:
-    """Public totals of the earlier year in the order of this year's levels; 0 where it had none."""
+    """Public totals of the earlier year in the order of this year's levels; 0 for levels that it lacked."""
     place = {labels: level for level, labels in enumerate(measured.terms[name].labels)}
     out = np.zeros(measured.terms[name].levels)
     for labels, total in zip(earlier.terms[name].labels, earlier.population_totals[name], strict=True):
@@ -85,7 +85,7 @@ def _totals_by_level(earlier: NoisyTables, measured: NoisyTables, name: str) -> 
 
 
 def as_json(earlier: NoisyTables) -> dict[str, Any]:
-    """Tables of an earlier year with the numbers of records of its public cells."""
+    """Tables of an earlier year, with the numbers of records of its public cells, to be written as JSON."""
     steps, _, records = public_cells(earlier.terms.values(), earlier.n)
     names = list(earlier.terms)
     return earlier.as_json() | {"cells": {"levels": dict(zip(names, steps.T.tolist(), strict=True)),
@@ -93,7 +93,7 @@ def as_json(earlier: NoisyTables) -> dict[str, Any]:
 
 
 def read(document: Mapping[str, Any], measured: NoisyTables) -> NoisyTables:
-    """What :func:`as_json` wrote, with this year's terms."""
+    """Read what :func:`as_json` wrote, with the terms of this year."""
     records = np.array(document["cells"]["records"], dtype=np.intp)
     terms = {}
     for name, steps in document["cells"]["levels"].items():

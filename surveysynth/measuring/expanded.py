@@ -1,7 +1,7 @@
-"""Public cells by what earlier variables of a sequence are: what the model of a later one has rows for.
+"""Public cells divided by earlier variables of a sequence: the rows of the model of a later variable.
 
 one earlier variable  ->  every combination of public levels by each of its steps, exactly
-several               ->  simulated records, of which the groups of every earlier variable add up to what its fit says
+several               ->  simulated records, raked to the fitted counts of each earlier variable
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 Bools = NDArray[np.bool_]
 
-LEAST = 1e-12  # of a share, where a mean is taken over it
-ROUNDS = 20  # of raking simulated records
+LEAST = 1e-12  # least share by which is divided
+ROUNDS = 20  # rounds of raking
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Expanded:
-    """Parts of the combinations of public levels, each with one step of every earlier variable.
+    """Parts of the combinations of public levels, with one step of every earlier variable in each.
 
     Attributes
     ----------
     cell : int array (K,)
         Combination of each part.
     share : float array (K,)
-        Of the combination's records.
+        Share of the records of the combination.
     step : dict of str to int array (K,)
-        Of every earlier variable.
+        Step of every earlier variable.
     mean : dict of str to callable
-        From a number for each cell of an earlier variable (G,) to its mean in each part (K,).
+        Maps values (G,) of the cells of an earlier variable to their means (K,) in the parts.
     """
 
     cell: Codes
@@ -44,17 +44,17 @@ class Expanded:
     mean: Mapping[str, Callable[[Floats], Floats]]
 
     def asked(self, there: Bools) -> Expanded:
-        """Of the records that are asked alone: the others count for nothing."""
+        """The parts without the records that are not asked."""
         return replace(self, share=self.share * there)
 
 
 def without_earlier(cell: Codes, n: int) -> Expanded:
-    """Each record, or each combination, is one part, of combinations ``cell`` (K,)."""
+    """Parts without earlier variables: one for each record or combination, with combinations ``cell`` (K,)."""
     return Expanded(cell, 1 / np.bincount(cell, minlength=n)[cell], {}, {})
 
 
 def by_one(name: str, steps: Codes, p: Floats) -> Expanded:
-    """By the steps (G,) of one earlier variable, of which combinations have the probabilities p (C, G)."""
+    """Parts by the steps (G,) of one earlier variable, whose probabilities in combinations are p (C, G)."""
     inside = one_hot(steps, int(steps.max()) + 1)
     share, C = p @ inside, len(p)
 
@@ -68,16 +68,16 @@ def by_one(name: str, steps: Codes, p: Floats) -> Expanded:
 def by_simulated(
     cell: Codes, records: Floats, codes: Mapping[str, Codes], steps: Mapping[str, Codes], expected: Mapping[str, Floats]
 ) -> Expanded:  # fmt: skip
-    """By simulated records of the combinations ``cell`` (K,), which have so many ``records`` (C,).
+    """Parts from simulated records in combinations ``cell`` (K,), with numbers of ``records`` (C,) of these.
 
     Parameters
     ----------
     codes : dict of str to int array (K,)
-        Their cells of earlier variables.
+        Cells of earlier variables.
     steps : dict of str to int array (G,)
         Step of each cell.
     expected : dict of str to float array (G,)
-        Records that each cell has by the fit: steps of simulated ones are made to add up to them.
+        Fitted number of records of each cell, to which the steps of simulated records are raked.
     """
     step = {name: own[codes[name]] for name, own in steps.items()}
     w = (records / np.bincount(cell))[cell]

@@ -1,7 +1,7 @@
-"""Variables in sequence as noisy tables say they go together: fits, draws, and the cells of synthetic records.
+"""The joint distribution of variables in sequence from noisy tables: fits, draws, and synthetic records.
 
 formula terms        ->  a log-linear model of public cells, and of earlier variables
-strata, PSUs, units  ->  effects of their levels on top of it, drawn anew for each data set
+strata, PSUs, units  ->  effects of their levels in addition, drawn anew for each data set
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from .variable_fit import Feature, VariableDraw, VariableFit, centred, perturbat
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-KNOWN = 0.003  # standard error of a known total, as a share of it: rounding
-IMPOSSIBLE = -30.0  # log probability of what breaks a rule, about
-SIMULATED = 6_000  # records by which several earlier variables stand, about
+KNOWN = 0.003  # relative standard error of a known total, for rounding
+IMPOSSIBLE = -30.0  # about the log probability of a cell that breaks a rule
+SIMULATED = 6_000  # about the number of records that represent several earlier variables
 
 Draw = tuple[VariableDraw, ...]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class JointFit:
-    """Outcomes given public columns and earlier outcomes, and the weight given all of them.
+    """The fits of outcomes given public columns and earlier outcomes, and of the weight given all of them.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class JointFit:
     variables : dict of str to VariableFit
         In sequence, the weight last.
     records : Records or None
-        Simulated ones that stand for several earlier variables.
+        Simulated records that represent several earlier variables.
     """
 
     measured: NoisyTables
@@ -58,11 +58,11 @@ class JointFit:
     records: Records | None = None
 
     def draws(self, count: int, rng: np.random.Generator, *, opposite: bool = True) -> list[Draw]:
-        """So many draws of the coefficients.
+        """``count`` draws of the coefficients.
 
-        Every second one is perturbed in the ``opposite`` way of the one before, so that the mean of all draws is about
-        the fit.  Without that all have the same effects of strata and PSUs: they differ by noise and prior alone.
-        Both are centred: see :func:`~surveysynth.measuring.variable_fit.centred`.
+        With ``opposite``, every second draw has the perturbation of the previous one with the opposite sign, so that
+        the mean of all draws is about the fit.  Otherwise all draws have the same effects of strata and PSUs, and
+        differ by noise and prior alone.  Draws are centred by :func:`~surveysynth.measuring.variable_fit.centred`.
         """
         fits = [*self.variables.values()]
         levels = [fit.drawn_levels(rng) for fit in fits]
@@ -93,7 +93,7 @@ class JointFit:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Rule:
-    """A public rule on columns, perhaps with a later question that one answer at least has to obey it."""
+    """A public edit rule on columns, or a rule that at least one answer to the later question ``ahead`` has to obey."""
 
     text: str
     ahead: Variable | None = None
@@ -101,18 +101,18 @@ class Rule:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Records:
-    """Synthetic records, as far as their variables are drawn.
+    """Synthetic records, with the variables that are drawn so far.
 
     Attributes
     ----------
     cell : int array (K,)
-        Combination of public levels of each.
+        Combination of public levels of each record.
     frame : DataFrame
-        Public columns, and values of the variables so far.
+        Public columns, and values of the drawn variables.
     codes : dict of str to int array (K,)
-        Cells of the variables so far.
+        Cells of the drawn variables.
     cells : dict of str to Cells
-        Those of these variables.
+        Definition of the cells of these variables.
     """
 
     cell: Codes
@@ -123,9 +123,9 @@ class Records:
     def with_variable(
         self, variable: Variable, fit: VariableFit, drawn: VariableDraw, rng: Generator, rules: Sequence[Rule] = ()
     ) -> Records:  # fmt: skip
-        """With one variable more; records that are not asked have the last of its cells.
+        """The records with a further variable; records that are not asked are in its last cell.
 
-        Where a rule about it and earlier columns is broken, its cell is drawn among those that obey the rule.
+        If a rule on the variable and earlier columns is broken, the cell is drawn among those that obey the rule.
         """
         p = fit.probabilities(drawn, self.cell, self.codes)
         code = np.where(variable.cells.asked(self.frame), p.draw(rng), variable.cells.answers)
@@ -133,10 +133,10 @@ class Records:
         return made._obeying(variable, p, rules, rng.spawn(1)[0]) if rules else made
 
     def rules_of(self, variable: Variable, edits: Sequence[str], later: Sequence[Variable]) -> list[Rule]:
-        """Rules about the next variable and columns that there are; or one later variable, too.
+        """Rules on the next variable and existing columns, or also on one later variable.
 
-        Those are left out whose later variable is a number and which are more than one comparison: whether some number
-        obeys them does not follow from the bounds.
+        Rules of more than one comparison on a later number are left out, as bounds do not tell whether some number
+        obeys them.
         """
         found, there = [], {*self.frame, variable.name}
         for text in edits:
@@ -155,7 +155,7 @@ class Records:
     def possible(
         self, variable: Variable, rules: Sequence[Rule], which: Codes, rng: Generator
     ) -> tuple[NDArray[np.bool_], pd.Series]:  # fmt: skip
-        """Which cells of a variable obey the rules (W, A), for some records; and the values that were tried (W A,)."""
+        """Whether each cell of a variable obeys the rules for selected records (W, A), and the tried values (W A,)."""
         A = variable.cells.answers
         code = np.tile(np.arange(A), len(which))
         tried, at = variable.cells.values(code, rng), np.repeat(which, A)
@@ -169,9 +169,9 @@ class Records:
         )  # fmt: skip
 
     def broken(self, rules: Sequence[Rule]) -> NDArray[np.bool_]:
-        """Which records break a rule, whatever the answer to its later question (K,).
+        """Whether each record breaks a rule, for every answer to its later question: (K,).
 
-        A rule about an answer that is missing, or that was not asked for, holds.
+        A rule on a missing answer, or on one that was not asked for, holds.
         """
         out = np.zeros(len(self.frame), dtype=bool)
         for rule in rules:
@@ -190,7 +190,7 @@ class Records:
         return out
 
     def _obeying(self, variable: Variable, p: RowProbabilities, rules: Sequence[Rule], rng: Generator) -> Records:
-        """With other cells of the variable where rules are broken, as far as there are such that obey them."""
+        """The records with new cells of the variable where rules are broken, if some cell obeys them."""
         code, A = self.codes[variable.name].copy(), variable.cells.answers
         broken = np.flatnonzero(self.broken(rules) & (code < A))
         possible, tried = self.possible(variable, rules, broken, rng)
@@ -203,7 +203,7 @@ class Records:
         return self._with(variable, code, values)
 
     def replaced(self, there: NDArray[np.bool_], others: Records) -> Records:
-        """With other records in these places."""
+        """The records with the records ``there`` replaced by others."""
         frame, codes = self.frame.copy(), {name: code.copy() for name, code in self.codes.items()}
         for name, code in codes.items():
             code[there] = others.codes[name]
@@ -214,7 +214,7 @@ class Records:
 def fit_measurements(
     measured: NoisyTables, public: pd.DataFrame, edits: Sequence[str] = (), earlier: NoisyTables | None = None
 ) -> JointFit:  # fmt: skip
-    """Fit every variable to what was measured of it, in sequence.
+    """Fit every variable to its noisy tables, in sequence.
 
     Parameters
     ----------
@@ -222,9 +222,9 @@ def fit_measurements(
     public : DataFrame
         The public columns of all records.
     edits : sequence of str
-        Rules that records obey.
+        Edit rules for records.
     earlier : NoisyTables, optional
-        Those of an earlier year, of the same variables by the same terms, see :func:`of_the_same_terms`.
+        Tables of an earlier year, aligned by :func:`~surveysynth.measuring.earlier_years.aligned_tables`.
     """
     past = None if earlier is None else fit_measurements(earlier, pd.DataFrame(index=range(earlier.n)))
     cells, fits = PublicCells.from_tables(measured), dict[str, VariableFit]()
@@ -237,7 +237,7 @@ def fit_measurements(
     if not exact:
         selected = cells.representative_records(SIMULATED)
         records = Records(cells.cell_of_record[selected], public.iloc[selected].reset_index(drop=True), {})
-    rng = np.random.default_rng(0)  # public, so that every reader has the same fit
+    rng = np.random.default_rng(0)  # a public seed, so that every reader makes the same fit
     for k, variable in enumerate(measured.variables):
         asked = records is not None and variable.name != WEIGHT
         rules = records.rules_of(variable, edits, measured.outcomes[k + 1 :]) if records is not None and asked else []
@@ -252,7 +252,7 @@ def _fit(
     measured: NoisyTables, variable: Variable, cells: PublicCells, fits: Mapping[str, VariableFit],
     records: Records | None, rules: Sequence[Rule], past: JointFit | None,
 ) -> VariableFit:  # fmt: skip
-    """Fit one variable, given the fits of those that it depends on, and what was measured in an earlier year."""
+    """Fit one variable, given the fits of its earlier variables and the tables of an earlier year."""
     steps, features = dict[str, Codes](), list[Feature]()
     before = None if past is None else past.measured.variable(variable.name)
     for name in variable.parents:
@@ -282,7 +282,7 @@ def _fit(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _Data:
-    """What was measured of a variable, and the rows of its model: combinations of its terms, by earlier variables.
+    """The noisy tables of a variable, and the rows of its model: combinations of its terms and earlier variables.
 
     Attributes
     ----------
@@ -298,9 +298,9 @@ class _Data:
     cell : dict of str to int array (R,)
         A cell of each earlier variable in its step.
     observed, totals : lists
-        Noisy counts and sums, and sums that are known.
+        Noisy counts and sums, and known sums.
     counted : float
-        What the records that are asked count for.
+        Sum of the weights of the records that are asked.
     """
 
     expanded: Expanded
@@ -318,7 +318,7 @@ class _Data:
         cls, measured: NoisyTables, variable: Variable, cells: PublicCells, fits: Mapping[str, VariableFit],
         steps: Mapping[str, Codes], records: Records | None, rules: Sequence[Rule],
     ) -> _Data:  # fmt: skip
-        """Of one variable, given the fits of those that it depends on."""
+        """The data of one variable, given the fits of its earlier variables."""
         x = cells.by(variable.terms)
         expanded = _expanded(variable, cells, fits, steps, records, ruled=bool(rules))
         alike, possible = [x[expanded.cell], *expanded.step.values()], None
@@ -354,14 +354,14 @@ class _Data:
         )  # fmt: skip
 
     def features(self, feature: Feature) -> Floats:
-        """Of each row (R, A)."""
+        """Features of each row: (R, A)."""
         assert feature.source is not None
         return feature.rows(self.step[feature.source], None if feature.times is None else self.cell[feature.times])
 
     def with_year(self, other: _Data) -> tuple[Rows, list[Observed], list[Total], Floats]:
-        """Rows of this year and of an earlier one, what was counted and is known of both; and which are this year's.
+        """Rows, noisy counts and known sums of this year and an earlier one, and 1 for the rows of this year.
 
-        Products of weights and outcomes are this year's alone.
+        Products of weights and outcomes are from this year alone.
         """
         rows, past, X = self.rows, other.rows, len(self.rows.n)
         R, P = len(rows.unit), len(past.unit)
@@ -383,12 +383,12 @@ class _Data:
         return both, observed, totals, now
 
     def smooth(self, variable: Variable) -> Floats:
-        """About how probable each cell is (A,)."""
+        """Approximate probability of each cell: (A,)."""
         return smoothed(variable.answers[0], variable.cells, self.counted)
 
 
 def _crossed(table: NoisyTable, measured: NoisyTables) -> Feature:
-    """What the effect of a crossed table depends on: levels of a term, by groups of an earlier variable."""
+    """The feature of a crossed table: levels of a term by groups of an earlier variable."""
     assert table.by is not None and table.by_groups is not None
     term = measured.terms[table.by]
     groups = one_hot(table.by_groups, int(table.by_groups.max()) + 1)
@@ -396,7 +396,7 @@ def _crossed(table: NoisyTable, measured: NoisyTables) -> Feature:
 
 
 def _product(table: NoisyTable, measured: NoisyTables) -> Feature:
-    """What the effect of a table of products depends on: levels of a term, by kind and score of an earlier variable."""
+    """The feature of a table of products: levels of a term by kind and score of an earlier variable."""
     assert table.by is not None and table.by_groups is not None and table.by_scores is not None
     term, kinds = measured.terms[table.by], one_hot(table.by_groups, int(table.by_groups.max()) + 1)
     levels = one_hot(term.level_of_step, term.levels)
@@ -404,7 +404,7 @@ def _product(table: NoisyTable, measured: NoisyTables) -> Feature:
 
 
 def _totals(measured: NoisyTables, level: Mapping[str, Codes], rows: int) -> list[Total]:
-    """What is known of the sums of weights: of all, and of levels."""
+    """Known sums of the weights, in all and by level."""
     assert measured.weight is not None and measured.weight.cells.bins is not None
     values, N = measured.weight.cells.bins.means, measured.population_total
     return [
@@ -418,9 +418,9 @@ def _expanded(
     variable: Variable, cells: PublicCells, fits: Mapping[str, VariableFit], steps: Mapping[str, Codes],
     records: Records | None, *, ruled: bool,
 ) -> Expanded:  # fmt: skip
-    """Parts of the public cells by the earlier variables that one depends on, as far as records of them are asked.
+    """Parts of the public cells by earlier variables, without records that are not asked.
 
-    Where rules are about the variable the parts are simulated records.
+    If rules concern the variable, the parts are simulated records.
     """
     C = len(cells.n)
     if not steps and not ruled and variable.cells.outcome.applies is None:
@@ -434,7 +434,7 @@ def _expanded(
     for name, own in steps.items():
         every = fits[name].most_probable()
         answers = every.records @ every.p * (n.sum() / cells.counted.sum())
-        others = np.maximum(n.sum() - answers.sum(), 0.0)  # those that are not asked
+        others = np.maximum(n.sum() - answers.sum(), 0.0)  # records that are not asked
         expected[name] = np.append(answers, np.full(len(own) - len(answers), others))
     made = by_simulated(records.cell, n, records.codes, steps, expected)
     return made.asked(variable.cells.asked(records.frame))
@@ -443,14 +443,14 @@ def _expanded(
 def _steps(
     variable: Variable, parent: Variable, fit: VariableFit, before: Variable | None
 ) -> tuple[Codes, list[Floats]]:  # fmt: skip
-    """Steps of an earlier variable's cells on which one depends, and their features by effect (J, A).
+    """Steps of the cells of an earlier variable, and their features (J, A) for each effect.
 
-    Steps are finer than the groups of the table, and those of the table of an earlier year: within the first and the
-    last group the variable goes on to change.
+    Steps are finer than the groups of the tables of this and an earlier year, because the effect continues to change
+    within the first and the last group.
     """
     model, numbers = fit.fit.model, parent.cells.numbers
     p = (fit.is_now(model) * model.records) @ model.probabilities(fit.fit.theta)
-    p = p if p.sum() > 0 else fit.p  # of those who are asked there may be none
+    p = p if p.sum() > 0 else fit.p  # possibly no records are asked
     steps = effect_steps(p, _groups(variable, parent.name), numbers)
     if before is not None:
         steps = np.unique(np.stack([steps, _groups(before, parent.name)]), axis=1, return_inverse=True)[1].ravel()
@@ -459,14 +459,15 @@ def _steps(
     if many:
         response = Response(p, numbers)
         inside = one_hot(steps[:numbers], J)[:, :many]
-        axis = np.minimum(response.axis, response.scores)  # far up by ranks: noise of a line would be largest there
+        # ranks in the upper tail, where a line would have the most noise
+        axis = np.minimum(response.axis, response.scores)
         mean = (inside.T @ (response.bins * axis)) / np.maximum(inside.T @ response.bins, 1e-12)
         features = [np.pad(z, ((0, J - many), (0, 0))) for z in smooth_features(mean)]
     return steps, [*features, *([np.eye(J)[:, many:]] if many < J else [])]
 
 
 def _groups(variable: Variable, parent: str) -> Codes:
-    """Groups of an earlier variable's cells in the table of one by it."""
+    """Groups of the cells of ``parent`` in the table by it."""
     found = next(table.by_groups for table in variable.tables if table.earlier == parent and table.by is None)
     assert found is not None
     return found

@@ -1,7 +1,7 @@
-"""The one step that reads confidential values: count, add noise.
+"""The only step that reads confidential values: it counts, and adds noise.
 
 histograms of the outcome and of the weight  ->  smooth fits  ->  groups
-outcome by terms,  weight by outcome,  weight by terms,  both by strata and PSUs,  in groups and by sums of scores
+outcome by terms,  weight by outcome,  weight by terms,  both by strata and PSUs  ->  counts of groups, sums of scores
 """
 
 from __future__ import annotations
@@ -27,28 +27,27 @@ from .protected_units import PARTS, Units, most_records
 from .table_noise import TableBudget, discrete_laplace_variance, noise_variance, noisy
 from .terms import Term, public_cells, unit_name
 
-# Shares of epsilon by kind of table, of an outcome and of the weight, over the sum of those of the tables that are made
+# Relative shares of epsilon by kind of table, for an outcome and for the weight
 OUTCOME = {"histogram": 0.12, "by terms": 0.4, "by design": 0.12}
 OF_WEIGHT = {"histogram": 0.06, "by outcomes": 0.18, "by terms": 0.24, "products by terms": 0.08, "by design": 0.06}
-OF_LEVELS = 4  # groups by strata or PSUs, at most
-MOST_CELLS = 800  # of a table, about: more tell little, and fits take long
-PER_BIN, LEAST_BINS = 30.0, 16  # records times epsilon that a bin of a histogram should have; bins at least
-MOST_OF_WEIGHTS = 12  # groups of the weights, at most
-# Epsilon of a table, times the root of a level's records, from which weights have scores, and products with the outcome
+OF_LEVELS = 4  # most groups by strata or PSUs
+MOST_CELLS = 800  # about the most cells of a table: more add little information and make fits slow
+PER_BIN, LEAST_BINS = 30.0, 16  # records times epsilon per bin of a histogram; fewest bins
+MOST_OF_WEIGHTS = 12  # most groups of the weights
+# Epsilon of a table times the root of the records of a level, from which scores of weights, and products, are measured
 WEIGHT_SCORED, PRODUCTS = 5.5, 1.0
-WEIGHT_BOUNDS = (0.02, 20.0)  # in mean weights, where nothing is said
-# Groups of the outcome in its table by weights: about for so many levels, at most, at least; and rows of the model of
-# weights by public cells and groups from which there are fewer
-CROSSED = 4  # groups of numbers that are crossed with a term, at most
-MOST_PRODUCTS = 12  # tables of products, about: by the terms with fewest levels
+WEIGHT_BOUNDS = (0.02, 20.0)  # default bounds, in mean weights
+# Groups of the outcome in the table of weights: nominal levels, most, fewest; and most rows of the model of weights
+CROSSED = 4  # most groups of numbers crossed with a term
+MOST_PRODUCTS = 12  # about the most tables of products, by the terms with fewest levels
 PARENT_LEVELS, MOST_PARENTS, LEAST_PARENTS, ROWS = 4, 12, 4, 3_000
 
 
 @dataclass(frozen=True)
 class Question:
-    """An outcome, its schema, and what it depends on: public terms, earlier outcomes, products of one of each.
+    """An outcome with its schema, public terms, earlier outcomes, and products of a term and an outcome.
 
-    Epsilon of its tables is ``importance`` times what it would be.
+    ``importance`` multiplies the epsilon of its tables.
     """
 
     name: str
@@ -83,36 +82,36 @@ def measure_design(
     design : SurveyDesign
         The confidential file.
     questions : sequence of Question
-        The outcomes; the weight depends on all of them and on all terms.
+        The outcomes; the weight depends on all outcomes and all terms.
     predictors : str
-        ``"region + sex"``, public: of all outcomes.
+        The public predictors of all outcomes, such as ``"region + sex"``.
     terms : list of Term
-        Theirs, with the size of units; strata and PSUs that they do not determine; and units of several records.
+        Terms of the predictors, with the size of units; strata and PSUs that they do not determine; units of records.
     epsilon : float
-        For a record, or a unit of several, whose outcomes and weights are blanked; twice that for one with others.
+        For blanking the outcomes and weight of a record, or of a unit; at most twice as much for replacing them.
     delta : float, optional
-        Probability up to which epsilon holds: noise is Gaussian then.
+        Delta of (epsilon, delta); the noise is Gaussian then.
     population_total : float
-        Public: what the weights add up to.
+        The public sum of the weights.
     weight_bounds : (float, float)
-        Public bounds of a weight over the mean weight.
+        Public bounds of a weight, over the mean weight.
     population_totals : mapping of term to float array, optional
         Public totals of the levels of a term.
     public_weight : bool
-        Weights are public, and not measured.
+        Whether weights are public, so that they are not measured.
     unit : str, optional
-        Column of the units of several records that are protected.
+        Column of the protected units of several records.
     blank : int, optional
-        For audits only: a record that is counted nowhere.
+        For audits only: a record that is not counted.
     scheduler : str, optional
-        Address of a Dask cluster, whose workers read and count the files of a scanned design.
+        Address of a Dask cluster whose workers read and count the files of a scanned design.
     rng : numpy.random.Generator, optional
-        For tests only, and not safe.
+        For tests only, as it is not safe.
 
     Raises
     ------
     InputError
-        The file contradicts the schema; no cluster answers.
+        The file contradicts the schema, or no cluster answers.
     """
     fixed, levels = [t for t in terms if not t.drawn], [t for t in terms if t.drawn]
     every = [Cells.for_outcome(question.outcome) for question in questions]
@@ -150,7 +149,7 @@ def _outcomes(
 ) -> dict[str, _Measured]:  # fmt: skip
     """The tables of the outcomes, in sequence."""
     measured: dict[str, _Measured] = {}
-    for question, cells, epsilons in zip(questions, every, split, strict=False):  # the weight is the last of split
+    for question, cells, epsilons in zip(questions, every, split, strict=False):  # split ends with the weight
         y = _Measured(question.name, cells, file)
         y.histogram(epsilons["histogram"])
         for term in fixed:
@@ -189,7 +188,7 @@ def _weight(
 
 
 def _units(terms: Sequence[Term], unit: str | None, split: Mapping[str, float], budget: TableBudget) -> Units | None:
-    """The units that are protected; None where these are single records."""
+    """The protected units; None for single records."""
     found = next((term for term in terms if unit is not None and term.name == unit_name(unit)), None)
     if found is None:
         return None
@@ -201,20 +200,20 @@ def shares(
     budget: TableBudget, outcomes: Sequence[tuple[int, bool, float]], terms: int, levels: int, records: float,
     multiplied: int, *, public_weight: bool,
 ) -> list[dict[str, float]]:  # fmt: skip
-    """Epsilon of each table of every variable, by kind; all tables together spend the budget, less what rounding may.
+    """Epsilon of each table of every variable, by kind; all tables together spend the budget, up to rounding.
 
-    Each outcome depends on so many terms and earlier outcomes, is a number whose scores are measured, or not, and has
-    an importance, by which its shares are multiplied.  The weight, the last of the variables, depends on all outcomes
-    and on all terms, of which so many are ``multiplied`` with each outcome; the term with most levels has so many
-    ``records`` a level.  There are ``levels`` of the design: strata and PSUs.  Where numbers are scored there are two
-    tables of the outcome by each term.  Sums of weights' scores remove what smoothing leaves of totals by level, and
-    sums of products tell how weight and outcome go together in each level; both are measured where their noise is
-    small beside that.
+    ``outcomes`` holds for each outcome the number of its terms and earlier outcomes, whether its scores are measured,
+    and its importance, which multiplies its shares.  The weight, the last variable, depends on all outcomes
+    and all ``terms``, ``multiplied`` of which have products with each outcome; the term with most levels has
+    ``records`` per level.  ``levels`` is the number of drawn terms: strata, PSUs and units.  With scores there are two
+    tables of the outcome by each term.  Sums of scores of weights correct totals by level for the error of smoothing,
+    and sums of products identify the covariance of weight and outcome in each level; both are measured if their noise
+    is small in comparison.
     """
     V = len(outcomes)
 
     def by(importance: float) -> float:
-        return importance ** (4 / 3) if budget.gaussian else importance  # epsilon goes with shares to the power 3/4
+        return importance ** (4 / 3) if budget.gaussian else importance  # epsilon ~ share^(3/4)
 
     made = [
         {"histogram": (by(times) * OUTCOME["histogram"], 1),
@@ -234,7 +233,7 @@ def shares(
     if split[-1].get("products by terms", PRODUCTS) * records**0.5 < PRODUCTS:
         del made[-1]["products by terms"]
         split = _split(budget, made)
-    # two tables in place of one: parts of epsilon, or of rho, which goes with its square
+    # two tables instead of one: half of epsilon, or of rho, which is proportional to its square
     in_two = split[-1].get("by terms", 0.0) / (2**0.5 if budget.gaussian else 2)
     if in_two * records**0.5 >= WEIGHT_SCORED:
         split[-1] |= {"by terms": in_two, "scores by terms": in_two}
@@ -242,16 +241,16 @@ def shares(
 
 
 def _split(budget: TableBudget, made: Sequence[Mapping[str, tuple[float, int]]]) -> list[dict[str, float]]:
-    """Epsilon of each table, from the share of its kind and how many there are of it."""
+    """Epsilon of each table, from the share and the number of tables of its kind."""
     found = iter(budget.split([(share / many, many) for kinds in made for share, many in kinds.values() if many]))
     return [{kind: next(found) for kind, (_, many) in kinds.items() if many} for kinds in made]
 
 
 def pairs_tell_more(levels: int, size: float, epsilon: float) -> bool:
-    """Whether pairs tell the correlation within levels of so many records each better than counts by level do.
+    """Whether pairs estimate the correlation within levels of ``size`` records better than counts by level.
 
-    By the variance of an estimate from counts of one half of the outcome in each level, whose own variance is
-    size / 4, and from size / 2 pairs a level.
+    Compared are the variances of estimates from counts of one half of the outcome in each level, whose own variance is
+    size / 4, and from size / 2 pairs per level.
     """
     noise = discrete_laplace_variance(epsilon)
     from_counts = 2 / levels * ((size / 4 + noise) / (size**2 / 4)) ** 2
@@ -260,9 +259,9 @@ def pairs_tell_more(levels: int, size: float, epsilon: float) -> bool:
 
 
 def pairs_of(level: Codes, rng: np.random.Generator, unit: Codes | None = None) -> tuple[Codes, Codes]:
-    """Pairs of records of the same level, at random: a record is in one of them at most (P,), (P,).
+    """Random pairs of records of the same level: (P,) each; a record is in at most one pair.
 
-    Where units of several records are given, a unit has one record in one pair at most, or one pair if the levels are
+    A unit of several records has one record in at most one pair, or one pair if the levels are
     the units.
     """
     order = rng.permutation(len(level))
@@ -276,7 +275,7 @@ def pairs_of(level: Codes, rng: np.random.Generator, unit: Codes | None = None) 
 
 
 def histogram_groups(cells: Cells, n: int, epsilon: float) -> Codes:
-    """Cells of a histogram (G,): all bins, or fewer where noise would drown each; special values by themselves."""
+    """Groups of the cells of a histogram (G,): all bins, or fewer if noise is large; special values are separate."""
     numbers = cells.numbers
     many = int(np.clip(n * epsilon / PER_BIN, min(LEAST_BINS, numbers), numbers))
     bins = np.arange(numbers) * many // max(numbers, 1)
@@ -284,16 +283,16 @@ def histogram_groups(cells: Cells, n: int, epsilon: float) -> Codes:
 
 
 def smoothed(table: NoisyTable, cells: Cells, n: float) -> Floats:
-    """Probabilities of the cells (G,) by a smooth fit of their histogram of n records."""
+    """Probabilities of the cells (G,) from a smooth fit of their histogram of n records."""
     with threadpool_limits(1, "blas"):
         return smooth_histogram(table.sums[0], table.variance, table.groups, cells.numbers, n, cells.tail)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _File:
-    """A file that is measured: who counts its records, and the noise that counts get.
+    """A file that is measured: the counter of its records, and the kind of noise.
 
-    ``blank`` is a record that is counted nowhere.
+    ``blank`` is a record that is not counted.
     """
 
     counter: Counter
@@ -305,17 +304,17 @@ class _File:
 
     @property
     def per(self) -> int:
-        """Parts of a record that are counted."""
+        """Number of counted parts of a record."""
         return 1 if self.units is None else PARTS
 
     @property
     def most(self) -> int:
-        """Records that what is protected counts for, at most."""
+        """Most records for which a protected unit counts."""
         return 1 if self.units is None else self.units.most
 
     @cached_property
     def counted(self) -> float:
-        """What all records count for: public, so that a blank one is among them."""
+        """Sum of the weights of all records, which is public and includes a blank record."""
         return float(self.n if self.units is None else self.units.parts.sum() / PARTS)
 
     def sd(self, epsilon: float) -> float:
@@ -324,7 +323,7 @@ class _File:
 
 
 class _Measured:
-    """A variable while it is measured: its tables so far, and what its histogram says of the cells."""
+    """A variable while it is measured, with its tables and the probabilities from its histogram."""
 
     def __init__(self, name: str, cells: Cells, file: _File) -> None:
         self.name, self.cells, self.file = name, cells, file
@@ -338,7 +337,7 @@ class _Measured:
         earlier: _Measured | None = None, by_groups: Codes | None = None, scores: Codes | None = None,
         by_scores: Codes | None = None,
     ) -> None:  # fmt: skip
-        """Count, and add noise; with ``by_scores``, each record so many times a thousandth."""
+        """Count a table and add noise; with ``by_scores``, records are multiplied by thousandths of these."""
         name, file = None if earlier is None else earlier.name, self.file
         whole = file.counter.count(
             Count(self.name, groups, None if term is None else term.name, levels, name, by_groups, scores, by_scores)
@@ -357,7 +356,7 @@ class _Measured:
         self.p = smoothed(self.tables[0], self.cells, self.file.counted)
 
     def groups(self, levels: int, epsilon: float, most: int | None = None) -> Codes:
-        """Groups of the cells for a table of so many levels (G,); with ``most``, so many, without finer tails."""
+        """Groups of the cells (G,) for a table of ``levels``; with ``most``, at most so many, without finer tails."""
         most, tails = (MOST, TAILS) if most is None else (most, 0)
         most = min(most, max(MOST_CELLS // levels, OF_LEVELS))
         file = self.file
@@ -369,20 +368,20 @@ class _Measured:
         self.add(epsilon, term.name, groups, term=term, levels=term.levels)
 
     def by_term(self, term: Term, epsilon: float, *, scored: bool) -> None:
-        """Measure sums of scores, where there are any, and groups of the cells by a term."""
+        """Measure groups of the cells by a term, and with ``scored`` sums of scores."""
         if scored:
             self.scores(term, epsilon)
         self.by(term, epsilon)
 
     def by_earlier(self, earlier: _Measured, epsilon: float, most: int, *, scored: bool = False) -> None:
-        """Measure groups of the cells by those of an earlier variable, at most so many of it."""
+        """Measure groups of the cells by at most ``most`` groups of an earlier variable."""
         sd = noise_variance(epsilon, gaussian=self.file.gaussian) ** 0.5
         group = table_groups(earlier.p, earlier.cells.numbers, self.file.n, PARENT_LEVELS, sd, most, tails=0)
         self.earlier_groups[earlier.name] = group
         self._crossed(None, epsilon, earlier, group, scored=scored)
 
     def by_both(self, term: Term, earlier: _Measured, epsilon: float, *, scored: bool) -> None:
-        """Measure groups of the cells by the levels of a term and a few groups of an earlier variable, crossed."""
+        """Measure groups of the cells by the levels of a term, crossed with a few groups of an earlier variable."""
         group = coarser_groups(self.earlier_groups[earlier.name], earlier.p, earlier.cells.numbers, CROSSED)
         self._crossed(term, epsilon, earlier, group, scored=scored)
 
@@ -397,7 +396,7 @@ class _Measured:
         self.add(epsilon, name, self.groups(rows, epsilon, MOST_OF_WEIGHTS), **table)
 
     def within(self, term: Term, epsilon: float) -> None:
-        """Measure how strata or PSUs differ: by each, or by pairs of records of one, whichever tells more."""
+        """Measure the differences between strata or PSUs, by level or by pairs, whichever is more informative."""
         file = self.file
         by_unit = file.units is not None and term.level is file.units.unit_of_record
         if by_unit or pairs_tell_more(term.levels, file.n / term.levels, epsilon / file.most):
@@ -406,9 +405,9 @@ class _Measured:
             self.by(term, epsilon, most=OF_LEVELS)
 
     def pairs(self, term: Term, epsilon: float) -> None:
-        """Measure the group of one record by that of another of the same level, in pairs made at random.
+        """Measure the group of one record by the group of another in random pairs of the same level.
 
-        A record, or a unit of several, is in one pair at most.
+        A record, or a unit of several, is in at most one pair.
         """
         file = self.file
         rng = file.rng or np.random.default_rng()
@@ -424,24 +423,24 @@ class _Measured:
 
     @property
     def _kinds(self) -> Codes:
-        """Groups of cells whose scores are added up: all numbers, and each special value by itself (G,)."""
+        """Groups of cells for sums of scores (G,): all numbers, and each special value."""
         numbers = self.cells.numbers
         return np.concatenate([np.zeros(numbers, dtype=np.intp), 1 + np.arange(len(self.cells) - numbers)])
 
     def scores(self, term: Term, epsilon: float) -> None:
-        """Measure the sum of scores of numbers, and counts of special values, by the levels of a term."""
+        """Measure sums of scores of numbers, and counts of special values, by the levels of a term."""
         scores = self.scores_by(term.levels, epsilon)
         self.add(epsilon, term.name, self._kinds, term=term, levels=term.levels, scores=scores)
 
     def scores_by(self, levels: int, epsilon: float) -> Codes:
-        """Score of each cell (G,), for sums by so many levels."""
+        """Score of each cell (G,), for sums by ``levels``."""
         assert self.cells.bins is not None
         return cell_scores(self.p, self.cells.bins.means, self.file.n, levels, self.file.sd(epsilon), SCORE_UNIT)
 
     def products(self, term: Term, epsilon: float, earlier: _Measured) -> None:
-        """Measure sums of the products of a score and that of an earlier variable's cell, by the levels of a term.
+        """Measure sums of products of the scores of two variables, by the levels of a term.
 
-        A special value of the earlier variable has a sum of its own, and the score 1.
+        A special value of the earlier variable has its own sum, and the score 1.
         """
         numbers, special = earlier.cells.numbers, len(earlier.cells) - earlier.cells.numbers
         scores = np.full(len(earlier.cells), SCORE_UNIT) if numbers < 2 else earlier.scores_by(term.levels, epsilon)
@@ -453,5 +452,5 @@ class _Measured:
         )  # fmt: skip
 
     def variable(self, terms: tuple[str, ...], parents: tuple[str, ...]) -> Variable:
-        """What was measured."""
+        """The variable with its noisy tables."""
         return Variable(self.name, self.cells, terms, parents, tuple(self.tables))

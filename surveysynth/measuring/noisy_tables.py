@@ -1,6 +1,6 @@
-"""Noisy tables of a confidential file, and all that is public about them; written as JSON, and read back.
+"""Noisy tables of a confidential file with all public facts about them, written as JSON and read back.
 
-What is published holds everything that the tables mean: cells by their edges and names, the law of the noise.
+The published file defines the tables completely: cells by their edges and names, and the law of the noise.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Codes = NDArray[np.intp]
 Counts = NDArray[np.int64]
 
 FORMAT = "surveysynth measurements 1"
-WEIGHT = "survey weight"  # the variable, whatever the column is called
+WEIGHT = "survey weight"  # name of the variable, whatever the name of the column
 NOISE = (
     "integer Laplace: a number has the noise k with probability proportional to exp(-epsilon |k| / unit); what is "
     "protected, a record or a unit of several, adds at most the unit; numbers over 'per' are records, or sums of scores"
@@ -41,38 +41,38 @@ SCORE_UNIT = 1000  # scores are counted in thousandths, so that their sums and t
 
 @dataclass(frozen=True, eq=False, repr=False)
 class NoisyTable:
-    """Counts with integer Laplace noise: levels of a term, or groups of an earlier variable, by groups of cells.
+    """Noisy counts of levels of a term, or of groups of an earlier variable, by groups of cells.
 
-    In a table of scores a record adds its score, which is between -1 and 1, and not 1; in one of products, its score
+    In a table of scores a record adds its score between -1 and 1 instead of 1; in a table of products, its score
     times that of its value of an earlier variable.
 
     Attributes
     ----------
     by : str or None
-        The term; None for a histogram, and for a table by an earlier variable alone.
+        The term; None for a histogram or a table by an earlier variable alone.
     groups : int array (G,)
         Group of each cell of the variable.
     counts : int array (L, J)
-        They can be negative; scores are in thousandths.
+        Noisy counts, which can be negative; scores are in thousandths.
     epsilon : float
-        Spent on a record whose values are blanked; Laplace noise has the scale unit / epsilon.  Gaussian noise has
-        about the variance of that, and the table spends rho = epsilon^2 / 4.
+        Epsilon spent on a record whose values are blanked; Laplace noise has the scale unit / epsilon.  Gaussian noise
+        has about the same variance, and the table spends rho = epsilon^2 / 4.
     earlier : str, optional
-        The earlier variable, where the table is by one; with a term by both, crossed.
+        The earlier variable of a table by one; with ``by``, the table is by both, crossed.
     by_groups : int array, optional
-        Group of each of its cells.
+        Group of each cell of the earlier variable.
     scores : int array (G,), optional
-        What a record in each cell adds, in thousandths.
+        Score of each cell, in thousandths.
     by_scores : int array, optional
         Score of each cell of the earlier variable, in thousandths, in a table of products.
     unit : int
-        The most that what is protected, a record or a unit of several, adds in all.
+        The largest total contribution of a protected record or unit.
     per : int
-        What counts are in: 1,000 for scores, its square for products, 60 for records of units that count for a part.
+        Divisor of counts: 1,000 for scores, its square for products, 60 for parts of records in units.
     gaussian : bool
-        Whether noise is Gaussian; else it is Laplace.
+        Whether noise is Gaussian instead of Laplace.
     pairs : bool
-        Counts are those of disjoint pairs of records of the same level: the group of one by that of the other, (J, J).
+        Whether the table counts disjoint pairs of records of the same level, by the groups of both (J, J).
     """
 
     by: str | None
@@ -90,23 +90,23 @@ class NoisyTable:
 
     @property
     def variance(self) -> float:
-        """Of the noise of a count or of a sum of scores."""
+        """Variance of the noise of a count or of a sum of scores."""
         return noise_variance(self.epsilon / self.unit, gaussian=self.gaussian) / self.per**2
 
     @property
     def kind(self) -> str:
-        """What its numbers are: counts, sums of scores, or of products of two."""
+        """Kind of the numbers: "counts", sums of "scores", or sums of "products" of two scores."""
         if self.by_scores is not None:
             return "products"
         return "counts" if self.scores is None else "scores"
 
     @property
     def sums(self) -> Floats:
-        """Counts, or sums of scores (L, J)."""
+        """Counts or sums of scores: (L, J)."""
         return self.counts / self.per
 
     def first(self, cells: int) -> NoisyTable:
-        """Of so many cells alone; the others have groups of their own."""
+        """The table of the first ``cells`` alone, if the others are in separate groups."""
         J = int(self.groups[:cells].max()) + 1
         counts = self.counts[:J, :J] if self.pairs else self.counts[:, :J]
         scores = None if self.scores is None else self.scores[:cells]
@@ -114,14 +114,14 @@ class NoisyTable:
 
     @property
     def adds(self) -> Floats:
-        """What a record in each cell adds to each column (G, J)."""
+        """Contribution of a record in each cell to each column: (G, J)."""
         indicators = one_hot(self.groups, self.counts.shape[1])
         return indicators if self.scores is None else indicators * self.scores[:, None] / SCORE_UNIT
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Variable:
-    """A variable that was measured: its cells, the terms that it depends on, its tables.
+    """A measured variable: its cells, its terms, its earlier variables and its tables.
 
     Attributes
     ----------
@@ -143,37 +143,37 @@ class Variable:
 
     @property
     def answers(self) -> tuple[NoisyTable, ...]:
-        """Tables of the records that are asked: without the cell of the others, which is certain."""
+        """Tables of the records that are asked, without the cell of other records."""
         asked = self.cells.answers
         return self.tables if asked == len(self.cells) else tuple(table.first(asked) for table in self.tables)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class NoisyTables:
-    """All that was measured of a file.  Whatever is computed from it and from public columns costs no epsilon.
+    """All noisy tables of a file; computations from these and from public columns cost no epsilon.
 
     Attributes
     ----------
     predictors : str
         Public terms of all formulas, as one right-hand side.
     outcomes : tuple of Variable
-        In sequence.
+        Outcomes, in sequence.
     weight : Variable or None
-        The last of all; None where weights are public.
+        The last variable; None for public weights.
     terms : dict of str to Term
-        Levels of the public terms, record by record; then strata and PSUs that these do not determine.
+        Public terms with the levels of all records; then strata and PSUs that these do not determine.
     n : int
-        Records.
+        Number of records.
     population_total : float
-        What the weights add up to.
+        Sum of the weights.
     population_totals : dict of str to float array
         Public totals of the levels of some terms.
     unit : str, optional
-        Column of the units of several records that are protected.
+        Column of the protected units of several records.
     most : int
-        Records that a unit counts for, at most.
+        Most records for which a unit counts.
     delta : float, optional
-        Probability up to which epsilon holds, where noise is Gaussian.
+        Delta of (epsilon, delta), for Gaussian noise.
     """
 
     predictors: str
@@ -189,16 +189,16 @@ class NoisyTables:
 
     @property
     def variables(self) -> tuple[Variable, ...]:
-        """All that were measured, in order."""
+        """All variables, in sequence."""
         return self.outcomes if self.weight is None else (*self.outcomes, self.weight)
 
     def variable(self, name: str) -> Variable:
-        """The one of that name."""
+        """The variable of that name."""
         return next(variable for variable in self.variables if variable.name == name)
 
     @property
     def tables(self) -> tuple[NoisyTable, ...]:
-        """All tables."""
+        """The tables of all variables."""
         return tuple(table for variable in self.variables for table in variable.tables)
 
     @property
@@ -208,25 +208,25 @@ class NoisyTables:
 
     @property
     def units(self) -> str | None:
-        """Name of the term of the units that are protected."""
+        """Name of the term of the protected units."""
         return None if self.unit is None else unit_name(self.unit)
 
     def terms_of(self, public: SurveyDesign) -> list[Term]:
-        """The same terms of other records, a data set's."""
+        """The same terms for the records of a data set."""
         return terms_of(public, self.predictors, self.clustered, self.unit)
 
     @cached_property
     def epsilons(self) -> tuple[float, float]:
-        """Of a record whose values are blanked, and of one with other values, by OpenDP's own maps."""
+        """Epsilon for blanking the values of a record and for replacing them, by the maps of OpenDP."""
         return composed([(table.epsilon, table.unit, table.kind != "counts") for table in self.tables], self.delta)
 
     @property
     def epsilon(self) -> float:
-        """Of a record whose values are blanked."""
+        """Epsilon for blanking the values of a record."""
         return self.epsilons[0]
 
     def as_json(self) -> dict[str, Any]:
-        """All of it but the records' public levels, which are in the public columns."""
+        """The tables as JSON, without the public levels of records, which are in the public columns."""
         return {
             "format": FORMAT,
             "noise": NOISE if self.delta is None else GAUSSIAN,
@@ -283,12 +283,12 @@ class NoisyTables:
 
 
 def read_json(document: Mapping[str, Any], public: SurveyDesign) -> NoisyTables:
-    """What :meth:`NoisyTables.as_json` wrote, with the public columns that it goes with.
+    """Read what :meth:`NoisyTables.as_json` wrote, with its public columns.
 
     Raises
     ------
     InputError
-        It is of another version, is damaged, or goes with other columns.
+        The document has another version, is damaged, or belongs to other columns.
     """
     if document.get("format") != FORMAT:
         raise InputError(f"these are no measurements that this version reads: their format is not {FORMAT!r}")
@@ -313,7 +313,7 @@ def _read(document: Mapping[str, Any], public: SurveyDesign) -> NoisyTables:
 
 
 def tables_from_json(terms: Mapping[str, Term], content: Mapping[str, Any]) -> NoisyTables:
-    """What :meth:`NoisyTables.as_json` wrote, by terms whose levels are those of the records."""
+    """Read what :meth:`NoisyTables.as_json` wrote, with terms that hold the levels of the records."""
     variables = [_read_variable(variable) for variable in content["variables"]]
     weight = variables.pop() if variables[-1].name == WEIGHT else None
     totals = {
@@ -357,5 +357,5 @@ def _read_table(entry: Mapping[str, Any], cells: int) -> NoisyTable:
 
 
 def _labels(term: Term) -> list[str]:
-    """Of the levels of a term, as one text each."""
+    """The labels of the levels of a term, one text for each level."""
     return [" x ".join(labels) for labels in term.labels]

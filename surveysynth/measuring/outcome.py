@@ -1,4 +1,4 @@
-"""The schema of an outcome: what is public of it before the file is read."""
+"""The schema of an outcome: public facts that are declared before the file is read."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ NOT_ASKED = "not applicable"
 
 
 def label_of(level: object) -> str:
-    """A level as text.  1.0 is 1: pandas reads whole numbers as floats where some are missing."""
+    """A level as text; 1.0 becomes "1", as pandas reads whole numbers with missing values as floats."""
     return str(int(level)) if isinstance(level, float) and level.is_integer() else str(level)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What is public of an outcome: its type, its bounds or levels, its special values.
+    """The public facts about an outcome: its type, its bounds or levels, and its special values.
 
     A number has ``bounds``, a category has ``levels``.  Everything here is declared: nothing is taken from the file.
 
@@ -33,22 +33,22 @@ class Outcome:
     levels : sequence, optional
         Every level of a category.
     zeros : bool
-        Zero is a value of its own, which may be beyond the bounds of the others: the numbers next to it say nothing
-        about how many zeros there are.
+        Zero is a value of its own, which may be beyond the bounds of other values, with a probability that is
+        independent of that of numbers near it.
     missing : {"category"}, optional
-        Missing values are an answer of their own; without it a missing value is refused.
+        Missing values are an answer of their own; by default a missing value is refused.
     whole : bool
         Values are whole numbers.
     heaps : sequence of float
-        Values of their own that many records share, such as a top code.
+        Values that many records share, such as a top code, each with its own cell.
     round : float, optional
         Unit to which synthetic values are rounded.
     applies : str, optional
         Public condition on columns that come before, such as ``"tenure == 'tenant'"``: the question is asked where it
-        holds, and what the file has elsewhere is not looked at.
+        holds, and values of the file elsewhere are not used.
     elsewhere : 0 or str, optional
-        What synthetic files have where it is not asked: 0, or a label of a category; by default numbers are missing
-        there, and categories ``"not applicable"``.
+        Value in synthetic files where the question is not asked: 0, or a label of a category; by default numbers are
+        missing there, and categories are ``"not applicable"``.
 
     Raises
     ------
@@ -122,14 +122,14 @@ class Outcome:
 
     @property
     def outside(self) -> float | str:
-        """What files have where the question is not asked."""
+        """Value of the outcome in files where the question is not asked."""
         if self.elsewhere is not None:
             return self.elsewhere
         return np.nan if self.levels is None else NOT_ASKED
 
     @property
     def text(self) -> str:
-        """What is declared, in words."""
+        """The declaration in words."""
         if self.bounds is None:
             words = [f"levels {', '.join(map(str, self.levels or ()))}"]
         else:

@@ -1,7 +1,7 @@
-"""Units of several records, households, that are protected as one: what each record counts for.
+"""Units of several records, such as households, that are protected as one, and the weights of their records.
 
-A record of a unit of k records counts for min(1, most / k), rounded down to sixtieths, so that a unit changes a table
-by ``most`` records, and noise stays on whole numbers.
+A record of a unit of k records has the weight min(1, most / k), rounded down to sixtieths, so that a unit changes a
+table by at most ``most`` records, and noise stays on whole numbers.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from .table_noise import noise_variance
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-PARTS = 60  # of a record: what records count for is in such
-TYPICAL = 0.02  # share of the records that are in a typical cell of a table
+PARTS = 60  # parts of a record, in which weights are counted
+TYPICAL = 0.02  # share of the records in a typical cell of a table
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Units:
-    """The units that are protected, and the most records that one of them counts for.
+    """The protected units, and the most records for which one of them counts.
 
     Attributes
     ----------
@@ -36,21 +36,21 @@ class Units:
 
     @cached_property
     def parts(self) -> Codes:
-        """What each record counts for, in sixtieths (n,)."""
+        """Weight of each record in sixtieths: (n,)."""
         return np.minimum(PARTS, PARTS * self.most // np.bincount(self.unit_of_record)[self.unit_of_record])
 
 
 def most_records(unit_of_record: Codes, epsilon: float, *, gaussian: bool = False) -> int:
-    """The number of records that a unit should count for, at most: what makes the variance of a typical count least.
+    """The most records for which a unit should count, which minimises the variance of a typical count.
 
     Parameters
     ----------
     of_record : int array (n,)
         Unit of each record.
     epsilon : float
-        Of a table.
+        Epsilon of a table.
     gaussian : bool
-        Whether its noise is.
+        Whether the noise is Gaussian.
     """
     size = np.bincount(unit_of_record)[unit_of_record]
 

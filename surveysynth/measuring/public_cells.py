@@ -1,4 +1,4 @@
-"""Combinations of public levels that records have, of formula terms, strata, PSUs and units."""
+"""Combinations of public levels that occur: of formula terms, strata, PSUs and units."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ from .terms import Term, combined, public_cells
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-CLASSES = 5  # of strata, PSUs or units that are fitted as one, by their effects
-MOST = 16  # leaves that represent a class
+CLASSES = 5  # classes of strata, PSUs or units with similar effects, which are fitted as one
+MOST = 16  # most leaves that represent a class
 EQUAL = np.full(MOST, 1 / MOST)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PublicCells:
-    """Combinations of public levels that records have: those of the formulas' terms, by strata and PSUs.
+    """Combinations of the terms of the formulas, strata and PSUs that occur in the file.
 
     Attributes
     ----------
     step : dict of str to int array (C,)
-        Step of each term, strata, PSUs and units among them.
+        Step of each term, including strata, PSUs and units.
     n : int array (C,)
-        Records.
-    of_record : int array (n,)
+        Number of records.
+    cell_of_record : int array (n,)
         Combination of each record.
     leaf : int array (C,)
-        The level of the finest of strata and PSUs; 0 where there are none.
+        The level of the finest of strata, PSUs and units; 0 without these.
     levels : dict of str to int array (L,)
         Level of strata, PSUs and units of each leaf.
     pairs : dict of str to int array (levels,)
-        Pairs of records that each level has, were they measured.
+        Number of pairs of records in each level, if pairs were measured.
     times : float array (C,) or None
-        What a record counts for, on average, where units of several records are protected.
+        Mean weight of a record, if units of several records are protected.
     """
 
     step: Mapping[str, Codes]
@@ -56,7 +56,7 @@ class PublicCells:
 
     @classmethod
     def from_tables(cls, measured: NoisyTables) -> PublicCells:
-        """Of the records that were measured."""
+        """The combinations of the measured records."""
         terms, n = [*measured.terms.values()], measured.n
         steps, cell, records = public_cells(terms, n)
         step = {term.name: steps[:, k] for k, term in enumerate(terms)}
@@ -76,28 +76,28 @@ class PublicCells:
         return cls(step, records, cell, leaf, levels, pairs, times)
 
     def representative_records(self, count: int) -> Codes:
-        """About so many records, of every combination at least one, and as many of each as there are (K,)."""
+        """About ``count`` records (K,), at least one of every combination and in proportion to its records."""
         order = np.argsort(self.cell_of_record, kind="stable")
         times = np.maximum(np.rint(self.n * (count / self.n.sum())), 1).astype(np.intp)
         inside = places(times) * np.repeat(self.n, times) // np.repeat(times, times)
         return order[np.repeat(np.cumsum(self.n) - self.n, times) + inside]
 
     def by(self, names: Sequence[str]) -> Codes:
-        """Which combination of these terms alone each one has (C,)."""
+        """Combination of these terms alone in each combination: (C,)."""
         return combined([np.zeros(len(self.n), dtype=np.intp), *(self.step[name] for name in names)])[1]
 
     @cached_property
     def counted(self) -> Floats:
-        """What the records of each combination count for (C,)."""
+        """Sum of the weights of the records of each combination: (C,)."""
         return np.asarray(self.n * (1.0 if self.times is None else self.times), dtype=np.float64)
 
     def mean_of(self, values: Floats, place: Codes) -> Floats:
-        """Means over the records of each place (P, J), of values of the combinations (C, J)."""
+        """Means (P, J) of values of the combinations (C, J) over the records of each place."""
         sums = np.stack([np.bincount(place, self.n * each) for each in values.T], axis=1)
         return np.asarray(sums / np.bincount(place, self.n)[:, None], dtype=np.float64)
 
     def times_of(self, place: Codes) -> Floats | None:
-        """What records of each place count for, places of combinations (C,) being from 0 to the last."""
+        """Mean weights of the records of each place, for places (C,) of the combinations numbered from 0."""
         return None if self.times is None else self.mean_of(self.times[:, None], place)[:, 0]
 
     def cells_of_records(self, terms: Iterable[Term], n: int) -> Codes:
@@ -106,7 +106,7 @@ class PublicCells:
         Raises
         ------
         InputError
-            Some have none that was measured.
+            Some records have a combination that was not measured.
         """
         own = len(self.n)
         both = [np.concatenate([step, term.step]) for step, term in zip(self.step.values(), terms, strict=True)]
@@ -117,11 +117,11 @@ class PublicCells:
         return unit
 
     def classes(self, effects: Floats, p: Floats) -> tuple[Codes, list[tuple[Codes, Floats]]]:
-        """Leaves with similar effects (L, G) as one: the class of each (L,), and leaves that represent each class.
+        """Classes (L,) of leaves with similar effects (L, G), and the leaves that represent each class.
 
-        Leaves are sorted by the first principal axis of their effects about probabilities p (G,), and cut into
-        classes.  Its leaves represent a class, with their shares of its records; of many leaves, quantiles along the
-        second axis.
+        Leaves are sorted by the first principal axis of their effects under probabilities p (G,), and cut into
+        classes.  A class is represented by its leaves with their shares of its records; a class of many leaves, by
+        quantiles along the second axis.
         """
         weight = np.bincount(self.leaf, self.n)
         if len(effects) <= CLASSES:

@@ -1,4 +1,4 @@
-"""Probabilities of a variable's cells for many records, of which those with the same public values have the same."""
+"""Probabilities of the cells of a variable for many records, stored once for records with equal public values."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ class RowProbabilities:
         return cls(p, np.arange(len(p)))
 
     def draw(self, rng: np.random.Generator) -> Codes:
-        """A cell for each record (n,), by inversion: random numbers in common make similar draws."""
+        """A cell for each record (n,), by inversion, so that common random numbers make similar draws."""
         R, G = self.rows.shape
-        ends = np.cumsum(self.rows, axis=1) + np.arange(R)[:, None]  # all rows one after the other, each of length 1
+        ends = np.cumsum(self.rows, axis=1) + np.arange(R)[:, None]  # rows one after another, each of length 1
         place = np.searchsorted(ends.ravel(), rng.random(len(self.record)) + self.record, side="right")
         found = place - self.record * G
         return np.clip(found, 0, G - 1)
 
     def mean(self, values: Floats) -> Floats:
-        """Expected values of the cells' values (G,), for each record (n,)."""
+        """Expectation of the cells' values (G,) for each record: (n,)."""
         return np.asarray((self.rows @ values)[self.record])
 
     def subset(self, records: Codes) -> Floats:
-        """Probabilities of some records (K, G)."""
+        """Probabilities of selected records: (K, G)."""
         return np.asarray(self.rows[self.record[records]])

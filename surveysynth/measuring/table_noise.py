@@ -1,9 +1,9 @@
-"""Integer noise by OpenDP, Laplace or Gaussian, and what tables cost together by OpenDP's own maps.
+"""Integer Laplace or Gaussian noise by OpenDP, and the privacy cost of tables together by OpenDP's maps.
 
-Laplace noise keeps epsilon alone, Gaussian noise (epsilon, delta), by zero-concentrated differential privacy (Bun &
-Steinke 2016; discrete Gaussian noise: Canonne, Kamath & Steinke 2020).  Of many tables Gaussian noise is smaller, as it
-grows with the root of their number.  Tables are split by epsilons: a Gaussian table's is the one whose Laplace noise
-would have the same variance, 2 / epsilon^2, so that its rho is epsilon^2 / 4.
+Laplace noise satisfies epsilon alone, Gaussian noise (epsilon, delta) by zero-concentrated differential privacy (Bun &
+Steinke 2016; discrete Gaussian noise: Canonne, Kamath & Steinke 2020).  Gaussian noise is smaller for many tables, as
+it grows with the root of their number.  The epsilon of a Gaussian table is that of Laplace noise of the same variance,
+2 / epsilon^2, so that its rho is epsilon^2 / 4.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from scipy.optimize import brentq
 
 Counts = NDArray[np.int64]
 Floats = NDArray[np.float64]
-ROUNDING = 1e-9  # share of epsilon that is left for the rounding of its parts and of their sum
-SMALL = 20.0  # standard deviation of Gaussian noise up to which its law is summed up
+ROUNDING = 1e-9  # share of epsilon reserved for rounding of its parts and their sum
+SMALL = 20.0  # standard deviation of Gaussian noise up to which its probabilities are summed
 
 
 @dataclass(frozen=True)
 class TableBudget:
-    """What all tables spend together on a record whose values are blanked: epsilon, or epsilon up to delta.
+    """The budget of all tables together for blanking the values of a record: epsilon, or (epsilon, delta).
 
     Attributes
     ----------
     epsilon : float
     delta : float, optional
-        With it noise is Gaussian.
+        If given, noise is Gaussian.
     """
 
     epsilon: float
@@ -44,9 +44,9 @@ class TableBudget:
 
     @cached_property
     def rho(self) -> float:
-        """Of zero-concentrated differential privacy that gives (epsilon, delta) by OpenDP's map.
+        """Rho of zero-concentrated differential privacy that gives (epsilon, delta) by OpenDP's map.
 
-        It is somewhat more than what proposition 1.3 of Bun & Steinke (2016) allows, rho + 2 sqrt(rho log(1 / delta)).
+        Proposition 1.3 of Bun & Steinke (2016), epsilon = rho + 2 sqrt(rho log(1 / delta)), would allow somewhat less.
         """
         assert self.delta is not None
         delta, asked = self.delta, self.epsilon * (1 - ROUNDING)
@@ -60,10 +60,10 @@ class TableBudget:
         return float(np.exp(found - 1e-10))
 
     def split(self, kinds: Sequence[tuple[float, int]]) -> list[float]:
-        """Epsilon of each table of every kind, from the share of such a table and how many there are.
+        """Epsilon of each table of every kind, from the share and the number of tables of each kind.
 
-        With Laplace noise they are parts of epsilon.  The variance of a table, weighted by what it matters for, is
-        least in all where epsilons go with the third root of weights, and rho with their square root: rho goes with
+        With Laplace noise the shares divide epsilon.  The weighted sum of the variances of tables is least if epsilons
+        are proportional to the third root of the weights, and rho to their square root; so rho is proportional to
         shares to the power 3/2.
         """
         share, many = np.array(kinds, dtype=np.float64).T
@@ -74,18 +74,18 @@ class TableBudget:
 
 
 def noise_variance(epsilon: float, *, gaussian: bool) -> float:
-    """Variance of the noise of a count that a record changes by 1."""
+    """Variance of the noise of a count with sensitivity 1."""
     if not gaussian:
         return discrete_laplace_variance(epsilon)
     sd = _gaussian_scale(epsilon)
     if sd > SMALL:
-        return sd**2  # the discrete law's is the same to 1e-9
+        return sd**2  # that of the discrete law to 1e-9
     k, p = _gaussian_law(sd)
     return float(p @ k.astype(np.float64) ** 2)
 
 
 def simulated_noise(rng: np.random.Generator, epsilon: float, size: int, *, gaussian: bool) -> Counts:
-    """Noise of the same law by numpy: for refits to simulated noise and for tests, never to protect a file."""
+    """Noise of the same law by numpy, for refits to simulated noise and for tests, never to protect a file."""
     if not gaussian:
         return discrete_laplace(rng, epsilon, size)
     sd = _gaussian_scale(epsilon)
@@ -124,13 +124,13 @@ def noisy(
     Parameters
     ----------
     counts : int array
-        A record adds at most ``unit`` to one cell, or takes it away.
+        Counts in which a record changes one cell by at most ``unit``.
     epsilon : float
-        What the table spends on a record whose values are blanked.
+        Epsilon of the table for blanking the values of a record.
     unit : int
     gaussian : bool
     rng : numpy.random.Generator, optional
-        For tests only, and not safe; else noise is OpenDP's.
+        For tests only, as it is not safe; by default noise is OpenDP's.
     """
     if rng is not None:
         return counts + simulated_noise(rng, epsilon / unit, counts.size, gaussian=gaussian).reshape(counts.shape)
@@ -139,18 +139,18 @@ def noisy(
 
 
 def composed(parts: Sequence[tuple[float, int, bool]], delta: float | None = None) -> tuple[float, float]:
-    """Epsilon of all tables together, for a record whose values are blanked, and for one with other values.
+    """Epsilon of all tables together for blanking the values of a record, and for replacing them.
 
-    A blanked record leaves one cell of every table, one with other values leaves one cell and enters another: the
-    distance is 2 in the sum of absolute changes, the root of 2 in the root of their squares.  A score can go from one
-    end to the other in one cell, which is 2 in both.
+    A blanked record leaves one cell of every table; a record with other values leaves one cell and enters another, with
+    an L1 distance of 2 and an L2 distance of the root of 2.  A score can change from one end to the other in one cell,
+    with a distance of 2 in both.
 
     Parameters
     ----------
     parts : sequence of (float, int, bool)
         Epsilon and unit of each table, and whether it is one of scores.
     delta : float, optional
-        Where noise is Gaussian.
+        Delta, for Gaussian noise.
     """
     dp, space = _opendp(gaussian=delta is not None)
     total = []
@@ -179,7 +179,7 @@ def _gaussian(epsilon: float) -> Any:
 
 
 def _up_to(rho: float, delta: float) -> float:
-    """Epsilon of so much rho, up to delta."""
+    """The epsilon of (epsilon, delta) that follows from rho."""
     dp, space = _opendp(gaussian=True)
     one = dp.m.make_gaussian(*space, scale=float((2 * rho) ** -0.5))
     return float(dp.c.make_zCDP_to_approxDP(one).map(1.0).epsilon(delta))

@@ -1,4 +1,4 @@
-"""Terms of a formula as public levels: what tables are made by, and what effects of a model depend on."""
+"""Terms of a formula as public levels, by which tables are made and on which effects of models depend."""
 
 from __future__ import annotations
 
@@ -26,29 +26,29 @@ from ..validation import rows
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-FEW = 10  # a number of so many different values makes a level of each
-GROUPS, STEPS = 6, 24  # of a number with more: groups of its tables, steps of its effect
+FEW = 10  # most different values of a number that make a level each
+GROUPS, STEPS = 6, 24  # for other numbers: groups in tables, steps of effects
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Term:
-    """A term of a formula: columns, crossed, as levels.
+    """A term of a formula, one or several crossed columns, as levels.
 
     Attributes
     ----------
     name : str
-        As ``region`` or ``region:sex``.
+        Such as ``region`` or ``region:sex``.
     columns : tuple of str
     labels : tuple of tuple of str
-        Of each level, one a column; a group of numbers is an interval.
+        Labels of each level, one for each column; a group of numbers is an interval.
     level : int array (n,)
         Level of each record.
     step : int array (n,)
-        Finer than the level where the term is a number; else the level.
+        Step of each record, finer than the level for a number, or else the level.
     score : float array (steps,) or None
         Normal score of each step of a number.
     drawn : bool
-        Strata or PSUs, whose effects are drawn anew for each data set.
+        Whether these are strata, PSUs or units, whose effects are drawn anew for each data set.
     """
 
     name: str
@@ -75,16 +75,16 @@ class Term:
 def terms_of(
     design: SurveyDesign, predictors: str, grouped: bool = False, unit: str | None = None
 ) -> list[Term]:  # fmt: skip
-    """The terms of the right-hand side of a formula, main effects of an interaction among them.
+    """The terms of the right-hand side of a formula, including main effects of interactions.
 
-    Then the size of the units that are protected, where it differs.  With ``grouped``, strata and PSUs that all these
-    do not determine come after them; and the units.
+    The size of the protected units follows, if it differs; with ``grouped``, strata and PSUs that are not determined
+    by these terms; and the units.
 
     Raises
     ------
     InputError
-        A term that is no column, ``C(column)`` or product of such; a missing value in a predictor; an interaction with
-        a number.
+        A term other than a column, ``C(column)`` or a product of these; a missing value in a predictor; an interaction
+        with a number.
     """
     wanted = columns_of_terms(predictors)
     single = {column for columns in wanted for column in columns}
@@ -95,20 +95,20 @@ def terms_of(
         units = unit_term(design, unit)
         size = np.bincount(units.level)[units.level].astype(np.float64)
         found += [_number(f"size ({unit})", size)] if np.ptp(size) else []
-        # where PSUs are the units they have one effect
+        # PSUs that are the units have one effect
         own = [units] if units.levels < design.n else []
         groups = [term for term in groups if len(np.unique(term.level)) < units.levels or not own]
     return [*found, *groups, *own]
 
 
 def term_names(predictors: str) -> tuple[str, ...]:
-    """Names of the terms of a formula's right-hand side, main effects of an interaction among them."""
+    """Names of the terms of a formula's right-hand side, including main effects of interactions."""
     return tuple(":".join(columns) for columns in columns_of_terms(predictors))
 
 
 @dataclass(frozen=True)
 class RightHandSide:
-    """What an outcome depends on: public terms as a formula, earlier outcomes, and products of one of each."""
+    """The right-hand side of an outcome: public terms as a formula, earlier outcomes, and products of these."""
 
     public: str
     earlier: tuple[str, ...]
@@ -116,7 +116,7 @@ class RightHandSide:
 
 
 def split_terms(predictors: str, earlier: Collection[str]) -> RightHandSide:
-    """The public terms of a right-hand side, and the earlier outcomes in it (InputError: a product of two of these)."""
+    """Split a right-hand side into public terms and earlier outcomes (InputError for a product of two outcomes)."""
     public, found = dict[str, None](), dict[str, None]()
     products = dict[tuple[tuple[str, ...], str], None]()
     for term in _products(predictors):
@@ -136,7 +136,7 @@ def split_terms(predictors: str, earlier: Collection[str]) -> RightHandSide:
 
 
 def columns_of_terms(predictors: str) -> list[tuple[str, ...]]:
-    """Columns of each term, main effects of an interaction among them; a:b and b:a are one term."""
+    """Columns of each term, including main effects of interactions; a:b and b:a are one term."""
     named = [_columns(term.factors) for term in _products(predictors)]
     found = dict[frozenset[str], tuple[str, ...]]()
     for each in [*((column,) for columns in named for column in columns), *named]:
@@ -145,7 +145,7 @@ def columns_of_terms(predictors: str) -> list[tuple[str, ...]]:
 
 
 def design_terms(design: SurveyDesign, columns: Iterable[str]) -> list[Term]:
-    """Strata, then PSUs, which columns of a formula do not determine."""
+    """Strata, then PSUs, that the columns of a formula do not determine."""
     groups = groups_of(design, [*columns])
     if groups is None:
         return []
@@ -159,12 +159,12 @@ def design_terms(design: SurveyDesign, columns: Iterable[str]) -> list[Term]:
 
 
 def unit_name(unit: str) -> str:
-    """Name of the term of the units that are protected."""
+    """Name of the term of the protected units."""
     return f"units ({unit})"
 
 
 def unit_term(design: SurveyDesign, unit: str) -> Term:
-    """The units that are protected; labels of PSUs count within their stratum (InputError: missing values)."""
+    """The term of the protected units; labels of PSUs are nested in strata (InputError for missing values)."""
     missing = design.column(unit).isna()
     if missing.any():
         raise InputError(f"unit {unit!r} is missing in {rows(missing)}; give these records units of their own")
@@ -187,7 +187,7 @@ def _grouped(design: SurveyDesign, name: str, columns: list[str]) -> Term:
 
 
 def public_cells(terms: Iterable[Term], n: int) -> tuple[Codes, Codes, Codes]:
-    """Combinations of the terms' steps that n records have: steps (X, T), cell of each record (n,), records (X,)."""
+    """Combinations of the steps of terms that occur: steps (X, T), cell of each record (n,), records (X,)."""
     steps = [term.step for term in terms]
     if not steps:
         return np.zeros((1, 0), dtype=np.intp), np.zeros(n, dtype=np.intp), np.array([n])
@@ -198,7 +198,7 @@ def public_cells(terms: Iterable[Term], n: int) -> tuple[Codes, Codes, Codes]:
 def _products(predictors: str) -> Sequence[FormulaTerm]:
     if predictors.strip() in ("", "1"):
         return []
-    factors_of(predictors)  # refuses what is no formula
+    factors_of(predictors)  # refuses a text that is no formula
     return [term for term in formulaic.Formula(f"1 + {predictors}") if str(term) != "1"]
 
 
@@ -241,7 +241,7 @@ def _number(column: str, values: Floats) -> Term:
 
 
 def _cuts(values: Floats, groups: int) -> Floats:
-    """Inner quantiles of a public column, each value in one group."""
+    """Inner quantiles of a public column; equal values are in one group."""
     cuts = np.unique(np.quantile(values, np.arange(1, groups) / groups))
     return cuts[cuts > values.min()]
 
@@ -257,7 +257,7 @@ def _crossed(terms: Sequence[Term]) -> Term:
 
 
 def combined(codes: Sequence[Codes]) -> tuple[Codes, Codes]:
-    """Combinations of codes (n,) that there are, in order: the first record of each (R,), and that of each record."""
+    """Combinations of codes (n,) that occur, in order: the first record of each (R,), and that of each record (n,)."""
     place = np.zeros_like(codes[0])
     for code in codes:
         many = int(code.max(initial=0)) + 1

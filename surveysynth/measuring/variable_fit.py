@@ -1,4 +1,4 @@
-"""One variable as its noisy tables say: effects of a formula's terms, and of strata, PSUs and units on top of them."""
+"""Fit of one variable to its noisy tables: effects of formula terms, and additional ones of strata, PSUs and units."""
 
 from __future__ import annotations
 
@@ -24,24 +24,25 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 Bools = NDArray[np.bool_]
 
-CENTRINGS, NEAR = 20, 1e-3  # steps until the mean of draws is the fit, at most; difference of shares, in sum
-PASSES = 2  # between the effects of a formula's terms, and those of strata, PSUs and units
+CENTRINGS, NEAR = 20, 1e-3  # most steps of centring draws; sum of differences of shares at which it ends
+PASSES = 2  # iterations between effects of formula terms and of strata, PSUs and units
 Coefficients = tuple[Floats, ...]  # of strata and of PSUs, (L, K) each
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Feature:
-    """What an effect depends on: steps of a term or of an earlier variable, perhaps times scores of one.
+    """The features of an effect: of steps of a term or earlier variable, possibly times scores of a variable.
 
     Attributes
     ----------
-    of : str or None
-        The term, or the earlier variable; None where all records are alike.
+    source : str or None
+        The term or the earlier variable; None for an effect of all records.
     by_step : float array (S, A)
+        Features of each step.
     times : str, optional
-        An earlier variable.
+        The earlier variable by whose scores the features are multiplied.
     score : float array (G, J), optional
-        Of its cells, by kind.
+        Scores of its cells, by kind.
     """
 
     source: str | None
@@ -50,7 +51,7 @@ class Feature:
     score: Floats | None = None
 
     def rows(self, step: Codes, cell: Codes | None) -> Floats:
-        """Of rows with these steps, and cells of the variable that it is times (R, A J)."""
+        """Features (R, A J) of rows with these steps and cells of the variable ``times``."""
         z = self.by_step[step]
         if cell is None or self.score is None:
             return z
@@ -59,7 +60,7 @@ class Feature:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class VariableFit:
-    """A variable given public cells and earlier variables.
+    """The fit of a variable given public cells and earlier variables.
 
     Attributes
     ----------
@@ -67,23 +68,23 @@ class VariableFit:
     expanded : Expanded
         Parts of the public cells.
     row : int array (K,)
-        Row of the model that each part has.
+        Row of the model for each part.
     x : int array (C,)
         Combination of the variable's own terms.
     steps : dict of str to int array (G,)
         Step of each cell of every earlier variable.
     features : sequence of Feature
-        Of each effect but that of all records.
+        Features of each effect except that of all records.
     base : TableModel
-        Without effects of strata and PSUs.
+        The model without effects of strata and PSUs.
     fit : TableFit
-        Of a model that has them in classes.
+        The fit of a model that has these effects in classes.
     p : float array (G,)
-        About how probable each cell is.
+        Approximate probability of each cell.
     past : int
-        Counts of an earlier year that it was fitted to, too.
+        Number of counts of an earlier year in the fit.
     effects : dict of str to LevelEffects
-        Of strata and PSUs.
+        Effects of strata, PSUs and units.
     """
 
     cells: PublicCells
@@ -99,7 +100,7 @@ class VariableFit:
     past: int = 0
 
     def changes(self, coefficients: Coefficients) -> Floats | None:
-        """Changes of log probabilities by leaf (L, G)."""
+        """Changes (L, G) of log probabilities by leaf; None without effects."""
         if not self.effects:
             return None
         pairs = zip(self.effects.items(), coefficients, strict=True)
@@ -111,15 +112,15 @@ class VariableFit:
         return tuple(effect.mean for effect in self.effects.values())
 
     def drawn_levels(self, rng: np.random.Generator) -> Coefficients:
-        """Effects of strata, PSUs and units from their whole distribution."""
+        """Effects of strata, PSUs and units drawn from their whole distribution."""
         return tuple(effect.draw(rng) for effect in self.effects.values())
 
     def opposite(self, coefficients: Coefficients) -> Coefficients:
-        """As probable, on the other side of the mean."""
+        """The coefficients reflected at the mean, which are equally probable."""
         return tuple(2 * mean - b for mean, b in zip(self.mean_levels, coefficients, strict=True))
 
     def model(self, coefficients: Coefficients) -> TableModel:
-        """The model with these effects of strata and PSUs, in classes."""
+        """The model with these effects of strata, PSUs and units, in classes."""
         changes = self.changes(coefficients)
         if changes is None:
             return self.fit.model
@@ -134,7 +135,7 @@ class VariableFit:
         offset, base = self._mean_effects(changes, members)[row, code[unit] % Q], self.base
         if base.offset is not None:
             offset = offset + base.offset[row]
-        past = np.arange(int(self.row.max()) + 1, len(base.unit))  # rows of an earlier year, as they are
+        past = np.arange(int(self.row.max()) + 1, len(base.unit))  # rows of an earlier year stay unchanged
         X = self.cells_now
         unit = np.concatenate([unit, base.unit[past] - X + len(n)])
         offset = np.concatenate([offset, np.zeros((len(past), offset.shape[1]))])
@@ -146,11 +147,11 @@ class VariableFit:
 
     @cached_property
     def _without_levels(self) -> Floats:
-        """Probabilities of the rows at the fit, but for effects of strata and PSUs (R, G)."""
+        """Probabilities (R, G) of the rows at the fit, without effects of strata and PSUs."""
         return np.maximum(self.base.probabilities(self.fit.theta), LEAST)
 
     def _mean_effects(self, changes: Floats, members: Sequence[tuple[Codes, Floats]]) -> Floats:
-        """Changes of log probabilities (R, Q, G) under which a row has the mean probabilities of a class's leaves."""
+        """Changes (R, Q, G) of log probabilities that give rows the mean probabilities of the leaves of a class."""
         p = self._without_levels
         out, every = np.empty((len(p), len(members), p.shape[1])), np.zeros(len(p), dtype=np.intp)
         for k, (leaves, shares) in enumerate(members):
@@ -159,7 +160,7 @@ class VariableFit:
         return out
 
     def draw(self, by: Perturbation, coefficients: Coefficients) -> Floats:
-        """Coefficients of the formula's terms."""
+        """A draw of the coefficients of the formula's terms."""
         return draw(self.fit, by, self.model(coefficients) if self.effects else None)
 
     def level_rows(self, theta: Floats) -> LevelRows:
@@ -170,7 +171,7 @@ class VariableFit:
         return LevelRows(self.base.probabilities(theta)[self.row], records, self.cells.leaf[cell], leaves)
 
     def with_levels(self, variable: Variable) -> VariableFit:
-        """With effects of strata and PSUs, as far as they were measured."""
+        """The fit with effects of strata, PSUs and units, if these were measured."""
         tables = {table.by: table for table in variable.answers if table.by in self.cells.levels}
         made, response = self, Response(self.p, variable.cells.numbers)
         for turn in range(PASSES if tables else 0):
@@ -195,13 +196,13 @@ class VariableFit:
         return made
 
     def most_probable(self) -> LevelRows:
-        """Parts of the combinations with the most probable effects of all kinds."""
+        """Rows for the parts of the combinations, with the most probable effects."""
         rows = self.level_rows(self.fit.theta)
         changes = self.changes(self.mean_levels)
         return rows if changes is None else rows.tilted(changes)
 
     def margin(self, drawn: VariableDraw) -> Floats:
-        """Expected records of each cell under a draw, as tables count them, of this year (G,)."""
+        """Expected weighted records (G,) of this year in each cell under a draw."""
         if (changes := self.changes(drawn.levels)) is not None:
             every = self.level_rows(drawn.theta).tilted(changes)
             return np.asarray(every.records @ every.p)
@@ -209,7 +210,7 @@ class VariableFit:
         return np.asarray((self.is_now(model) * model.counted) @ model.probabilities(drawn.theta))
 
     def margin_of_fit(self) -> Floats:
-        """The same under the fit, whose effects of strata and PSUs are those of classes (G,)."""
+        """Expected weighted records (G,) of this year in each cell under the fit, with effects in classes."""
         if not self.effects:
             return self.margin(VariableDraw(self.fit.theta, ()))
         model = self.fit.model
@@ -217,19 +218,19 @@ class VariableFit:
 
     @cached_property
     def cells_now(self) -> int:
-        """Public cells of this year in the model without effects of strata and PSUs; those of an earlier one follow."""
+        """Number of public cells of this year in the base model; those of an earlier year follow."""
         return int(self.base.unit[: int(self.row.max()) + 1].max()) + 1
 
     def is_now(self, model: TableModel) -> Bools:
-        """Which rows of a model, with such effects or without, are of this year (R,)."""
+        """Whether each row of a model belongs to this year: (R,)."""
         return np.asarray(model.unit < len(model.n) - (len(self.base.n) - self.cells_now))
 
     def probabilities(self, drawn: VariableDraw, cell: Codes, code: Mapping[str, Codes]) -> RowProbabilities:
-        """Of the cells of each record.
+        """Probabilities of the cells for each record.
 
         Parameters
         ----------
-        of : VariableDraw
+        drawn : VariableDraw
         cell : int array (n,)
             Combination of public levels.
         code : dict of str to int array (n,)
@@ -258,16 +259,16 @@ class VariableFit:
 
 @dataclass(frozen=True)
 class VariableDraw:
-    """Coefficients of one draw: of the formula's terms, and of strata and PSUs."""
+    """Coefficients of one draw: of the formula's terms, and of strata, PSUs and units."""
 
     theta: Floats
     levels: Coefficients
 
 
 def perturbation(variable: Variable, made: VariableFit, rng: np.random.Generator) -> Perturbation:
-    """Fresh noise of each table's own law, and normal errors of known totals and of prior means.
+    """New noise of each table by its own law, and normal errors of known totals and of prior means.
 
-    Tables of an earlier year vary as noise and sampling leave them: all that is open about that year is in them.
+    Tables of an earlier year vary by noise and sampling, which is all the uncertainty about that year.
     """
     fit = made.fit
     counted = [
@@ -284,16 +285,16 @@ def perturbation(variable: Variable, made: VariableFit, rng: np.random.Generator
 
 
 def centred(fit: VariableFit, draws: Sequence[VariableDraw]) -> list[VariableDraw]:
-    """Draws whose mean has the fit's probabilities of the cells, over all records.
+    """Draws shifted so that their mean probabilities of the cells, over all records, are those of the fit.
 
-    Probabilities are convex in the coefficients, so that draws would have more records in tails than the fit, on
-    average: noise leaves most open there.  All draws get the same change of the log density of all records, so that
-    they differ from each other as before.
+    Probabilities are convex in the coefficients, so draws would on average have more records in the tails than the
+    fit, because coefficients are most uncertain there.  All draws get the same change of the log density, so that
+    their differences stay the same.
     """
     if len(draws) < 2:
         return [*draws]
     aim, first = fit.margin_of_fit(), fit.base.places[0]
-    each = slice(first.stop - len(aim), first.stop)  # of cells one by one: heaps, then special values
+    each = slice(first.stop - len(aim), first.stop)  # coefficients of single cells: heaps, then special values
     for _ in range(CENTRINGS):
         mean = np.mean([fit.margin(one) for one in draws], axis=0)
         if np.abs(mean / mean.sum() - aim / aim.sum()).sum() < NEAR:
@@ -305,5 +306,5 @@ def centred(fit: VariableFit, draws: Sequence[VariableDraw]) -> list[VariableDra
 
 
 def term_tables(variable: Variable) -> list[NoisyTable]:
-    """Tables of the histogram, the formula's terms and earlier variables: not those of strata and PSUs."""
+    """The histogram and the tables by the formula's terms and earlier variables, without those of strata and PSUs."""
     return [table for table in variable.answers if table.by is None or table.by in variable.terms]

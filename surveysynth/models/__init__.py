@@ -1,1 +1,1 @@
-"""Synthesizers: what they are, and the transforms they work on."""
+"""Models that synthesize outcomes and survey weights."""

@@ -1,4 +1,4 @@
-"""Models and transforms as JSON, and back: for policies."""
+"""Models and transforms written as JSON and read back, for policies."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ CLASSES: dict[str, type] = {
 
 
 def as_json(value: Any) -> Any:
-    """A model or a transform as plain numbers, texts, lists and mappings, without what is internal.
+    """A model or a transform as plain numbers, texts, lists and mappings, without its internal fields.
 
     Raises
     ------
     InputError
-        An object of a class that the package does not have.
+        The object is of a class outside the package.
     """
     if is_dataclass(value) and not isinstance(value, type):
         name = type(value).__name__
@@ -41,7 +41,7 @@ def as_json(value: Any) -> Any:
 
 
 def from_json(value: Any) -> Any:
-    """What :func:`as_json` made, as it was; its classes are the package's own."""
+    """The model or transform that :func:`as_json` wrote; only classes of the package are made."""
     if isinstance(value, list):
         return [from_json(v) for v in value]
     if not isinstance(value, dict):

@@ -1,10 +1,10 @@
-"""What a synthesizer is, and what passes between it and the rest of the house.
+"""The contract of a synthesizer: its methods, and the data that it takes and returns.
 
-A model is three methods on two kinds of data.  :class:`Public` is what may be published: predictors, and survey weights
-that follow from them.  :class:`Records` adds what is confidential.  ``fit`` draws parameters given the records,
-``log_density`` says how likely each record is in each draw, from which the rest of the house computes every bound, and
-``simulate`` makes a synthetic data set from one draw and from what is public.  What more a model can do, it says by its
-base classes: :class:`Clustered`, :class:`Boundable`, :class:`Debiasable`, :class:`Portable`.
+A model has three methods on two kinds of data.  :class:`Public` holds data that may be published: predictors, and
+survey weights that follow from them.  :class:`Records` adds confidential data.  ``fit`` draws parameters given the
+records, ``log_density`` is the log density of each record in each draw, from which the package computes every bound,
+and ``simulate`` makes a synthetic data set from one draw and from public data.  Further capabilities are base classes:
+:class:`Clustered`, :class:`Boundable`, :class:`Debiasable`, :class:`Portable`.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from .records import Public, Records
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-BLOCK = 4_000_000  # log densities that are held at once
+BLOCK = 4_000_000  # most log densities in memory at a time
 
 
 class Complete(ABCMeta):
-    """Refuses a model that lacks something when it is made, and names all that it lacks."""
+    """Metaclass that refuses to make an incomplete model and names everything that is missing."""
 
     @property
     def __signature__(cls) -> inspect.Signature:
-        """That of the constructor, not of the method below."""
+        """The signature of the constructor."""
         _, *own = inspect.signature(cls.__init__).parameters.values()  # type: ignore[misc]
         return inspect.Signature(own)
 
@@ -65,10 +65,10 @@ R = TypeVar("R", bound=Records)
 
 
 class Synthesizer(Generic[R], metaclass=Complete):
-    """A model of outcomes, and of the survey weight where that is not public, given public predictors.
+    """A model of outcomes, and of a survey weight that is not public, given public predictors.
 
-    A subclass says ``outcomes``, ``predictors`` and ``measure`` and defines three methods.  Everything else has a
-    default.  :func:`surveysynth.check_model` proves that the three go together.
+    A subclass sets ``outcomes``, ``predictors`` and ``measure`` and defines three methods.  Everything else has a
+    default.  :func:`surveysynth.check_model` tests that the three belong together.
 
     Attributes
     ----------
@@ -90,11 +90,11 @@ class Synthesizer(Generic[R], metaclass=Complete):
     outcomes: tuple[str, ...]
     predictors: str
     measure: str
-    missing: Missing | MissingCategory = "fail"  # what a missing outcome does
+    missing: Missing | MissingCategory = "fail"  # how a missing outcome is treated
 
-    categorical: tuple[str, ...] = ()  # outcomes that are categories
-    as_in_paper: bool = False  # a paper's setting where ours is another: it stays as it was published
-    from_records: bool = False  # a synthetic value is drawn given the confidential one: no epsilon holds then
+    categorical: tuple[str, ...] = ()  # the categorical outcomes
+    as_in_paper: bool = False  # whether a setting of a paper is kept where the package's default differs
+    from_records: bool = False  # whether synthetic values are drawn given the confidential ones: no epsilon then
 
     @property
     def name(self) -> str:
@@ -103,17 +103,17 @@ class Synthesizer(Generic[R], metaclass=Complete):
 
     @property
     def numeric(self) -> tuple[str, ...]:
-        """The outcomes that are numbers."""
+        """The numeric outcomes."""
         return tuple(outcome for outcome in self.outcomes if outcome not in self.categorical)
 
     @property
     def models(self) -> tuple[Synthesizer[Any], ...]:
-        """The models that it is made of, in sequence: itself."""
+        """The models of a sequence; of a single model, the model itself."""
         return (self,)
 
     @property
     def predictor_columns(self) -> tuple[str, ...]:
-        """The public columns that the formula names, sorted."""
+        """The public columns in the formula, sorted."""
         return formula_columns(self.predictors)
 
     def columns_of(self, made: Synthetic) -> dict[str, Any]:
@@ -174,7 +174,7 @@ class Synthesizer(Generic[R], metaclass=Complete):
         Parameters
         ----------
         public : Public
-            What is public of the file: predictors, and weights where they are.
+            Public data of the file: predictors, and weights if they are public.
         draw : Draws
             One draw of the parameters, S = 1.
         rng : numpy.random.Generator
@@ -191,9 +191,9 @@ class Synthesizer(Generic[R], metaclass=Complete):
     def simulations(
         self, records: R, draws: Draws, positions: Iterable[int], rng: np.random.Generator
     ) -> Iterator[Synthetic]:
-        """Synthetic data sets from some draws; the model gets what is public, and nothing else.
+        """Synthetic data sets from selected draws, made from public data alone.
 
-        Unless it says that it draws from the records (``from_records``).
+        Only a model with ``from_records`` gets the confidential records.
 
         Parameters
         ----------
@@ -202,30 +202,30 @@ class Synthesizer(Generic[R], metaclass=Complete):
         draws : Draws
             S draws of the parameters.
         positions : iterable of int
-            Of the draws, from 0.
+            Positions of the draws, from 0.
         rng : numpy.random.Generator
             Source of the randomness.
 
         Returns
         -------
         iterator of Synthetic
-            A data set a draw, in the order of ``positions``.
+            One data set for each draw, in the order of ``positions``.
         """
         given = records if self.from_records else records.public
         return (self.simulate(given, draws.subset([s]), rng) for s in positions)
 
     @property
     def lacking(self) -> tuple[str, ...]:
-        """Outcomes that are missing in some records of synthetic files: by default none."""
+        """Outcomes that are missing in some records of synthetic files; by default none."""
         return ()
 
     @property
     def computed_from_file(self) -> list[str]:
-        """What else of the confidential file draws hang on, in sentences for the report."""
+        """Further statistics of the confidential file that draws depend on, as sentences for the report."""
         return []
 
     def pilot(self) -> Synthesizer | None:
-        """A relative of the model that fits the same records in no time, to start the tuning.
+        """A simpler model that fits the same records in milliseconds, to start the tuning.
 
         Returns
         -------
@@ -238,25 +238,25 @@ class Synthesizer(Generic[R], metaclass=Complete):
         self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None,
         constants: Constants | None = None, unit: Codes | None = None,
     ) -> R:  # fmt: skip
-        """The records of a file, after the checks that belong to the model.
+        """The records of a file, after the checks of the model.
 
         Parameters
         ----------
         design : SurveyDesign
             The file.
         clusters : {"model", "ignore"}
-            "ignore" leaves out effects of PSUs, and of strata that the predictors do not determine.
+            "ignore" leaves out effects of PSUs and of strata that the predictors do not determine.
         mean_weight : float, optional
-            A public number that weights are divided by, N / n; by default their mean, which every record moves.
+            A public number, N / n, by which weights are divided; by default their mean, which depends on every record.
         constants : mapping of str to mapping, optional
-            Means, knots and the like of the formula's terms, from another file; by default from this one.
+            Means, knots and other constants of the formula's terms, from another file; by default from this one.
         unit : int array (n,), optional
-            Units that epsilon protects, where they are several records: the log of their sizes becomes a predictor.
+            Units of several records that epsilon protects: the log of their sizes becomes a predictor.
 
         Returns
         -------
         Records
-            n of them: predictor rows, outcomes and log weights.
+            Predictor rows, outcomes and log weights of n records.
 
         Raises
         ------
@@ -277,7 +277,7 @@ class Synthesizer(Generic[R], metaclass=Complete):
         return records  # type: ignore[return-value]
 
     def check(self, records: R) -> None:
-        """Refuse values that do not suit the model; by default none.
+        """Refuse values that the model does not allow; by default none.
 
         Parameters
         ----------
@@ -293,7 +293,7 @@ class Synthesizer(Generic[R], metaclass=Complete):
     def predictor_rows(
         self, design: SurveyDesign, clusters: Clusters, constants: Constants | None
     ) -> tuple[Floats, Codes, tuple[str, ...]]:
-        """Distinct predictor rows, each record's, and their columns; groups to be modelled are refused.
+        """Distinct predictor rows, the row of each record, and the columns; groups with effects are refused.
 
         Parameters
         ----------
@@ -307,7 +307,7 @@ class Synthesizer(Generic[R], metaclass=Complete):
         X : float array (G, K)
             The distinct rows.
         row : int array (n,)
-            Each record's among them.
+            The row of each record.
         columns : tuple of str
             K names.
 
@@ -329,23 +329,23 @@ class Synthesizer(Generic[R], metaclass=Complete):
     def survey_weights(
         self, design: SurveyDesign, X: Floats, row: Codes, mean_weight: float | None
     ) -> tuple[Floats | None, Floats | None]:
-        """The survey weights where they are public, or else log(w / mean w).
+        """The survey weights if they are public, or else log(w / mean w).
 
         Parameters
         ----------
         design : SurveyDesign
             The file.
         X, row : float array (G, K), int array (n,)
-            Of :meth:`predictor_rows`.
+            As :meth:`predictor_rows` returns them.
         mean_weight : float, optional
             As for :meth:`prepare`.
 
         Returns
         -------
         weights : float array (n,) or None
-            Where they are public.
+            The weights, if they are public.
         log_w : float array (n,) or None
-            Where they are not: log(w / mean w).
+            log(w / mean w), if they are not.
 
         Raises
         ------
@@ -361,8 +361,8 @@ class Synthesizer(Generic[R], metaclass=Complete):
     def lipschitz(self, records: R, draws: Draws, unit: Codes | None = None, alpha: Floats | None = None) -> Floats:
         """Maximum over draws of |log p(record i | draw)|, or of its sum over the records of each unit.
 
-        A bound is alpha times that.  Where effects of PSUs are integrated out, p is that of the
-        record given the others of its PSU, under ``alpha`` (n,) (default: 1).
+        The bound is alpha times this maximum.  Where effects of PSUs are integrated out, p is the density of the
+        record given the other records of its PSU, under ``alpha`` (n,) (default: 1).
 
         Parameters
         ----------
@@ -371,7 +371,7 @@ class Synthesizer(Generic[R], metaclass=Complete):
         draws : Draws
             S draws of the parameters.
         unit : int array (n,), optional
-            Units that epsilon protects, from 0, where they are several records.
+            Units of several records that epsilon protects, numbered from 0.
         alpha : float array (n,), optional
             Privacy weights.
 
@@ -391,7 +391,7 @@ class Synthesizer(Generic[R], metaclass=Complete):
         return np.where(np.isfinite(out), out, np.inf)
 
     def log_ratio(self, records: R, before: Floats, after: Floats, draws: Draws) -> Floats:
-        """Log pseudo likelihood under weights ``after`` less that under ``before``.
+        """Log pseudo likelihood under weights ``after`` minus that under ``before``.
 
         Parameters
         ----------
@@ -405,7 +405,7 @@ class Synthesizer(Generic[R], metaclass=Complete):
         Returns
         -------
         float array (S,)
-            Of every draw.
+            The difference in every draw.
         """
         out = np.zeros(draws.size)
         for block in _blocks(np.arange(records.n), draws.size):
@@ -421,12 +421,12 @@ class Synthesizer(Generic[R], metaclass=Complete):
         Parameters
         ----------
         public : Public
-            What is public of the file.
+            Public data of the file.
 
         Returns
         -------
         dict of str to object
-            As JSON takes them.
+            Values that can be written as JSON.
         """
         return {
             "method": self.name, "outcome": list(self.outcomes), "predictors": self.predictors,
@@ -436,16 +436,16 @@ class Synthesizer(Generic[R], metaclass=Complete):
 
     @property
     def public_weight_text(self) -> str:
-        """Why the weight is kept, in a sentence."""
+        """A sentence that says why the weight is kept."""
         return PUBLIC_WEIGHT
 
     def assumptions(self, public: Public) -> list[str]:
-        """What the model takes as given, in sentences, for the report.
+        """The assumptions of the model, as sentences for the report.
 
         Parameters
         ----------
         public : Public
-            What is public of the file.
+            Public data of the file.
 
         Returns
         -------
@@ -467,13 +467,13 @@ PUBLIC_WEIGHT = (
 
 
 def numeric_predictors_text(public: Public) -> list[str]:
-    """Which predictors enter as numbers, in a sentence; none where there are none."""
+    """A sentence that names the numeric predictors, or no sentence without any."""
     numeric = numeric_columns(public.columns)
     return [f"numeric predictors enter as numbers, not as categories: {', '.join(numeric)}"] if numeric else []
 
 
 def present(design: SurveyDesign, outcome: str) -> Floats:
-    """An outcome, (n,), if it is a number and no value is missing (InputError)."""
+    """The values (n,) of a numeric outcome; InputError where one is missing."""
     values = design.numeric(outcome)
     absent = np.isnan(values)
     if absent.any():
@@ -485,7 +485,7 @@ def present(design: SurveyDesign, outcome: str) -> Floats:
 
 
 def _blocks(key: Codes, S: int) -> Iterator[Codes]:
-    """Records in the order of their units, in blocks of whole units with about ``BLOCK`` log densities."""
+    """Blocks of records, in the order of their units, of whole units and about ``BLOCK`` log densities."""
     order = np.argsort(key, kind="stable")
     start = np.flatnonzero(np.diff(key[order], prepend=-1))
     most = max(BLOCK // S, 1)
@@ -494,14 +494,14 @@ def _blocks(key: Codes, S: int) -> Iterator[Codes]:
 
 
 class Clustered(Synthesizer[R]):
-    """A synthesizer that models effects of PSUs, and of strata that the predictors do not determine."""
+    """A synthesizer with effects of PSUs and of strata that the predictors do not determine."""
 
 
 class Boundable(Synthesizer[R]):
-    """A synthesizer that can be fitted with every contribution clamped: for the censored mechanism."""
+    """A synthesizer that can be fitted with clamped contributions, for the censored mechanism."""
 
     def check_censored(self, records: R) -> None:
-        """Refuse what cannot be fitted record by record under a clamp (ModelError); by default nothing."""
+        """Refuse records that cannot be fitted one by one under a clamp (ModelError); by default none."""
 
     @abstractmethod
     def censored(self, records: R, alpha: Floats, bound: float, sampler: Sampler) -> Draws:
@@ -511,48 +511,46 @@ class Boundable(Synthesizer[R]):
         """
 
     def uncensored(self, records: R, draws: Draws, positions: Sequence[int], bound: float) -> Draws:
-        """Some draws of a censored fit, without what the clamp does to them.
+        """Draws of a censored fit, corrected for the clamp.
 
         Raises
         ------
         InputError
-            The model cannot say what the clamp does: the default.
+            The model has no such correction: the default.
         """
         raise InputError(f"{self.name} has no debias for the censored mechanism: use FBS or FBP, or leave debias out")
 
     def variance_factor(
         self, records: R, draws: Draws, positions: Sequence[int], bound: float, *, corrected: bool
     ) -> float | None:
-        """How many times as variable the clamp makes means as files from some draws say; None where it is not known."""
+        """Ratio of the variance of means under the clamp to that which synthetic files show; None if it is unknown."""
         return None
 
 
 class Debiasable(Synthesizer[R]):
-    """A synthesizer that can correct its draws for what privacy weights do to them."""
+    """A synthesizer that can correct its draws for the bias by privacy weights."""
 
     @abstractmethod
     def biased(self, records: R, unit: Codes | None) -> dict[str, bool]:
-        """What privacy weights bias much, debias or not; and whether :meth:`debias_draws` can take that off."""
+        """Quantities that privacy weights bias strongly, and whether :meth:`debias_draws` always corrects them."""
 
     @abstractmethod
     def debias_draws(
         self, records: R, draws: Draws, positions: Sequence[int], alpha: Callable[..., Floats],
         unit: Codes | None, rng: np.random.Generator, *, debias: bool,
     ) -> Draws:  # fmt: skip
-        """Some draws, without what privacy weights do to what is :meth:`biased`.
+        """Draws whose :meth:`biased` quantities are corrected for privacy weights, and with ``debias`` all others.
 
-        ``alpha`` is a function of risk; of units of several records also of their numbers of records.
-
-        With ``debias`` without what they do to anything else, too.
+        ``alpha`` is a function of the risk, and for units of several records also of their numbers of records.
         """
 
 
 class Portable(Synthesizer[R]):
-    """A synthesizer whose draws can be carried to another file with the same columns: for policies."""
+    """A synthesizer whose draws can be carried to another file with the same columns, for policies."""
 
     @abstractmethod
     def to_original_scale(self, records: R, draws: Draws) -> Draws:
-        """The draws in terms that do not depend on the file: coefficients of predictors in their own units."""
+        """The draws with coefficients of predictors in their own units, which do not depend on the file."""
 
     @abstractmethod
     def from_original_scale(self, records: R, draws: Draws) -> Draws:

@@ -1,21 +1,21 @@
-"""Beta: the synthesizer of bounded outcomes, with covariates a beta regression.
+"""Beta regression: the synthesizer of bounded outcomes.
 
 Source: Hu, Williams & Savitsky 2025, sections 4.1 and 5.
 
     y_i ~ Beta(lambda phi_i, lambda (1 - phi_i)),   logit phi_i = x_i b,   y = (outcome - low) / (high - low)
 
-given public bounds.  With p = lambda phi and q = lambda (1 - phi) of the record's predictor row
+given public bounds.  With p = lambda phi and q = lambda (1 - phi) in the predictor row of the record
 
     log p(y_i) = -log B(p, q) + (p - 1) log y_i + (q - 1) log(1 - y_i),
 
-so the alpha-weighted likelihood knows the records of a row by three sums: of alpha, alpha log y and
-alpha log(1 - y); the cost of a fit (``stan/beta.stan``) does not depend on n.  Under the censored
-likelihood (eq. 3.6, ``stan/beta_censored.stan``) it knows the records one by one.
+so the alpha-weighted likelihood depends on the records of a row through three sums: of alpha, alpha log y and
+alpha log(1 - y); the cost of a fit (``stan/beta.stan``) does not depend on n.  The censored
+likelihood (eq. 3.6, ``stan/beta_censored.stan``) depends on every single record.
 
 **Coordinates.**  theta = (b, log(lambda - 0.1)) is sampled as centre + root z.  Centre and root are a normal
-approximation to the very density that is sampled: centre where its gradient, averaged over points one and
-two standard deviations away, is 0; root root' the inverse of the curvature that these gradients show.  The
-censored density has a kink for every record, so its curvature at one point says little.  z then is
+approximation to the density that is sampled: at the centre its gradient, averaged over points one and
+two standard deviations away, is 0; root root' is the inverse of the curvature that these gradients show.  The
+censored density has a kink for every record, so its curvature at a single point says little.  z then is
 nearly standard normal, whatever n is; centre and root are constants of the sampler and no part of the target.
 """
 
@@ -50,19 +50,20 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 LogDensity = Callable[[Floats], tuple[float, Floats]]  # of theta: value and gradient
 
-EDGE = 1e-6  # share of the range, a public constant: values nearer to a bound are taken to be at this distance
-FARTHEST = 15.0  # of the logit of a synthetic share's mean from 0: beyond, it is nearer to a bound than EDGE
-LEAST_LAMBDA, SHAPE, SD = 0.1, 1.5, 2.5  # of the priors
+EDGE = 1e-6  # share of the range, a public constant: values nearer to a bound are moved to this distance
+FARTHEST = 15.0  # largest |logit| of the mean of a synthetic share: beyond it the share is within EDGE of a bound
+LEAST_LAMBDA, SHAPE, SD = 0.1, 1.5, 2.5  # constants of the priors
 PRIOR = "phi ~ Beta(1, 1), lambda ~ Pareto(0.1, 1.5) (Hu, Williams & Savitsky 2025, section 4.1)"
 PRIOR_REGRESSION = (
     "intercept at the predictors' means ~ logistic(0, 1), which is phi ~ Beta(1, 1) there; coefficients of predictors "
     "with mean 0 and standard deviation 1 ~ N(0, 2.5^2); lambda ~ Pareto(0.1, 1.5)"
 )
 
-FIRST, STEPS = 12, 30  # steps of the normal approximation: of each start, and of the best one
-MOST = 16.0  # factor by which a step of it may change a variance
-WIDEST = 5.0  # standard deviation of any coefficient: more than the priors have
-STARTS = [(shift, stretch) for shift in (0.0, -1.0, 1.0) for stretch in (0.0, -1.5, 1.5)]  # of b_1 and log lambda
+FIRST, STEPS = 12, 30  # steps of the normal approximation: from each start, and from the best one
+MOST = 16.0  # largest factor by which one step changes a variance
+WIDEST = 5.0  # largest standard deviation of a coefficient
+# shifts of b_1 and log lambda from the mode without a clamp
+STARTS = [(shift, stretch) for shift in (0.0, -1.0, 1.0) for stretch in (0.0, -1.5, 1.5)]
 
 
 @nb.njit(parallel=True, cache=True, error_model="numpy")
@@ -101,7 +102,7 @@ def _clamp(
 
 @dataclass(frozen=True)
 class BetaRegression(OneOutcome[Standardized], Boundable[Standardized]):
-    """Synthesizer of one bounded outcome: beta distributed, or a beta regression on public predictors.
+    """Synthesizer of one bounded outcome by a beta distribution, or a beta regression on public predictors.
 
     Posteriors hold ``b`` (S, K), coefficients of the columns of the records, and ``lambda`` (S,).
 
@@ -117,7 +118,7 @@ class BetaRegression(OneOutcome[Standardized], Boundable[Standardized]):
         a bound, or nearer to it than 1e-6 of the range (``EDGE``), is taken to be at that distance.  Values beyond are
         refused.
     missing : {"fail", "drop"}
-        What a missing outcome does; "drop" leaves the record out and the report says how many.
+        Treatment of a missing outcome; "drop" leaves the record out, and the report says how many.
     weight : "public", optional
         Declares that the survey weight is public: it is kept as it is, and may vary among records with the same
         predictors.  Default: it has to be a function of the predictors.
@@ -144,7 +145,7 @@ class BetaRegression(OneOutcome[Standardized], Boundable[Standardized]):
 
     outcome: str
     predictors: str = "1"
-    bounds: tuple[float, float] = field(kw_only=True)  # here they are never missing
+    bounds: tuple[float, float] = field(kw_only=True)  # required
     missing: Literal["fail", "drop"] = "fail"
     weight: Literal["public"] | None = None
 
@@ -158,7 +159,7 @@ class BetaRegression(OneOutcome[Standardized], Boundable[Standardized]):
         self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None,
         constants: Constants | None = None, unit: Codes | None = None,
     ) -> Standardized:  # fmt: skip
-        """log y and log(1 - y), (n, 2), y a share of the range, and predictor rows, after the checks of the model.
+        """log y and log(1 - y), (n, 2), and predictor rows, after the checks of the model; y is a share of the range.
 
         Raises
         ------
@@ -215,7 +216,7 @@ class BetaRegression(OneOutcome[Standardized], Boundable[Standardized]):
         Raises
         ------
         ModelError
-            alpha leaves too little of the file to fit; or the density has several modes apart from each other,
+            alpha leaves too little of the file to fit; or the density has several separate modes,
             which Markov chains do not visit in proportion.
         """
         _refuse_degenerate(records, alpha)
@@ -234,13 +235,13 @@ class BetaRegression(OneOutcome[Standardized], Boundable[Standardized]):
     def lipschitz(
         self, records: Standardized, draws: Draws, unit: Codes | None = None, alpha: Floats | None = None
     ) -> Floats:
-        """max over draws of |log p(record i | draw)|: (n,); of its sum over the records of each unit: (U,)."""
+        """Maximum over draws of |log p(record i | draw)|: (n,), or of its sum over the records of each unit: (U,)."""
         return max_abs_log_density(
             records.y, records.row, lambda rows: _row_coefficients(records.X[rows], draws), draws.size, unit
         )
 
     def log_ratio(self, records: Standardized, before: Floats, after: Floats, draws: Draws) -> Floats:
-        """Log pseudo likelihood under weights ``after`` less that under ``before``: (S,)."""
+        """Log pseudo likelihood under weights ``after`` minus that under ``before``: (S,)."""
         sums, out = _sums(records, after - before), np.zeros(draws.size)
         for block in blocks(np.arange(len(records.X)), 1, draws.size):
             c, p, q = _row_coefficients(records.X[block], draws)
@@ -282,7 +283,7 @@ class BetaRegression(OneOutcome[Standardized], Boundable[Standardized]):
         return f"share of the range from {low:g} to {high:g} (densities per unit of that share)"
 
     def assumptions(self, public: Public) -> list[str]:
-        """What Beta takes as given, in sentences."""
+        """The assumptions of the model, as sentences."""
         regression = len(public.columns) > 1
         given = f"given the predictors ({self.predictors}) " if regression else ""
         sentences = [
@@ -323,7 +324,7 @@ def _shapes_at(X: Floats, theta: Floats) -> tuple[float, Floats, Floats]:
 
 
 def _with_prior(X: Floats, theta: Floats, log_likelihood: float, sums: Floats) -> tuple[float, Floats]:
-    """Log density of theta and its gradient; ``sums`` are of the records that the likelihood moves with."""
+    """Log density of theta and its gradient; ``sums`` are over the records that move the likelihood."""
     b, (lam, phi, rest) = theta[:-1], _shapes_at(X, theta)
     a, s, t = sums.T
     by_p, by_q = s - a * psi(lam * phi), t - a * psi(lam * rest)
@@ -338,7 +339,7 @@ def _with_prior(X: Floats, theta: Floats, log_likelihood: float, sums: Floats) -
 def _collapsed(X: Floats, sums: Floats) -> LogDensity:
     """The alpha-weighted pseudo posterior of theta."""
 
-    @np.errstate(over="ignore", invalid="ignore")  # far away from all posteriors, and refused there
+    @np.errstate(over="ignore", invalid="ignore")  # only far away from the posterior, where steps are refused
     def log_density(theta: Floats) -> tuple[float, Floats]:
         lam, phi, rest = _shapes_at(X, theta)
         a, s, t = sums.T
@@ -385,10 +386,10 @@ def _mode(X: Floats, sums: Floats) -> tuple[Floats, Floats]:
 
 
 def _approximation(log_density: LogDensity, centre: Floats, root: Floats, steps: int) -> tuple[Floats, Floats]:
-    """A normal approximation N(centre, root root') to a density of theta, from one that is near.
+    """A normal approximation N(centre, root root') to a density of theta, from one nearby.
 
-    Each step looks at the gradients at centre +- root z for some z of length 1 and of length 2.  Halves of their
-    differences are -curvature root z, their mean is what is left to go.
+    Each step computes the gradients at centre +- root z for z of length 1 and of length 2.  Half of their
+    difference is -curvature root z, and their mean gives the remaining step.
     """
     P, (value, _) = len(centre), log_density(centre)
     z = np.vstack([np.eye(P), 2 * helmert(P, full=True)])
@@ -397,14 +398,14 @@ def _approximation(log_density: LogDensity, centre: Floats, root: Floats, steps:
         above = np.array([log_density(centre + root @ x)[1] for x in z])
         below = np.array([log_density(centre - root @ x)[1] for x in z])
         curvature = -inverse @ (above - below) / 2 @ root
-        left, vectors = np.linalg.eigh((curvature + curvature.T) / 2)  # 1 where root is right
+        left, vectors = np.linalg.eigh((curvature + curvature.T) / 2)  # 1 if root is right
         left = np.clip(left, 1 / MOST, MOST)
-        damping = 1.0 if step < STEPS // 6 else 0.5  # a density with edges can be stepped over and back
+        damping = 1.0 if step < STEPS // 6 else 0.5  # steps across an edge of the density can go back and forth
         size, axes = np.linalg.eigh(root @ (vectors * left**-damping) @ vectors.T @ root.T)
         root = np.linalg.cholesky((axes * np.minimum(size, WIDEST**2)) @ axes.T)
         move = root.T @ (above + below).mean(axis=0) / 2
         go, here = damping * root @ move, value
-        for _ in range(30):  # no further than the density goes up, kinks aside
+        for _ in range(30):  # shorten the step until the density rises, up to kinks
             value = log_density(centre + go)[0]
             if value >= here - 1:
                 break
@@ -416,19 +417,19 @@ def _approximation(log_density: LogDensity, centre: Floats, root: Floats, steps:
 
 
 def _best_mode(log_density: LogDensity, centre: Floats, root: Floats, bound: float) -> tuple[Floats, Floats]:
-    """The normal approximation at the largest of the modes that several starts find.
+    """The normal approximation at the largest of the modes found from several starts.
 
     Raises
     ------
     ModelError
-        Another mode is as probable, and chains do not get from one to the other.
+        Another mode counts, and chains do not cross from one to the other.
     """
     found = []
     for shift, stretch in STARTS:
         start = centre.copy()
         start[[0, -1]] += (shift, stretch)
         found.append(_approximation(log_density, start, root, FIRST))
-    probability = [log_density(m)[0] + np.log(np.diag(L)).sum() for m, L in found]  # of each mode, as a logarithm
+    probability = [log_density(m)[0] + np.log(np.diag(L)).sum() for m, L in found]  # log probability of each mode
     best = only_mode(probability, bound, lambda i, j: _separated(log_density, found[i][0], found[j][0]))
     return _approximation(log_density, *found[best], STEPS)
 
@@ -438,11 +439,11 @@ def _separated(log_density: LogDensity, one: Floats, other: Floats) -> bool:
     return falls_between(lambda share: log_density(one + share * (other - one))[0])
 
 
-# ---- what cannot be fitted
+# ---- refusals
 
 
 def _refuse_determined(outcome: str, logit: Floats, X: Floats, pattern: Codes) -> None:
-    """Refuse an outcome without variation of its own: the density would be unbounded."""
+    """Refuse an outcome without residual variation, whose density would be unbounded."""
     centred = logit - logit.mean()
     total, left = centred @ centred, residual_squares(centred, X, pattern)
     if total <= len(logit) * (1e-7 * (1 + abs(logit.mean()))) ** 2:

@@ -1,4 +1,4 @@
-"""Whether the pieces of a model fit together: what it samples, its density, and what it simulates."""
+"""Tests of whether the sampler, the density and the simulation of a model belong together."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from .stan_model import StanModel
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-POINTS, WIDE, FINE = 4001, 8.0, 401  # points of a grid; standard deviations around simulated values; points of a weight
-SIMULATED, RECORDS = 2000, 3  # synthetic values of each record that is looked at
-UNLIKELY = 1e-4  # probability of a difference as large by chance, of each comparison
-CONSTANT = 1e-6  # spread of what has to be constant, relative to the log densities
-SHIFT, FAR = 3.6, 6.0  # by which privacy weights fall, times sqrt(n); standard errors apart that are no chance
-MASS = 0.01  # by which a density may miss one
-MOST = 1_000_000  # counts that a probability is summed over
+POINTS, WIDE, FINE = 4001, 8.0, 401  # points of a grid; its reach in standard deviations; points of a weight
+SIMULATED, RECORDS = 2000, 3  # synthetic values per record, and records that are examined
+UNLIKELY = 1e-4  # p-value below which a comparison fails
+CONSTANT = 1e-6  # largest spread of a constant, relative to the log densities
+SHIFT, FAR = 3.6, 6.0  # fall of privacy weights, times sqrt(n); most standard errors between means
+MASS = 0.01  # largest error of the integral of a density
+MOST = 1_000_000  # most counts over which probabilities are summed
 
 
 @dataclass(frozen=True)
 class ModelCheck:
-    """What :func:`check_model` found: every comparison that passed, in a sentence."""
+    """Result of :func:`check_model`: a sentence for every comparison that passed."""
 
     model: str
     passed: tuple[str, ...]
@@ -51,10 +51,10 @@ class ModelCheck:
 def check_model(
     model: Synthesizer, design: SurveyDesign, *, clusters: Clusters = "ignore", engine: str = "auto", seed: int = 1
 ) -> ModelCheck:
-    """Prove that a model's fit, its log density and its simulation belong to one model.
+    """Test that the fit, the log density and the simulation of a model belong to one model.
 
-    Every bound is computed from ``log_density``.  A factor of the likelihood that it forgets, such as the density of
-    the weight, releases at a larger epsilon than is printed.
+    Every bound is computed from ``log_density``.  If that omits a factor of the likelihood, such as the density of
+    the weight, the release has a larger epsilon than is printed.
 
     - **Target**: under other privacy weights the log density that is sampled changes by sum (a1_i - a2_i) log p_i: to
       rounding for a :class:`surveysynth.StanModel`; else in draws, which are carried over from one fit to the other.
@@ -69,22 +69,22 @@ def check_model(
     design : SurveyDesign
         A file that the model suits: a few hundred records.  Nothing is released, and no budget is spent.
     clusters : {"ignore", "model"}
-        As of :func:`surveysynth.fit`.
+        As for :func:`surveysynth.fit`.
     engine : {"auto", "embedded", "cmdstan"}
     seed : int
-        Of the draws.
+        Seed of the draws.
 
     Returns
     -------
     ModelCheck
-        What was looked at, as text; a model that fails raises.
+        The comparisons, as text; a model that fails raises an error.
 
     Raises
     ------
     ModelError
-        What does not fit, and by how much.
+        A comparison fails; the message says which, and by how much.
     InputError
-        No model, or a file that does not suit it.
+        The argument is no model, or the file does not suit it.
 
     Examples
     --------
@@ -117,7 +117,7 @@ def check_model(
 
 
 def _rows(model: Synthesizer, records: Records, draws: Draws, rng: np.random.Generator) -> str:
-    """That records have their density whatever others there are, and in whatever order."""
+    """Check that the density of a record depends neither on other records nor on their order."""
     everybody = model.log_density(records, draws)
     if not np.isfinite(everybody).any():
         raise ModelError(f"log_density of {model.name} is nowhere finite")
@@ -133,7 +133,7 @@ def _rows(model: Synthesizer, records: Records, draws: Draws, rng: np.random.Gen
 
 
 def _target(model: StanModel, records: Records, draws: Draws, rng: np.random.Generator) -> str:
-    """That the program's log density moves with alpha as the log density of the records says, at all draws."""
+    """Check that the program's log density changes with alpha as ``log_density`` implies, at all draws."""
     one, two = rng.uniform(0.2, 1.0, (2, records.n))
     logs = model.log_density(records, draws)
     targets = [log_target(model.program, dict(model.data(records, alpha)), draws.values) for alpha in (one, two)]
@@ -150,10 +150,10 @@ def _target(model: StanModel, records: Records, draws: Draws, rng: np.random.Gen
 
 
 def _carried(model: Synthesizer, records: Records, draws: Draws, sampler: Sampler) -> str:
-    """The same in draws: those of one fit, with importance weights, have the means of another fit's.
+    """Check that draws of one fit, with importance weights, have the means of draws under other privacy weights.
 
-    Privacy weights fall with the outcome, and with the weight where it is modelled, by as much as moves a mean by about
-    its own standard error: a factor that is forgotten would move it by another amount.
+    Privacy weights fall with the outcome, and with the weight if that is modelled, so far that a mean moves by about
+    its own standard error: without a factor of the likelihood it would move by another amount.
     """
     by = [records.y.reshape(records.n, -1)[:, 0], *([] if records.log_w is None else [records.log_w])]
     worst = 0.0
@@ -171,7 +171,7 @@ def _carried(model: Synthesizer, records: Records, draws: Draws, sampler: Sample
 
 
 def _largest_difference(model: Synthesizer, records: Records, draws: Draws, alpha: Floats, sampler: Sampler) -> float:
-    """Largest difference of means between draws that were carried over to alpha and those of a fit there, in errors."""
+    """Largest difference, in standard errors, between means of reweighted draws and of a fit under ``alpha``."""
     other = model.fit(records, alpha, sampler)
     log_ratio = model.log_ratio(records, np.ones(records.n), alpha, draws)
     weight = np.exp(log_ratio - logsumexp(log_ratio))
@@ -187,7 +187,7 @@ def _largest_difference(model: Synthesizer, records: Records, draws: Draws, alph
 
 
 def _values(model: Synthesizer, records: Records, draw: Draws, rng: np.random.Generator) -> list[str]:
-    """That the density of some records has mass one, and that simulated values follow it."""
+    """Check that the density of several records integrates to one, and that simulated values follow it."""
     logarithmic = model.measure.lower().startswith("log")
     masses, chances = [], []
     for i in rng.choice(records.n, min(RECORDS, records.n), replace=False).tolist():
@@ -202,7 +202,7 @@ def _values(model: Synthesizer, records: Records, draw: Draws, rng: np.random.Ge
         masses.append(mass)
         below = np.cumsum(density * step)
         t = y if counted else (np.log(y) if logarithmic else y)
-        if counted:  # anywhere within the step, so that the values are uniform
+        if counted:  # a random place within the step makes the values uniform
             k = np.searchsorted(grid, t)
             place = below[k] - density[k] * rng.random(len(t))
         else:
@@ -225,7 +225,7 @@ def _values(model: Synthesizer, records: Records, draw: Draws, rng: np.random.Ge
 
 
 def _grid(t: Floats) -> Floats:
-    """Points around simulated values, beyond all but a negligible share of what they come from."""
+    """Grid points around simulated values, which cover all but a negligible share of their distribution."""
     middle, spread = float(np.median(t)), float(np.std(t))
     near = np.linspace(middle - WIDE * spread, middle + WIDE * spread, POINTS)
     reach = np.linspace(min(t.min(), near[0]) - 3 * spread, max(t.max(), near[-1]) + 3 * spread, POINTS // 4)
@@ -233,12 +233,12 @@ def _grid(t: Floats) -> Floats:
 
 
 def _counts(y: Floats) -> Floats:
-    """0, 1, 2, ... up to far above what was simulated."""
+    """0, 1, 2, ... up to far above the simulated counts."""
     return np.arange(min(10 * int(y.max()) + 100, MOST), dtype=np.float64)
 
 
 def _density(model: Synthesizer, records: Records, i: int, y: Floats, draw: Draws) -> Floats:
-    """Density of y for record i, the weight integrated out where it is modelled: (points,)."""
+    """Density of y for record i, with a modelled weight integrated out: (points,)."""
     copies = records.subset(np.full(len(y), i))
     column = y if records.y.ndim == 1 else y[:, None]
     if records.log_w is None:
@@ -253,7 +253,7 @@ def _density(model: Synthesizer, records: Records, i: int, y: Floats, draw: Draw
 
 
 def _exp(model: Synthesizer, records: Records, draw: Draws) -> Floats:
-    """Densities (n,) in one draw; 0 where there is none, as of a negative amount whose logarithm is taken."""
+    """Densities (n,) in one draw; 0 where they are not defined, such as at the log of a negative amount."""
     with np.errstate(all="ignore"):
         density = np.exp(model.log_density(records, draw)[0])
     return np.where(np.isfinite(density), density, 0.0)

@@ -1,24 +1,24 @@
-"""NegativeBinomial and Poisson: the synthesizers of counts, plain or a regression.
+"""Negative binomial and Poisson regressions: the synthesizers of counts.
 
 Source: Hu, Savitsky & Williams 2020, section 2.1.
 
     y_i ~ NB(mu_i, phi),   var y_i = mu_i + mu_i^2 / phi,   log mu_i = x_i b          (Poisson: phi = infinity)
     w~_i | y_i ~ N(x_i c + gamma log(1 + y_i), sigma^2),    w~_i = log(w_i / mean w)
 
-the second line only where the survey weight is not a function of the predictors.  With the records'
+the second line only if the survey weight is not a function of the predictors.  With the records'
 alpha, r_g = log(1 + mu_g / phi) of a predictor row, and A_g and S_g the sums of alpha and alpha y over its records,
 
     log L = sum_i alpha_i rise(y_i) + sum_g { S_g log mu_g - (S_g + A_g phi) r_g },
     rise(v) = log Gamma(v + phi) - log Gamma(phi) - v log phi,
 
-up to a constant.  The first sum is over distinct counts.  Where these are many, a few points stand for them: from
-v = 16 on, those of each octave are replaced by the Gauss quadrature of their own distribution.  rise is
+up to a constant.  The first sum is over distinct counts.  If these are many, a few points represent them: from
+v = 16 on, the counts of each octave are replaced by the Gauss quadrature of their own distribution.  rise is
 analytic for v > -phi, so that ten points are exact to rounding, whatever phi is.  The cost of a fit
 (``stan/counts.stan``) depends on the number of predictor rows, not on n, nor on how many different counts there are.
 
 The weight has a conjugate prior, and the joint density is a product, so that (c, gamma, sigma) are drawn exactly.
 
-**Coordinates** of the sampler come from the likelihood's normal approximation at its mode; see the program.
+**Coordinates** of the sampler come from the normal approximation of the likelihood at its mode; see the program.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ Prior = Literal["paper", "independent"]
 
 PRIOR_DISPERSION = "1/phi ~ half-Cauchy(0, 5)"
 
-FARTHEST = 25.0  # of the log mean of a synthetic count from 0
+FARTHEST = 25.0  # largest |log mean| of a synthetic count
 MOST_EXPECTED = 2.0**53  # counts above are not whole numbers in floating point
 
 
@@ -78,10 +78,10 @@ class CountRecords(Standardized):
 
 @dataclass(frozen=True)
 class Counts(OneOutcome[CountRecords], Debiasable[CountRecords]):
-    """A synthesizer of one count, given public predictors: NegativeBinomial and Poisson.
+    """A synthesizer of one count given public predictors: negative binomial or Poisson.
 
     Posteriors hold ``b`` (S, K), coefficients of the columns of :class:`CountRecords`; ``phi`` (S,), unless it is
-    infinite; and where the weight is modelled ``c`` (S, K + 1), the last of which is gamma, and ``sigma`` (S,).
+    infinite; and for a modelled weight ``c`` (S, K + 1), whose last element is gamma, and ``sigma`` (S,).
     """
 
     outcome: str
@@ -112,7 +112,7 @@ class Counts(OneOutcome[CountRecords], Debiasable[CountRecords]):
         self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None,
         constants: Constants | None = None, unit: Codes | None = None,
     ) -> CountRecords:  # fmt: skip
-        """Distinct pairs of predictor row and count, after the checks that belong to the model.
+        """Distinct pairs of predictor row and count, after the checks of the model.
 
         Raises
         ------
@@ -138,7 +138,7 @@ class Counts(OneOutcome[CountRecords], Debiasable[CountRecords]):
         return records
 
     def _counts(self, design: SurveyDesign) -> Floats:
-        """The outcome, (n,)."""
+        """The outcome (n,), after the checks that it is a count."""
         y = present(design, self.outcome)
         other = ~((y >= 0) & (y < MOST_EXPECTED) & (y == np.floor(y)))
         if other.any():
@@ -153,7 +153,7 @@ class Counts(OneOutcome[CountRecords], Debiasable[CountRecords]):
         return y
 
     def fit(self, records: CountRecords, alpha: Floats, sampler: Sampler) -> Draws:
-        """Draw (b, phi), and (c, gamma, sigma) where the weight is modelled, from the alpha-weighted pseudo posterior.
+        """Draw (b, phi), and (c, gamma, sigma) of a modelled weight, from the alpha-weighted pseudo posterior.
 
         Raises
         ------
@@ -176,15 +176,15 @@ class Counts(OneOutcome[CountRecords], Debiasable[CountRecords]):
         return Draws(values, sampler.chain_of_draws, fit.diagnostics, fit.engine, fit.version)
 
     def biased(self, records: CountRecords, unit: Codes | None) -> dict[str, bool]:
-        """Nothing that is always corrected."""
+        """No quantity is corrected without ``debias``."""
         return {}
 
     def lipschitz(
         self, records: CountRecords, draws: Draws, unit: Codes | None = None, alpha: Floats | None = None
     ) -> Floats:
-        """max over draws of |log p(record i | draw)|: (n,); of its sum over the records of each unit: (U,).
+        """Maximum over draws of |log p(record i | draw)|: (n,), or of its sum over the records of each unit: (U,).
 
-        Where the weight is public, records with the same predictors and count have the same density: it is computed
+        With a public weight, records with the same predictors and count have the same density, which is computed
         once for them.
         """
         if records.log_w is not None:
@@ -199,14 +199,14 @@ class Counts(OneOutcome[CountRecords], Debiasable[CountRecords]):
         return np.where(np.isfinite(largest), largest, np.inf)[records.pair]
 
     def log_ratio(self, records: CountRecords, before: Floats, after: Floats, draws: Draws) -> Floats:
-        """Log pseudo likelihood under weights ``after`` less that under ``before``: (S,)."""
+        """Log pseudo likelihood under weights ``after`` minus that under ``before``: (S,)."""
         out = self._log_likelihood(records, after, draws) - self._log_likelihood(records, before, draws)
         if records.log_w is not None:
             out += weights_log_likelihood(_weight_statistics(records, records.log_w, after - before), draws)
         return out
 
     def _log_likelihood(self, records: CountRecords, alpha: Floats, draws: Draws) -> Floats:
-        """sum_i alpha_i log p(count i | draw), (S,); alpha is not negative."""
+        """sum_i alpha_i log p(count i | draw) for alpha >= 0: (S,)."""
         likelihood, phi = _collapsed(records, alpha, self.dispersed), _phi(draws)
         alpha_of_pair = np.bincount(records.pair, alpha, len(records.pair_row))
         out = likelihood.weight @ rises(likelihood.v, phi) - alpha_of_pair @ gammaln(records.count + 1)
@@ -216,7 +216,7 @@ class Counts(OneOutcome[CountRecords], Debiasable[CountRecords]):
         return np.asarray(out)
 
     def log_density(self, records: CountRecords, draws: Draws) -> Floats:
-        """log p(record | draw): (S, n); of a count a probability, which has no unit."""
+        """log p(record | draw): (S, n); for a count a probability, which has no unit."""
         pairs, number = np.unique(records.pair, return_inverse=True)
         if records.log_w is None:
             return np.asarray(_log_p(records, pairs, draws)[number].T)
@@ -228,14 +228,14 @@ class Counts(OneOutcome[CountRecords], Debiasable[CountRecords]):
         self, records: CountRecords, draws: Draws, positions: Sequence[int], alpha: Callable[[Floats], Floats],
         unit: Codes | None, rng: np.random.Generator, *, debias: bool,
     ) -> Draws:  # fmt: skip
-        """Fisher-consistent versions of some draws: without what the weights ``alpha`` do to the model.
+        """Draws corrected for the bias by the privacy weights ``alpha`` (Fisher-consistent draws).
 
         Raises
         ------
         InputError
             Units of several records.
         ModelError
-            The weights' effect cannot be undone.
+            There is no correction: the weights shrink the model too far.
         """
         if unit is not None:
             raise InputError("debias is for privacy weights of single records: leave out debias or unit=")
@@ -269,13 +269,13 @@ class Counts(OneOutcome[CountRecords], Debiasable[CountRecords]):
 
     @property
     def _distribution(self) -> str:
-        """In words, for the report."""
+        """The distribution in words, for the report."""
         if self.dispersed:
             return "negative binomial, with variance mu + mu^2 / phi and one phi for all"
         return "Poisson, with variance mu"
 
     def assumptions(self, public: Public) -> list[str]:
-        """What the model takes as given, in sentences."""
+        """The assumptions of the model, as sentences."""
         regression = len(public.columns) > 1
         given = f"given the predictors ({self.predictors}) " if regression else ""
         sentences = [
@@ -302,7 +302,7 @@ class Counts(OneOutcome[CountRecords], Debiasable[CountRecords]):
 
 @dataclass(frozen=True)
 class NegativeBinomialRegression(Counts):
-    """Synthesizer of one count with a variance above its mean: a negative binomial, or its regression.
+    """Synthesizer of one count with a variance above its mean, by negative binomial regression.
 
     Parameters
     ----------
@@ -315,7 +315,7 @@ class NegativeBinomialRegression(Counts):
         That of the program of the paper's authors; or the same with Omega = I (sensible with more than about 20
         predictors).
     missing : {"fail", "drop"}
-        What a missing outcome does; "drop" leaves the record out and the report says how many.
+        Treatment of a missing outcome; "drop" leaves the record out, and the report says how many.
     weight : "public", optional
         Declares that the survey weight is public: it is kept.  Default: it is modelled, unless it is found to be a
         function of the predictors.
@@ -343,7 +343,7 @@ class NegativeBinomialRegression(Counts):
 
 @dataclass(frozen=True)
 class PoissonRegression(Counts):
-    """Synthesizer of one count whose variance is its mean: Poisson, or its regression.
+    """Synthesizer of one count whose variance is its mean, by Poisson regression.
 
     As :class:`NegativeBinomialRegression`, without phi.
 
@@ -377,12 +377,12 @@ class PoissonRegression(Counts):
 
 
 def _phi(draws: Draws) -> Floats:
-    """phi in every draw, (S,): infinite under Poisson."""
+    """phi in every draw, infinite under Poisson: (S,)."""
     return draws.values.get("phi", np.full(draws.size, np.inf))
 
 
 def _log_p(records: CountRecords, pairs: Codes, draws: Draws) -> Floats:
-    """log p(count | row) of some pairs in every draw: (pairs, S)."""
+    """log p(count | row) of selected pairs in every draw: (pairs, S)."""
     v, count = np.unique(records.count[pairs], return_inverse=True)
     here, row = np.unique(records.pair_row[pairs], return_inverse=True)
     phi = _phi(draws)
@@ -391,14 +391,14 @@ def _log_p(records: CountRecords, pairs: Codes, draws: Draws) -> Floats:
 
 
 def _alone(records: CountRecords, pairs: Codes, draws: Draws) -> tuple[Floats, Floats, Floats]:
-    """The log density of pairs as one that does not depend on the weight: c, p = 0 and q = 0, (pairs, S) each."""
+    """Coefficients c, p = 0 and q = 0 of a log density that does not depend on the weight: (pairs, S) each."""
     c = _log_p(records, pairs, draws)
     nothing = np.zeros_like(c)
     return c, nothing, nothing
 
 
 def _with_weight(records: CountRecords, pairs: Codes, draws: Draws) -> tuple[Floats, Floats, Floats]:
-    """c, p and q of log p(count, w~) = c + p w~ + q w~^2 of some pairs: (pairs, S) each."""
+    """Coefficients c, p and q of log p(count, w~) = c + p w~ + q w~^2 of selected pairs: (pairs, S) each."""
     coefficients, precision = draws.values["c"], draws.values["sigma"] ** -2
     mean = _weight_predictors(records)[pairs] @ coefficients.T
     p = mean * precision
@@ -420,7 +420,7 @@ def _collapsed(records: CountRecords, alpha: Floats, dispersed: bool) -> Likelih
 
 
 def _weight_predictors(records: CountRecords) -> Floats:
-    """(x, log(1 + y)) of each pair: (P, K + 1)."""
+    """The predictors (x, log(1 + y)) of the log weight for each pair: (P, K + 1)."""
     return np.column_stack([records.X[records.pair_row], np.log1p(records.count)])
 
 
@@ -435,11 +435,11 @@ def weights_log_likelihood(statistics: SufficientStatistics, draws: Draws) -> Fl
     return np.asarray(-statistics.A * (np.log(sigma) + 0.5 * log(2 * pi)) - squares / (2 * sigma**2))
 
 
-# ---- what cannot be fitted
+# ---- refusals
 
 
 def _refuse_determined(records: CountRecords, log_weights: Floats) -> None:
-    """Refuse a weight without variation of its own: the density would be unbounded."""
+    """Refuse a weight without residual variation, whose density would be unbounded."""
     centred = log_weights - log_weights.mean()
     left = _weight_statistics(records, centred, np.ones(len(centred))).reduced()[2][0, 0]
     if left <= 1e-6 * (centred @ centred):

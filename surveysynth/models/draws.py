@@ -1,4 +1,4 @@
-"""Random numbers, the sampler that models are given, draws from a posterior, and synthetic data sets."""
+"""Random numbers, the sampler of models, posterior draws, and synthetic data sets."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ Codes = NDArray[np.intp]
 
 @dataclass(frozen=True)
 class Streams:
-    """Separate streams of random numbers: what is published of one tells nothing of the others.
+    """Separate streams of random numbers, so that published numbers of one reveal nothing about the others.
 
-    Epsilon is that of posterior draws; synthetic values and the order of the rows are made from these and from
-    random numbers that can become known with them.  Those behind the draws must not.
+    Epsilon protects posterior draws; synthetic values and the order of the rows are made from these and from
+    random numbers that may become known with them.  The random numbers behind the draws must stay secret.
 
     Attributes
     ----------
     draws : numpy.random.Generator
-        Of chains and posterior draws, and of which of them are released.
+        For chains and posterior draws, and for the selection of released draws.
     values : numpy.random.Generator
-        Of synthetic values and weights given the released draws.
+        For synthetic values and weights given the released draws.
     order : numpy.random.Generator
-        Of the order of the rows and the recoded labels of strata and PSUs.
+        For the order of the rows and the recoded labels of strata and PSUs.
     """
 
     draws: np.random.Generator
@@ -39,14 +39,14 @@ class Streams:
 
     @classmethod
     def from_seed(cls, seed: int | None) -> Self:
-        """Each with 128 bits of its own from the operating system; all from one seed, for tests."""
+        """Streams from one seed, for tests; or each with 128 bits of its own from the operating system."""
         seeds = [None] * 3 if seed is None else np.random.SeedSequence(seed).spawn(3)
         return cls(*map(np.random.default_rng, seeds))
 
 
 @dataclass(frozen=True)
 class Sampler:
-    """How to sample: the engine, the number of chains and draws, and where randomness comes from.
+    """The settings of sampling: engine, number of chains and draws, and source of randomness.
 
     ``rng`` seeds the engine too.
     """
@@ -64,8 +64,8 @@ class Sampler:
         )
 
     def seed(self) -> int:
-        """A seed for the engine: Stan takes 32 bits, which all chains of a run share."""
-        return int(self.rng.integers(1, 2**32 - 1))  # CmdStan takes 2^32 - 1 for "none was given"
+        """A seed for the engine; Stan takes 32 bits for all chains of a run."""
+        return int(self.rng.integers(1, 2**32 - 1))  # CmdStan reads 2^32 - 1 as "no seed"
 
     @property
     def chain_of_draws(self) -> Codes:
@@ -80,7 +80,7 @@ class Draws:
     Attributes
     ----------
     values : dict of float arrays (S, ...)
-        Parameter draws; what the names mean is the synthesizer's business.
+        Parameter draws, by names that the synthesizer defines.
     chain : int array (S,)
         Chain of each draw; draws of a chain are consecutive.
     diagnostics : Diagnostics
@@ -88,10 +88,10 @@ class Draws:
     weight : float array (S,)
         Probability of each draw; equal unless draws were carried over from nearby privacy weights.
     effects : dict of float arrays (S, groups, ...)
-        Draws of what belongs to single groups of records, such as effects of strata.
+        Draws of parameters of single groups of records, such as effects of strata.
     integrated : bool
-        Whether effects of PSUs were integrated out: a record's bound then depends on the privacy
-        weights of its PSU.
+        Whether effects of PSUs were integrated out, so that the bound of a record depends on the privacy
+        weights in its PSU.
     """
 
     values: dict[str, Floats]
@@ -113,12 +113,12 @@ class Draws:
 
     @property
     def efficiency(self) -> float:
-        """Effective share of the draws, 1 where all weigh the same."""
+        """Effective share of the draws, 1 if all have the same weight."""
         return min(1.0, float(1 / (self.weight @ self.weight) / self.weight.size))
 
     @property
     def failures(self) -> tuple[str, ...]:
-        """Diagnostics that failed, by name; effective sample sizes count the draws' weights."""
+        """Names of the failed diagnostics; effective sample sizes account for the weights of draws."""
         d = self.diagnostics
         weighted = replace(d, ess_bulk=d.ess_bulk * self.efficiency, ess_tail=d.ess_tail * self.efficiency)
         return weighted.failures
@@ -129,7 +129,7 @@ class Draws:
         return int(self.chain.size)
 
     def subset(self, positions: Sequence[int], values: Mapping[str, Floats] | None = None) -> Draws:
-        """These draws alone, equally likely, some of their values replaced."""
+        """The selected draws, equally likely, with replaced ``values``."""
         here = list(positions)
         kept = {name: v[here] for name, v in self.values.items()} | dict(values or {})
         effects = {name: v[here] for name, v in self.effects.items()}
@@ -141,9 +141,9 @@ class Synthetic:
     """One synthetic data set: numeric outcomes (n, d) in their own unit and unscaled weights (n,).
 
     ``labels`` are the categorical outcomes, column by column.
-    ``count_weights`` (n,), where a model has them, add up to the same counts as ``weights`` in every
-    ``cell`` (n,), but vary from record to record as the model says: they give counts their standard
-    errors, by stratum or, where not ``stratified_counts``, as if there were no strata.
+    ``count_weights`` (n,), if a model has them, add up to the same counts as ``weights`` in every
+    ``cell`` (n,), but vary between records according to the model: they determine the standard errors of counts,
+    by stratum or, without ``stratified_counts``, ignoring strata.
     """
 
     outcomes: Floats

@@ -2,8 +2,8 @@
 
     y_i ~ gamma(shape, shape / mu_i),   log mu_i = x_i b,   log w_i ~ N(x_i c + gamma log y_i, sigma^2)
 
-where the weight is not public.  ``stan/gamma.stan`` samples (b, shape) from sums over the records of a predictor row,
-so its cost does not depend on n; the weight's regression is drawn exactly.
+if the weight is not public.  ``stan/gamma.stan`` samples (b, shape) from sums over the records of a predictor row,
+so its cost does not depend on n; the regression of the weight is drawn exactly.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from .regression.weight_regression import draw_weights, weight_log_density
 
 Floats = NDArray[np.float64]
 
-FARTHEST = 200.0  # of the log mean of a synthetic amount from 0
+FARTHEST = 200.0  # largest |log mean| of a synthetic amount
 
 
 @dataclass(frozen=True)
 class GammaRegression(OneOutcome[Standardized]):
-    """Synthesizer of one positive outcome whose standard deviation goes with its mean.
+    """Synthesizer of one positive outcome whose standard deviation is proportional to its mean.
 
-    Draws hold ``b`` (S, K) and ``shape`` (S,), and where the weight is modelled ``c`` (S, K + 1), the last of which is
+    Draws hold ``b`` (S, K) and ``shape`` (S,), and for a modelled weight ``c`` (S, K + 1), whose last element is
     the coefficient of log y, and ``sigma`` (S,).
 
     Parameters
@@ -42,7 +42,7 @@ class GammaRegression(OneOutcome[Standardized]):
     predictors : str
         Right-hand side of a formula with an intercept, as in R; ``"1"`` for none.  These columns are public.
     missing : {"fail", "drop"}
-        What a missing outcome does; "drop" leaves the record out and the report says how many.
+        Treatment of a missing outcome; "drop" leaves the record out, and the report says how many.
     weight : "public", optional
         Declares that the survey weight is public: it is kept.  Default: it is modelled, unless it is found to be a
         function of the predictors.
@@ -74,7 +74,7 @@ class GammaRegression(OneOutcome[Standardized]):
         return f"{self.outcome}, in its own unit"
 
     def check(self, records: Standardized) -> None:
-        """Refuse an outcome that is not positive (InputError), or constant (ModelError)."""
+        """Refuse an outcome that is not positive (InputError) or is constant (ModelError)."""
         bad = ~(records.y > 0)
         if bad.any():
             raise InputError(
@@ -86,15 +86,15 @@ class GammaRegression(OneOutcome[Standardized]):
             )
 
     def fit(self, records: Standardized, alpha: Floats, sampler: Sampler) -> Draws:
-        """Draw (b, shape), and the weight's regression where it is modelled, from the pseudo posterior."""
+        """Draw (b, shape), and the regression of a modelled weight, from the pseudo posterior."""
         y, (G, K) = records.y, records.X.shape
-        a, s, t = (np.bincount(records.row, alpha * of, G) for of in (np.ones(len(y)), np.log(y), y))
+        a, s, t = (np.bincount(records.row, alpha * v, G) for v in (np.ones(len(y)), np.log(y), y))
         fit = sampler.sample("gamma", {"G": G, "K": K, "X": records.X, "a": a, "s": s, "t": t})
         values = {"b": fit.values["b"].reshape(-1, K), "shape": fit.values["shape"].ravel()}
         if records.log_w is not None:
             given = np.column_stack([records.x, np.log(y)])
-            of = sufficient_statistics(given, np.arange(len(y)), records.log_w[:, None], alpha)
-            values |= draw_weights(of, len(values["b"]), sampler.rng)
+            statistics = sufficient_statistics(given, np.arange(len(y)), records.log_w[:, None], alpha)
+            values |= draw_weights(statistics, len(values["b"]), sampler.rng)
         return Draws(values, sampler.chain_of_draws, fit.diagnostics, fit.engine, fit.version)
 
     def log_density(self, records: Standardized, draws: Draws) -> Floats:
@@ -108,7 +108,7 @@ class GammaRegression(OneOutcome[Standardized]):
         return np.asarray(logs + weight_log_density(records.log_w, mean, draws["sigma"]))
 
     def simulate(self, public: Public, draw: Draws, rng: np.random.Generator) -> Synthetic:
-        """y* from the model; the public weights, or the smoothed E(w~ | y*) as in FBS."""
+        """y* from the model, with public weights or smoothed weights E(w~ | y*) as in FBS."""
         shape, log_mean = draw["shape"][0], np.clip(public.X @ draw["b"][0], -FARTHEST, FARTHEST)
         y = rng.gamma(shape, np.exp(log_mean)[public.row] / shape)
         weights = public.public_weights

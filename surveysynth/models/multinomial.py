@@ -1,9 +1,9 @@
-"""A multinomial regression of one outcome that is a category, whose log odds are linear in the predictors.
+"""Multinomial regression of one categorical outcome, with log odds that are linear in the predictors.
 
     P(y_i = k | x_i) = exp(x_i b_k) / sum_h exp(x_i b_h)                                    (Agresti 2013, section 8.1)
 
-It has no density of the survey weight, which therefore is public, or among the predictors, as later models in sequence
-have it.  With W = X Q the whitened predictors (G, r), C (K, K - 1) orthonormal contrasts between categories and
+The model has no density of the survey weight, which therefore has to be public, or a predictor as in later models of a
+sequence.  With W = X Q the whitened predictors (G, r), C (K, K - 1) orthonormal contrasts between categories and
 A (G, K) the sums of alpha of the records of each row and category,
 
     log odds = W psi C',   psi ~ N(0, s^2 / r),   log L = sum_gk A_gk log p_gk,
@@ -40,18 +40,18 @@ from .scales.category_levels import levels_of
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-MOST = 50  # categories
+MOST = 50  # most categories
 SD = 5.0  # prior standard deviation of a contrast of log odds, in a row of mean leverage
 PRIOR = "prior: contrasts of log odds are linear in whitened predictors, with K coefficients ~ N(0, 25 / K)"
-START = 0.3  # by how much log odds of a row of mean leverage differ between starts of chains
-RHAT_LIMIT = 1.02  # with an ESS of 1,500, R-hat - 1 of the worst of 30 parameters is up to .009 by chance alone
-# Of more records some warm the chains up: so many at the least, and one in so many.
+START = 0.3  # differences of log odds between starts of chains, in a row of mean leverage
+RHAT_LIMIT = 1.02  # with an ESS of 1,500 the largest R-hat - 1 of 30 parameters is up to .009 by chance alone
+# Number of records beyond which a sample of them is used in the warm-up; least size of the sample, and its fraction
 MANY, PILOT, ONE_IN = 10_000, 5_000, 20
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class CategoryPublic(Public):
-    """What is public, the names of the categories among it."""
+    """Public data, including the names of the categories."""
 
     levels: pd.Index
 
@@ -64,13 +64,13 @@ class CategoryRecords(Standardized, CategoryPublic):
 
     @property
     def category(self) -> Codes:
-        """Of each record: (n,)."""
+        """Number of the category of each record: (n,)."""
         return self.y.astype(np.intp)
 
 
 @dataclass(frozen=True)
 class MultinomialRegression(OneOutcome[CategoryRecords]):
-    """Synthesizer of one outcome that is a category, given predictors that may be numbers.
+    """Synthesizer of one categorical outcome, given predictors that may be numeric.
 
     In ``FBS`` categories are multinomial within cells of discrete predictors; here log odds are linear in any
     predictors, amounts among them.  Draws hold ``b`` (S, P, K), coefficients of log odds, which add up to 0 over the K
@@ -84,11 +84,11 @@ class MultinomialRegression(OneOutcome[CategoryRecords]):
     predictors : str
         Right-hand side of a formula with an intercept, as in R; ``"1"`` for none.  These columns are public.
     missing : {"fail", "drop", "category"}
-        What a missing outcome does; "drop" leaves the record out and the report says how many.  "category": missing is
-        a category of its own, "missing", among others that become text; synthetic files have it, too.
+        Treatment of a missing outcome; "drop" leaves the record out, and the report says how many.  With "category",
+        "missing" is a further category, the others become text, and synthetic files have it, too.
     weight : "public", optional
-        Declares that the survey weight is public: it is kept.  Default: it has to be a function of the predictors.  As
-        a later model in sequence it is given the weight.
+        Declares that the survey weight is public: it is kept.  By default it has to be a function of the predictors.  A
+        later model in a sequence has the weight among its predictors.
 
     Raises
     ------
@@ -122,12 +122,12 @@ class MultinomialRegression(OneOutcome[CategoryRecords]):
 
     @property
     def categorical(self) -> tuple[str, ...]:  # type: ignore[override]  # of the field outcome
-        """The outcome."""
+        """The outcome, which is categorical."""
         return self.outcomes
 
     @property
     def measure(self) -> str:  # type: ignore[override]  # of the field outcome
-        """A probability has no unit."""
+        """Scale of the density: a probability, which has no unit."""
         return f"{self.outcome}, a probability"
 
     def prepare(
@@ -171,7 +171,7 @@ class MultinomialRegression(OneOutcome[CategoryRecords]):
             alpha leaves no record of some category.
         """
         K = len(records.levels)
-        there = np.bincount(records.category, minlength=K) > 0  # declared ones may have no record
+        there = np.bincount(records.category, minlength=K) > 0  # declared levels may have no record
         gone = there & (np.bincount(records.category, alpha, K) <= 0)
         if gone.any():
             raise ModelError(
@@ -212,7 +212,7 @@ class MultinomialRegression(OneOutcome[CategoryRecords]):
         return super().describe(public) | {"weights": "public"}
 
     def assumptions(self, public: Public) -> list[str]:
-        """What the model takes as given, in sentences, for the report."""
+        """The assumptions of the model, as sentences for the report."""
         return [
             f"the log odds of the categories of {self.outcome} are linear in the predictors ({self.predictors})",
             PRIOR,
@@ -238,7 +238,7 @@ def _contrasts(K: int) -> Floats:
 
 
 def _sums(records: CategoryRecords, weight: Floats) -> Floats:
-    """Sums of weights (n,) of the records of each predictor row and category: (G, K)."""
+    """Sums (G, K) of weights (n,) of the records in each predictor row and category."""
     G, K = len(records.X), len(records.levels)
     sums = np.bincount(records.row * K + records.category, weight, G * K)
     return sums.astype(np.float64).reshape(G, K)
@@ -258,7 +258,7 @@ def _sampled(
     spread = START / np.sqrt(rank)
     starts = [spread * rng.uniform(-1, 1, rank * size) * (chain > 0) for chain in range(sampler.chains)]
     pilot = None
-    if records.n > MANY:  # each of some records counts for several
+    if records.n > MANY:  # a weighted sample of the records
         share = max(PILOT, records.n / ONE_IN) / records.n
         pilot = target(np.where(rng.random(records.n) < share, alpha / share, 0.0))
     scale = np.full(rank * size, 1 / np.sqrt(alpha.sum() / K + precision))
@@ -270,7 +270,7 @@ def _sampled(
 
 
 def _pseudo_posterior(W: Floats, C: Floats, sums: Floats, precision: float) -> Target:
-    """Log density of psi, row by row as one point, and its gradient."""
+    """The log density of psi, flattened by rows, and its gradient."""
 
     def target(point: Floats) -> tuple[float, Floats]:
         value, slope = _log_likelihood(W @ (point.reshape(W.shape[1], -1) @ C.T), sums)
@@ -283,7 +283,7 @@ def _pseudo_posterior(W: Floats, C: Floats, sums: Floats, precision: float) -> T
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")
 def _log_likelihood(log_odds: Floats, sums: Floats) -> tuple[float, Floats]:
-    """Log likelihood over that of even shares, and its slope in the log odds; both arguments are (G, K)."""
+    """Log likelihood minus that of equal shares, and its gradient in the log odds; both arguments are (G, K)."""
     G, K = log_odds.shape
     total, slope, p, log_K = 0.0, np.empty((G, K)), np.empty(K), np.log(K)
     for g in range(G):
@@ -304,7 +304,7 @@ def _log_likelihood(log_odds: Floats, sums: Floats) -> tuple[float, Floats]:
 
 @nb.njit(parallel=True, cache=True, error_model="numpy")
 def _log_probabilities(log_odds: Floats, row: Codes, category: Codes) -> Floats:
-    """log P of the category of each record: (S, n), from log odds (S, G, K) of rows."""
+    """log P (S, n) of the category of each record, from log odds (S, G, K) of rows."""
     S, G, K = log_odds.shape
     out = np.empty((S, row.size))
     for s in nb.prange(S):

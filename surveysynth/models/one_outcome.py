@@ -1,4 +1,4 @@
-"""What the models of one outcome share."""
+"""Common base of the models of one outcome."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ Codes = NDArray[np.intp]
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class Standardized(Records):
-    """Records whose predictor rows are a column of ones, and the columns that vary, with mean 0 and variance 1.
+    """Records with standardized predictor rows: a column of ones, and varying columns with mean 0 and variance 1.
 
     Attributes
     ----------
     mean, sd : float arrays (K,)
-        X is the model matrix less ``mean``, over ``sd``; 0 and 1 for the column of ones.
+        X is the model matrix minus ``mean``, divided by ``sd``; 0 and 1 for the column of ones.
     """
 
     mean: Floats
@@ -47,9 +47,9 @@ class OneOutcome(Portable[S]):
     outcome: str
     predictors: str
     missing: Literal["fail", "drop"]
-    weight: Literal["public"] | None = None  # declared; else it is public where the predictors determine it
+    weight: Literal["public"] | None = None  # declared; otherwise public if the predictors determine it
     name: ClassVar[str]
-    may_be_missing: ClassVar[tuple[str, ...]] = ("fail", "drop")  # what ``missing`` can be
+    may_be_missing: ClassVar[tuple[str, ...]] = ("fail", "drop")  # values of ``missing``
 
     def _check(self) -> None:
         outcome, predictors = sides_of(self.outcome, self.predictors)
@@ -71,7 +71,7 @@ class OneOutcome(Portable[S]):
         self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None,
         constants: Constants | None = None, unit: Codes | None = None,
     ) -> S:  # fmt: skip
-        """As :meth:`Synthesizer.prepare`, with standardized predictors."""
+        """The records as :meth:`Synthesizer.prepare` makes them, with standardized predictors."""
         plain = super().prepare(design, clusters, mean_weight, constants, unit)
         kept = {f.name: getattr(plain, f.name) for f in fields(plain)}
         return Standardized(**kept | standardized(plain.X, plain.row, plain.columns))  # type: ignore[return-value]
@@ -79,7 +79,7 @@ class OneOutcome(Portable[S]):
     def predictor_rows(
         self, design: SurveyDesign, clusters: Clusters, constants: Constants | None
     ) -> tuple[Floats, Codes, tuple[str, ...]]:
-        """As of :class:`Synthesizer`, with the log of a declared weight that varies within rows; with an intercept."""
+        """As :meth:`Synthesizer.predictor_rows`, with an intercept and, if it varies, the log of a public weight."""
         X, row, columns = super().predictor_rows(design, clusters, constants)
         if np.abs(X @ np.linalg.pinv(X).sum(axis=1) - 1).max() > 1e-8:
             raise InputError(f"{self.name} needs an intercept, which the formula {self.predictors!r} takes out")
@@ -91,14 +91,14 @@ class OneOutcome(Portable[S]):
     def survey_weights(
         self, design: SurveyDesign, X: Floats, row: Codes, mean_weight: float | None
     ) -> tuple[Floats | None, Floats | None]:
-        """As of :class:`Synthesizer`; public, too, where that is declared."""
+        """As :meth:`Synthesizer.survey_weights`; a declared weight is public."""
         if self.weight == "public":
             return design.weights, None
         return super().survey_weights(design, X, row, mean_weight)
 
     @property
     def public_weight_text(self) -> str:
-        """As of :class:`Synthesizer`; a weight may be declared."""
+        """A sentence that says why the weight is kept: it is declared public, or was found to be so."""
         return PUBLIC_WEIGHT if self.weight is None else DECLARED_WEIGHT
 
     def to_original_scale(self, records: S, draws: Draws) -> Draws:
@@ -123,7 +123,7 @@ class OneOutcome(Portable[S]):
 
 
 def _rescaled(draws: Draws, change: Callable[[Floats], Floats]) -> Draws:
-    """Coefficients of predictors changed: ``b``, ``zero``, and ``c`` but for its last, which is that of the outcome."""
+    """Draws with changed coefficients of predictors: ``b``, ``zero``, and ``c`` except that of the outcome."""
     values = dict(draws.values)
     for name in values.keys() & {"b", "zero"}:
         values[name] = change(values[name])
@@ -133,13 +133,13 @@ def _rescaled(draws: Draws, change: Callable[[Floats], Floats]) -> Draws:
 
 
 def smoothed_weights(public: Public, draw: Draws, size: Floats) -> Floats:
-    """E(w~ | y*) as in FBS, log w~ being linear in the predictors and ``size``, a function of y*: (n,)."""
+    """Smoothed weights E(w~ | y*) as in FBS (n,); log w~ is linear in the predictors and ``size``, a function of y*."""
     c = draw["c"][0]
     return np.asarray(np.exp((public.X @ c[:-1])[public.row] + c[-1] * size))
 
 
 def standardized(X: Floats, pattern: Codes, columns: tuple[str, ...]) -> dict[str, Any]:
-    """Fields of :class:`Standardized`: predictor rows, their columns, and what was taken off and divided by."""
+    """Fields of :class:`Standardized`: predictor rows, their columns, means and standard deviations."""
     share = np.bincount(pattern, minlength=len(X)) / len(pattern)
     mean = share @ X
     sd = np.sqrt(share @ (X - mean) ** 2)
@@ -152,7 +152,7 @@ def standardized(X: Floats, pattern: Codes, columns: tuple[str, ...]) -> dict[st
 
 
 def checked_bounds(bounds: object) -> tuple[float, float]:
-    """Public limits of an outcome as two floats, or an InputError."""
+    """Public bounds of an outcome as two floats, or an InputError."""
     asked = "bounds must be two finite numbers, low < high: the outcome's least and largest possible values, public"
     if isinstance(bounds, str) or not isinstance(bounds, Sequence | np.ndarray) or len(several(bounds)) != 2:
         raise InputError(asked)

@@ -1,4 +1,4 @@
-"""What a model is given of a file: what is public, and the confidential records."""
+"""The data of a model: public data, and confidential records."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-EACH = {"each": True}  # marks fields of records: arrays (n, ...), or objects that can take ``some`` of them
+EACH = {"each": True}  # marks fields with an entry for each record: arrays (n, ...), or objects with ``subset``
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)  # a repr would show confidential values
 class Public:
-    """What a model may use to simulate: nothing of it is confidential.
+    """Public data, from which a model simulates.
 
     Attributes
     ----------
     X : float array (G, K)
-        Distinct predictor rows: of the model matrix of the formula.
+        Distinct rows of the model matrix of the formula.
     row : int array (n,)
         Row of X of each record.
     columns : tuple of str
         Columns of X.
     public_weights : float array (n,) or None
-        The survey weights, where they are a function of the predictors.
+        The survey weights, if they are public.
     """
 
     X: Floats
@@ -48,33 +48,33 @@ class Public:
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class Records(Public):
-    """The confidential file as a model takes it.
+    """The confidential records of a model, with their public data.
 
     Attributes
     ----------
     y : float array (n,) or (n, d)
-        What the model synthesizes, on the scale of its density.
+        The outcomes, on the scale of the density.
     log_w : float array (n,) or None
-        log(w / mean w), to be modelled with y; None where the weights are public.
+        log(w / mean w), to be modelled with y; None if the weights are public.
     """
 
     y: Floats = field(metadata=EACH)
     log_w: Floats | None = field(default=None, metadata=EACH)
 
-    view: ClassVar[type[Public]] = Public  # what of a subclass is public
+    view: ClassVar[type[Public]] = Public  # the public part of a subclass
 
     @property
     def public(self) -> Public:
-        """What of it is not confidential: all that :meth:`Synthesizer.simulate` gets."""
+        """The public part, from which :meth:`Synthesizer.simulate` draws."""
         kept = {f.name: getattr(self, f.name) for f in fields(self.view)}
         return self.view(**{name: getattr(value, "public", value) for name, value in kept.items()})
 
     def public_subset(self, records: Codes) -> Public:
-        """What is public of some of the records, each any number of times."""
+        """The public part of selected records, each any number of times."""
         return self.subset(records).public
 
     def subset(self, records: Codes) -> Self:
-        """Some of the records, or the same in another order; X stays whole."""
+        """Selected records, in the given order; X stays complete."""
         taken = {f.name: _subset(getattr(self, f.name), records) for f in fields(self) if f.metadata.get("each")}
         return replace(self, **taken)
 

@@ -1,6 +1,6 @@
-"""The one list of models: the command line, policies and the R package read it, and a user's Python file serves, too.
+"""The registry of models for the command line, policies and the R package; users can add a Python file.
 
-A new model is two files, ``models/x.py`` and ``stan/x.stan``, and a line here.  Nothing is imported before it is used.
+A new model is two files, ``models/x.py`` and ``stan/x.stan``, and a line here.  Models are imported when they are used.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ class Listed:
     Attributes
     ----------
     place : str
-        Module and class, within this folder; after a dot, a constructor of the class that is not its own.
+        Module and class, within this folder; after a dot, an alternative constructor of the class.
     in_r : str
         The function of the R package.
     what : str
-        As the command line explains it.
+        Description for the command line.
     """
 
     place: str
@@ -44,19 +44,19 @@ class Listed:
 
     @property
     def kind(self) -> type[Synthesizer]:
-        """The class."""
+        """The class of the model."""
         module, _, name = self.place.partition(":")
         found: type[Synthesizer] = pkgutil.resolve_name(f"{__package__}.{module}:{name.partition('.')[0]}")
         return found
 
     @property
     def options(self) -> Mapping[str, inspect.Parameter]:
-        """What the class takes, by name."""
+        """Parameters of the constructor, by name."""
         return inspect.signature(self.kind).parameters
 
     @property
     def one_outcome(self) -> bool:
-        """Whether it synthesizes one outcome, and no more."""
+        """Whether the model synthesizes a single outcome."""
         from .one_outcome import OneOutcome
 
         return issubclass(self.kind, OneOutcome)
@@ -67,7 +67,7 @@ class Listed:
         return made
 
 
-MODELS = {  # by the names that the command line has for them
+MODELS = {  # by their names on the command line
     "fbs": Listed("normal.fbs:FBS", "fbs", "FBS"),
     "fbp": Listed("normal.fbp:FBP", "fbp", "FBP"),
     "fbp-paper": Listed("normal.fbp:FBP.paper", "fbp", "FBP as in the paper"),
@@ -83,7 +83,7 @@ MODELS = {  # by the names that the command line has for them
 
 
 def model_from_file(file: str, outcome: Sequence[str], predictors: str) -> Synthesizer:
-    """A user's model, from a Python file.
+    """Make a user's model from a Python file.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ def model_from_file(file: str, outcome: Sequence[str], predictors: str) -> Synth
     Raises
     ------
     InputError
-        No such file or name; an exception in the file, of which only type and line are told, as its message may quote
+        No such file or name; an exception in the file, reported by type and line only, as its message may quote
         data; a synthesizer of other outcomes or predictors.
     """
     from .base import Synthesizer
@@ -115,7 +115,7 @@ def model_from_file(file: str, outcome: Sequence[str], predictors: str) -> Synth
         raise
     except Exception as error:
         fault = f"{type(error).__name__}{_line(error, Path(path))}"
-    if fault:  # only now, when the exception is gone
+    if fault:  # raised outside of the handler, without the exception as its context
         raise InputError(f"{file}: {fault}")
     if not isinstance(made, Synthesizer):
         raise InputError(f"{file}: {name} is neither a synthesizer nor a function that makes one")
@@ -128,7 +128,7 @@ def model_from_file(file: str, outcome: Sequence[str], predictors: str) -> Synth
 
 
 def _loaded(path: Path) -> Any:
-    """The module of a file, which its classes can refer to by a name that shadows no other."""
+    """Load the module of a file under a name that shadows no other."""
     spec = importlib.util.spec_from_file_location(f"surveysynth_model_{path.stem}", path)
     assert spec is not None and spec.loader is not None
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
@@ -137,7 +137,7 @@ def _loaded(path: Path) -> Any:
 
 
 def _line(error: Exception, path: Path) -> str:
-    """Which line of the file an exception comes from, if it does."""
+    """The line of the file from which an exception comes, as text; empty if it comes from elsewhere."""
     went = [(f.filename, f.lineno) for f in traceback.extract_tb(error.__traceback__)]
     if isinstance(error, SyntaxError):
         went.append((error.filename or "", error.lineno))

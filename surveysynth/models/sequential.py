@@ -1,15 +1,16 @@
-"""Several outcomes in sequence: each model has the earlier outcomes, and the weight, among its predictors.
+"""Several outcomes in sequence: each model has earlier outcomes and the weight among its predictors.
 
     p(y_1, ..., y_J, w | x) = p(y_1, w | x) p(y_2 | x, y_1, w) ... p(y_J | x, y_1, ..., y_(J-1), w)
 
-y_j are the outcomes of model j, w is the survey weight, x what is public (Raghunathan, Reiter & Rubin 2003, section 3).
-It is one density of a record, with one privacy weight: parameters of the models are apart, so that each is fitted by
-itself under the same weights.  A synthetic record gets its outcomes one after the other, each given those that were
+where y_j are the outcomes of model j, w is the survey weight and x are public columns
+(Raghunathan, Reiter & Rubin 2003, section 3).
+This is one density of a record, with one privacy weight.  The models have separate parameters, so each is fitted
+separately under the same weights.  A synthetic record gets its outcomes one after the other, each given those
 drawn before.
 
-**Questions that are asked of some records only.**  With s_i = 1 where a public condition on x_i and earlier outcomes
-holds, and 0 elsewhere, model j is that of the records with s_i = 1, and a record's factor is p(y_j | ...)^s_i:
-elsewhere the outcome is a constant, which is public.  The condition may hang on outcomes that are confidential.
+**Questions for some records only.**  Let s_i = 1 if a public condition on x_i and earlier outcomes holds, and 0
+otherwise.  Model j is fitted to the records with s_i = 1, and the factor of a record is p(y_j | ...)^s_i:
+elsewhere the outcome is a public constant.  The condition may depend on confidential outcomes.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 Bools = NDArray[np.bool_]
 
-NOT_APPLICABLE, MISSING = "not applicable", "missing"  # what an outcome is where it does not apply
+NOT_APPLICABLE, MISSING = "not applicable", "missing"  # values of an outcome where it does not apply
 SCALES = (
     "means and standard deviations of the predictors of {}, of which some are confidential: priors of coefficients are "
     "on that scale"
@@ -52,22 +53,22 @@ SCALES = (
 
 @dataclass(frozen=True, repr=False)  # a repr would show confidential values
 class Later:
-    """How predictor rows of a later model are made from columns that are synthetic.
+    """Makes predictor rows of a later model from synthetic columns.
 
     Attributes
     ----------
     view : type of Public
-        What the model simulates from.
+        Type of the public data from which the model simulates.
     spec : formulaic.ModelSpec
-        The model matrix as it was in the fit: its columns, and the levels of labels.
+        The model matrix of the fit: its columns, and the levels of labels.
     types : mapping of str to str
-        Types in which it takes columns.
+        Types of the columns for the model matrix.
     columns : tuple of str
-        Of the predictor rows.
+        Columns of the predictor rows.
     mean, sd : float arrays (K,) or None
-        What the fit took off and divided by, of models that do.
-    beside : mapping of str to object
-        What else is public of the model's records as a whole: names of categories.
+        Means and standard deviations by which the fit standardized predictors, if it did.
+    public_fields : mapping of str to object
+        Further public facts about the records of the model, such as names of categories.
     """
 
     view: type[Public]
@@ -80,14 +81,14 @@ class Later:
 
     @classmethod
     def from_records(cls, design: SurveyDesign, model: Synthesizer, records: Records) -> Self:
-        """As in these records."""
+        """The rule by which the predictor rows of these records were made."""
         mean, sd = (records.mean, records.sd) if isinstance(records, Standardized) else (None, None)
         whole = [f.name for f in fields(records.view) if not f.metadata.get("each") and f.name not in ("X", "columns")]
         public_fields = {name: getattr(records, name) for name in whole}
         return cls(records.view, *model_spec(design, model.predictors), records.columns, mean, sd, public_fields)
 
     def public(self, frame: pd.DataFrame, weights: Floats) -> Public:
-        """What the model simulates from, given a frame with the log weight: every record has a row of its own."""
+        """Public data for the model, from a frame with the log weight; every record has its own row."""
         given = frame.astype(dict(self.types))
         matrix = np.asarray(self.spec.get_model_matrix(given, na_action="ignore"), dtype=np.float64)
         found = dict(zip(map(str, self.spec.column_names), matrix.T, strict=True))
@@ -105,36 +106,36 @@ class Later:
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class SequentialPublic(Public):
-    """What is public of a file for models in sequence.
+    """Public data of a file for models in sequence.
 
     Attributes
     ----------
     frame : pandas.DataFrame
-        The columns of public predictors, of the whole file.
+        The public predictors of the whole file.
     place : int array (n,)
         Row of the frame of each record.
     first : Public
-        What the first model simulates from.
+        Public data of the first model.
     later : tuple of Later
-        One a later model.
+        One for each later model.
     """
 
     frame: pd.DataFrame
     place: Codes = field(metadata=EACH)
-    first: Any = field(metadata=EACH)  # Records here, of which its public view keeps what is public
+    first: Any = field(metadata=EACH)  # Records here; the public view keeps their public part
     later: tuple[Later, ...]
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class SequentialRecords(Records, SequentialPublic):
-    """The confidential file; y is that of all models side by side.
+    """The confidential records; y has the columns of all models.
 
     Attributes
     ----------
     others : tuple of Records
-        Those of the later models, whose predictors are confidential.
+        Records of the later models, whose predictors are confidential.
     asked : bool array (n, models)
-        Whom each model is for.  Of others its records hold values that stand in, and count nothing.
+        Whether each model applies to a record.  Other records hold placeholder values without weight.
     """
 
     others: tuple[Records, ...]
@@ -144,16 +145,16 @@ class SequentialRecords(Records, SequentialPublic):
 
     @property
     def parts(self) -> tuple[Records, ...]:
-        """One a model."""
+        """The records of each model."""
         return (self.first, *self.others)
 
     def subset(self, records: Codes) -> Self:
-        """As of :class:`Records`."""
+        """Selected records, in the given order."""
         return replace(super().subset(records), others=tuple(other.subset(records) for other in self.others))
 
 
 class Sequential(Synthesizer[SequentialRecords]):
-    """Synthesizer of many outcomes of one file: models in sequence, each given the outcomes of those before it.
+    """Synthesizer of many outcomes of one file by models in sequence, each given earlier outcomes.
 
     Parameters
     ----------
@@ -165,7 +166,7 @@ class Sequential(Synthesizer[SequentialRecords]):
     applies : mapping of outcome to str, optional
         Public conditions on columns that come before, such as ``{"rent": "tenure == 'tenant'"}``: elsewhere the
         question does not apply, the outcome is ``elsewhere``, and the model is fitted on the records to which it does.
-        Whatever the file has elsewhere is not looked at.  Public columns of conditions are predictors, and published.
+        Values of the file elsewhere are not used.  Public columns of conditions are predictors, and published.
     elsewhere : mapping of outcome to 0 or str, optional
         What synthetic files have where a question does not apply: 0, or a label; by default numbers are missing there,
         and categories ``"not applicable"``.
@@ -224,7 +225,7 @@ class Sequential(Synthesizer[SequentialRecords]):
             public += [c for c in model.predictor_columns if c not in (*self.outcomes, *public, LOG_WEIGHT)]
             rule = self._rule(model)
             if known:
-                # who is asked may be confidential, and a term of all who are asked then is
+                # if the condition is confidential, so are terms that depend on all records that are asked
                 all_confidential = model.predictor_columns if rule is not None else ()
                 refuse_other_records(
                     model.predictors, {*self.outcomes, LOG_WEIGHT, *all_confidential}, {*self.categorical, *public}
@@ -243,10 +244,10 @@ class Sequential(Synthesizer[SequentialRecords]):
         options = "".join(f", {name}={value!r}" for name, value in given.items() if value)
         return f"Sequential([{', '.join(map(repr, self.models))}]{options})"
 
-    # ---- questions that are asked of some
+    # ---- questions for some records only
 
     def _check_applies(self) -> None:
-        """Refuse conditions of the first model, of several outcomes at once, and values where there is no condition."""
+        """Refuse conditions on the first model or on several outcomes at once, and values without a condition."""
         for outcome, rule in self.applies.items():
             model = next((each for each in self.models[1:] if outcome in each.outcomes), None)
             if model is None or len(model.outcomes) > 1:
@@ -262,29 +263,29 @@ class Sequential(Synthesizer[SequentialRecords]):
                 raise InputError(f"elsewhere: {outcome!r} is {known}")
 
     def _rule(self, model: Synthesizer) -> str | None:
-        """The condition under which a model's question applies."""
+        """The condition under which the question of a model applies."""
         return next((self.applies[outcome] for outcome in model.outcomes if outcome in self.applies), None)
 
     def _whom(self, model: Synthesizer, frame: pd.DataFrame) -> Bools:
-        """Records to which a model's question applies: (n,)."""
+        """Whether the question of a model applies to each record: (n,)."""
         rule = self._rule(model)
         return np.ones(len(frame), dtype=bool) if rule is None else obeyed([rule], frame, "applies")
 
     def _elsewhere(self, model: Synthesizer) -> float | str:
-        """The outcome of a record to which it does not apply."""
+        """The value of the outcome where the question does not apply."""
         outcome = model.outcomes[0]
         return self.elsewhere.get(outcome, NOT_APPLICABLE if outcome in self.categorical else np.nan)
 
     @property
     def lacking(self) -> tuple[str, ...]:
-        """Outcomes that are missing where they do not apply."""
+        """Numeric outcomes that are missing where their question does not apply."""
         return tuple(o for o in self.numeric if o in self.applies and o not in self.elsewhere)
 
     def _files(self, frame: pd.DataFrame) -> Iterator[tuple[Synthesizer, pd.DataFrame, Bools]]:
-        """Each later model, the file that it is for, and the records to which it applies.
+        """Each later model, its file, and whether it applies to each record.
 
-        Earlier outcomes are what they are in synthetic files where they do not apply; its own outcome is missing there.
-        Amounts are numbers, also where the file has them as text, of which a formula would make levels.
+        Earlier outcomes have their synthetic values where they do not apply; the own outcome is missing there.
+        Amounts are converted to numbers, even from text, of which a formula would make levels.
 
         Raises
         ------
@@ -311,12 +312,12 @@ class Sequential(Synthesizer[SequentialRecords]):
         self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None,
         constants: Constants | None = None, unit: Codes | None = None,
     ) -> SequentialRecords:  # fmt: skip
-        """As :meth:`Synthesizer.prepare`, model by model.
+        """The records of all models, as :meth:`Synthesizer.prepare` makes them.
 
         Raises
         ------
         InputError, ModelError
-            As those of the models; PSUs, or strata that the public predictors do not determine, without
+            As for the models; PSUs, or strata that the public predictors do not determine, without
             ``clusters="ignore"``; units of several records.
         """
         if unit is not None:
@@ -325,7 +326,7 @@ class Sequential(Synthesizer[SequentialRecords]):
         first = self.models[0].prepare(design, "ignore", mean_weight, constants)
         mean = float(design.weights.mean())
         if first.public_weights is None:
-            mean = mean_weight or mean  # which modelled weights are relative to, too
+            mean = mean_weight or mean  # the unit of modelled weights, too
         others, later, asked = list[Records](), list[Later](), [np.ones(design.n, dtype=bool)]
         for model, file, there in self._files(_with_log_weight(design.frame, design.weights / mean)):
             weighted = SurveyDesign(_standing_in(model, file, there), **design.roles(), labels=design.labels)
@@ -356,7 +357,7 @@ class Sequential(Synthesizer[SequentialRecords]):
         )  # fmt: skip
 
     def log_density(self, records: SequentialRecords, draws: Draws) -> Floats:
-        """log p of all outcomes and the weight of each record: (S, n)."""
+        """log p of all outcomes and the weight, for each record: (S, n)."""
         out = np.zeros((draws.size, records.n))
         for k, (model, part, asked) in enumerate(zip(self.models, records.parts, records.asked.T, strict=True)):
             if asked.all():
@@ -372,7 +373,7 @@ class Sequential(Synthesizer[SequentialRecords]):
         first, *others = self.models
         made = first.simulate(public.first, _model_draws(draw, 0), rng)
         frame = public.frame.iloc[public.place].reset_index(drop=True).assign(**first.columns_of(made))
-        # Modelled weights are relative to the mean that the fit had, and not to that of what was drawn.
+        # Modelled weights are relative to the mean weight of the fit, not to that of the draw.
         relative = made.weights if public.first.public_weights is None else made.weights / made.weights.mean()
         frame = _with_log_weight(frame, relative)
         for k, (model, later) in enumerate(zip(others, public.later, strict=True), 1):
@@ -403,7 +404,7 @@ class Sequential(Synthesizer[SequentialRecords]):
         return super().describe(public) | facts
 
     def assumptions(self, public: Public) -> list[str]:
-        """What each model takes as given."""
+        """The assumptions of each model, as sentences."""
         assert isinstance(public, SequentialPublic)
         sentences = [f"{len(self.models)} models in sequence, each given the outcomes that its formula names"]
         sentences += self.models[0].assumptions(public.first)
@@ -418,13 +419,13 @@ class Sequential(Synthesizer[SequentialRecords]):
 
     @property
     def computed_from_file(self) -> list[str]:
-        """Scales of predictors that are confidential."""
+        """A sentence on the scales of confidential predictors."""
         outcomes = [o for model in self.models[1:] if isinstance(model, OneOutcome) for o in model.outcomes]
         return [SCALES.format(", ".join(outcomes))] if outcomes else []
 
 
 def _given_the_weight(model: Synthesizer) -> Synthesizer:
-    """A later model, with the log of the weight among its predictors."""
+    """The later model with the log of the weight among its predictors."""
     if not hasattr(model, "weight") or model.name == "FBP":
         raise ModelError(f"{model.name} cannot take the weight as given, as later models do: let it be the first")
     if model.from_records:
@@ -439,22 +440,23 @@ def _given_the_weight(model: Synthesizer) -> Synthesizer:
 
 
 def _with_log_weight(frame: pd.DataFrame, weights: Floats) -> pd.DataFrame:
-    """With the column that later models have for the weight, relative to its mean."""
+    """The frame with the log of the relative weight, a predictor of later models."""
     return frame.assign(**{LOG_WEIGHT: np.log(weights)})
 
 
 def _missing_as_category(model: Synthesizer, frame: pd.DataFrame) -> dict[str, pd.Series]:
-    """Outcomes as text with a category for those who lack one, where a model says so."""
+    """Categorical outcomes of a model with missing="category", as text with the category "missing"."""
     if model.missing != "category":
         return {}
     return {outcome: with_missing(frame[outcome]) for outcome in model.categorical}
 
 
 def _standing_in(model: Synthesizer, frame: pd.DataFrame, there: Bools) -> pd.DataFrame:
-    """The file with values that stand in where a model's question does not apply: those of the first to whom it does.
+    """The file with placeholders where a question does not apply: values of the first record to which it does.
 
-    They count nothing, and every check of the model passes where it does for that record.  Labels stay, and so do
-    numbers that the formula takes as labels: a formula then has the same columns whoever is asked.  So do weights.
+    Placeholders have no weight, and pass every check that the first record passes.  Labels stay, and so do
+    numbers that the formula uses as labels, so that a formula has the same columns whoever is asked.  Weights stay,
+    too.
     """
     if there.all():
         return frame

@@ -1,10 +1,10 @@
-"""Any Stan program as a synthesizer: the author says what its data are, its density, and how to simulate.
+"""A synthesizer from any Stan program, with functions for its data, its density and its simulation.
 
     p(theta) prod_i p(y_i, log w_i | x_i, theta)^alpha_i
 
-is what the program has to sample: every record's log density times its privacy weight alpha_i, and priors as they are.
-From ``log_density`` come the bounds that epsilon is made of, so a factor that the program has and ``log_density``
-forgets would not be counted: :func:`surveysynth.check_model` finds such things.
+is the target of the program: the log density of every record times its privacy weight alpha_i, and unweighted priors.
+Epsilon is computed from ``log_density``, so a factor of the program that is not in ``log_density`` would not be
+counted: :func:`surveysynth.check_model` detects this.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Codes = NDArray[np.intp]
 
 
 class StanModel(Synthesizer[Records]):
-    """A synthesizer made of a Stan program.
+    """A synthesizer from a Stan program.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class StanModel(Synthesizer[Records]):
         Whether the survey weight is a function of the predictors, or modelled with the outcome.  A weight that turns
         out to be public is kept, and ``log_w`` is None, in either case.
     missing : {"fail", "drop"}
-        What a missing outcome does; "drop" leaves the record out and the report says how many.
+        Treatment of a missing outcome; "drop" leaves the record out, and the report says how many.
 
     Raises
     ------
@@ -111,14 +111,14 @@ class StanModel(Synthesizer[Records]):
 
     @property
     def name(self) -> str:
-        """That of the program's file."""
+        """The name of the program's file."""
         return self.program.stem
 
     def prepare(
         self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None,
         constants: Constants | None = None, unit: Codes | None = None,
     ) -> Records:  # fmt: skip
-        """As :meth:`Synthesizer.prepare`; a weight that is not public is refused unless it is modelled."""
+        """The records; a weight that is not public is refused unless it is modelled."""
         records = super().prepare(design, clusters, mean_weight, constants, unit)
         if records.log_w is not None and self.weight == "public":
             raise InputError(
@@ -128,7 +128,7 @@ class StanModel(Synthesizer[Records]):
         return records
 
     def data(self, records: Records, alpha: Floats) -> dict[str, Any]:
-        """What the author's function makes of the records: the program's data, by name."""
+        """The data of the program, by name, from the author's function."""
         return dict(self._data(records, alpha))
 
     def fit(self, records: Records, alpha: Floats, sampler: Sampler) -> Draws:
@@ -137,7 +137,7 @@ class StanModel(Synthesizer[Records]):
         Raises
         ------
         ModelError
-            An entry of the program's data is missing, or has another size; it is named.
+            An entry of the program's data is missing, or has another size; the message names it.
         EngineError
             The sampler stopped.
         """
@@ -154,7 +154,7 @@ class StanModel(Synthesizer[Records]):
         return Draws(values, sampler.chain_of_draws, fit.diagnostics, fit.engine, fit.version)
 
     def log_density(self, records: Records, draws: Draws) -> Floats:
-        """What the author's function says: (S, n)."""
+        """Log densities (S, n) from the author's function."""
         logs = np.asarray(self._log_density(records, draws), dtype=np.float64)
         if logs.shape != (draws.size, records.n):
             raise ModelError(
@@ -164,7 +164,7 @@ class StanModel(Synthesizer[Records]):
         return logs
 
     def simulate(self, public: Public, draw: Draws, rng: np.random.Generator) -> Synthetic:
-        """What the author's function makes of one draw."""
+        """One synthetic data set from the author's function."""
         y, log_w = self._simulate(public, {name: v[0] for name, v in draw.values.items()}, rng)
         y = np.asarray(y, dtype=np.float64).reshape(public.n, -1)
         if y.shape[1] != len(self.outcomes):

@@ -1,7 +1,7 @@
-"""Joint inclusion probabilities: of a whole population, or of a sample's units only.
+"""Joint inclusion probabilities of a whole population, or of the units of a sample.
 
-For simple random, Poisson, systematic (in the order of the file), Tille's and maximum entropy
-selection.  The other methods have none that can be computed.
+They are available for simple random, Poisson, systematic (in the order of the file), Tille's and maximum entropy
+selection.  Those of other methods cannot be computed.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from .probabilities import Floats, Positions
 from .selection import probabilities, split, whole_sample
 from .tille import Path, path
 
-ROUNDING = 1e-9  # part of an interval; shorter overlaps are rounding
-AGREEMENT = 1e-6  # relative, of given numbers that ought to be the same
+ROUNDING = 1e-9  # share of an interval below which an overlap is rounding
+AGREEMENT = 1e-6  # largest relative difference of given numbers that should be equal
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Joint(ABC):
         float array (n_h, n_h)
             Symmetric.
         """
-        pi = np.outer(self.pi, self.pi)  # a certain unit is independent of all others
+        pi = np.outer(self.pi, self.pi)  # certain units are independent of all others
         free = _free(self.pi)
         pi[np.ix_(free, free)] = self._pairs()
         np.fill_diagonal(pi, self.pi)
@@ -71,7 +71,7 @@ def _free(pi: Floats) -> Positions:
 
 @dataclass(frozen=True)
 class PoissonJoint(Joint):
-    """Of independent units."""
+    """Joint inclusion probabilities of independent units."""
 
     def _pairs(self) -> Floats:
         pi = self.pi[_free(self.pi)]
@@ -80,7 +80,7 @@ class PoissonJoint(Joint):
 
 @dataclass(frozen=True)
 class SimpleRandomJoint(Joint):
-    """Of n out of N units: ``pair`` = n (n - 1) / (N (N - 1))."""
+    """Joint inclusion probabilities of n out of N units: ``pair`` = n (n - 1) / (N (N - 1))."""
 
     pair: float
 
@@ -91,10 +91,10 @@ class SimpleRandomJoint(Joint):
 
 @dataclass(frozen=True)
 class SystematicJoint(Joint):
-    """Of units whose intervals of the cumulated pi begin at ``start``, modulo 1.
+    """Joint inclusion probabilities of units whose intervals of the cumulated pi begin at ``start``, modulo 1.
 
-    The points that are selected have one place between 0 and 1 modulo 1, so pi_kl is what two arcs
-    of a circle have in common.
+    The selected points are equal modulo 1, so pi_kl is the overlap of two arcs
+    of a circle.
     """
 
     start: Floats
@@ -110,7 +110,7 @@ class SystematicJoint(Joint):
 
 @dataclass(frozen=True)
 class EliminationJoint(Joint):
-    """Of Tille's procedure."""
+    """Joint inclusion probabilities of Tille's procedure."""
 
     path: Path
 
@@ -120,7 +120,7 @@ class EliminationJoint(Joint):
 
 @dataclass(frozen=True)
 class EntropyJoint(Joint):
-    """Of conditional Poisson selection; ``odds``, ``t`` and ``W`` as in :class:`ConditionalPoisson`."""
+    """Joint inclusion probabilities of conditional Poisson selection; attributes as in :class:`ConditionalPoisson`."""
 
     odds: Floats
     t: Floats
@@ -130,13 +130,13 @@ class EntropyJoint(Joint):
         certain = self.odds == np.inf  # up to rounding
         odds = np.where(certain, 1.0, self.odds)[:, None]
         g = np.where(certain[:, None], 1.0, odds / (odds + np.exp(-1j * self.t))) * np.sqrt(self.W)
-        real, imag = g.real.copy(), g.imag.copy()  # an array times itself is symmetric to the last bit
+        real, imag = g.real.copy(), g.imag.copy()  # the product of an array with itself is exactly symmetric
         return np.maximum(real @ real.T - imag @ imag.T, 0.0)
 
 
 @dataclass(frozen=True)
 class GivenJoint(Joint):
-    """Joint inclusion probabilities that are known from elsewhere.
+    """Joint inclusion probabilities from another source.
 
     Attributes
     ----------
@@ -159,7 +159,7 @@ class GivenJoint(Joint):
 
     @classmethod
     def checked(cls, joint: ArrayLike, pi: Floats) -> GivenJoint:
-        """The matrix as it is, for all units of a sample.
+        """Check a matrix of all units of a sample, which is kept unchanged.
 
         Parameters
         ----------
@@ -171,7 +171,7 @@ class GivenJoint(Joint):
         Returns
         -------
         GivenJoint
-            Of all units as one stratum.
+            Joint probabilities of all units as one stratum.
 
         Raises
         ------
@@ -205,7 +205,7 @@ class GivenJoint(Joint):
         Returns
         -------
         float array (n_h, n_h)
-            That of ``known``.
+            The matrix ``known``.
         """
         return self.known
 
@@ -249,7 +249,7 @@ def joint_probabilities(pi: ArrayLike, method: str) -> Floats:
 
 
 def entropy_joint(fitted: ConditionalPoisson, pi: Floats, units: Positions) -> Joint:
-    """Of some units of a conditional Poisson selection that is at hand."""
+    """Joint inclusion probabilities of selected units of a fitted conditional Poisson selection."""
     p = pi[units]
     return EntropyJoint(np.arange(units.size), p, fitted.odds[units[_free(p)]], fitted.t, fitted.W)
 

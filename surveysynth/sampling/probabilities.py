@@ -21,15 +21,15 @@ Positions = NDArray[np.intp]
 SampleSize = float | Mapping[Hashable, int] | pd.Series
 
 ZERO, ONE, TOP = np.uint64(0), np.uint64(1), np.uint64(1 << 63)
-FRACTION_BITS, SPARE_BITS = np.uint64(52), np.uint64(11)  # of a float64; of its fraction in a word
+FRACTION_BITS, SPARE_BITS = np.uint64(52), np.uint64(11)  # bits of the fraction of a float64, and of a word beyond it
 
 
 def inclusion_probabilities(size: ArrayLike, n: SampleSize, strata: ArrayLike | None = None) -> Floats:
     """First-order inclusion probabilities proportional to size, as R's ``sampling::inclusionprobabilities``.
 
-    pi = n size / sum(size); units that come out at 1 or more are taken with certainty and the
-    rest are computed again, until none exceeds 1.  Sums are those of 80-bit numbers, as R has
-    them, so that the two agree to the last bit.
+    pi = n size / sum(size); units with 1 or more are taken with certainty, and the
+    others are computed again until none exceeds 1.  Sums have 80 bits as in R,
+    so that results agree to the last bit.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def inclusion_probabilities(size: ArrayLike, n: SampleSize, strata: ArrayLike | 
     Returns
     -------
     float array (N,)
-        Adds up to n (in each stratum).
+        Probabilities that add up to n (in each stratum).
 
     Raises
     ------
@@ -93,7 +93,7 @@ class Strata:
 
 
 def strata_of(strata: ArrayLike, N: int) -> Strata:
-    """The units of each stratum; InputError where the strata are missing or not N."""
+    """The units of each stratum; InputError if strata are missing or are not N."""
     typed = isinstance(strata, (np.ndarray, pd.Series, pd.Categorical, pd.Index))
     values: Any = strata if typed else np.asarray(strata, dtype=object)
     code, label = guarded(
@@ -123,7 +123,7 @@ def sample_sizes(n: SampleSize, strata: Strata | None) -> Floats:
 
 
 def proportional_to(a: Floats, n_h: Floats, strata: Strata | None) -> Floats:
-    """Inclusion probabilities of units of size a, as :func:`inclusion_probabilities`: (N,)."""
+    """Inclusion probabilities (N,) of units of size a, as in :func:`inclusion_probabilities`."""
     check_sizes(a, n_h, strata)
     pi = np.empty(a.size)
     if strata is None:
@@ -136,7 +136,7 @@ def proportional_to(a: Floats, n_h: Floats, strata: Strata | None) -> Floats:
 
 
 def check_sizes(a: Floats, n_h: Floats, strata: Strata | None, *, replacement: bool = False) -> None:
-    """InputError for sizes and sample sizes without an answer, a warning for sizes of 0."""
+    """Refuse sizes and sample sizes without a solution (InputError), and warn of sizes of 0."""
     low, high = (a.min(), a.max()) if a.size else (1.0, 1.0)
     if not (low >= 0 and high < np.inf):
         bad = ~np.isfinite(a)
@@ -159,9 +159,9 @@ def check_sizes(a: Floats, n_h: Floats, strata: Strata | None, *, replacement: b
 
 @nb.njit(cache=True)
 def _plus(m: Any, e: Any, x: float) -> Any:
-    """M 2^e + x, rounded to 64 bits as the 80-bit format does: to nearest, ties to even.
+    """The sum M 2^e + x, rounded to 64 bits as in the 80-bit format: to nearest, ties to even.
 
-    M (uint64) is 0, or has its highest bit set; e is an int64, x is positive or 0.
+    M (uint64) is 0 or has its highest bit set; e is an int64; x is positive or 0.
     """
     bits = np.float64(x).view(np.uint64)
     k: Any = np.int64(bits >> FRACTION_BITS)
@@ -183,14 +183,14 @@ def _plus(m: Any, e: Any, x: float) -> Any:
     d = e - k
     if d <= 63:
         s = m + (q >> np.uint64(d))
-        lost = (q << ONE) << np.uint64(63 - d)  # the bits below m's last
+        lost = (q << ONE) << np.uint64(63 - d)  # the bits below the last one of m
     else:
         s = m
         lost = q if d == 64 else ZERO
     if s >= m:
         s += np.uint64((lost > TOP) | ((lost == TOP) & ((s & ONE) == ONE)))
         return (s, e) if s else (TOP, e + 1)
-    half = s & ONE  # carried: one bit more is lost
+    half = s & ONE  # after a carry one more bit is lost
     s = (s >> ONE) | TOP
     return s + np.uint64((half == ONE) & ((lost > ZERO) | ((s & ONE) == ONE))), e + 1
 
@@ -213,7 +213,7 @@ def _proportional(a: Floats, start: Positions, n: Floats, pi: Floats) -> None:
         for i in range(start[h], start[h + 1]):
             p = n[h] * a[i] / total
             if p >= 1:
-                p = -1.0  # certain: no longer in the sum
+                p = -1.0  # certain, and no longer in the sum
                 certain += 1
             else:
                 m, e = _plus(m, e, p)
@@ -238,7 +238,7 @@ def _proportional(a: Floats, start: Positions, n: Floats, pi: Floats) -> None:
 
 
 def proportional_allocation(units: ArrayLike, n: int) -> Positions:
-    """Sample sizes in proportion to the strata, by largest remainder.
+    """Sample sizes proportional to the units of strata, by the largest remainders.
 
     Parameters
     ----------
@@ -250,7 +250,7 @@ def proportional_allocation(units: ArrayLike, n: int) -> Positions:
     Returns
     -------
     int array (H,)
-        Adds up to n; each within 1 of n N_h / N.  Of equal remainders the first is served first.
+        Sample sizes that add up to n, each within 1 of n N_h / N.  Among equal remainders the first has priority.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""Selection with given inclusion probabilities: one function a method.
+"""Selection with given inclusion probabilities: one function for each method.
 
-Each returns the positions of the selected units, in order.  Unit k is drawn with probability pi_k
-exactly; where the sample size is fixed, pi adds up to it, units with pi = 1 are always drawn and
+Each returns the positions of the selected units, in order.  Unit k is drawn with probability exactly pi_k;
+for a fixed sample size, pi adds up to it, units with pi = 1 are always drawn and
 units with pi = 0 never.  Elimination and maximum entropy have modules of their own.  (Tille 2006, Sampling Algorithms.)
 """
 
@@ -65,14 +65,14 @@ def systematic(pi: ArrayLike, rng: np.random.Generator) -> Positions:
     found = _steps(p, rng.random(), n - int((p == 1).sum()), drawn)
     if found == n:
         return drawn
-    # the start is so close to 0 that rounding kept the last step from ending
+    # rounding prevented the last step, as the start is very close to 0
     last = np.setdiff1d(np.flatnonzero(p), drawn[:found])[-1]
     return np.sort(np.append(drawn[:found], last))
 
 
 @nb.njit(cache=True)
 def _steps(pi: Floats, start: float, n: int, drawn: Positions) -> int:
-    """Fill ``drawn`` with the certain units and n others: how many there are."""
+    """Fill ``drawn`` with the certain units and n others, and return their number."""
     at, found = start, 0
     for i in range(pi.size):
         if pi[i] < 1:
@@ -179,7 +179,7 @@ def simple_random(N: int, n: int, rng: np.random.Generator) -> Positions:
 
 
 def multinomial(size: ArrayLike, n: int, rng: np.random.Generator) -> Positions:
-    """Draw n units with replacement, each with probability proportional to size: one may come several times.
+    """Draw n units with replacement, with probabilities proportional to size; a unit may be drawn several times.
 
     Parameters
     ----------
@@ -218,13 +218,13 @@ def multinomial(size: ArrayLike, n: int, rng: np.random.Generator) -> Positions:
         return np.empty(0, dtype=np.intp)
     edge = np.cumsum(a)
     drawn = np.searchsorted(edge, np.sort(rng.random(n)) * edge[-1], side="right")
-    return np.minimum(drawn, np.flatnonzero(a)[-1])  # a product that was rounded up to the total
+    return np.minimum(drawn, np.flatnonzero(a)[-1])  # the product may be rounded up to the total
 
 
 def split(pi: ArrayLike) -> tuple[Positions, Positions, Floats, int]:
-    """The certain units, those with 0 < pi < 1, the latter's pi, and how many of them are drawn.
+    """The certain units, the units with 0 < pi < 1, the pi of these, and the number of them to draw.
 
-    Where the last number is 0 (up to rounding), no unit is left to be drawn from.
+    If this number is 0 (up to rounding), there is no unit to draw from.
     """
     p, n = whole_sample(pi)
     certain, free = np.flatnonzero(p == 1), np.flatnonzero((p > 0) & (p < 1))
@@ -274,9 +274,9 @@ def brewer(pi: ArrayLike, rng: np.random.Generator) -> Positions:
 def _draw_by_draw(pi: Floats, n: int, rng: np.random.Generator) -> Positions:
     """Positions of n units.
 
-    Weights are kept as of some draw (m0, s0) and corrected by rejection: as draws go on,
-    (s - pi) / (s - m pi) falls for every unit (s >= m and the drawn pi are below 1), so that its
-    ratio to the kept one is a probability.  They are computed anew when rejections have cost as much.
+    Weights are computed at some draw (m0, s0) and corrected by rejection: in later draws
+    (s - pi) / (s - m pi) is lower for every unit (s >= m and the drawn pi are below 1), so that its
+    ratio to the computed one is a probability.  They are computed again when rejections have cost as much.
     """
     drawn = np.empty(n, dtype=np.intp)
     taken = np.zeros(pi.size, dtype=np.bool_)

@@ -1,4 +1,4 @@
-"""Samples out of a frame, stratum by stratum."""
+"""Samples from a frame, by stratum."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .probabilities import (
 from .selection import brewer, multinomial, poisson, random_systematic, simple_random, systematic
 from .tille import tille
 
-# maximum entropy, simple random and multinomial selection are not drawn from pi alone
+# maximum entropy, simple random and multinomial selection need more than pi
 PROPORTIONAL: dict[str, Callable[[Floats, np.random.Generator], Positions]] = {
     "systematic": systematic,
     "random_systematic": random_systematic,
@@ -39,19 +39,19 @@ METHODS = (*PROPORTIONAL, "maximum_entropy", "multinomial", "srs")
 
 @dataclass(frozen=True)
 class Selection:
-    """A sample out of a frame.
+    """A sample from a frame.
 
     Attributes
     ----------
     positions : int array (n,)
-        Positions of the selected units in the frame, in order; with replacement a unit may come several times.
+        Positions of the selected units in the frame, in order; with replacement a unit may occur several times.
     pi : float array (n,)
         Their inclusion probabilities; with replacement the expected number of draws.
     population : int array (n,)
-        Units of the frame in the stratum of each.
+        Number of units of the frame in the stratum of each.
     joint : tuple of Joint
-        Joint inclusion probabilities, one a stratum in the order in which strata come in the frame
-        (strata without a selected unit have none); empty for a method without.
+        Joint inclusion probabilities of each stratum, in the order of strata in the frame
+        (without those that have no selected unit); empty for a method without joint probabilities.
 
     Examples
     --------
@@ -75,7 +75,7 @@ def draw(
     *,
     N: int | None = None,
 ) -> Selection:
-    """Draw a sample, in each stratum where there are strata.
+    """Draw a sample, or one in each stratum.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ def _expected_draws(a: Floats, n_h: Floats, strata: Strata | None) -> Floats:
 
 
 def _draw(pi: Floats, n: float, method: str, rng: np.random.Generator) -> tuple[Positions, Joint | None]:
-    """Positions of a sample out of one stratum, and its joint probabilities where the method has them."""
+    """Positions of a sample from one stratum, and its joint probabilities, if the method has them."""
     if method == "multinomial":
         return multinomial(pi, int(n), rng), None
     if method == "maximum_entropy":

@@ -1,9 +1,9 @@
-"""Tille's elimination procedure: from all N units, one is eliminated at a time until n are left.
+"""Tille's elimination procedure: one of all N units is eliminated at a time until n are left.
 
-Let pi(i|k) be unit i's inclusion probability in a sample of k.  Going from k + 1 to k units, unit i
-goes with probability r = 1 - pi(i|k) / pi(i|k+1).  In samples of k, c_k units are certain, and the
+Let pi(i|k) be the inclusion probability of unit i in a sample of k.  From k + 1 to k units, unit i
+is eliminated with probability r = 1 - pi(i|k) / pi(i|k+1).  In samples of k, c_k units are certain, and the
 others have pi(i|k) = f_k size_i, f_k = (k - c_k) / (sum of their sizes).  So all units that were not
-certain at k + 1 have one r between them, and each unit has one r of its own, at the step where it
+certain at k + 1 have the same r, and each unit has one other r, at the step where it
 ceases to be certain.  Sorted by size, a sample takes O(N) (Tille 1996).
 """
 
@@ -53,9 +53,9 @@ def tille(pi: ArrayLike, rng: np.random.Generator) -> Positions:
 
 @nb.njit(cache=True)
 def _eliminate(x: Floats, n: int, rng: np.random.Generator) -> Positions:
-    """Those that are left of units of descending size x."""
+    """Positions of the n units that are left, for units of descending size x."""
     N = x.size
-    left = np.empty(N, dtype=np.intp)  # units that are not certain, and not eliminated
+    left = np.empty(N, dtype=np.intp)  # units that are neither certain nor eliminated
     count, c, T = 0, N, 0.0  # the c largest are certain; T is the size of the others, eliminated or not
     for k in range(N - 1, n - 1, -1):
         before = c
@@ -72,7 +72,7 @@ def _eliminate(x: Floats, n: int, rng: np.random.Generator) -> Positions:
             count -= 1
             left[int(rng.random() * (count + 1))] = left[count]
         elif out < 0:
-            out = before - 1  # all are new, and their probabilities add up to 1 up to rounding
+            out = before - 1  # no other unit: the probabilities of the new ones add up to 1 up to rounding
         for i in range(c, before):
             if i != out:
                 left[count] = i
@@ -85,7 +85,7 @@ def _eliminate(x: Floats, n: int, rng: np.random.Generator) -> Positions:
 
 @dataclass(frozen=True)
 class Path:
-    """What joint probabilities need of units' ways out of certainty, each an array (k,).
+    """Quantities of units from which joint probabilities are computed, each an array (k,).
 
     Attributes
     ----------
@@ -95,9 +95,9 @@ class Path:
     gone : float array
         Probability 1 - pi(i|k) of being eliminated there.
     before : float array
-        For a unit that ceased earlier, joint probability over its size.
+        Joint probability with a unit that ceased to be certain earlier, over the size of the latter.
     among : float array
-        Probability that two which are left after this step are left at the end.
+        Probability that two units left after this step are left at the end.
     """
 
     size: Floats
@@ -118,7 +118,7 @@ class Path:
 
 
 def path(pi: Floats, n: int, units: Positions) -> Path:
-    """The :class:`Path` of some of the units.
+    """The :class:`Path` of selected units.
 
     Parameters
     ----------
@@ -138,10 +138,10 @@ def path(pi: Floats, n: int, units: Positions) -> Path:
 
 @nb.njit(cache=True)
 def _path(x: Floats, n: int) -> tuple[Positions, Floats, Floats, Floats]:
-    """Of units of descending size x.
+    """The arrays of :class:`Path` after the size, for units of descending size x.
 
-    Two units that are both left and not certain lose one with probability 2 q, where q is what every
-    such unit has.  Where only one unit is not certain after a step, no two of them are left.
+    One of two units that are left and not certain is eliminated with probability 2 q, where q is the probability of
+    each.  If only one unit is not certain after a step, no two of them are left.
     """
     N = x.size
     step = np.zeros(N, dtype=np.intp)

@@ -69,7 +69,7 @@ def test_every_table_counts_a_record_once_and_adds_its_unit_at_most(design):
     codes = {
         variable.name: variable.cells.codes(design.column(variable.name), variable.name)
         for variable in tables.outcomes
-    } | {WEIGHT: tables.weight.cells.of_numbers(design.weights)}  # fmt: skip
+    } | {WEIGHT: tables.weight.cells.codes_of_numbers(design.weights)}  # fmt: skip
     for variable in tables.variables:
         for table in variable.tables:
             level = np.zeros(design.n, dtype=int) if table.by is None else tables.terms[table.by].level

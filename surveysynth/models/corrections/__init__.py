@@ -1,1 +1,1 @@
-"""Corrections of released draws for what the papers' mechanisms, privacy weights and clamps, do to a fit."""
+"""Corrections of released draws for the bias by the papers' mechanisms: privacy weights and clamps."""

@@ -1,25 +1,25 @@
-"""Fisher-consistent draws under censoring: a normal regression, corrected for what the clamp does to it.
+"""Fisher-consistent draws of a censored normal regression: a correction for the clamp.
 
-The censored estimator of t = (B, Sigma) solves, where the truth is theta,
+If the truth is theta, the censored estimator of t = (B, Sigma) solves
 
-    E_theta[ 1(|log p(Y | x; t)| < M) d/dt log p(Y | x; t) ] = 0:
+    E_theta[ 1(|log p(Y | x; t)| < M) d/dt log p(Y | x; t) ] = 0,
 
-records at the clamp do not pull.  The clamp M = epsilon / (2 m) is policy, so for a draw t of a strict
-release the theta that this equation has for its truth is post-processing of the draw.
+as records at the clamp do not contribute.  The clamp M = epsilon / (2 m) is public, so the theta for which a draw t
+of a strict release solves this equation is computed by post-processing.
 
 In r = L^-1 (y - B'x), whose density under t is log p = h - |r|^2 / 2, h = -(D/2) log 2 pi - log|L|, the
-records inside are those with 2(h - M) < |r|^2 < 2(h + M).  By symmetry B stays, and r ~ N(0, k I) with
+records inside the clamp are those with 2(h - M) < |r|^2 < 2(h + M).  By symmetry B is unchanged, and r ~ N(0, k I) with
 
     E[ k D / dim - 1 ; 2(h - M) < k D < 2(h + M) ] = 0,      D ~ chi-squared_dim.
 
-**What the clamp costs.**  With P the probability of the ring, the mean of n records is estimated with variance
+**Variance.**  With P the probability of the ring, the mean of n records is estimated with variance
 k^2 / (n P) in these units (the sandwich E[r r'; ring] / (d/dmu E[r; ring])^2, where the score equation makes
 E[r r'; ring] = P I and the derivative is P / k), and k / n without a clamp.  A synthetic file of the draw has
-residual variance 1, or k once it is corrected, so its own variances are short of k^2 / P, or of k / P.
+residual variance 1, or k after the correction, so its own variances are too small by the factor k^2 / P, or k / P.
 
-FBP's density has the factor 1 / pi = exp(w~).  With a the row of L that belongs to w~, log p = h + mu_w +
-|a|^2 / 2 - |r - a|^2 / 2: the ring lies around a, the population's mean, its radii differ from one x to the
-next, and B moves, too.
+FBP's density has the factor 1 / pi = exp(w~).  With a the row of L for w~, log p = h + mu_w +
+|a|^2 / 2 - |r - a|^2 / 2: the ring lies around a, the mean of the population, its radii depend on x,
+and the clamp biases B, too.
 """
 
 from __future__ import annotations
@@ -34,32 +34,32 @@ from ..densities.normal_density import log_height
 
 Floats = NDArray[np.float64]
 
-SMALLEST, WIDEST = 1e-3, 100.0  # variance of residuals over that of the draw: beyond, the draw does not tell of it
+SMALLEST, WIDEST = 1e-3, 100.0  # range of the variance of residuals over that of the draw
 STEPS, CLOSE = 1000, 1e-6  # fixed-point iteration: most steps, and the change at which it ends
 RADII, ANGLES = 48, 48  # quadrature nodes in a ring
-FAR = 8.0  # standard deviations
+FAR = 8.0  # reach of the quadrature, in standard deviations
 
 
 def uncensored(L: Floats, bound: float) -> Floats:
-    """Factors of the Sigma whose censored estimate tends to L L', where log p is the normal density: (m, D, D).
+    """Factors of the Sigma whose censored estimate tends to L L', if log p is the normal density: (m, D, D).
 
     Parameters
     ----------
     L : float array (m, D, D)
         Released draws.
     bound : float
-        M, the clamp.
+        The clamp M.
 
     Raises
     ------
     ModelError
-        The clamp is so tight that a draw does not tell of Sigma.
+        The clamp is so tight that a draw does not identify Sigma.
     """
     return np.array([root * np.sqrt(_spread(root, bound)) for root in L])
 
 
 def variance_factor(L: Floats, bound: float, *, corrected: bool) -> float:
-    """How many times as variable means are as files from these draws (m, D, D) say, corrected or not.
+    """Ratio of the variance of means to that which files from the draws L (m, D, D) show, corrected or not.
 
     Raises
     ------
@@ -75,14 +75,14 @@ def variance_factor(L: Floats, bound: float, *, corrected: bool) -> float:
 
 
 def _spread(L: Floats, bound: float) -> float:
-    """k: the variance of residuals over that of the draw."""
+    """The variance k of residuals over that of the draw."""
     dim, h = len(L), log_height(L)
     low, high = max(0.0, 2 * (h - bound)), 2 * (h + bound)
 
     def excess(log_k: float) -> float:
-        """E[k D; within the ring] less dim: it rises in k."""
+        """E[k D; ring] - dim, which increases in k."""
         k = np.exp(log_k)
-        if low / k > dim:  # far out a difference of upper tails keeps its digits
+        if low / k > dim:  # in the tail, differences of upper tails keep their digits
             mass = [chi2.sf(low / k, d) - chi2.sf(high / k, d) for d in (dim, dim + 2)]
         else:
             mass = [chi2.cdf(high / k, d) - chi2.cdf(low / k, d) for d in (dim, dim + 2)]
@@ -95,7 +95,7 @@ def _spread(L: Floats, bound: float) -> float:
 
 
 def uncensored_tilted(B: Floats, L: Floats, X: Floats, size: Floats, bound: float) -> tuple[Floats, Floats]:
-    """(B, L) whose censored estimates tend to those of each draw, where log p is the normal density plus w~.
+    """(B, L) whose censored estimates tend to those of each draw, if log p is the normal log density plus w~.
 
     Parameters
     ----------
@@ -106,12 +106,12 @@ def uncensored_tilted(B: Floats, L: Floats, X: Floats, size: Floats, bound: floa
     size : float array (G,)
         Records with each of them.
     bound : float
-        M, the clamp.
+        The clamp M.
 
     Raises
     ------
     ModelError
-        The clamp is so tight that a draw does not tell of theta, or no theta explains it.
+        The clamp is so tight that a draw does not identify theta, or no theta leads to it.
     """
     pairs = [_tilted(*draw, X, size, bound) for draw in zip(B, L, strict=True)]
     return np.array([B for B, _ in pairs]), np.array([L for _, L in pairs])

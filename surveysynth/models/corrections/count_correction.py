@@ -1,8 +1,8 @@
-"""Fisher-consistent draws of the count models: undo what the privacy weights do to them, by their own rule.
+"""Fisher-consistent draws of the count models: a correction for privacy weights.
 
 The alpha-weighted estimator of theta = (b, log(1 / phi), and c, gamma, sigma of the survey weight; see counts.py)
 does not tend to the truth: alpha falls with a record's risk f = max |log p|, and large counts are rare and risky, so
-that means come out too small.  If theta is the truth, the estimator tends to
+means are too small.  If theta is the truth, the estimator tends to
 
     lim(theta) = argmax_t  sum_g n_g E_theta[ alpha(f(Y, W | g)) log p(Y, W | g; t) ].
 
@@ -10,25 +10,26 @@ A corrected draw is the theta whose limit is the draw.  So the expected score **
 
     sum_g n_g E_theta[ alpha(f(Y, W | g)) s(Y, W | g; draw) ] = 0,
 
-and no maximum is looked for.  These equations are solved by Broyden's method; its first step is the inverse weighted
+and no maximum has to be found.  These equations are solved by Broyden's method; its first step is the inverse weighted
 information at the draw times the score.  The survey weight's part of lim(theta) is weighted least squares, in closed
 form.
 
-**Expectations.**  A row's counts are all those that matter, where they are few; else the first of them and points that
-are evenly spaced on the scale on which the standard deviation is constant, asinh sqrt(v / phi): midpoints of
-a smooth function that vanishes at the far end.  The log weight has Gauss-Hermite nodes.
+**Expectations.**  Few probable counts of a row are summed one by one; of many, the first are summed, and the others
+are represented by points that are evenly spaced on the variance-stabilizing scale asinh sqrt(v / phi): a midpoint
+rule for a smooth function that vanishes at the far end.  The log weight has Gauss-Hermite nodes.
 
-**Risks** are maxima over the S draws of the unweighted posterior.  Under the model that is about normal around theta,
-with the inverse of the n records' information: log mu of a row, u = log(1 + mean mu / phi), the mean of the log weight
-and log sigma are independent; log mu is a little skewed, as in a cell of so many records.  A function that is linear in
-them has the expected maximum z_S sd over S draws, z_S that of S standard normal numbers, and reaches it on the sphere
-of radius z_S: the maximum is taken over some points of it, a little further out, as none of them is exactly in the
-function's direction.  A record pulls its own fit: its residual is sqrt(1 - h) of the true one, h its leverage.
+**Risks** are maxima over the S draws of the unweighted posterior.  Under the model that posterior is about normal
+around theta, with the inverse information of the n records: log mu of a row, u = log(1 + mean mu / phi), the mean of
+the log weight and log sigma are independent; log mu is a little skewed, as in a cell of so many records.  A linear
+function of them has the expected maximum z_S sd over S draws, where z_S is that of S standard normal numbers, and
+reaches it on the sphere of radius z_S.  The maximum is taken over points slightly outside this sphere, because none of
+them lies exactly in the direction of the function.  A record pulls its own fit: its residual is sqrt(1 - h) of the true
+one, h its leverage.
 
 Everything here is computed from drawn parameters, the public predictors, their public cell sizes, S, and the
-constants of the weight map: post-processing where these were given, and not covered by epsilon where c1 was tuned on
-the file.  It takes the model at its word: where counts are not negative
-binomial given the predictors, or the log weight is not normal, the correction can fall short or overshoot.
+constants of the weight map: post-processing if these were given, and not covered by epsilon if c1 was tuned on
+the file.  The correction assumes the model: if counts are not negative
+binomial given the predictors, or the log weight is not normal, it can be too small or too large.
 """
 
 from __future__ import annotations
@@ -50,15 +51,15 @@ from .patterns import PATTERNS, irreversible, representative_patterns
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-NODES, FIRST = 100, 32  # counts of a row; of these the first ones are whole numbers next to one another
+NODES, FIRST = 100, 32  # nodes of a row, of which the first are consecutive counts
 FAR = 20.0  # counts less probable than exp(-FAR) or so are left out
 WEIGHTS = 15  # nodes of the log weight
-STEPS, CLOSE = 100, 1e-4  # of Broyden's method: most of them, and the residual at which it ends
-LONGEST = 0.5  # step in log mu, log variance and log sigma
+STEPS, CLOSE = 100, 1e-4  # of Broyden's method: most steps, and the residual at which it ends
+LONGEST = 0.5  # largest step in log mu, log variance and log sigma
 POISSON = 1e-4  # 1 / phi times the mean count, below which a draw is as good as Poisson
-SKEWED = 1.0  # most skewness of a log mean's posterior
-STEP = 1e-3  # of log(1 / phi), for differences
-ALMOST_INFINITE = 1e12  # a phi that the spacing of points takes for infinite
+SKEWED = 1.0  # largest skewness of the posterior of a log mean
+STEP = 1e-3  # of log(1 / phi), for numerical derivatives
+ALMOST_INFINITE = 1e12  # a phi that is infinite for the spacing of nodes
 
 
 def correct(
@@ -74,28 +75,28 @@ def correct(
     Parameters
     ----------
     values : dict of float arrays
-        Released draws: ``b`` (m, K); ``phi`` (m,), unless it is infinite; ``c`` (m, K + 1) and ``sigma`` (m,), where
+        Released draws: ``b`` (m, K); ``phi`` (m,), unless it is infinite; ``c`` (m, K + 1) and ``sigma`` (m,), if
         the survey weight is modelled.  As in :class:`surveysynth.models.counts.Counts`.
     X : float array (G, K)
         Distinct predictor rows.
     size : float array (G,)
-        Records with each of them.
+        Number of records in each row.
     alpha : function
         Privacy weights from risks: the weight map with its constants.
     draws : int
         S, the number of draws behind each record's risk.
     rng : numpy.random.Generator
-        Which rows stand for all, where they are many.
+        Selects the rows that represent all, if there are many.
 
     Returns
     -------
     dict of float arrays
-        Of the same names and shapes.
+        The corrected draws, of the same names and shapes.
 
     Raises
     ------
     ModelError
-        The weights shrink the model so far that no truth explains the draw.
+        The weights shrink the model so far that no theta leads to the draw.
     """
     X, size = X[size > 0], size[size > 0]
     one_cell, most = np.zeros(len(X), dtype=np.intp), max(PATTERNS, 8 * X.shape[1])
@@ -125,7 +126,7 @@ class _Rows:
 
 @dataclass(frozen=True)
 class _Theta:
-    """One draw.  ``a`` is 1 / phi, 0 under Poisson; ``c`` and ``sigma`` are None where the weight is public.
+    """One draw.  ``a`` is 1 / phi, 0 under Poisson; ``c`` and ``sigma`` are None if the weight is public.
 
     Its coordinates are b, u = log(1 + a mean), c and log sigma: u is regular also where phi is (nearly) infinite.
     """
@@ -146,12 +147,12 @@ class _Theta:
         return log(self.a) if self.a > 0 else -inf
 
     def flat(self) -> Floats:
-        """Coordinates."""
+        """The coordinates as one array."""
         u = [log1p(self.a * self.mean)] if self.dispersed else []
         return np.concatenate([self.b, u, [] if self.sigma is None else [*np.asarray(self.c), log(self.sigma)]])
 
     def at(self, x: Floats) -> _Theta:
-        """The theta with other coordinates."""
+        """The parameters at coordinates ``x``."""
         K, rest = len(self.b), x[len(self.b) + self.dispersed :]
         a = max(float(np.expm1(x[K])), POISSON) / self.mean if self.dispersed else 0.0
         if self.sigma is None:
@@ -159,7 +160,7 @@ class _Theta:
         return _Theta(x[:K], a, self.mean, rest[:-1], exp(rest[-1]), self.dispersed)
 
     def values(self) -> dict[str, Floats]:
-        """As posteriors hold it."""
+        """The parameters by the names that posteriors have for them."""
         out = {"b": self.b} | ({"phi": np.array(self.phi)} if self.dispersed else {})
         if self.sigma is not None:
             out |= {"c": np.asarray(self.c), "sigma": np.array(self.sigma)}
@@ -178,14 +179,14 @@ def _theta(values: Mapping[str, Floats], rows: _Rows) -> _Theta:
 
 
 def _solved(draw: _Theta, start: Floats, rows: _Rows, H: Floats | None) -> tuple[Floats, Floats]:
-    """The coordinates whose limit is the draw, by Broyden's method, and the inverse Jacobian ``H`` found on the way."""
+    """The coordinates whose limit is the draw, by Broyden's method, and its approximate inverse Jacobian ``H``."""
     K = len(draw.b)
     x = start
     H = np.eye(len(x)) if H is None else H
     F = _residual(draw.at(x), draw, rows)
     for _ in range(STEPS):
         if draw.dispersed and x[K] <= log1p(POISSON) and F[K] > 0:
-            F[K] = 0.0  # nothing is less variable than Poisson
+            F[K] = 0.0  # the Poisson limit has the least variance
         if not np.isfinite(F).all():
             raise irreversible()
         if _extent(F, draw, rows) < CLOSE:
@@ -205,7 +206,7 @@ def _solved(draw: _Theta, start: Floats, rows: _Rows, H: Floats | None) -> tuple
 
 
 def _extent(x: Floats, draw: _Theta, rows: _Rows) -> float:
-    """The largest change of a log mean, log variance, mean of a log weight (over sigma) or log sigma."""
+    """The largest change of a log mean, log variance, mean log weight (over sigma) or log sigma."""
     K = len(draw.b)
     largest = [np.abs(rows.X @ x[:K]).max()]
     if draw.dispersed:
@@ -217,7 +218,7 @@ def _extent(x: Floats, draw: _Theta, rows: _Rows) -> float:
 
 
 def _residual(theta: _Theta, draw: _Theta, rows: _Rows) -> Floats:
-    """lim(theta) - draw in their coordinates: of b and u to first order, so that it is 0 where that is."""
+    """lim(theta) - draw in coordinates, for b and u to first order, which has the same zeros."""
     X, G = rows.X, len(rows.X)
     v, p = _counts_of_rows(np.exp(X @ theta.b), theta.phi)
     row = np.repeat(np.arange(G), v.shape[1])
@@ -241,7 +242,7 @@ def _residual(theta: _Theta, draw: _Theta, rows: _Rows) -> Floats:
         u_score = _score_of_log_a(v, eta[row], draw.log_a) * (1 + 1 / (draw.a * draw.mean))
         out.append(np.array([alone @ u_score / (alone @ u_score**2)]))
     if draw.sigma is not None and theta.sigma is not None and draw.c is not None and theta.c is not None:
-        e = a @ t * theta.sigma  # sums over the nodes of the weight
+        e = a @ t * theta.sigma  # sums over the nodes of the log weight
         C = z.T @ (alone[:, None] * z)
         shift = _solve(C, z.T @ e)
         squares = theta.sigma**2 * float((a @ t**2).sum()) - shift @ (z.T @ e)
@@ -250,7 +251,7 @@ def _residual(theta: _Theta, draw: _Theta, rows: _Rows) -> Floats:
 
 
 def _score_of_log_a(v: Floats, eta: Floats, log_a: float) -> Floats:
-    """Derivatives of log densities of counts with respect to log(1 / phi): as ``v``."""
+    """Derivatives of the log densities of counts with respect to log(1 / phi), in the shape of ``v``."""
     phi = np.exp(-np.array([log_a + STEP, log_a - STEP]))
     slope, spent = slopes(np.repeat(eta[:, None], 2, axis=1), phi)
     log_p = rises(v, phi) + v[:, None] * slope - spent
@@ -265,7 +266,7 @@ def _solve(C: Floats, y: Floats) -> Floats:
 
 
 def _risks(theta: _Theta, rows: _Rows, v: Floats, row: Codes, mass: Floats, z: Floats, t: Floats) -> Floats:
-    """max over draws of |log p| of counts ``v`` of rows, with log weights ``t`` sigma off their means: (P, nodes)."""
+    """Maximum over draws of |log p| of counts ``v``, with log weights ``t`` sigma from their means: (P, nodes)."""
     X, n = rows.X, rows.size.sum()
     eta = X @ theta.b
     mu = np.exp(eta)
@@ -273,13 +274,13 @@ def _risks(theta: _Theta, rows: _Rows, v: Floats, row: Codes, mass: Floats, z: F
     V = np.linalg.inv(X.T @ ((rows.size * information)[:, None] * X) + WIDE * np.eye(X.shape[1]))
     variance = np.einsum("gk,kl,gl->g", X, V, X)
     way = _directions(1 + theta.dispersed + 2 * (theta.sigma is not None), rows.draws)
-    # a residual is sqrt(1 - h) of itself, as the record's mean moves towards it
+    # the record moves its own mean, which leaves sqrt(1 - h) of its residual
     moved = 1 - np.sqrt(1 - np.minimum(variance * information, 1 - 1e-9))
     own = eta[row] + np.log1p(moved[row] * (v / mu[row] - 1))
     eta_draws = own[:, None] + _log_means(variance, mu, theta.a, way[:, 0])[row]
     phi = np.full(len(way), theta.phi)
     if theta.dispersed:
-        size_of_u = theta.a * theta.mean / (1 + theta.a * theta.mean)  # for one of log(1 / phi)
+        size_of_u = theta.a * theta.mean / (1 + theta.a * theta.mean)  # per unit of log(1 / phi)
         sd = size_of_u / sqrt(mass @ _score_of_log_a(v, eta[row], theta.log_a) ** 2)
         u = np.maximum(log1p(theta.a * theta.mean) + sd * way[:, 1], log1p(POISSON))
         phi = theta.mean / np.expm1(u)
@@ -301,18 +302,18 @@ def _risks(theta: _Theta, rows: _Rows, v: Floats, row: Codes, mass: Floats, z: F
 
 
 def _log_means(variance: Floats, mu: Floats, a: float, normal: Floats) -> Floats:
-    """What a row's log mu is off in draws of the posterior, from standard normal numbers: (G, N).
+    """Errors of a row's log mu in posterior draws, from standard normal numbers: (G, N).
 
     In a cell of n records the posterior is that of log Gamma(n mu) - log Gamma(n phi) variates, by Cornish and Fisher.
     """
-    n = (1 / mu + a) / variance  # records of a cell that knew as much
+    n = (1 / mu + a) / variance  # records of a cell with the same information
     sd, other = np.sqrt(variance)[:, None], (a**2 - mu**-2.0) / n**2
     skewness = np.clip(other / variance**1.5, -SKEWED, SKEWED)[:, None]
     return (a - 1 / mu)[:, None] / (2 * n)[:, None] + sd * (normal + skewness / 6 * (normal**2 - 1))
 
 
 def _directions(dim: int, draws: int) -> Floats:
-    """Points that stand for some draws from N(0, I): 0, and even ones where linear functions are largest (N, dim)."""
+    """Points (N, dim) that represent draws from N(0, I): 0, and even ones where linear functions are largest."""
     way = np.array(list(product((-1.0, 0.0, 1.0), repeat=dim)))
     way = way[way.any(axis=1)]
     way /= np.linalg.norm(way, axis=1)[:, None]
@@ -327,7 +328,7 @@ def _directions(dim: int, draws: int) -> Floats:
 
 
 def _counts_of_rows(mu: Floats, phi: float) -> tuple[Floats, Floats]:
-    """Counts that stand for all those of rows with means ``mu`` (G,), and their probabilities: (G, NODES) each."""
+    """Nodes that represent the counts of rows with means ``mu`` (G,), and their probabilities: (G, NODES) each."""
     sd = np.sqrt(mu + mu**2 / phi)
     low = np.maximum(np.floor(mu - sqrt(3 * FAR) * sd), 0)
     high = mu + sqrt(3 * FAR) * sd + FAR / np.log1p(phi / mu) + FAR / 2

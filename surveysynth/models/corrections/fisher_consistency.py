@@ -1,27 +1,27 @@
-"""Fisher consistency: the equation behind corrected draws of a normal regression, and the risks that the model expects.
+"""Fisher consistency: the equation of corrected draws of a normal regression, and its expected risks.
 
 **The equation.**  The alpha-weighted estimator of theta does not tend to the truth.  If theta is the truth, it tends to
 
     lim(theta) = argmax_t  sum_x n_x E_theta[ alpha(f(Y, x)) log p(Y | x; t) ].
 
 A corrected draw is the theta whose limit is the draw,  lim(theta_corrected) = theta_draw: indirect inference
-(Gourieroux, Monfort & Renault 1993), with lim for the binding function.  :func:`fixed_point` corrects the draw for
-what the weights do to the corrected draw, until that changes no more.
+(Gourieroux, Monfort & Renault 1993), with lim as the binding function.  :func:`fixed_point` corrects the draw by
+the bias at the corrected draw, until it no longer changes.
 
-**Risks.**  The risk f of a record is in fact a maximum over the S draws of the unweighted posterior, which is larger
-than |log p| at the truth, and more so where few records stand behind a coefficient.  That posterior is known under
-the model, too:
+**Risks.**  The risk f of a record is a maximum over the S draws of the unweighted posterior, which is larger
+than |log p| at the truth, especially if few records inform a coefficient.  Under the model that posterior is known,
+too:
 
     Sigma_s ~ inverse-Wishart(n - K, (n - K) Sigma),   B_s ~ N(B, C0^-1, Sigma_s),   C0 = sum n_x x x'.
 
-f is taken as the maximum over S draws from it, for a residual that is sqrt(1 - h) of the true one: a record pulls its
-own fit by its leverage h.
+f is the maximum over S draws from it, for a residual of sqrt(1 - h) times the true one, where h is the leverage of
+the record in its own fit.
 
 Everything is computed from drawn parameters, the public predictors, their public cell sizes, S, and the
-constants of the weight map.  Where these were given it is post-processing; c1 that was tuned on the file
-tells of it, and the correction is then not covered by epsilon.  It takes the normal model at its
-word.  Where residuals have heavier tails than the normal, the true records were weighted down
-more than the model says, and the correction is too small; under skewness it is off in the mean.
+constants of the weight map.  If these were given, the correction is post-processing; if c1 was tuned on the file,
+the correction is not covered by epsilon.  It assumes the normal model.
+If residuals have heavier tails than the normal, the records were weighted down
+more than the model implies, and the correction is too small; under skewness it is biased in the mean.
 """
 
 from __future__ import annotations
@@ -40,20 +40,20 @@ from .patterns import irreversible
 Floats = NDArray[np.float64]
 
 STEPS, CLOSE = 50, 1e-4  # fixed-point iteration: most steps, and the relative change at which it ends
-WORST = 0.1  # a scale that shrinks below this share of itself is beyond repair
+WORST = 0.1  # least share to which a scale may shrink; below it there is no correction
 
 
 @dataclass(frozen=True)
 class Weighting:
-    """How a record's privacy weight follows from its density.
+    """The map from a record's density to its privacy weight.
 
     Attributes
     ----------
     alpha : function
-        Privacy weights from risks: the weight map with its constants.  Those of units of several records, from their
-        risks and their numbers of records.
+        Privacy weights from risks: the weight map with its constants.  For units of several records it also takes their
+        numbers of records.
     log_base : function
-        Log of what a record density has beside the normal one, from working-scale values (n, D).
+        Log of the record density over the normal density, from working-scale values (n, D).
     draws : int
         S, the number of draws behind each record's risk.
     """
@@ -65,7 +65,7 @@ class Weighting:
 
 @dataclass(frozen=True)
 class Bias:
-    """What the weights do to a draw: L_lim = L shrink.
+    """The bias by privacy weights, L_lim = L shrink.
 
     Attributes
     ----------
@@ -81,7 +81,7 @@ class Bias:
 
     @property
     def can_be_undone(self) -> bool:
-        """No scale shrinks below ``WORST`` of itself."""
+        """Whether every scale keeps more than ``WORST`` of itself."""
         return bool(np.isfinite(self.shrink).all() and self.shrink.diagonal().min(initial=np.inf) > WORST)
 
 
@@ -89,12 +89,12 @@ SomeBias = TypeVar("SomeBias", bound=Bias)
 
 
 def fixed_point(step: Callable[[SomeBias], tuple[SomeBias, float]], start: SomeBias) -> SomeBias:
-    """The bias of the truth that a bias leads to is that bias.
+    """The fixed point of ``step``: the bias at the corrected draw equals the bias by which the draw is corrected.
 
     Parameters
     ----------
     step : function
-        From a bias, that of the draw without it, and how far the two are apart.
+        Maps a bias to the bias at the draw corrected by it, and to the distance between the two.
     start : Bias
 
     Raises
@@ -113,7 +113,7 @@ def fixed_point(step: Callable[[SomeBias], tuple[SomeBias, float]], start: SomeB
 
 
 def sigma_roots(df: float, D: int, draws: int, rng: np.random.Generator) -> Floats:
-    """Cholesky factors of posterior draws of Sigma where it is 1: (draws, D, D)."""
+    """Cholesky factors of posterior draws of Sigma, whose true value is I: (draws, D, D)."""
     if D == 0:
         return np.empty((draws, 0, 0))
     Sigma = invwishart.rvs(df, df * np.eye(D), size=draws, random_state=rng).reshape(draws, D, D)
@@ -121,7 +121,7 @@ def sigma_roots(df: float, D: int, draws: int, rng: np.random.Generator) -> Floa
 
 
 def posterior_root(R: Floats) -> Floats:
-    """Root (columns, rank) of C0^-1, C0 = R'R, the same whatever the order of the rows that R'R was made of."""
+    """Root (columns, rank) of C0^-1, C0 = R'R, which does not depend on the order of the predictor rows."""
     triangle = np.linalg.qr(R)[1]
     return np.asarray(np.linalg.pinv(triangle * np.where(triangle.diagonal() < 0, -1, 1)[:, None]))
 

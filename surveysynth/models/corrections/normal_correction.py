@@ -1,8 +1,8 @@
-"""Fisher-consistent draws: undo what the privacy weights do to a normal regression, by its own rule.
+"""Fisher-consistent draws of a normal regression: a correction for privacy weights.
 
 The alpha-weighted estimator of theta = (B, Sigma) does not tend to the truth: alpha falls with a
-record's risk f = |log p|, risk is high in the tails, so Sigma comes out too small (FBS), and
-where the risk is not symmetric in the residual (FBP) B moves too.  A corrected draw is the theta whose limit is the
+record's risk f = |log p|, and risk is high in the tails, so Sigma is too small (FBS); if
+the risk is not symmetric in the residual (FBP), B is biased, too.  A corrected draw is the theta whose limit is the
 draw,
 
     lim(theta_corrected) = theta_draw,
@@ -14,11 +14,11 @@ risk at the true theta the equation reads
     Sigma_corrected kappa(Sigma_corrected) = Sigma_draw,
     kappa(Sigma) = E[alpha(D) D] / (dim E[alpha(D)]),   D ~ chi-squared_dim.
 
-Shares of categories are part of theta (share_correction.py): p_lim ~ p E[alpha].  A category's row of predictors has
-1 - p_g[k] records more than the n_g p_g[k] of any row, as a record of the category is one of its cell's: that bounds
-the leverage of rare ones.
+Shares of categories are part of theta (share_correction.py): p_lim ~ p E[alpha].  Seen from a record of category k, its
+predictor row has 1 - p_g[k] records more than n_g p_g[k], as the record itself is one of them: this bounds the
+leverage of rare categories.
 
-Files with effects of PSUs: psu_correction.py.
+The correction of files with effects of PSUs is in psu_correction.py.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
 RADII, ANGLES, DIRECTIONS = 24, 8, 64  # quadrature nodes
-PACE = 0.7  # share of a step that the logarithms of shares take
-NOBODY = 1e-6  # records: a row that fewer have informs no coefficient
+PACE = 0.7  # damping factor of steps in the logarithms of shares
+NOBODY = 1e-6  # records below which a row informs no coefficient
 
 
 def correct(
@@ -56,19 +56,19 @@ def correct(
     X : float array (G, K)
         Distinct predictor rows.
     size : float array (G,)
-        Records with each of them.
+        Number of records in each row.
     weighting : Weighting
     rng : numpy.random.Generator
 
     Returns
     -------
     B, L : float arrays
-        Of the same shapes.
+        The corrected draws, of the same shapes.
 
     Raises
     ------
     ModelError
-        The weights shrink the model so far that no truth explains the draw.
+        The weights shrink the model so far that no theta leads to the draw.
     """
     one = Shares(np.zeros((len(B), 1, 1)), np.zeros(len(X), dtype=np.intp), np.arange(len(X))[:, None])
     B, L, _, _ = correct_with_shares(B, L, one, X, size, weighting, rng)
@@ -84,21 +84,21 @@ def correct_with_shares(
     ----------
     shares : Shares
     size : float array (P,)
-        Records with each public pattern.
+        Number of records of each public pattern.
     B, L, X, weighting, rng
-        As in :func:`correct`.  D may be 0: categories and nothing else.
+        As for :func:`correct`.  D may be 0, for categories alone.
 
     Returns
     -------
     B, L, log_p : float arrays
-        Of the same shapes.
+        The corrected draws, of the same shapes.
     spread : float array (m,)
-        Factor of the effects on log shares; 1 where there are none.
+        Factor of the effects on log shares; 1 without such effects.
 
     Raises
     ------
     ModelError
-        The weights shrink the model so far that no truth explains the draw.
+        The weights shrink the model so far that no theta leads to the draw.
     """
     pairs, tilts = representative_pairs(shares, X, size, rng), shares.effects
     draws = [
@@ -108,7 +108,7 @@ def correct_with_shares(
     limit = _Limit.around(draws[0], pairs, weighting, shares.tilts is not None, rng)
     bias = _FitBias.none(draws[0])
     corrected, spread = [], []
-    for draw in draws:  # all are alike, so each starts from the last
+    for draw in draws:  # draws are similar, so each starts from the bias of the last
         bias = fixed_point(partial(_step, limit, draw), bias.for_draw(draw))
         corrected.append(bias.truth(draw))
         spread.append(1 / (1 + bias.slope))
@@ -122,7 +122,7 @@ def correct_with_shares(
 
 @dataclass(frozen=True)
 class _Theta:
-    """Parameters: of one draw, or of the truth behind it.
+    """Parameters of one draw, or of the corrected draw.
 
     ``B`` (K, D) and ``L`` (D, D); ``log_p`` (C, K) log shares of categories; ``b`` (N,) effects of PSUs on those of
     pairs, and ``sigma`` their standard deviation.
@@ -137,7 +137,7 @@ class _Theta:
 
 @dataclass(frozen=True)
 class _Limits:
-    """lim(theta): B_lim - B, 0 where no record sees B; Sigma_lim; E alpha (C, K), and its slope on effects of PSUs."""
+    """The limit of theta: B_lim - B, 0 for uninformed B; Sigma_lim; E alpha (C, K) and its slope on effects of PSUs."""
 
     shift: Floats
     Sigma: Floats
@@ -147,20 +147,20 @@ class _Limits:
 
 @dataclass(frozen=True)
 class _Limit:
-    """The map theta -> lim(theta).  It is smooth: random numbers are the same for each theta.
+    """The map theta -> lim(theta), which is smooth, as the random numbers are the same for each theta.
 
     Attributes
     ----------
     pairs : Pairs
     weighting : Weighting
     z, mass : float arrays (Q, D), (Q,)
-        Nodes that stand for residuals of Sigma = 1.
+        Nodes and masses that represent residuals with Sigma = I.
     Sigma_roots : float array (S, D, D)
-        Posterior draws behind the risks, where Sigma = 1.
+        Posterior draws of the risks, for Sigma = I.
     noise : float array (S, columns of X, D)
-        Standard normal numbers behind those of B.
+        Standard normal numbers from which draws of B are made.
     share_noise : ShareNoise, optional
-        Behind those of shares; None where there is one category.
+        Random numbers from which draws of shares are made; None for one category.
     """
 
     pairs: Pairs
@@ -173,7 +173,7 @@ class _Limit:
 
     @staticmethod
     def around(theta: _Theta, pairs: Pairs, weighting: Weighting, tilted: bool, rng: np.random.Generator) -> _Limit:
-        """The limit map for thetas that are like one; ``tilted`` where PSUs have effects on shares."""
+        """The limit map for parameters near ``theta``; ``tilted`` says whether PSUs have effects on shares."""
         S, (columns, D) = weighting.draws, theta.B.shape
         rank = _unweighted_fit(pairs, pairs.shares(theta.log_p, theta.b)).root.shape[1]
         roots = sigma_roots(pairs.size.sum() - rank, D, S, rng)
@@ -183,11 +183,11 @@ class _Limit:
 
     @cached_property
     def row(self) -> Codes:
-        """Row of X of each (pair, node)."""
+        """Row of X of each pair and node."""
         return np.repeat(np.arange(len(self.pairs.X)), len(self.z))
 
     def __call__(self, theta: _Theta) -> _Limits:
-        """Weighted least squares of the model's own residuals, and mean weights of categories."""
+        """Weighted least squares of residuals under the model, and mean weights of categories."""
         X, p = self.pairs.X, self.pairs.shares(theta.log_p, theta.b)
         e = self.z @ theta.L.T
         a = self.weighting.alpha(self._risks(theta, p, e))
@@ -200,7 +200,7 @@ class _Limit:
         return _Limits(np.linalg.pinv(R) @ Z0, S0 / fitted.A, kept, slope)
 
     def _risks(self, theta: _Theta, p: Floats, e: Floats) -> Floats:
-        """f of each (pair, node): the maximum over S draws of the unweighted posterior, under theta."""
+        """The risk f of each pair and node under theta: the maximum over S draws of the unweighted posterior."""
         X, row, fit = self.pairs.X, self.row, _unweighted_fit(self.pairs, p)
         E = fit.root @ self.noise[:, : fit.root.shape[1]] @ self.Sigma_roots.transpose(0, 2, 1)
         own = np.sqrt(np.maximum(1 - fit.leverage * fit.left, 0))[:, None, None]
@@ -209,7 +209,7 @@ class _Limit:
         if self.share_noise is None:
             seen, B = X, theta.B + E @ theta.L.T
         else:
-            # x B_s errs as far as the record itself lets it: rows and coefficients are twice as wide
+            # the error of x B_s depends on the record's own share: rows and coefficients are doubled
             seen = np.hstack([X, np.sqrt(fit.left)[:, None] * X])
             B = np.concatenate([np.broadcast_to(theta.B, E.shape), E @ theta.L.T], axis=1)
             offset = partial(self._log_shares, p, self.pairs.tilt_errors(p, theta.sigma))
@@ -218,7 +218,7 @@ class _Limit:
         )
 
     def _log_shares(self, p: Floats, error: Floats, i: Codes) -> Floats:
-        """Draws (len(i), S) of the log shares of some (pair, node)."""
+        """Draws (len(i), S) of the log shares of pairs and nodes ``i``."""
         assert self.share_noise is not None
         pair = self.row[i]
         return self.share_noise.log_shares(p[pair], self.pairs.records_in_cell[pair], self.pairs.K, error[pair])
@@ -226,7 +226,7 @@ class _Limit:
 
 @dataclass(frozen=True)
 class _UnweightedFit:
-    """A root of C0^-1, leverages of the rows, and what is left of them with a record there."""
+    """A root of C0^-1, the leverages of the rows, and the factors by which a further record reduces them."""
 
     root: Floats
     leverage: Floats
@@ -234,7 +234,7 @@ class _UnweightedFit:
 
 
 def _unweighted_fit(pairs: Pairs, p: Floats) -> _UnweightedFit:
-    """The unweighted fit to records that have categories with shares p (N,)."""
+    """The unweighted fit to records whose categories have the shares p (N,)."""
     X, mass = pairs.X, pairs.records * p
     size = mass if pairs.K == 1 else np.maximum(mass, NOBODY)
     R, *_ = sufficient_statistics(X, np.arange(len(X)), np.zeros((len(X), 1)), size).reduced()
@@ -245,9 +245,9 @@ def _unweighted_fit(pairs: Pairs, p: Floats) -> _UnweightedFit:
 
 @dataclass(frozen=True)
 class _FitBias(Bias):
-    """What the weights do: B_lim = B + shift, L_lim = L shrink, p_lim ~ p kept, effects 1 + slope times as large.
+    """The bias by privacy weights: B_lim = B + shift, L_lim = L shrink, p_lim ~ p kept, effects times 1 + slope.
 
-    ``log_p`` (C, K) are the shares that are left of a draw's.
+    ``log_p`` (C, K) are the corrected log shares of the draw.
     """
 
     shift: Floats
@@ -257,29 +257,29 @@ class _FitBias(Bias):
 
     @staticmethod
     def none(draw: _Theta) -> _FitBias:
-        """No bias at all."""
+        """The bias zero."""
         eye = np.asarray(np.eye(len(draw.L)), dtype=np.float64)
         return _FitBias(eye, np.zeros_like(draw.B), np.zeros_like(draw.log_p), 0.0, draw.log_p)
 
     def for_draw(self, draw: _Theta) -> _FitBias:
-        """The same bias, of another draw."""
+        """The same bias, applied to another draw."""
         return replace(self, log_p=normalized(draw.log_p - self.log_kept))
 
     def truth(self, draw: _Theta) -> _Theta:
-        """The draw without the bias."""
+        """The draw, corrected for the bias."""
         steeper = 1 + self.slope
         return _Theta(draw.B - self.shift, self.true_root(draw.L), self.log_p, draw.b / steeper, draw.sigma / steeper)
 
     def with_fit(self, limits: _Limits, L: Floats) -> _FitBias:
-        """With the shift and the shrinkage of a truth whose Sigma is L L'."""
+        """The bias with the shift and the shrinkage at Sigma = L L'."""
         inverse = np.linalg.inv(L)
         return replace(self, shift=limits.shift, shrink=lower_root(inverse @ limits.Sigma @ inverse.T))
 
     def with_shares(self, limits: _Limits, drawn: Floats, cell_size: Floats) -> _FitBias:
-        """With what is kept of the true shares; ``drawn`` (C, K) are the log shares of the draw."""
+        """The bias with the kept part of true shares; ``drawn`` (C, K) are the log shares of the draw."""
         if (drawn[~(limits.kept > 0)] > np.log(CLOSE)).any():
             raise irreversible()
-        # a share that rises lowers its own risk: whole steps would overshoot
+        # a larger share has a lower risk, so full steps would overshoot
         log_kept = self.log_kept + PACE * (np.log(np.maximum(limits.kept, CLOSE)) - self.log_kept)
         slope = self.slope + PACE * (limits.slope - self.slope)
         seen = without_prior(drawn, cell_size * (np.exp(self.log_p + log_kept)).sum(axis=1))
@@ -287,7 +287,7 @@ class _FitBias(Bias):
 
 
 def _step(limit: _Limit, draw: _Theta, before: _FitBias) -> tuple[_FitBias, float]:
-    """The bias of the draw without a bias, and how far the two are apart."""
+    """The bias at the draw corrected by ``before``, and its distance from ``before``."""
     truth, X = before.truth(draw), limit.pairs.X
     limits = limit(truth)
     after = before.with_fit(limits, truth.L)
@@ -302,10 +302,10 @@ def _step(limit: _Limit, draw: _Theta, before: _FitBias) -> tuple[_FitBias, floa
 
 
 def normal_nodes(dim: int) -> tuple[Floats, Floats]:
-    """Nodes (Q, dim) and weights (Q,) with the first two moments of N(0, I) exactly, dense in the tails.
+    """Nodes (Q, dim) and weights (Q,) with exactly the first two moments of N(0, I), dense in the tails.
 
     Radii cut the distribution of the distance into rings, each represented by its mean square;
-    directions are even.
+    directions are evenly spread.
     """
     if dim == 0:
         return np.zeros((1, 0)), np.ones(1)
@@ -319,7 +319,7 @@ def normal_nodes(dim: int) -> tuple[Floats, Floats]:
         direction = np.column_stack([np.cos(angle), np.sin(angle)])
     else:
         frames = np.random.default_rng(dim).standard_normal((-(-DIRECTIONS // (2 * dim)), dim, dim))
-        half = np.linalg.qr(frames)[0].reshape(-1, dim)  # frames of orthogonal units: even, and of one length
+        half = np.linalg.qr(frames)[0].reshape(-1, dim)  # orthogonal frames are evenly spread
         direction = np.vstack([half, -half])
     nodes = (radius[:, None, None] * direction).reshape(-1, dim)
     return nodes, np.repeat(mass, len(direction)) / len(direction)

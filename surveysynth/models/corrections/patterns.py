@@ -1,4 +1,4 @@
-"""What corrections for privacy weights share: predictor rows that stand for all, and what is said where they fail."""
+"""Parts shared by the corrections for privacy weights: representative predictor rows, and the error."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from ...errors import ModelError
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-PATTERNS = 256  # of more predictor rows a sample is taken
+PATTERNS = 256  # number of predictor rows beyond which a sample represents them
 
 
 def representative_patterns(size: Floats, cell: Codes, most: int, rng: np.random.Generator) -> tuple[Codes, Floats]:
-    """Patterns that stand for all, in each cell by size; their numbers, and the records that each stands for."""
+    """Indices of patterns that represent all, sampled in each cell by size, and the records that each represents."""
     if len(size) <= most:
         return np.arange(len(size)), size
     selected, stands_for = [], []
@@ -32,7 +32,7 @@ def representative_patterns(size: Floats, cell: Codes, most: int, rng: np.random
 
 
 def irreversible() -> ModelError:
-    """What is said where no truth explains a draw."""
+    """The error if no parameters lead to a draw."""
     return ModelError(
         "the privacy weights shrink the model so far that their effect cannot be undone: ask for a larger epsilon or a "
         "smaller m, use fewer predictors or categories, or leave out what has to be undone (debias=True; the effects "

@@ -1,27 +1,27 @@
 """Fisher-consistent draws of a normal regression with effects of PSUs: covariances within and between PSUs.
 
-The model is that of cluster_effects.py: records of PSU c have the effect u_c ~ N(0, T), T = L diag(tau) L', beside
-residuals e ~ N(0, Sigma).  A PSU tells of its effect by its weighted mean residual
+The model is that of cluster_effects.py: records of PSU c have the effect u_c ~ N(0, T), T = L diag(tau) L', and
+residuals e ~ N(0, Sigma).  The weighted mean residual of a PSU informs on its effect,
 
     m_c = sum alpha e / a_c,   a_c = sum alpha.
 
-The pseudo likelihood takes the variance of m_c for T + Sigma_lim / a_c.  In truth it is, e_g being the sum of residuals
+In the pseudo likelihood the variance of m_c is T + Sigma_lim / a_c.  In truth it is, with e_g the sum of residuals
 over a unit of privacy g (one record, or several with one alpha),
 
     T - K T_c K + V_c,   V_c = sum_g alpha_g^2 e_g e_g' / a_c^2,   K = 1 - sum_g alpha_g e_g e_g' / (Sigma sum alpha),
 
-T_c = T (1 + n_c T / Sigma)^-1: alpha is centred at the effect that the PSU's other records find, which misses u_c
-by about N(0, T_c), and draws m_c towards it.  V_c is less than Sigma_lim / a_c, so T comes out too small.  Its
-score is that difference weighted by the squared information (a_c / (1 + a_c tau))^2, so
+T_c = T (1 + n_c T / Sigma)^-1: alpha is centred at the effect estimated from the other records of the PSU, which
+differs from u_c by about N(0, T_c), and m_c moves towards that estimate.  V_c is less than Sigma_lim / a_c, so T is
+too small.  Its score is that difference weighted by the squared information (a_c / (1 + a_c tau))^2, so
 
     T_true = T_draw + deficit,   deficit = the weighted mean of Sigma_lim / a_c - V_c + K T_c K,
 
-and Sigma_lim is the residual sum of squares within PSUs over sum_c (a_c - 1).  These are means over
-simulated records of some thousand: whole PSUs of the file, with its public predictors and units.  All are in units of
-the true L, in which Sigma is 1 and T is diag(tau).  Where the
-deficit exceeds T itself the draw lies at the floor that tau's prior sets, and T_true comes out too large.
+and Sigma_lim is the residual sum of squares within PSUs over sum_c (a_c - 1).  These are means over some thousand
+simulated records: whole PSUs of the file, with its public predictors and units.  All are in units of
+the true L, in which Sigma is I and T is diag(tau).  If the
+deficit exceeds T itself, the draw lies at the floor that the prior of tau sets, and T_true is too large.
 
-The equation and the risks behind alpha: fisher_consistency.py.
+The equation and the risks behind alpha are in fisher_consistency.py.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from .patterns import irreversible
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-RECORDS = 3000  # simulated ones, of whole PSUs
+RECORDS = 3000  # simulated records, in whole PSUs
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,8 @@ class ClusteredFile:
     pattern, psu : int arrays (n,)
         Row of ``X`` and PSU, 0 to C - 1, of each record.
     unit : int array (n,), optional
-        Units of privacy, of several records of one PSU: alpha is a function of the sums of their log densities, and
-        of their numbers of records, evened over the simulated units as they were over the file's.
+        Units of privacy of several records of one PSU: alpha is a function of the sums of their log densities and
+        of their numbers of records, evened over the simulated units as over those of the file.
     """
 
     X: Floats
@@ -67,7 +67,7 @@ class ClusteredFile:
 
     @cached_property
     def n(self) -> Codes:
-        """Records (C,) of each PSU."""
+        """Number of records of each PSU: (C,)."""
         return np.bincount(self.psu)
 
     @cached_property
@@ -78,7 +78,7 @@ class ClusteredFile:
 
     @cached_property
     def C0(self) -> Floats:
-        """sum x x' (K, K)."""
+        """The matrix sum x x' (K, K) over the records."""
         rows = np.bincount(self.pattern, minlength=len(self.X))
         return np.asarray(self.X.T @ (rows[:, None] * self.X))
 
@@ -86,16 +86,16 @@ class ClusteredFile:
 def correct_with_effects(
     B: Floats, L: Floats, tau: Floats, file: ClusteredFile, weighting: Weighting, rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
-    """Sigma and T, the covariances within and between PSUs, whose limits are those of each draw.
+    """Covariances within and between PSUs, Sigma and T, whose limits are those of each draw.
 
-    Coefficients stay: where the risk is symmetric in the residual, as that of FBS is, they need no correction.
+    Coefficients need no correction, as the risk of FBS is symmetric in the residual.
 
     Parameters
     ----------
     B, L : float arrays (m, K, D), (m, D, D)
         Released draws: coefficients and Cholesky factors of Sigma.
     tau : float array (m, D)
-        T = L diag(tau) L' of each.
+        Variance ratios, T = L diag(tau) L', of each draw.
     file : ClusteredFile
     weighting : Weighting
     rng : numpy.random.Generator
@@ -108,13 +108,13 @@ def correct_with_effects(
     Raises
     ------
     ModelError
-        The weights shrink the model so far that no truth explains the draw.
+        The weights shrink the model so far that no theta leads to the draw.
     """
     D = L.shape[1]
     limit = _Limit.around(tau[0], file, weighting, rng)
     bias = _CovarianceBias(np.asarray(np.eye(D), dtype=np.float64), np.zeros((D, D)))
     corrected = []
-    for B_draw, L_draw, tau_draw in zip(B, L, tau, strict=True):  # draws are alike, so each starts from the last
+    for B_draw, L_draw, tau_draw in zip(B, L, tau, strict=True):  # each starts from the last
         draw = _Draw(B_draw, L_draw, tau_draw)
         bias = fixed_point(partial(_step, limit, draw), bias)
         corrected.append(bias.truth(draw))
@@ -124,7 +124,7 @@ def correct_with_effects(
 
 @dataclass(frozen=True)
 class _Draw:
-    """A released draw: B (K, D), L (D, D), tau (D,)."""
+    """A released draw of B (K, D), L (D, D) and tau (D,)."""
 
     B: Floats
     L: Floats
@@ -133,18 +133,18 @@ class _Draw:
 
 @dataclass(frozen=True)
 class _CovarianceBias(Bias):
-    """What the weights do: L_lim = L shrink, T_lim = T - L deficit L'."""
+    """The bias by privacy weights: L_lim = L shrink, T_lim = T - L deficit L'."""
 
     deficit: Floats
 
     def truth(self, draw: _Draw) -> tuple[Floats, Floats]:
-        """Lower Cholesky factors of Sigma and T, those of the draw without the bias."""
+        """Lower Cholesky factors of Sigma and T of the draw, corrected for the bias."""
         root = self.true_root(draw.L)
         return root, _add(draw.L * np.sqrt(draw.tau), root @ self.deficit @ root.T)
 
 
 def _step(limit: _Limit, draw: _Draw, before: _CovarianceBias) -> tuple[_CovarianceBias, float]:
-    """The bias of the draw without a bias, and how far the two are apart."""
+    """The bias at the draw corrected by ``before``, and its distance from ``before``."""
     root, T_root = before.truth(draw)
     ratio = (np.linalg.solve(root, T_root) ** 2).sum(axis=1)
     Sigma_lim, deficit = limit(draw.B, root, ratio, draw.tau)
@@ -154,18 +154,18 @@ def _step(limit: _Limit, draw: _Draw, before: _CovarianceBias) -> tuple[_Covaria
 
 @dataclass(frozen=True)
 class _Simulated:
-    """Records that stand for the file's, N of H whole PSUs, with standard normal numbers for what is random.
+    """N simulated records of H whole PSUs that represent the file, with standard normal numbers.
 
     Attributes
     ----------
     pattern : int array (N,)
         Row of X.
     psu, unit : int arrays (N,)
-        Among these PSUs, 0 to H - 1, and among their units of privacy.
+        Number of the PSU, 0 to H - 1, and of the unit of privacy.
     of : int array (H,)
-        Which PSU of the file each is.
+        PSU of the file that each one copies.
     z, z_u : float arrays (N, D), (H, D)
-        Residuals and effects of PSUs.
+        Standard normal numbers of residuals and of effects of PSUs.
     """
 
     pattern: Codes
@@ -177,7 +177,7 @@ class _Simulated:
 
     @staticmethod
     def drawn(file: ClusteredFile, D: int, rng: np.random.Generator) -> _Simulated:
-        """Whole PSUs of the file at random."""
+        """Records of whole PSUs of the file, drawn at random."""
         records, psu, origin = _sampled_psus(file.psu, rng)
         unit = np.arange(len(records)) if file.unit is None else codes(psu, file.unit[records])
         z, z_u = _standardized(rng, len(records), D), _standardized(rng, len(origin), D)
@@ -193,16 +193,16 @@ class _Simulated:
 
 @dataclass(frozen=True)
 class _Limit:
-    """The map from Sigma and T to what their draws tend to.  It is smooth: random numbers are the same for all.
+    """The map from Sigma and T to the limits of their draws, which is smooth, as random numbers stay the same.
 
     Attributes
     ----------
-    file, some : ClusteredFile and _Simulated
+    file, simulated : ClusteredFile and _Simulated
     weighting : Weighting
     Sigma_roots : float array (S, D, D)
-        Posterior draws behind the risks, where Sigma = 1.
+        Posterior draws of the risks, for Sigma = I.
     noise : float array (S, K, D)
-        Standard normal numbers behind those of B.
+        Standard normal numbers from which draws of B are made.
     """
 
     file: ClusteredFile
@@ -213,11 +213,11 @@ class _Limit:
 
     @staticmethod
     def around(tau: Floats, file: ClusteredFile, weighting: Weighting, rng: np.random.Generator) -> _Limit:
-        """The limit map for ratios tau (D,) that are like these."""
+        """The limit map for variance ratios near ``tau`` (D,)."""
         D, S = len(tau), weighting.draws
         sim = _Simulated.drawn(file, D, rng)
         n_tau = file.n[:, None] * tau
-        effects = (n_tau / (1 + n_tau)).mean(axis=1).sum()  # degrees of freedom that they take
+        effects = (n_tau / (1 + n_tau)).mean(axis=1).sum()  # degrees of freedom of the effects
         df = max(len(file.psu) - np.linalg.matrix_rank(file.C0) - effects, D + 1.0)
         roots = sigma_roots(df, D, S, rng)
         return _Limit(file, sim, weighting, roots, rng.standard_normal((S, file.X.shape[1], D)))
@@ -228,9 +228,9 @@ class _Limit:
         Parameters
         ----------
         B, L : float arrays (K, D), (D, D)
-            The true ones.
+            The true parameters.
         ratio, tau : float arrays (D,)
-            Variance ratios T / Sigma, the true ones, and those of the draw, at which the score is 0.
+            True variance ratios T / Sigma, and those of the draw, at which the score is 0.
         """
         sim, D = self.simulated, len(L)
         by_unit = self._weights(B, L, ratio)
@@ -251,7 +251,7 @@ class _Limit:
         return Sigma_lim, (information * lack).sum(axis=0) / information.sum(axis=0)
 
     def _weights(self, B: Floats, L: Floats, ratio: Floats) -> Floats:
-        """alpha (U,) of the simulated units."""
+        """Privacy weights alpha (U,) of the simulated units."""
         file, sim = self.file, self.simulated
         residual, E = self._unweighted_fit(ratio)
         Y = file.X[sim.pattern] @ B + residual @ L.T
@@ -271,7 +271,7 @@ class _Limit:
         return self.weighting.alpha(f) if unit is None else self.weighting.alpha(f, np.bincount(unit))
 
     def _unweighted_fit(self, ratio: Floats) -> tuple[Floats, Floats]:
-        """Residuals (N, D) of the simulated records' own fit, and errors (S, K, D) of B, in units of L."""
+        """Residuals (N, D) of the fit to the simulated records, and errors (S, K, D) of B, in units of L."""
         file, sim = self.file, self.simulated
         E, own = np.empty_like(self.noise), np.empty_like(sim.z)
         for j, r in enumerate(ratio):
@@ -288,12 +288,12 @@ class _Limit:
 
 
 def _within(z: Floats, a: Floats, sums: Floats, a_c: Floats) -> Floats:
-    """Sigma_lim: weighted squares of residuals z (N, D) about the means of PSUs, with sums a z (H, D) and a (H,).
+    """Sigma_lim, from weighted squares of residuals z (N, D) about means of PSUs with sums a z (H, D) and a (H,).
 
     Raises
     ------
     ModelError
-        PSUs weigh hardly more than the record that each mean takes.
+        The PSUs weigh hardly more than the degree of freedom of each mean.
     """
     df = (a_c - 1).sum()
     if not df > WORST * a_c.sum():
@@ -302,7 +302,7 @@ def _within(z: Floats, a: Floats, sums: Floats, a_c: Floats) -> Floats:
 
 
 def _sampled_psus(psu: Codes, rng: np.random.Generator) -> tuple[Codes, Codes, Codes]:
-    """Records of PSUs at random, as often as it takes; the number of the PSU of each, and the PSUs by number."""
+    """Records of randomly drawn PSUs, the number of the PSU of each record, and the PSU of each number."""
     n_c = np.bincount(psu)
     order = np.argsort(psu, kind="stable")
     selected = np.concatenate([rng.permutation(np.flatnonzero(n_c)) for _ in range(-(-RECORDS // len(psu)))])
@@ -312,7 +312,7 @@ def _sampled_psus(psu: Codes, rng: np.random.Generator) -> tuple[Codes, Codes, C
 
 
 def _standardized(rng: np.random.Generator, n: int, D: int) -> Floats:
-    """Normal numbers (n, D), whose first two moments are exact where n allows it."""
+    """Normal numbers (n, D), whose first two moments are exact if n allows it."""
     z = rng.standard_normal((n, D))
     if n <= D + 1:
         return z
@@ -326,7 +326,7 @@ def _sums(group: Codes, x: Floats, size: int) -> Floats:
 
 
 def _add(root: Floats, change: Floats) -> Floats:
-    """Lower Cholesky factor of root root' + change, no direction of which shrinks below ``WORST`` of itself."""
+    """Lower Cholesky factor of root root' + change, where no direction shrinks below ``WORST`` of itself."""
     inverse = np.linalg.inv(root)
     values, vectors = np.linalg.eigh(inverse @ change @ inverse.T)
     grown = root @ (vectors * np.sqrt(np.maximum(1 + values, WORST)))

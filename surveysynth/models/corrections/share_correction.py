@@ -1,19 +1,19 @@
-"""What privacy weights do to shares of categories, and how these enter the risks behind the weights.
+"""The bias of shares of categories by privacy weights, and the role of shares in the risks.
 
-Where record i has category k with the share p_g[k] of its public cell g, and (y, w) is
-normal given x(k), the log share is part of the risk and weights press on rare categories:
+If record i has category k with the share p_g[k] in its public cell g, and (y, w) is
+normal given x(k), the log share is part of the risk, and weights shrink the shares of rare categories:
 
     p_lim_g[k] ~ p_g[k] E_theta[ alpha | g, k ].
 
-**Risks.**  Shares behind the risks are Beta, as a Dirichlet posterior's are: a record of category k is itself one of
-its cell's n_g, so the category has 1 + (n_g - 1) p_g[k] of them.
+**Risks.**  Shares in the risks have Beta distributions, as under a Dirichlet posterior: a record of category k is one
+of the n_g records of its cell, so the category has 1 + (n_g - 1) p_g[k] of them.
 
-**The prior** counts as one record a cell, 1 / K in each category, beside the A_g = n_g E[alpha] of the data.  The
-correction removes it, too, as far as a share is larger than what the prior gives it.
+**The prior** counts as one record per cell, 1 / K in each category, and the data as A_g = n_g E[alpha] records.  The
+correction removes the prior, too, as far as a share is larger than the prior makes it.
 
-**Effects of PSUs.**  Where PSUs tilt the shares, p_gc[k] ~ p_g[k] exp(b_c[k]), a category that is common in a PSU is
-less risky there, so log E[alpha | g, k, c] rises with b_c[k]: about log kept_g[k] + slope b_c[k].  Then
-p_lim_g[k] ~ p_g[k] kept_g[k], and the effects come out 1 + slope times as large as they are.
+**Effects of PSUs.**  If PSUs tilt the shares, p_gc[k] ~ p_g[k] exp(b_c[k]), a category that is common in a PSU is
+less risky there, so log E[alpha | g, k, c] rises with b_c[k], about as log kept_g[k] + slope b_c[k].  Then
+p_lim_g[k] ~ p_g[k] kept_g[k], and the limits of the effects are 1 + slope times as large as the effects.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ class Shares:
     Attributes
     ----------
     log_p : float array (m, C, K)
-        Released draws of the logarithms; cell by cell the shares add up to 1.
+        Released draws of log shares, which add up to 1 in each cell.
     cell : int array (P,)
         Cell, 0 to C - 1, of each public pattern: of each distinct row of public predictors.
     row : int array (P, K)
         Row of ``X`` that each public pattern has with each category.
     tilts : Tilts, optional
-        Where PSUs have effects on the shares.
+        Effects of PSUs on the shares.
     """
 
     log_p: Floats
@@ -55,7 +55,7 @@ class Shares:
 
     @property
     def effects(self) -> Tilts:
-        """The tilts, or one PSU that has no effect."""
+        """The tilts, or a single PSU without effects."""
         m, _, K = self.log_p.shape
         return self.tilts or Tilts(np.zeros((m, 1, K)), np.zeros(m), np.zeros(1))
 
@@ -67,11 +67,11 @@ class Tilts:
     Attributes
     ----------
     b : float array (m, R, K)
-        Of PSUs at random, for each released draw; they add up to 0 over the categories.
+        Effects of randomly drawn PSUs in each released draw; they add up to 0 over the categories.
     sigma : float array (m,)
         Standard deviation of the effects of PSUs on log odds.
     size : float array (R,)
-        Records of these PSUs.
+        Number of records of these PSUs.
     """
 
     b: Floats
@@ -81,18 +81,18 @@ class Tilts:
 
 @dataclass(frozen=True)
 class Pairs:
-    """Pairs of a public pattern and a category, in each of R PSUs: N = R P K of them, categories fastest.
+    """N = R P K pairs of a public pattern and a category in each of R PSUs; categories vary fastest.
 
     Attributes
     ----------
     X : float array (N, columns)
         Predictor rows.
     size, cell : float and int arrays (R P,)
-        Records with each pattern in each PSU, and the cell of the pattern.
+        Number of records of each pattern in each PSU, and the cell of the pattern.
     psu_size : float array (R P,)
-        Records of its PSU.
+        Number of records of the PSU.
     cell_size : float array (C,)
-        Records of each cell.
+        Number of records of each cell.
     K : int
     """
 
@@ -105,25 +105,25 @@ class Pairs:
 
     @cached_property
     def records(self) -> Floats:
-        """Records (N,) with the pattern of each pair, whatever their category."""
+        """Number of records (N,) with the pattern of each pair, in all categories."""
         return np.repeat(self.size, self.K)
 
     @cached_property
     def records_in_cell(self) -> Floats:
-        """n_g (N,) of each pair."""
+        """Number of records n_g (N,) in the cell of each pair."""
         return np.repeat(self.cell_size[self.cell], self.K)
 
     @cached_property
     def cell_and_category(self) -> Codes:
-        """Number (N,) of each pair's cell and category, among C K."""
+        """Number (N,) of the cell and category of each pair, among C K."""
         return np.asarray((self.cell[:, None] * self.K + np.arange(self.K)).ravel())
 
     def psu_effects(self, b: Floats) -> Floats:
-        """Effects (R, K) of PSUs, pair by pair: (N,)."""
+        """The effects (R, K) of PSUs by pair: (N,)."""
         return np.repeat(b, len(self.cell) // len(b), axis=0).ravel()
 
     def shares(self, log_p: Floats, b: Floats) -> Floats:
-        """p_gc[k] (N,) of the pairs, from log shares (C, K) and effects of PSUs (N,)."""
+        """Shares p_gc[k] (N,) of the pairs, from log shares (C, K) and effects of PSUs (N,)."""
         return np.asarray(np.exp(normalized(log_p[self.cell] + b.reshape(-1, self.K))).ravel())
 
     def tilt_errors(self, p: Floats, sigma: float) -> Floats:
@@ -132,10 +132,10 @@ class Pairs:
         return np.asarray(sigma / np.sqrt(1 + sigma**2 * n_c * p * (1 - p)))
 
     def kept(self, E_alpha: Floats, p: Floats, b: Floats) -> tuple[Floats, float]:
-        """E alpha (C, K) of cells and categories, and how fast its logarithm rises with the effects of PSUs.
+        """E alpha (C, K) of cells and categories, and the slope of its logarithm on the effects of PSUs.
 
-        Where PSUs have effects, both are of a weighted regression of log E alpha on b: a PSU informs on
-        log odds by its records times p (1 - p).
+        With effects of PSUs, both come from a weighted regression of log E alpha on b: the information of a PSU on
+        log odds is its number of records times p (1 - p).
         """
         pair, shape = self.cell_and_category, (len(self.cell_size), self.K)
         pairs = shape[0] * shape[1]
@@ -153,7 +153,7 @@ class Pairs:
 
 
 def representative_pairs(shares: Shares, X: Floats, size: Floats, rng: np.random.Generator) -> Pairs:
-    """The pairs of patterns that stand for all; X (G, columns) and size (P,) as in ``correct_with_shares``."""
+    """The pairs of representative patterns; X (G, columns) and size (P,) as in ``correct_with_shares``."""
     _, C, K = shares.log_p.shape
     among = shares.cell if K > 1 else np.zeros_like(shares.cell)
     selected, stands_for = representative_patterns(size, among, max(PATTERNS, 8 * X.shape[1]) // K, rng)
@@ -171,14 +171,14 @@ def representative_pairs(shares: Shares, X: Floats, size: Floats, rng: np.random
 
 @dataclass(frozen=True)
 class ShareNoise:
-    """Random numbers behind S draws of each pair's share, the same for all pairs.
+    """Random numbers for S draws of the share of each pair, the same for all pairs.
 
     Attributes
     ----------
     z, log_u : float arrays (2, S)
-        Of two gamma numbers, the category's and that of all others.
+        For two gamma variates, of the category and of all others.
     tilt : float array (S,), optional
-        Where PSUs have effects.
+        For effects of PSUs.
     """
 
     z: Floats
@@ -187,20 +187,20 @@ class ShareNoise:
 
     @staticmethod
     def drawn(draws: int, tilted: bool, rng: np.random.Generator) -> ShareNoise:
-        """Noise for S = ``draws``."""
+        """Random numbers for S = ``draws``."""
         z, log_u = rng.standard_normal((2, draws)), -rng.standard_exponential((2, draws))
         return ShareNoise(z, log_u, rng.standard_normal(draws) if tilted else None)
 
     def log_shares(self, p: Floats, n: Floats, K: int, error: Floats) -> Floats:
-        """Draws (pairs, S) of the log shares of pairs: Beta, from gammas that move smoothly with the true p.
+        """Draws (pairs, S) of log shares with Beta distributions, smooth functions of the true p.
 
         Parameters
         ----------
         p, n : float arrays (pairs,)
-            True shares, and records of the cells.
+            True shares, and numbers of records of the cells.
         K : int
         error : float array (pairs,)
-            Standard deviations of what the effects of PSUs add to log odds.
+            Standard deviations of the effects of PSUs on log odds.
         """
         here, elsewhere = 1 / K + 1 + (n - 1) * p, 1 - 1 / K + (n - 1) * (1 - p)
         ours, others = (_log_gamma(a, z, u) for a, z, u in zip((here, elsewhere), self.z, self.log_u, strict=True))
@@ -210,7 +210,7 @@ class ShareNoise:
 
 
 def _log_gamma(shape: Floats, z: Floats, log_u: Floats) -> Floats:
-    """Logs of gamma numbers: (shapes, S).
+    """Logarithms of gamma variates: (shapes, S).
 
     Gamma(a) = Gamma(a + 1) U^(1/a), and Gamma(a + 1) after Wilson & Hilferty (1931).
     """
@@ -220,9 +220,9 @@ def _log_gamma(shape: Floats, z: Floats, log_u: Floats) -> Floats:
 
 
 def without_prior(log_p: Floats, A: Floats) -> Floats:
-    """Log shares (C, K) without the prior's 1 / K of a record, where a cell's records weigh A (C,) in all.
+    """Log shares (C, K) without the 1 / K record of the prior, where the records of each cell weigh A (C,).
 
-    p_draw tends to (1 / K + A p) / (1 + A).  A share below the prior's has nothing left: almost nothing is kept.
+    p_draw tends to (1 / K + A p) / (1 + A).  Of a share below that of the prior almost nothing is left.
     """
     K = log_p.shape[1]
     p = ((1 + A[:, None]) * np.exp(log_p) - 1 / K) / np.maximum(A[:, None], CLOSE)

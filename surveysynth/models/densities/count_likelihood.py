@@ -19,25 +19,25 @@ from scipy.special import expit
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-LARGE = 20.0  # phi from which Stirling's series, four terms, is exact to rounding
-SMALL, POINTS = 16, 10  # counts below SMALL are kept as they are; points that stand for an octave
-WIDE = 0.03  # precision of the prior under which the mode is looked for: a cell without any count has none
-FEW, UNKNOWN = 3.0, 0.6  # weighted counts of a row that say little of its mean; standard deviation of its log
-ALIKE = 0.9  # correlation of such rows' log means, above which they are one
-DISPERSIONS = (-45.0, 15.0)  # of log(1 / phi), among which its mode is looked for
+LARGE = 20.0  # phi from which four terms of Stirling's series are exact to rounding
+SMALL, POINTS = 16, 10  # counts below SMALL are kept; number of points that represent an octave
+WIDE = 0.03  # prior precision with which the mode is searched: a cell without any count has no mode by itself
+FEW, UNKNOWN = 3.0, 0.6  # weighted counts, and standard deviation of the log mean, of an uninformed row
+ALIKE = 0.9  # correlation of the log means of such rows, above which they are treated as one
+DISPERSIONS = (-45.0, 15.0)  # range in which the mode of log(1 / phi) is searched
 ROUNDS, STEPS = 30, 100
 
 
 @nb.njit(cache=True, error_model="numpy")
 def _stirling(x: float) -> float:
-    """log Gamma(x) - (x - 1/2) log x + x - log(2 pi) / 2 from LARGE on."""
+    """log Gamma(x) - (x - 1/2) log x + x - log(2 pi) / 2, for x >= LARGE."""
     w = 1 / (x * x)
     return (1 - w * (1 / 30 - w * (1 / 105 - w / 140))) / (12 * x)
 
 
 @nb.njit(parallel=True, cache=True, error_model="numpy")
 def rises(v: Floats, phi: Floats) -> Floats:
-    """log Gamma(v + phi) - log Gamma(phi) - v log phi of counts in every draw: (V, S); 0 where phi is infinite."""
+    """log Gamma(v + phi) - log Gamma(phi) - v log phi of counts in every draw: (V, S); 0 for infinite phi."""
     out = np.zeros((v.size, phi.size))
     phi_terms = np.empty((2, phi.size))
     for s in range(phi.size):
@@ -55,7 +55,7 @@ def rises(v: Floats, phi: Floats) -> Floats:
 
 @nb.njit(parallel=True, cache=True, error_model="numpy")
 def slopes(eta: Floats, phi: Floats) -> tuple[Floats, Floats]:
-    """log mu - r and phi r of rows in every draw, r = log(1 + mu / phi): (G, S); log mu and mu without phi."""
+    """log mu - r and phi r of rows in every draw, r = log(1 + mu / phi): (G, S); log mu and mu for infinite phi."""
     slope, spent = np.empty(eta.shape), np.empty(eta.shape)
     for g in nb.prange(eta.shape[0]):
         for s in range(eta.shape[1]):
@@ -70,7 +70,7 @@ def slopes(eta: Floats, phi: Floats) -> tuple[Floats, Floats]:
 
 @nb.njit(parallel=True, cache=True, error_model="numpy")
 def pair_log_densities(count: Codes, row: Codes, v: Floats, rise: Floats, slope: Floats, spent: Floats) -> Floats:
-    """rise + v (log mu - r) - phi r of pairs (count, row) in every draw: (P, S)."""
+    """Log densities rise + v (log mu - r) - phi r of pairs (count, row) in every draw: (P, S)."""
     out = np.empty((count.size, rise.shape[1]))
     for i in nb.prange(count.size):
         value, k, g = v[count[i]], count[i], row[i]
@@ -81,10 +81,10 @@ def pair_log_densities(count: Codes, row: Codes, v: Floats, rise: Floats, slope:
 
 @dataclass(frozen=True, repr=False)
 class Likelihood:
-    """What the alpha-weighted likelihood of the counts uses of the records.
+    """Sums over the records that the alpha-weighted likelihood of the counts depends on.
 
-    Sums of alpha and alpha y of each predictor row, ``A`` and ``S`` (G,); points ``v`` and their ``weight`` (V,), which
-    stand for the distinct counts and are none under Poisson.
+    ``A`` and ``S`` (G,) are sums of alpha and alpha y in each predictor row; points ``v`` with their ``weight`` (V,)
+    represent the distinct counts, and are empty under Poisson.
     """
 
     X: Floats
@@ -101,21 +101,21 @@ class Likelihood:
         return float((self.weight @ rises(self.v, phi))[0] + self.S @ slope[:, 0] - self.A @ spent[:, 0])
 
     def derivatives(self, eta: Floats, log_a: float) -> tuple[Floats, Floats]:
-        """Gradient with respect to eta, and the negative second derivatives: (G,) each."""
+        """Gradient and negative second derivatives with respect to eta: (G,) each."""
         share = expit(-eta - log_a)  # phi / (mu + phi)
         mu = np.exp(eta)
         return (self.S - self.A * mu) * share, (self.S * (1 - share) + self.A * mu * share) * share
 
 
 def sums(key: Codes, values: Floats, size: int) -> Floats:
-    """Sums of values by key, in floating point also where there are none."""
+    """Sums of values by key, in floating point even without values."""
     return np.bincount(key, values, size).astype(np.float64)
 
 
 def points(count: Floats, weight: Floats) -> tuple[Floats, Floats]:
-    """A few points with weights, for sums of functions that are analytic for v > 0 over weighted counts.
+    """A few weighted points that represent weighted counts, for sums of functions that are analytic for v > 0.
 
-    Counts are kept up to SMALL and where an octave has few; else the octave's Gauss quadrature stands for them.
+    Counts up to SMALL and the counts of octaves with few are kept; the Gauss quadrature of an octave replaces others.
     The nearest singularity is three half-widths from its centre, so that the error of m points is of the order
     (3 + sqrt 8)^-2m, 5e-16 for ten.
     """
@@ -129,7 +129,7 @@ def points(count: Floats, weight: Floats) -> tuple[Floats, Floats]:
 
 
 def _gauss(v: Floats, weight: Floats) -> tuple[Floats, Floats]:
-    """Points and weights of the Gauss quadrature of a discrete distribution, by Lanczos; itself, if it has few."""
+    """Gauss quadrature of a discrete distribution, by Lanczos; a distribution with few points is returned itself."""
     if v.size <= POINTS:
         return v, weight
     centre, half, total = (v[0] + v[-1]) / 2, (v[-1] - v[0]) / 2, weight.sum()
@@ -139,10 +139,10 @@ def _gauss(v: Floats, weight: Floats) -> tuple[Floats, Floats]:
         Q = np.vstack([Q, q])
         diagonal.append(q @ (x * q))
         z = x * q
-        for _ in range(2):  # orthogonal to all before, to rounding
+        for _ in range(2):  # orthogonalize twice, to rounding
             z -= Q.T @ (Q @ z)
         length = np.linalg.norm(z)
-        if length < 1e-12:  # next to all of the weight is on fewer counts
+        if length < 1e-12:  # almost all of the weight is on fewer counts
             break
         off_diagonal.append(length)
         q = z / length
@@ -154,7 +154,7 @@ def _gauss(v: Floats, weight: Floats) -> tuple[Floats, Floats]:
 
 
 def coordinates(likelihood: Likelihood) -> dict[str, Any]:
-    """A normal approximation of the likelihood at its mode, which places the sampler (see ``stan/counts.stan``)."""
+    """A normal approximation at the mode, from which the sampler has its coordinates (see ``stan/counts.stan``)."""
     X = likelihood.X
     b, log_a = _mode(likelihood)
     slope, curvature = likelihood.derivatives(X @ b, log_a)
@@ -163,7 +163,7 @@ def coordinates(likelihood: Likelihood) -> dict[str, Any]:
     values, basis = np.maximum(values[::-1], 0), basis[:, ::-1]
     V = np.asarray(np.linalg.inv(C0 + WIDE * np.eye(len(b))), dtype=np.float64)
     error = np.sqrt(np.diag(V))
-    unknown = error > 1  # the prior's own scale
+    unknown = error > 1  # the scale of the prior
     size = np.where(unknown, 1.0, np.hypot(b, error))
     spread = _spread(likelihood, X @ b, log_a)
     empty, A_empty = _empty_rows(likelihood, V, log_a + 3 * spread)
@@ -176,9 +176,9 @@ def coordinates(likelihood: Likelihood) -> dict[str, Any]:
 
 
 def _empty_rows(likelihood: Likelihood, V: Floats, log_a: float) -> tuple[Codes, Floats]:
-    """Rows with next to no counts, whose log mu is not known, one direction of each sort, and the alpha on each.
+    """Rows with almost no counts and unknown log mu, one for each direction, and the sum of alpha on each.
 
-    V (K, K) is b's covariance.  Above mu = phi the likelihood of no counts falls slowly: a row must know of mu below.
+    V (K, K) is the covariance of b.  Above mu = phi the likelihood of zero counts falls slowly, so mu must be below.
     """
     X = likelihood.X
     empty = np.flatnonzero((likelihood.S < FEW) & (likelihood.A > 0))
@@ -195,7 +195,7 @@ def _empty_rows(likelihood: Likelihood, V: Floats, log_a: float) -> tuple[Codes,
 
 
 def _mode(likelihood: Likelihood) -> tuple[Floats, float]:
-    """The mode of (b, log(1 / phi)), one after the other: they are nearly independent.  b under a wide normal prior."""
+    """The mode of (b, log(1 / phi)), by alternating steps, as the two are nearly independent; b has a wide prior."""
     b = np.zeros(likelihood.X.shape[1])
     b[0] = np.log(likelihood.S.sum() / likelihood.A.sum())
     if not likelihood.dispersed:
@@ -210,7 +210,7 @@ def _mode(likelihood: Likelihood) -> tuple[Floats, float]:
 
 
 def _mode_b(likelihood: Likelihood, b: Floats, log_a: float) -> Floats:
-    """The mode of b by Newton's steps: its log density is concave."""
+    """The mode of b by Newton's method; its log density is concave."""
     X = likelihood.X
 
     def value(b: Floats) -> float:
@@ -245,7 +245,7 @@ def _mode_dispersion(likelihood: Likelihood, eta: Floats) -> float:
 
 
 def _spread(likelihood: Likelihood, eta: Floats, log_a: float) -> float:
-    """Standard deviation of log(1 / phi), from the density that far from its mode; 1 under Poisson."""
+    """Standard deviation of log(1 / phi), from the density at that distance from its mode; 1 under Poisson."""
     spread = 1.0
     if likelihood.dispersed:
         for _ in range(6):

@@ -1,12 +1,12 @@
-"""The largest |log density| of each record over all draws, where many records share a predictor row: branch and bound.
+"""The largest |log density| of each record over all draws, if many records share a predictor row: branch and bound.
 
-Of thousands of draws few are the largest or the smallest anywhere in a small box of outcomes.  A cell's records are cut
-into boxes, again and again; of two draws s and t, with e = W y - m and u the way from the middle of the box,
+In a small box of outcomes, only few of thousands of draws have the largest or smallest density anywhere.  The records
+of a cell are cut into boxes repeatedly; for two draws s and t, with e = W y - m and u the distance from the middle,
 
     log p_s - log p_t  =  [at the middle]  -  (W_s'e_s - W_t'e_t) u  -  u'(W_s'W_s - W_t'W_t) u / 2,
 
-so that draw s is left out of a box where this cannot be positive (negative) for the draw t that is largest (smallest)
-at its middle.  The result is that of all draws.
+so that draw s is left out of a box if this cannot be positive (negative) for the draw t that is largest (smallest)
+at the middle.  The result is exactly the maximum over all draws.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-FEW_RECORDS, FEW_DRAWS = 12, 8  # of a box that is not cut any more
-DEPTH = 60  # cuts
-TASK = 1 << 17  # records that one core begins with
-ROUNDING = 1e-9  # of a log density, by which no draw is left out
+FEW_RECORDS, FEW_DRAWS = 12, 8  # a box with so few is not cut any further
+DEPTH = 60  # most cuts
+TASK = 1 << 17  # records with which one core begins
+ROUNDING = 1e-9  # relative rounding error of a log density: within it no draw is left out
 
 
 @nb.njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
@@ -29,9 +29,9 @@ def _bounds(
     draws: Codes, count: int, kept: Codes, middle: Floats, h: Floats, base: float, mean: Floats, W: Floats,
     square: Floats, const: Floats, at: Floats, slope: Floats,
 ) -> int:  # fmt: skip
-    """The draws that may be the farthest somewhere in a box: their number, and themselves in ``kept``.
+    """Write the draws that may have the largest |log density| in a box to ``kept``, and return their number.
 
-    ``at`` (S,) and ``slope`` (D, S) are room; ``base`` is the largest in the box.
+    ``at`` (S,) and ``slope`` (D, S) are work space; ``base`` is the largest in the box.
     """
     D = middle.size
     top, bottom, highest = 0, 0, -np.inf
@@ -56,7 +56,7 @@ def _bounds(
     reach = 0.0
     for j in range(D):
         reach += abs(slope[j, bottom]) * h[j]
-    low_alone = highest + at[bottom] + reach + 2 * base < 0  # then it is the smallest one that is the farthest
+    low_alone = highest + at[bottom] + reach + 2 * base < 0  # only the smallest counts then
     number, slack = 0, ROUNDING * (1 + abs(at[bottom]))
     for c in range(count):
         s, above, below = draws[c], at[c] - at[top], at[bottom] - at[c]
@@ -78,7 +78,7 @@ def _fill_box(
     records: Codes, draws: Codes, count: int, Y: Floats, base: Floats, mean: Floats, W: Floats, const: Floats,
     room: Floats, twice: Floats, e: Floats, out: Floats,
 ) -> None:  # fmt: skip
-    """max |base + log p| over some draws; their parameters are brought together in ``room``."""
+    """Fill ``out`` with max |base + log p| over some draws, whose parameters are gathered in ``room``."""
     D = Y.shape[1]
     for c in range(count):
         s, k = draws[c], 1
@@ -115,14 +115,14 @@ def _fill_box(
 def _fill_cell(
     order: Codes, Y: Floats, base: Floats, mean: Floats, W: Floats, square: Floats, const: Floats, out: Floats
 ) -> None:
-    """Of some records of one cell, ``order``, which is rearranged."""
+    """Fill ``out`` for the records ``order`` of one cell; ``order`` is rearranged."""
     S, D = const.size, Y.shape[1]
     lists, counts = np.empty((DEPTH + 1, S), dtype=np.intp), np.empty(DEPTH + 1, dtype=np.intp)
     lists[0], counts[0] = np.arange(S), S
     at, slope = np.empty(S), np.empty((D, S))
     room, twice, e = np.empty((1 + D + D * (D + 1) // 2, S)), np.empty(S), np.empty(S)
     low, high = np.empty(D), np.empty(D)
-    boxes = np.empty((DEPTH + 2, 3), dtype=np.intp)  # first record, last, depth, of those that are to be looked at
+    boxes = np.empty((DEPTH + 2, 3), dtype=np.intp)  # first record, last and depth of boxes in the queue
     boxes[0, 0], boxes[0, 1], boxes[0, 2], waiting = 0, order.size, 0, 1
     while waiting:
         waiting -= 1
@@ -150,7 +150,7 @@ def _fill_cell(
             else:
                 there -= 1
                 order[cut], order[there] = order[there], order[cut]
-        if cut in (first, last):  # all alike
+        if cut in (first, last):  # the records are equal
             _fill_box(
                 order[first:last], lists[depth + 1], counts[depth + 1], Y, base, mean, W, const, room, twice, e, out
             )
@@ -164,16 +164,16 @@ def _fill_cell(
 def farthest(
     Y: Floats, start: Codes, cell: Codes, mean: Floats, W: Floats, square: Floats, const: Floats, base: Floats
 ) -> Floats:
-    """max_s |base_i + log p_is| of every record (n,); everything is finite.
+    """Maximum over draws of |base_i + log p_is| for every record (n,), with finite arguments.
 
     Parameters
     ----------
     Y : float array (n, D)
-        Records, those of a cell one after the other.
+        Records, sorted by cell.
     start, cell : int arrays (tasks + 1,), (tasks,)
-        Where the records of each task begin, and their cell.
+        First record of each task, and its cell.
     mean, W, square : float arrays (cells, D, S), (D, D, S), (D, D, S)
-        L^-1 B'x, L^-1, and Sigma^-1.
+        L^-1 B'x, L^-1 and Sigma^-1 in every draw.
     const : float array (cells, S) or (1, S)
     base : float array (n,)
     """
@@ -186,7 +186,7 @@ def farthest(
 
 
 def tasks(cell: Codes) -> tuple[Codes, Codes]:
-    """Where tasks begin, of sorted cells (n,), and the cell of each: no more than ``TASK`` records of one cell."""
+    """Beginnings of tasks in sorted cells (n,), and the cell of each; a task has ``TASK`` records at most."""
     starts = np.flatnonzero(np.concatenate([[True], np.diff(cell) > 0]))
     ends = np.append(starts[1:], cell.size)
     begin = np.concatenate([np.arange(a, b, TASK) for a, b in zip(starts, ends, strict=True)])

@@ -14,7 +14,7 @@ POINTS = 21  # between two modes
 
 
 def only_mode(log_probability: Sequence[float], bound: float, separated: Callable[[int, int], bool]) -> int:
-    """Position of the most probable mode, if no other mode counts beside it.
+    """Position of the most probable mode, if no other mode counts.
 
     One record, replaced, moves the log odds of two modes by 4 M at most: a mode counts unless it is less probable by
     e^(4 M).

@@ -1,21 +1,21 @@
-"""Record log densities of a multivariate normal regression, over all posterior draws.
+"""Log densities of records under a multivariate normal regression, in all posterior draws.
 
     log p(y_i | x_i, B_s, Sigma_s) = -(D/2) log 2 pi - log|L_s| - |L_s^-1 (y_i - B_s' x_i)|^2 / 2
 
-Records that share a predictor row share B_s' x, so means are computed once a row (a *pattern*)
-and the work per record and draw is D^2 / 2 multiplications.  Where groups have effects v_h, the mean is
-B_s' x_i + v_hs, once a pattern of a group.  What else a density has in every draw, the log share of a
-category, may differ from cell to cell, (pattern, group), too.  Records stream in blocks.  D may be 0.
+Records that share a predictor row share B_s' x, so means are computed once per row (a *pattern*)
+and the work per record and draw is D^2 / 2 multiplications.  With effects v_h of groups, the mean is
+B_s' x_i + v_hs, computed once per pattern and group.  A further term of the log density, the log share of a
+category, may differ between cells (pattern, group).  Records are processed in blocks.  D may be 0.
 
-**Effects of PSUs are integrated out**, as they are no parameters that anything released depends on.
-With the weights alpha of all records of the PSU, the pseudo likelihood with record i (or unit i of
-several records, of one alpha) over that without it is
+**Effects of PSUs are integrated out**, as nothing that is released depends on them.
+With the weights alpha of all records of the PSU, the ratio of the pseudo likelihoods with and without record i (or
+unit i of several records with one alpha) is
 
-    integral p(y_i | u)^alpha_i  d pi(u | the PSU's other records),
+    integral p(y_i | u)^alpha_i  d pi(u | other records of the PSU),
 
-u normal with variance v = tau / (1 + a' tau) and mean v S', where a' and S' are the sums of alpha and of
-alpha r over the others, column by column in the coordinates L^-1 (r = L^-1 (Y - B'x - v_h)).  So with n
-records of mean r~ in the unit,
+with u normal, of variance v = tau / (1 + a' tau) and mean v S', where a' and S' are the sums of alpha and of
+alpha r over the others, column by column in the coordinates L^-1 (r = L^-1 (Y - B'x - v_h)).  With n
+records of mean r~ in the unit, this is
 
     log / alpha_i  =  sum log p(y | u = 0)
                       + sum_j { n r~^2 - n (r~ - v S')^2 / (1 + alpha n v) - log(1 + alpha n v) / alpha } / 2.
@@ -38,15 +38,15 @@ Codes = NDArray[np.intp]
 Offset = Callable[[Codes], Floats]
 
 BLOCK_BYTES = 64_000_000  # memory for the means of one block of patterns
-LEAST = 1e-6  # privacy weight below which log(1 + x) is taken for x
-SHARED = 16  # times 4^D records a cell, on average, from which draws that are the farthest nowhere near are left out
-TILE = 512  # draws that a core works on at a time: they stay in its cache
+LEAST = 1e-6  # privacy weight below which log(1 + x) is replaced by x
+SHARED = 16  # with 4^D times as many records per cell on average, the search leaves draws out
+TILE = 512  # draws that a core processes at a time, so that they stay in its cache
 
 
-# loops over draws are innermost and contiguous, and may be reordered, so that they vectorise
+# inner loops run over contiguous draws, and sums may be reordered, so that the compiler vectorises them
 @nb.njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 def _residual(e: Floats, d: int, y: Floats, mean: Floats, W: Floats, s0: int, width: int) -> None:
-    """e_s = column d of W_s y - mean_s, for a tile of draws."""
+    """Set e_s to column d of W_s y - mean_s, for a tile of draws."""
     m = mean[d, s0 : s0 + width]
     for s in range(width):
         e[s] = -m[s]
@@ -58,7 +58,7 @@ def _residual(e: Floats, d: int, y: Floats, mean: Floats, W: Floats, s0: int, wi
 
 @nb.njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 def _subtract_squares(twice: Floats, e: Floats, y: Floats, mean: Floats, W: Floats, s0: int, width: int) -> None:
-    """twice_s -= |W_s y - mean_s|^2 for a tile of draws; ``e`` is room for it."""
+    """Subtract |W_s y - mean_s|^2 from twice_s for a tile of draws; ``e`` is work space."""
     for d in range(y.size):
         _residual(e, d, y, mean, W, s0, width)
         for s in range(width):
@@ -67,7 +67,7 @@ def _subtract_squares(twice: Floats, e: Floats, y: Floats, mean: Floats, W: Floa
 
 @nb.njit(parallel=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 def _max_abs(Y: Floats, cell: Codes, mean: Floats, W: Floats, const: Floats, base: Floats) -> Floats:
-    """max_s |base_i + log p_is| of every record, infinite where one is not finite.
+    """Maximum over draws of |base_i + log p_is| for every record, infinite if one is not finite.
 
     mean (cells, D, S) and W (D, D, S) are whitened: L^-1 B'x and L^-1.  const (cells, S), or (1, S) for all.
     """
@@ -96,7 +96,7 @@ def _max_abs(Y: Floats, cell: Codes, mean: Floats, W: Floats, const: Floats, bas
 
 @nb.njit(parallel=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 def _max_abs_sum(Y: Floats, start: Codes, cell: Codes, mean: Floats, W: Floats, const: Floats, base: Floats) -> Floats:
-    """max_s |sum of base_i + log p_is over the records of unit g|, from start_g to before start_(g+1)."""
+    """Maximum over draws of |sum of base_i + log p_is| over the records start_g to start_(g+1) - 1 of unit g."""
     S = const.shape[1]
     out = np.empty(start.size - 1)
     for g in nb.prange(out.size):
@@ -123,10 +123,10 @@ def _add_effect(
     twice: Floats, spread: Floats, first: Floats, second: Floats, n: int, alpha: float, a: float, S: Floats,
     tau: Floats, s0: int, width: int,
 ) -> None:  # fmt: skip
-    """What a PSU's effect, integrated out, makes of its n records of a unit: the last line of the module's formula.
+    """Add the integrated effect of a PSU to twice the log density of its n records in a unit (see the module).
 
     ``first`` and ``second`` (D, tile) are sums of r and of r^2 over these records; a and S (D, draws) are sums over the
-    whole PSU; ``spread`` is room.
+    whole PSU; ``spread`` is work space.
     """
     spread[:] = 1.0
     for d in range(len(first)):
@@ -134,7 +134,7 @@ def _add_effect(
             t, r = tau[d, s0 + s], first[d, s] / n
             without = 1 + (a - alpha * n) * t  # v = t / without, 1 + alpha n v = whole / without
             whole = without + alpha * n * t
-            distance = r * whole - t * S[d, s0 + s]  # of r from v S', times without
+            distance = r * whole - t * S[d, s0 + s]  # (r - v S') times ``without``
             each = 1 / (without * whole)
             twice[s] -= second[d, s] - n * r * r + n * distance * distance * each
             if alpha > LEAST:
@@ -151,7 +151,7 @@ def _max_abs_integrated(
     Y: Floats, start: Codes, cell: Codes, mean: Floats, W: Floats, const: Floats, base: Floats, psu: Codes,
     alpha: Floats, a: Floats, S: Floats, tau: Floats,
 ) -> Floats:  # fmt: skip
-    """max_s |log of the ratio of pseudo likelihoods with and without unit g| / alpha_g.
+    """Maximum over draws of |log ratio of the pseudo likelihoods with and without unit g| / alpha_g.
 
     Records of a unit are sorted by PSU.  a (P,), S (P, D, S) are sums over whole PSUs; tau (D, S).
     """
@@ -209,7 +209,7 @@ class Effects:
 
 @dataclass(frozen=True, repr=False)  # a repr would show confidential values
 class PSUs:
-    """PSUs whose effects are integrated out, with what their weighted records add up to.
+    """PSUs whose effects are integrated out, with sums over their weighted records.
 
     Attributes
     ----------
@@ -222,7 +222,7 @@ class PSUs:
     tau : float array (S, D)
         Variance ratios in every draw.
     parent : int array (C,) or None
-        Group of each PSU, where groups have :class:`Effects`.
+        Group of each PSU, if groups have :class:`Effects`.
     """
 
     psu: Codes
@@ -234,7 +234,7 @@ class PSUs:
     parent: Codes | None
 
     def sums(self, psus: Codes, whitened: Floats, W: Floats, effects: Effects | None) -> Floats:
-        """Sums of alpha r of some PSUs in every draw: (P, D, S)."""
+        """Sums of alpha r of selected PSUs in every draw: (P, D, S)."""
         out = np.einsum("pk,dks->pds", self.t[psus], W) - np.tensordot(self.s[psus], whitened, axes=1)
         if effects is not None and self.parent is not None:
             here, number = np.unique(self.parent[psus], return_inverse=True)
@@ -250,7 +250,7 @@ class _Block:
     cell: Codes
     mean: Floats
     const: Floats
-    sums: Floats  # of the PSUs that occur, (P, D, S), and which PSU each record has among these
+    sums: Floats  # of the PSUs in the block, (P, D, S); ``psu`` is the number of each record's PSU among these
     psu: Codes
 
 
@@ -258,7 +258,7 @@ def _blocks(
     Y: Floats, pattern: Codes, X: Floats, B: Floats, L: Floats, effects: Effects | None, offset: Offset | None,
     unit: Codes | None = None, psus: PSUs | None = None,
 ) -> Iterator[_Block]:  # fmt: skip
-    """Blocks of records; no unit is in two, and a unit's records are sorted by PSU."""
+    """Blocks of whole units; the records of a unit are sorted by PSU."""
     S, _, D = B.shape
     last = _inverses(L)
     const = -0.5 * D * np.log(2 * np.pi) + np.log(np.einsum("dds->sd", last)).sum(axis=1)
@@ -269,8 +269,8 @@ def _blocks(
     order = np.argsort(cell, kind="stable")
     order = order[np.argsort(key[order], kind="stable")]
     size = np.bincount(key)
-    cells = np.minimum(size, 1) if unit is None else size  # at most
-    numbers = max(1, D + (offset is not None))  # a cell and draw
+    cells = np.minimum(size, 1) if unit is None else size  # most cells of each key
+    numbers = max(1, D + (offset is not None))  # numbers per cell and draw
     block = np.cumsum(cells) // max(1, BLOCK_BYTES // (8 * S * numbers))
     ends = np.cumsum(np.bincount(block, size).astype(np.intp))
     for start, end in zip(np.concatenate([[0], ends[:-1]]), ends, strict=True):
@@ -290,12 +290,12 @@ def _blocks(
 
 
 def _inverses(L: Floats) -> Floats:
-    """L^-1 (D, D, S) of L (S, D, D), lower triangular."""
+    """The inverses (D, D, S) of lower triangular L (S, D, D)."""
     return np.ascontiguousarray(np.linalg.inv(L).transpose(1, 2, 0), dtype=np.float64)
 
 
 def _whitened(u: Floats, W: Floats) -> Floats:
-    """L^-1 u: (C, D, S) from u (S, C, D) and W (D, D, S)."""
+    """The product L^-1 u (C, D, S) of u (S, C, D) and W = L^-1 (D, D, S)."""
     by_draw = np.ascontiguousarray(u.transpose(1, 2, 0))
     out = np.zeros(by_draw.shape)
     for d in range(len(W)):
@@ -317,9 +317,9 @@ def max_abs_log_density(
     unit: Codes | None = None,
     psus: PSUs | None = None,
 ) -> Floats:
-    """max over draws of |base_i + log p(record i | draw s)|, for every record; or of the sums over units.
+    """Maximum over draws of |base_i + log p(record i | draw s)| for every record, or of the sums over units.
 
-    With ``psus``, of the log of the ratio of pseudo likelihoods with and without the record, over its alpha.
+    With ``psus``, the maximum of |log ratio of the pseudo likelihoods with and without the record| over its alpha.
 
     Parameters
     ----------
@@ -332,21 +332,21 @@ def max_abs_log_density(
     B, L : float arrays (S, K, D), (S, D, D)
         Draws of the coefficients and of the lower Cholesky factor of Sigma.
     base : float array (n,), optional
-        What the record density has beside the normal one, as a logarithm.
+        Log of the record density over the normal density.
     effects : Effects, optional
-        Of groups of records; the density is conditional on them.
+        Effects of groups of records, on which the density is conditional.
     offset : function, optional
-        What else the log density of a cell, (pattern, group, PSU), has in every draw, (cells, S), from the
+        A further term (cells, S) of the log densities of cells (pattern, group, PSU) in every draw, from the
         number i of one record of each cell.
     unit : int array (n,), optional
         Units 0 to U - 1 of several records, whose log densities add up.
     psus : PSUs, optional
-        Whose effects are integrated out.
+        PSUs whose effects are integrated out.
 
     Returns
     -------
     float array (n,), or (U,) of units
-        Infinite where a density is not finite.
+        The maxima, infinite if a density is not finite.
     """
     base = np.zeros(len(Y)) if base is None else base
     out = np.zeros(len(Y) if unit is None else int(unit.max()) + 1)
@@ -387,7 +387,7 @@ def log_density(
     Y: Floats, pattern: Codes, X: Floats, B: Floats, L: Floats, effects: Effects | None = None,
     offset: Offset | None = None,
 ) -> Floats:  # fmt: skip
-    """log p(record i | draw s) for a block of records, without a base: (S, n); arguments as above."""
+    """log p(record i | draw s) without a base: (S, n); arguments as for :func:`max_abs_log_density`."""
     out = np.empty((len(B), len(Y)))
     W = _inverses(L)
     for block in _blocks(Y, pattern, X, B, L, effects, offset):

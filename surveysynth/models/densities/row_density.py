@@ -1,9 +1,9 @@
-"""Lipschitz bounds of records whose log density is linear in two statistics, given their row.
+"""Lipschitz bounds of records whose log density is linear in two statistics, given their predictor row.
 
     log p_i = c_r + p_r t_i1 + q_r t_i2
 
-in a posterior draw, r the row of record i and t_i its statistics: log y and log(1 - y) of a beta distribution,
-x and x^2 of a normal one.  What a row has in a draw is computed once a block, and records stream in blocks.
+in a posterior draw, where r is the row of record i and t_i are its statistics: log y and log(1 - y) of a beta
+distribution, x and x^2 of a normal distribution.  c, p and q are computed once per block of records.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ Codes = NDArray[np.intp]
 # c, p and q of rows in every draw: (rows, S) each
 RowCoefficients = Callable[[Codes], tuple[Floats, Floats, Floats]]
 
-BLOCK_BYTES = 64_000_000  # memory for what the rows of one block have in every draw
-TILE = 512  # draws that a core works on at a time: they stay in its cache
+BLOCK_BYTES = 64_000_000  # memory for c, p and q of the rows of one block
+TILE = 512  # draws that a core processes at a time, so that they stay in its cache
 
 
-# loops over draws are innermost and contiguous, and may be reordered, so that they vectorise
+# inner loops run over contiguous draws, and sums may be reordered, so that the compiler vectorises them
 @nb.njit(parallel=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 def _max_abs_sum(t: Floats, start: Codes, row: Codes, c: Floats, p: Floats, q: Floats, out: Floats) -> None:
-    """out_u = max_s |sum of log p_is over the records of unit u|, from start_u to before start_(u+1)."""
+    """Set out_u to max_s |sum of log p_is| over the records start_u to start_(u+1) - 1 of unit u."""
     S = c.shape[1]
     for u in nb.prange(out.size):
         log_p = np.empty(TILE)
@@ -46,7 +46,7 @@ def _max_abs_sum(t: Floats, start: Codes, row: Codes, c: Floats, p: Floats, q: F
 
 
 def max_abs_log_density(t: Floats, row: Codes, coefficients: RowCoefficients, S: int, unit: Codes | None) -> Floats:
-    """max over draws of |log p_i|: (n,); or of its sum over the records of each unit: (U,).  Memory is O(n).
+    """Maximum over draws of |log p_i|: (n,), or of its sum over the records of each unit: (U,), in O(n) memory.
 
     Parameters
     ----------
@@ -54,8 +54,8 @@ def max_abs_log_density(t: Floats, row: Codes, coefficients: RowCoefficients, S:
         Statistics of each record.
     row : int array (n,)
         Row of each record.
-    of_rows : function
-        c, p and q of some rows in every draw.
+    coefficients : function
+        Returns c, p and q of selected rows in every draw.
     S : int
         Number of draws.
     unit : int array (n,) or None
@@ -70,9 +70,9 @@ def max_abs_log_density(t: Floats, row: Codes, coefficients: RowCoefficients, S:
 
 
 def blocks_of_units(row: Codes, unit: Codes | None, S: int) -> Iterator[tuple[Codes, Codes, Codes, Codes, Codes]]:
-    """Records in blocks, no unit in two: their numbers, their units, and where the records of each begin, and end.
+    """Blocks of whole units: records, units, first record of each unit (and the end), rows, and row of each record.
 
-    And the rows that they have, with the number among these of every record's.  Without ``unit`` each record is one.
+    Without ``unit`` each record is a unit.
     """
     for records in blocks(row if unit is None else unit, 1 if unit is None else None, S):
         units, start = (records, np.arange(records.size)) if unit is None else np.unique(unit[records], True)
@@ -81,7 +81,7 @@ def blocks_of_units(row: Codes, unit: Codes | None, S: int) -> Iterator[tuple[Co
 
 
 def blocks(key: Codes, cells: int | None, S: int) -> Iterator[Codes]:
-    """Numbers of records by key, no key in two blocks; a key has at most ``cells`` rows, None for one a record."""
+    """Blocks of records of whole keys; a key has at most ``cells`` rows, or as many as records for None."""
     order, size = np.argsort(key, kind="stable"), np.bincount(key)
     block = np.cumsum(np.minimum(size, cells or size)) // max(1, BLOCK_BYTES // (24 * S))
     ends = np.cumsum(np.bincount(block, size).astype(np.intp))

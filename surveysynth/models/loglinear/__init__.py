@@ -1,1 +1,1 @@
-"""Log-linear models of noisy tables: what ``Strict`` fits in place of records."""
+"""Log-linear models of noisy tables, which ``Strict`` fits instead of models of records."""

@@ -1,4 +1,4 @@
-"""Functions of a response's cells from which effects are made: lines, splines, heaps, tilts; and their variances."""
+"""Basis functions of a response's cells and their variances: lines, splines, heaps and tilts."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from scipy.stats import norm
 from .table_fit import Components
 from .table_model import Codes, Effect, Floats
 
-SCORE_LIMIT = 2.6  # beyond it an effect is constant
-LENGTH = 0.8  # of the kernel of effects, on the axis of scores
-FIXED = np.inf  # worth of a variance that is not estimated
+SCORE_LIMIT = 2.6  # score beyond which an effect is constant
+LENGTH = 0.8  # length scale of the kernel of effects, in scores
+FIXED = np.inf  # the worth of a variance that is not estimated
 Guess = tuple[float, float]
-Block = tuple[Floats, Floats, Guess]  # functions of the bins, their relative variances, a guess of their variance
-# Variances of log densities, and how many coefficients a guess of them is worth.  A line of the log density per
-# standard deviation, its spline, heaps of single bins, cells of special values.
+Block = tuple[Floats, Floats, Guess]  # basis functions, relative variances, guess of their variance
+# Guessed variances of the parts of a log density, and the number of coefficients that each guess is worth: slope per
+# standard deviation, spline, heaps of single bins, cells of special values
 SLOPE, SPLINE, HEAP, SPECIAL = (25.0, FIXED), (1.0, 2.0), (0.05**2, 2.0), (25.0, FIXED)
-# of effects: a tilt of the density by the score, a smooth bend, log odds of special values
+# the same for effects: a tilt of the density by the score, a smooth bend, log odds of special values
 TILT, BEND, ODDS = (0.1, 1.0), (0.03, 1.0), (0.3, 1.0)
-# and of a product with the response's score
+# and for a product with the score of the response
 PRODUCT = (0.03, 1.0)
 
 
 @dataclass
 class Variances:
-    """The variance components of a model, as its effects are made."""
+    """Collects the variance components while the effects of a model are made."""
 
     guesses: list[Guess] = field(default_factory=list)
 
     def add(self, guess: Guess) -> int:
-        """A further component."""
+        """Add a component and return its number."""
         self.guesses.append(guess)
         return len(self.guesses) - 1
 
     @property
     def components(self) -> Components:
-        """All of them."""
+        """The collected components."""
         variance, worth = np.array(self.guesses).T
         return Components(variance, worth)
 
@@ -49,9 +49,9 @@ class Response:
     Attributes
     ----------
     p : float array (G,)
-        About how probable each cell is: from a smooth fit, or a guess.
+        Approximate probability of each cell, from a smooth fit or a guess.
     numbers : int
-        How many cells are bins of a number.
+        Number of cells that are bins of a number.
     """
 
     p: Floats
@@ -71,13 +71,13 @@ class Response:
 
     @property
     def axis(self) -> Floats:
-        """Bins from the median, in standard deviations (G,): amounts on the scale on which bins have equal width."""
+        """Distance of bins from the median, in standard deviations, on the scale of equal bins: (G,)."""
         index = np.arange(self.numbers) + 0.5
         sd = max(np.sqrt(self.bins @ (index - self.bins @ index) ** 2), 1.0)
         return np.asarray((index - np.interp(0.5, np.cumsum(self.bins), index)) / sd)
 
     def baseline(self, rows: int, variances: Variances) -> Effect:
-        """The log density of all records: a line, a spline from the median, heaps, and special values."""
+        """The baseline of the log density: a line, a spline from the median, heaps, and special values."""
         blocks = []
         if self.numbers:
             x = self.axis
@@ -89,9 +89,9 @@ class Response:
         return self._effect(np.ones((rows, 1)), blocks, SPECIAL, variances)
 
     def effect(self, features: Floats, variances: Variances, most: int = 10, guess: float = 1.0) -> Effect:
-        """An effect of public features: it tilts the density by the score, bends it, and moves special values.
+        """An effect of public features, which tilts the density by the score, bends it, and moves special values.
 
-        Its variances are guessed to be ``guess`` times what they are usually.
+        Guesses of its variances are ``guess`` times the usual ones.
         """
         blocks = []
         if self.numbers:
@@ -102,14 +102,14 @@ class Response:
         return self._effect(features, blocks, (guess * ODDS[0], ODDS[1]), variances)
 
     def product(self, features: Floats, score: Floats, variances: Variances) -> Effect:
-        """An effect of products of public features (R, A) and a score (G,): sums of these are then met."""
+        """An effect of products of public features (R, A) and a score (G,), so that the fit meets their sums."""
         centred = score - self.p @ score
         centred = centred / np.sqrt(self.p @ centred**2)
         component = np.array([variances.add(PRODUCT)])
         return Effect(features, centred[:, None], np.ones(1), component)
 
     def _effect(self, features: Floats, blocks: list[Block], special: Guess, variances: Variances) -> Effect:
-        """An effect of functions of the bins and of indicators of special values."""
+        """An effect with basis functions of the bins and indicators of special values."""
         many = len(self.p) - self.numbers
         padded = [(np.pad(basis, ((0, many), (0, 0))), sizes, guess) for basis, sizes, guess in blocks]
         if many:
@@ -122,7 +122,7 @@ class Response:
 
 
 def start_coefficients(effects: list[Effect], p: Floats) -> Floats:
-    """Coefficients under which every row has about the probabilities p; all but those of the first effect are 0."""
+    """Coefficients for which every row has about the probabilities p; only the first effect is not 0."""
     basis, log_p = effects[0].basis, np.log(p + 1e-12)
     ridge = np.diag(1e-3 / effects[0].relative)
     first = np.linalg.solve(basis.T @ basis + ridge, basis.T @ (log_p - log_p.mean()))
@@ -130,7 +130,7 @@ def start_coefficients(effects: list[Effect], p: Floats) -> Floats:
 
 
 def spline_kernel(x: Floats) -> Floats:
-    """Covariance of an integrated Wiener process that starts at 0 with slope 0 and goes both ways (G, G).
+    """Covariance (G, G) of an integrated Wiener process that starts at 0 with slope 0, in both directions.
 
     Its conditional mean is a natural cubic spline (Wahba 1978).
     """
@@ -140,7 +140,7 @@ def spline_kernel(x: Floats) -> Floats:
 
 
 def leading(kernel: Floats, tolerance: float, most: int) -> tuple[Floats, Floats]:
-    """Leading eigenfunctions of a kernel (G, K), of length 1, and their variances (K,)."""
+    """Leading eigenvectors (G, K) of a kernel, and their eigenvalues (K,)."""
     values, vectors = np.linalg.eigh(kernel)
     order = np.argsort(values)[::-1][:most]
     order = order[values[order] > tolerance * values[order[0]]]
@@ -148,10 +148,10 @@ def leading(kernel: Floats, tolerance: float, most: int) -> tuple[Floats, Floats
 
 
 def smooth_features(scores: Floats) -> tuple[Floats, Floats]:
-    """Features of steps of a number by which effects are smooth functions of it: a line (S, 1), and bends (S, A).
+    """Features of the steps of a number that make effects smooth functions of it: a line (S, 1), and bends (S, A).
 
-    They are effects of their own: evidence that there are no bends is none that there is no line.  Bends have no line
-    in them, so that beyond where tables tell a line goes on.
+    They are separate effects, as evidence against bends is no evidence against a line.  Bends are orthogonal to
+    lines, so that outside the range of the tables an effect continues as a line.
     """
     straight = np.linalg.qr(np.stack([np.ones(len(scores)), scores], axis=1))[0]
     left = np.eye(len(scores)) - straight @ straight.T
@@ -160,7 +160,7 @@ def smooth_features(scores: Floats) -> tuple[Floats, Floats]:
 
 
 def one_hot(codes: Codes, levels: int) -> Floats:
-    """Indicators (R, levels)."""
+    """Indicators of codes: (R, levels)."""
     return np.eye(levels)[codes]
 
 

@@ -1,7 +1,8 @@
-"""Effects of the levels of a design, strata or PSUs, given those of a formula's terms: shrunk, and drawn whole.
+"""Effects of strata or PSUs, given the effects of the terms of a formula.
 
 A row r of level l has  p(g | r)  proportional to  p_0(g | r) exp(sum_k b_lk f_k(g)),  with b_l ~ N(0, diag(q)).  Levels
-are independent of each other given q, so that a thousand of them are a thousand small systems.
+are independent given q, so that a thousand levels are a thousand small systems.  Estimates are shrunk, and draws have
+the whole posterior distribution.
 """
 
 from __future__ import annotations
@@ -17,18 +18,18 @@ from .response import LEAST_NOISE
 from .table_fit import Components, renewed
 from .table_model import Codes, Floats
 
-RENEWALS = 60  # of V and of the variance components, at most
-BENDS = 2  # of an effect: few groups tell no more
-LONGEST = 2.0  # step of a log probability
-STILL = 1e-2
-LESS = 0.05  # guess of their variances, over that of the effects of a formula's terms
-WIDE = 40.0  # standard deviation of a guess beside what pairs tell, over the guess
-LEAST, MOST = 1e-6, 4.0  # of a variance: levels all of whose records are of one kind would have no bound
+RENEWALS = 60  # most updates of V and of the variance components
+BENDS = 2  # bends of an effect, as few groups identify no more
+LONGEST = 2.0  # largest step of a log probability
+STILL = 1e-2  # change at which the iteration ends
+LESS = 0.05  # guess of their variances, over that of the effects of the formula's terms
+WIDE = 40.0  # standard deviation of a guess over the guess, when it is combined with counts of pairs
+LEAST, MOST = 1e-6, 4.0  # bounds of a variance, which levels with records of one kind would make infinite
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LevelRows:
-    """Rows that effects of levels are added to.
+    """Rows of a model to which effects of levels are added.
 
     Attributes
     ----------
@@ -50,17 +51,17 @@ class LevelRows:
         return LevelRows(tilted(self.p, effects, self.level), self.records, self.level, self.levels)
 
     def at(self, level: Codes, levels: int) -> LevelRows:
-        """The same rows by other levels."""
+        """The same rows with other levels."""
         return LevelRows(self.p, self.records, level, levels)
 
     @cached_property
     def _by_level(self) -> tuple[Codes, Codes, Codes]:
-        """Rows in the order of their levels, the levels that there are, and where each begins."""
+        """Rows sorted by level, the levels that occur, and the first position of each."""
         order = np.argsort(self.level, kind="stable")
         return order, *np.unique(self.level[order], return_index=True)
 
     def sums(self, values: Floats) -> Floats:
-        """Sums over the records of each level (L, ...)."""
+        """Sums over the records of each level: (L, ...)."""
         order, found, first = self._by_level
         out = np.zeros((self.levels, *values.shape[1:]))
         records = self.records[order].reshape(-1, *[1] * (values.ndim - 1))
@@ -79,7 +80,7 @@ class LevelRows:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LevelEffects:
-    """Effects of levels: normal, with this mean and covariance.
+    """Effects of levels with a normal distribution.
 
     Attributes
     ----------
@@ -94,22 +95,22 @@ class LevelEffects:
     root: Floats
 
     def draw(self, rng: np.random.Generator) -> Floats:
-        """Coefficients (L, K) from their whole distribution, what sampling leaves open among it."""
+        """Coefficients (L, K) drawn from their whole distribution, sampling error included."""
         return self.mean + (self.root @ rng.standard_normal((*self.mean.shape, 1)))[:, :, 0]
 
     def log_changes(self, coefficients: Floats) -> Floats:
-        """Changes of log probabilities (L, G)."""
+        """Changes of log probabilities (L, G) for these coefficients (L, K)."""
         return coefficients @ self.basis.T
 
 
 def tilted(p: Floats, effects: Floats, level: Codes) -> Floats:
-    """Probabilities (R, G) whose logarithms are changed by the effects (L, G) of each row's level."""
+    """Probabilities (R, G) after the effects (L, G) of each row's level are added to their logarithms."""
     w = p * np.exp(effects - effects.max(axis=1, keepdims=True))[level]
     return w / w.sum(axis=1, keepdims=True)
 
 
 def fit_levels(response: Response, rows: LevelRows, groups: Floats, counts: Floats, noise: float) -> LevelEffects:
-    """Effects from noisy counts of every level, with variances that are found by their evidence.
+    """Effects estimated from noisy counts of every level, with variances by maximum evidence.
 
     Source: MacKay (1992) for the variances.
 
@@ -121,7 +122,7 @@ def fit_levels(response: Response, rows: LevelRows, groups: Floats, counts: Floa
         Indicators of the groups of cells.
     counts : float array (L, J)
     noise : float
-        Variance of each.
+        Variance of the noise of each count.
     """
     basis, relative, component, components = _level_effect(response)
     noise = max(noise, LEAST_NOISE)
@@ -151,11 +152,11 @@ def levels_from_pairs(
     response: Response, rows: LevelRows, groups: Floats, counts: Floats, noise: float, pairs: Floats,
     coarser: Sequence[LevelEffects] = (),
 ) -> LevelEffects:  # fmt: skip
-    """Effects whose variances are those that make pairs of records of a level as alike as they are: each has mean zero.
+    """Effects of mean zero, whose variances explain the similarity of pairs of records of a level.
 
     The expected table of disjoint pairs is that of independent records, which are paired at random within their level,
-    plus  sum_k q_k sum_l P_l d_lk d_lk',  P_l the pairs of a level and d_lk the derivative of a record's probabilities.
-    A variance is the mean of what pairs say and of a guess, which is a weak one.
+    plus  sum_k q_k sum_l P_l d_lk d_lk',  with P_l the pairs of a level and d_lk the derivative of a record's
+    probabilities.  A variance is a weighted mean of the estimate from pairs and of a weak guess.
 
     Parameters
     ----------
@@ -164,9 +165,9 @@ def levels_from_pairs(
     counts : float array (J, J)
         Noisy counts of pairs of records of one level, by the group of each.
     pairs : float array (L,)
-        Pairs of each level.
+        Number of pairs of each level.
     coarser : sequence of LevelEffects
-        Those of levels that hold these: what is open of them makes pairs alike, too.
+        Effects of the levels that contain these: their uncertainty makes pairs similar, too.
     """
     basis, relative, component, components = _level_effect(response)
     m = rows.p @ groups
@@ -179,7 +180,7 @@ def levels_from_pairs(
     variance = components.variance.copy()
     for c, contrasts in enumerate(_contrasts(response, groups)):
         inside = np.einsum("aj,ljk->lak", contrasts, d[:, :, component == c]) ** 2 * relative[component == c]
-        expected = np.sum(P[:, None, None] * inside)  # of what follows, over the variance
+        expected = np.sum(P[:, None, None] * inside)  # expectation of ``alike`` over the variance
         alike = np.einsum("aj,jk,ak->", contrasts, counts - independent, contrasts)
         error = np.einsum("aj,jk,ak->", contrasts**2, np.maximum(independent, 0) + noise, contrasts**2)
         worth = error / (WIDE * variance[c]) ** 2
@@ -199,12 +200,12 @@ def _level_effect(response: Response) -> tuple[Floats, Floats, Codes, Components
 
 
 def _contrasts(response: Response, groups: Floats) -> list[Floats]:
-    """For each variance component, functions of the groups (A, J) whose likeness in pairs tells it."""
+    """For each variance component, functions (A, J) of the groups whose covariance in pairs identifies it."""
     found, many = [], len(response.p) - response.numbers
     if response.numbers:
         inside = groups[: response.numbers].T * response.bins
         score = inside @ response.scores / np.maximum(inside.sum(axis=1), 1e-12)
-        found = [score[None], np.zeros((0, len(score)))]  # a tilt; and bends, which are taken to be none
+        found = [score[None], np.zeros((0, len(score)))]  # a tilt; bends are assumed to be absent
     if many:
         found.append(groups[response.numbers :])
     return found

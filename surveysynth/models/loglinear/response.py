@@ -1,4 +1,4 @@
-"""A response fitted to its noisy tables: histograms alone, and with effects of public features."""
+"""Fit of a response to its noisy tables: a histogram alone, or with effects of public features."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from .bases import Response, Variances, one_hot, start_coefficients
 from .table_fit import Known, TableFit, fit_tables
 from .table_model import Codes, Floats, Table, TableModel
 
-LEAST_NOISE = 0.05  # variance of a count; without noise the covariance of tables would be singular
+LEAST_NOISE = 0.05  # least variance of a count; without noise the covariance of tables would be singular
 TAIL = 0.95  # share of records below the upper tail
-DRIFT = 0.1  # guess of the variance of a drift, over that of an effect
-PARETO_VARIANCE = 1.0  # of minus the index of a tail
+DRIFT = 0.1  # guess of the variance of a drift over that of an effect
+PARETO_VARIANCE = 1.0  # prior variance of the index of a tail
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Observed:
-    """Noisy counts of groups of cells, or sums of scores, in the levels of a factor.
+    """Noisy counts of groups of cells, or noisy sums of scores, by the levels of a factor.
 
     Attributes
     ----------
     level : int array (R,)
-        Of each row.
+        Level of each row.
     adds : float array (G, J)
-        What a record in each cell adds to each column.
+        Contribution of a record in each cell to each column.
     counts : array (L, J)
     variance : float
-        Of the noise of each.
+        Variance of the noise of each number.
     times : float array (R,), optional
-        What a record of each row counts for.
+        Weight of a record of each row.
     there : float array (R,), optional
-        1 for rows whose records were counted, and 0 for those of another year.
+        1 for rows whose records were counted, 0 for those of another year.
     """
 
     level: Codes
@@ -45,14 +45,14 @@ class Observed:
 
     @property
     def table(self) -> Table:
-        """The table that was observed."""
+        """The observed table."""
         times = self.there if self.times is None else self.times * (1.0 if self.there is None else self.there)
         return Table(self.level, self.adds, len(self.counts), times=times)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Total:
-    """Sums of the cells' values that are known for the levels of a factor, with standard errors."""
+    """Known sums of the cells' values by the levels of a factor, with standard errors."""
 
     level: Codes
     values: Floats
@@ -68,26 +68,26 @@ class Total:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Rows:
-    """Rows of a model: their public cell, their probability in it, and the records of each cell."""
+    """Rows of a model: the public cell of each, its share of the cell, and the records of each cell."""
 
     unit: Codes
     share: Floats
     n: Floats
-    times: Floats | None = None  # what a record of each cell counts for
+    times: Floats | None = None  # weight of a record of each cell
     offset: Floats | None = None  # of log probabilities, by row and bin
 
     @classmethod
     def one(cls, n: float) -> Rows:
-        """All records alike."""
+        """A single row for n records."""
         return cls(np.zeros(1, dtype=np.intp), np.ones(1), np.array([float(n)]))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Tail:
-    """The upper tail of a number, whose log density falls by about ``index`` over a distance.
+    """The upper tail of a number, where the log density falls by about ``index`` over a given distance.
 
-    With ``step``, the width of bins on a log scale, it is a Pareto tail, and the distance is 1 on that scale.  Without,
-    bins are evenly spaced, and the distance is that from the median to where the tail begins.
+    With ``step``, the width of bins on a log scale, the tail is Pareto and the distance is 1 on that scale.  Without
+    it, bins are evenly spaced, and the distance is that from the median to the beginning of the tail.
     """
 
     step: float | None
@@ -98,23 +98,23 @@ def fit_response(
     rows: Rows, features: Sequence[Floats], observed: Sequence[Observed], totals: Sequence[Total],
     p: Floats, numbers: int, tail: Tail | None, drift: Floats | None = None,
 ) -> TableFit:  # fmt: skip
-    """Fit the log-linear model of a response to all that was measured of it.
+    """Fit the log-linear model of a response to its noisy tables and known totals.
 
     Parameters
     ----------
     rows : Rows
     features : sequence of float arrays (R, A)
-        Of each effect.
+        Features of each effect.
     observed, totals : sequences
-        Noisy counts, and sums that are known.
+        Noisy counts, and known sums.
     p : float array (G,)
-        About how probable cells are.
+        Approximate probabilities of the cells.
     numbers : int
-        How many cells are bins of a number; the others are special values.
+        Number of cells that are bins of a number; the others are special values.
     tail : Tail, optional
     drift : float array (R,), optional
-        1 for rows of this year and 0 for those of an earlier one: effects of this year are those of that year and a
-        drift, which is small.
+        1 for rows of this year and 0 for those of an earlier one: effects of this year are those of that year plus a
+        small drift.
     """
     variances, response = Variances(), Response(p, numbers)
     effects = [response.baseline(len(rows.unit), variances)]
@@ -139,13 +139,13 @@ def fit_response(
 def smooth_histogram(
     counts: Floats, variance: float, groups: Codes, numbers: int, n: float, tail: Tail | None
 ) -> Floats:  # fmt: skip
-    """Probabilities of the cells of one noisy histogram (G,), by a spline of their log."""
+    """Probabilities (G,) of the cells of one noisy histogram, by a spline of the log density."""
     G = len(groups)
     p = np.exp(-0.5 * ((np.arange(G) + 0.5 - numbers / 2) / max(numbers / 8, 1)) ** 2) + 1e-3
     p[numbers:] = p[:numbers].mean() if numbers else 1.0
     p /= p.sum()
     alone = Observed(np.zeros(1, dtype=np.intp), one_hot(groups, len(counts)), counts[None], variance)
-    for _ in range(2):  # the axis of the spline is in standard deviations of the fit before
+    for _ in range(2):  # the axis of the spline is in standard deviations of the previous fit
         fit = fit_response(Rows.one(n), [], [alone], [], p, numbers, tail)
         p = fit.model.probabilities(fit.theta)[0]
     return p

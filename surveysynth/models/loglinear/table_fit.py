@@ -1,6 +1,10 @@
-"""Fit of a log-linear model to noisy tables: least squares that knows sampling and noise, and draws around it.
+"""Fit of a log-linear model to noisy tables by generalized least squares, and draws around the fit.
 
-Minimised is  (y - mu)' V^-1 (y - mu) + (L theta - k)' K^-1 (L theta - k) + sum_i theta_i^2 / q_i,  with V = S + R, the
+The fit minimises
+
+    (y - mu)' V^-1 (y - mu) + (L theta - k)' K^-1 (L theta - k) + sum_i theta_i^2 / q_i,
+
+with V = S + R, the
 sampling covariance of the true tables plus the variances of the noise, and q_i the relative variance of a coefficient
 times its variance component.
 """
@@ -15,21 +19,21 @@ from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
 from .table_model import Codes, Floats, TableModel
 
-RENEWALS = 20  # of V and of the variance components, at most
-STEPS = 40  # of Levenberg-Marquardt, at most
-FEW, FIRST, LATER = 5, 2, 2  # steps between renewals: 5 in the first 2 renewals, then 2
-QUASI, HALVINGS = 100, 10  # quasi-Newton steps of a draw, at most, and how often each is halved
-STILL, SAME = 5e-2, 0.1  # distance to the minimum in standard deviations; change of a log variance component
-SLOW = 0.02  # a step by which chi square falls less than this is the last one
-OPEN = 4.0  # the most that a variance component counts in draws: it is larger where levels have cells of their own
-ROUNDING = 0.0, 1e-12, 1e-9, 1e-6  # more on a diagonal, as a share of it
-LEAST = 1e-6  # of a variance component
-MOST = 30.0  # of a variance component: evidence would let it grow for ever where levels have cells of their own
+RENEWALS = 20  # most updates of V and of the variance components
+STEPS = 40  # most steps of Levenberg-Marquardt
+FEW, FIRST, LATER = 5, 2, 2  # steps between updates: 5 in the first 2 updates, then 2
+QUASI, HALVINGS = 100, 10  # most quasi-Newton steps of a draw, and most halvings of each
+STILL, SAME = 5e-2, 0.1  # convergence: distance to the minimum in standard deviations; change of log variances
+SLOW = 0.02  # decrease of chi square below which a step is the last one
+OPEN = 4.0  # largest variance component in draws; fits have larger ones if levels have cells of their own
+ROUNDING = 0.0, 1e-12, 1e-9, 1e-6  # relative increases of a diagonal
+LEAST = 1e-6  # least variance component
+MOST = 30.0  # largest variance component: by evidence it could be infinite if levels have cells of their own
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Known:
-    """Linear functions of theta about which something is known beforehand: rows @ theta ~ N(value, variance)."""
+    """Prior knowledge of linear functions of theta: rows @ theta ~ N(value, variance)."""
 
     rows: Floats
     value: Floats
@@ -43,9 +47,9 @@ class Components:
     Attributes
     ----------
     variance : float array (B,)
-        The fixed ones, and guesses of the others.
+        Fixed variances, and guesses of the others.
     worth : float array (B,)
-        How many observations a guess counts for; infinite for what is fixed.
+        Number of observations that a guess is worth; infinite for a fixed variance.
     """
 
     variance: Floats
@@ -75,12 +79,12 @@ class TableFit:
 
 
 def information(a: Floats, q: Floats, known: Known) -> Floats:
-    """H = J' V^-1 J + Q, from a = V^-1/2 J, with what is known beforehand (d, d)."""
+    """H = J' V^-1 J + Q with prior knowledge, from a = V^-1/2 J: (d, d)."""
     return a.T @ a + np.diag(1 / q) + (known.rows.T / known.variance) @ known.rows
 
 
 def factored(H: Floats) -> tuple[Floats, bool]:
-    """The Cholesky factor; where rounding makes H indefinite, of H with a little more on its diagonal."""
+    """The Cholesky factor of H, whose diagonal is slightly increased if rounding makes H indefinite."""
     for more in ROUNDING[:-1]:
         try:
             return cho_factor(H + more * np.diag(np.diag(H)))
@@ -90,7 +94,7 @@ def factored(H: Floats) -> tuple[Floats, bool]:
 
 
 def coefficients(model: TableModel) -> tuple[Floats, Codes]:
-    """Relative variance and component of each coefficient (d,), (d,)."""
+    """Relative variance and variance component of each coefficient: (d,) each."""
     relative = [np.tile(effect.relative, effect.shape[0]) for effect in model.effects]
     component = [np.tile(effect.component, effect.shape[0]) for effect in model.effects]
     return np.concatenate(relative), np.concatenate(component)
@@ -100,7 +104,7 @@ def fit_tables(
     model: TableModel, y: Floats, noise: Floats, components: Components, known: Known,
     start: Floats | None = None, variance: Floats | None = None,
 ) -> TableFit:  # fmt: skip
-    """The most probable coefficients, given variance components that are found by their evidence."""
+    """The most probable coefficients, with variance components by maximum evidence."""
     relative, component = coefficients(model)
     variance = components.variance if variance is None else variance
     theta = np.zeros(len(relative)) if start is None else start
@@ -126,11 +130,7 @@ def fit_tables(
 
 
 def sketched(model: TableModel, y: Floats, theta: Floats) -> tuple[TableModel, Floats]:
-    """The model of fewer rows, and counts to fit it to.
-
-    At theta the two models expect different counts; the counts are moved by the difference, so that residuals are the
-    same there.
-    """
+    """The sketch of a model with fewer rows, and counts shifted so that residuals at theta are the same."""
     sketch = model.sketch
     if sketch is model:
         return model, y
@@ -139,7 +139,7 @@ def sketched(model: TableModel, y: Floats, theta: Floats) -> tuple[TableModel, F
 
 
 def refitted(fit: TableFit, model: TableModel) -> TableFit:
-    """The fit of a model with other effects of strata and PSUs, from where this one is."""
+    """The fit of a model with other effects of strata and PSUs, started at this fit."""
     return fit_tables(model, fit.y, fit.noise, fit.components, fit.known, fit.theta, fit.variance)
 
 
@@ -147,7 +147,7 @@ def renewed(
     theta: Floats, posterior: Floats, relative: Floats, component: Codes, variance: Floats, components: Components,
     most: float = MOST,
 ) -> Floats:  # fmt: skip
-    """Variance components by MacKay's (1992) fixed point: squares over the effective number of coefficients."""
+    """Variance components by the fixed point of MacKay (1992): squares over effective numbers of coefficients."""
     B = len(variance)
     squares = np.bincount(component, theta**2 / relative, B)
     effective = np.bincount(component, 1 - posterior / (relative * variance[component]), B)
@@ -160,9 +160,9 @@ def renewed(
 def descend(
     model: TableModel, y: Floats, root: Floats, known: Known, theta: Floats, mean: Floats, q: Floats, most: int = STEPS
 ) -> tuple[Floats, Floats, int]:
-    """Minimise with V held, by Levenberg-Marquardt: a step is taken only if the objective falls.
+    """Minimise with fixed V by Levenberg-Marquardt, which takes a step only if the objective falls.
 
-    Derivatives are those of a sketch of the rows, until a step by them has to be damped: then exact ones.
+    Derivatives are approximated by a sketch of the rows until a step has to be damped, and are exact from then on.
     """
     steps, damping, about = 0, 0.0, True
     p = model.probabilities(theta)
@@ -183,10 +183,10 @@ def descend(
             if falls or damping > 1e8:
                 break
             damping, about = max(4 * damping, 1e-3), False
-        # about the distance to the minimum, in posterior standard deviations; damping makes steps short, not this
+        # approximate distance to the minimum in posterior standard deviations, whatever the damping
         size = np.sqrt(gradient @ (cho_solve(factored(H), gradient) if damping else move))
         if not falls:
-            break  # no step of any length leads down
+            break  # the objective falls in no direction
         slow = damping < 1e-3 and value - value_there < SLOW
         theta, p, r, value = there, p_there, r_there, value_there
         damping = damping / 10 if damping > 1e-4 else 0.0
@@ -198,14 +198,14 @@ def descend(
 def descend_from(
     fit: TableFit, model: TableModel, y: Floats, known: Known, mean: Floats
 ) -> tuple[Floats, bool]:  # fmt: skip
-    """Minimise from a fit by BFGS, from the fit's curvature and without a Jacobian; and whether it converged.
+    """Minimise by BFGS from a fit and its curvature, without a Jacobian; also returns whether it converged.
 
     Source: Nocedal & Wright (2006), algorithm 7.4.
     """
     theta, root = fit.theta, fit.root
     p = model.probabilities(theta)
     r, value = _residual(model, y, root, known, theta, mean, fit.q, p)
-    pairs: list[tuple[Floats, Floats]] = []  # steps, and how gradients changed over them
+    pairs: list[tuple[Floats, Floats]] = []  # steps, and changes of the gradient
     before = np.zeros(0), np.zeros(0)
     for step in range(QUASI):
         gradient = model.gradient(p, solve_triangular(root, r, lower=True, trans="T"))
@@ -225,13 +225,13 @@ def descend_from(
         else:
             return theta, False
         theta, p, r, value = there, p_there, r_there, value_there
-        if size < STILL / 4:  # by a curvature that is not quite that of the place
+        if size < STILL / 4:  # stricter, as the curvature is approximate
             return theta, True
     return theta, False
 
 
 def _direction(curvature: tuple[Floats, bool], pairs: list[tuple[Floats, Floats]], gradient: Floats) -> Floats:
-    """The quasi-Newton step, by the two loops."""
+    """The quasi-Newton step, by the two-loop recursion."""
     used = [(s, change, 1 / (change @ s)) for s, change in pairs if change @ s > 0]
     q, weights = gradient, []
     for s, change, rho in reversed(used):
@@ -244,7 +244,7 @@ def _direction(curvature: tuple[Floats, bool], pairs: list[tuple[Floats, Floats]
 
 
 def _prior_gradient(known: Known, theta: Floats, mean: Floats, q: Floats) -> Floats:
-    """What prior and what is known beforehand add to minus half the gradient of the objective (d,)."""
+    """The terms of priors and prior knowledge in minus half the gradient of the objective: (d,)."""
     return known.rows.T @ ((known.value - known.rows @ theta) / known.variance) - (theta - mean) / q
 
 
@@ -258,7 +258,7 @@ def _residual(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Perturbation:
-    """What a draw adds: noise to the tables, and errors to the prior means and to what is known beforehand."""
+    """Random errors of a draw: noise of the tables, errors of prior means and of prior knowledge."""
 
     noise: Floats
     prior: Floats
@@ -266,22 +266,22 @@ class Perturbation:
 
     @classmethod
     def for_fit(cls, fit: TableFit, noise: Floats, rng: np.random.Generator) -> Perturbation:
-        """Fresh errors for a fit."""
+        """New random errors for a fit."""
         _, component = coefficients(fit.model)
         less = np.where(np.isinf(fit.components.worth), 1.0, np.minimum(1.0, OPEN / fit.variance))
         prior = rng.standard_normal(len(fit.q)) * np.sqrt(fit.q * less[component])
         return cls(noise, prior, rng.standard_normal(len(fit.known.value)) * np.sqrt(fit.known.variance))
 
     def __neg__(self) -> Perturbation:
-        """The opposite one, which is as probable."""
+        """The perturbation with opposite signs, which is equally probable."""
         return Perturbation(-self.noise, -self.prior, -self.known)
 
 
 def draw(fit: TableFit, by: Perturbation, model: TableModel | None = None) -> Floats:
-    """Coefficients that vary as noise and prior leave them open: the fit to its own expectation with fresh noise.
+    """Coefficients with the uncertainty by noise and prior: a fit to the expected tables plus new noise.
 
-    ``model`` is one with other effects of strata and PSUs: its coefficients have the same expectation of the tables.
-    Reiter & Kinney (2012): no parameter uncertainty from sampling.
+    ``model`` may have other effects of strata and PSUs, with the same expectation of the tables.
+    There is no parameter uncertainty by sampling (Reiter & Kinney 2012).
     """
     y = fit.model.expected(fit.model.probabilities(fit.theta)) + by.noise
     known = Known(fit.known.rows, fit.known.rows @ fit.theta + by.known, fit.known.variance)
@@ -292,7 +292,7 @@ def draw(fit: TableFit, by: Perturbation, model: TableModel | None = None) -> Fl
 
 
 def spread(fit: TableFit) -> Floats:
-    """Covariance of theta from noise and prior, A R A' + H^-1 Q H^-1, A = H^-1 J' V^-1 (d, d)."""
+    """Covariance of theta by noise and prior, A R A' + H^-1 Q H^-1 with A = H^-1 J' V^-1: (d, d)."""
     J = fit.model.slopes(fit.theta, fit.model.probabilities(fit.theta))
     a = solve_triangular(fit.root, J, lower=True)
     L, known = fit.known.rows, fit.known

@@ -1,11 +1,11 @@
-"""A response in bins given public cells, and what noisy tables of it are expected to be.
+"""A response in bins given public cells, and the expectation of its noisy tables.
 
 A row r has the probability p(g | r) proportional to exp(eta_rg) of bin g,
 
     eta_rg = o(r, g) + sum over effects e of  z_e(r)' Theta_e b_e(g),
 
-with public features z_e(r), a public basis b_e(g) and an offset o, the effects of strata and PSUs.  A table t adds up,
-for each level l of a factor, the expected counts of its groups of bins:
+with public features z_e(r), a public basis b_e(g) and an offset o for effects of strata and PSUs.  Table t has the
+expected counts of its groups of bins for each level l of a factor:
 
     mu_t[l, j] = sum over rows r of level l of  n_r sum over g of p(g | r) E_t[g, j].
 """
@@ -24,12 +24,12 @@ from scipy.sparse import csr_array
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-AT_ONCE = 1_000_000  # numbers in a product of derivatives
-MOST_ROWS, SKETCHED = 3_000, 1_000  # rows from which derivatives are those of fewer, of about so many
+AT_ONCE = 1_000_000  # most numbers in a product of derivatives
+MOST_ROWS, SKETCHED = 3_000, 1_000  # rows beyond which a sketch is used, and about the rows of the sketch
 
 
 def places(sizes: Codes) -> Codes:
-    """Place of each element in its group, from 0, where groups of these sizes (L,) follow each other."""
+    """Position of each element in its group, from 0, for consecutive groups of these sizes (L,)."""
     return np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
 
 
@@ -42,13 +42,13 @@ class Table:
     level : int array (R,)
         Level of each row, from 0.
     bins : float array (G, J)
-        What a record in bin g adds to column j: 1 in its group and 0 elsewhere; or its value, for a table of sums.
+        Contribution of a record in bin g to column j: 1 in its group and 0 elsewhere, or its value in a table of sums.
     levels : int
-        L.
+        Number of levels, L.
     sampled : bool
-        Whether records fall into its cells at random; a total that is known has no sampling variance.
+        Whether records fall into its cells at random; a known total has no sampling variance.
     times : float array (R,), optional
-        What a record of each row counts for in this table, where that is not 1.
+        Weight of a record of each row in this table; 1 by default.
     """
 
     level: Codes
@@ -63,16 +63,16 @@ class Table:
         return self.levels * self.bins.shape[1]
 
     def for_rows(self, rows: Codes) -> Table:
-        """The same table of other rows, which have the levels of these."""
+        """The same table for copies of some rows."""
         return replace(self, level=self.level[rows], times=None if self.times is None else self.times[rows])
 
     def weighted(self, rows: Floats) -> Floats:
-        """Rows (R, ...), times what their records count for."""
+        """Rows (R, ...), multiplied by the weights of their records."""
         return rows if self.times is None else (rows.T * self.times).T
 
     @cached_property
     def level_indicators(self) -> csr_array:
-        """Indicators of the rows of each level (L, R)."""
+        """Indicators of the rows of each level: (L, R)."""
         R = len(self.level)
         return csr_array((np.ones(R), (self.level, np.arange(R))), shape=(self.levels, R))
 
@@ -96,7 +96,7 @@ class Effect:
     relative : float array (K,)
         Variances of the coefficients of each basis function, relative to that of its component.
     component : int array (K,)
-        Which variance component scales it.
+        Number of its variance component.
     """
 
     features: Floats
@@ -106,7 +106,7 @@ class Effect:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """A, K."""
+        """Numbers of features A and of basis functions K."""
         return self.features.shape[1], self.basis.shape[1]
 
     @property
@@ -124,14 +124,14 @@ class TableModel:
     unit : int array (R,)
         Public cell of each row, from 0 to X - 1.
     share : float array (R,)
-        Probability of the row in its public cell: 1 where there is one row a cell.
+        Probability of the row in its public cell; 1 if the cell has one row.
     n : float array (X,)
-        Records of each public cell.
+        Number of records of each public cell.
     tables : sequence of Table
     effects : sequence of Effect
     offset : float array (R, G), optional
     times : float array (X,), optional
-        What a record of each public cell counts for in tables that are sampled, where that is not 1.
+        Weight of a record of each public cell in sampled tables; 1 by default.
     """
 
     unit: Codes
@@ -145,20 +145,20 @@ class TableModel:
     def for_rows(
         self, rows: Codes, unit: Codes, share: Floats, n: Floats, offset: Floats | None, times: Floats | None
     ) -> TableModel:  # fmt: skip
-        """The same model of other rows, which have features and levels of these."""
+        """The same model for copies of some rows, with other cells, shares and offsets."""
         return TableModel(
             unit, share, n, [table.for_rows(rows) for table in self.tables],
             [replace(effect, features=effect.features[rows]) for effect in self.effects], offset, times,
         )  # fmt: skip
 
     def for_features(self, features: Sequence[Floats]) -> TableModel:
-        """The effects alone, for other rows with these features (R, A) each: for probabilities."""
+        """A model of effects alone, for rows with these features (R, A), to compute probabilities."""
         effects = [replace(effect, features=z) for effect, z in zip(self.effects, features, strict=True)]
         return TableModel(np.zeros(0, dtype=np.intp), np.zeros(0), np.zeros(0), [], effects)
 
     @cached_property
     def sketch(self) -> TableModel:
-        """The model itself, or one of fewer rows, by which derivatives and covariances are about the same.
+        """The model itself, or a model of fewer rows with about the same derivatives and covariances.
 
         Rows of a public cell are drawn systematically, with probabilities proportional to their shares.
         """
@@ -178,18 +178,18 @@ class TableModel:
         return self.for_rows(rows, self.unit[rows], share, self.n, offset, self.times)
 
     def slopes(self, theta: Floats, p: Floats) -> Floats:
-        """About the derivatives of the expected tables by the coefficients (M, d), p the probabilities of all rows."""
+        """Approximate derivatives (M, d) of the expected tables, with probabilities p of all rows."""
         sketch = self.sketch
         return sketch.jacobian(p if sketch is self else sketch.probabilities(theta))
 
     @cached_property
     def records(self) -> Floats:
-        """Expected records of each row (R,)."""
+        """Expected number of records of each row: (R,)."""
         return self.n[self.unit] * self.share
 
     @cached_property
     def counted(self) -> Floats:
-        """Expected records of each row, as tables count them (R,)."""
+        """Expected weighted number of records of each row: (R,)."""
         return self.records if self.times is None else self.records * self.times[self.unit]
 
     def _rows(self, table: Table) -> Floats:
@@ -197,13 +197,13 @@ class TableModel:
 
     @cached_property
     def places(self) -> list[slice]:
-        """Where each effect's coefficients are in theta."""
+        """Positions of the coefficients of each effect in theta."""
         ends = np.cumsum([0, *(effect.size for effect in self.effects)])
         return [slice(a, b) for a, b in pairwise(ends)]
 
     @cached_property
     def blocks(self) -> list[_Block]:
-        """Effects by their basis, those with the same one together: there are few, and each is one product."""
+        """Effects grouped by their basis, so that each of the few groups is one matrix product."""
         groups: list[list[int]] = []
         for k, effect in enumerate(self.effects):
             same = next((group for group in groups if np.array_equal(self.effects[group[0]].basis, effect.basis)), None)
@@ -216,7 +216,7 @@ class TableModel:
         ]  # fmt: skip
 
     def probabilities(self, theta: Floats) -> Floats:
-        """P(g | r) of each row (R, G)."""
+        """Probabilities P(g | r) of each row: (R, G)."""
         eta = np.zeros(()) if self.offset is None else self.offset
         for block in self.blocks:
             eta = eta + (block.features @ theta[block.places].reshape(block.features.shape[1], -1)) @ block.basis.T
@@ -225,7 +225,7 @@ class TableModel:
 
     @cached_property
     def columns(self) -> list[tuple[Floats, list[tuple[Table, slice]]]]:
-        """Bins of tables (G, J), and the tables that have these, with the places of their cells in mu."""
+        """The different bins (G, J) of tables, and for each its tables and the positions of their cells in mu."""
         found: list[tuple[Floats, list[tuple[Table, slice]]]] = []
         for table, at in self._at():
             same = next((group for bins, group in found if np.array_equal(bins, table.bins)), None)
@@ -233,7 +233,7 @@ class TableModel:
         return found
 
     def expected(self, p: Floats) -> Floats:
-        """The expected tables mu, one after another (M,)."""
+        """The expected tables mu, one after another: (M,)."""
         out = np.empty(sum(table.size for table in self.tables))
         for bins, tables in self.columns:
             mean = p @ bins
@@ -242,7 +242,7 @@ class TableModel:
         return out
 
     def jacobian(self, p: Floats) -> Floats:
-        """Derivatives of the expected tables by the coefficients (M, d).
+        """Derivatives (M, d) of the expected tables with respect to the coefficients.
 
         d mu[l, j] / d Theta[a, k] = sum over rows of level l of  n_r z_a { sum_g p_g E_gj b_gk - (p'E)_j (p'b)_k }.
         """
@@ -255,7 +255,7 @@ class TableModel:
 
     @cached_property
     def _placed(self) -> list[list[csr_array]]:
-        """For each block and table, the features of each row at the row's level of the table (L A, R): most are 0."""
+        """For each block and table, a sparse matrix (L A, R) of the features of rows at their levels."""
         out = []
         for block in self.blocks:
             row, a = np.nonzero(block.features)
@@ -268,7 +268,7 @@ class TableModel:
         return out
 
     def gradient(self, p: Floats, v: Floats) -> Floats:
-        """J' v, without J (d,).
+        """The product J' v without J: (d,).
 
         With s[r, g] the sum over tables of  n_r E_gj v_t[l, j]  at the level of the row:  sum over rows of
         z_a sum_g p_g (s_g - p's) b_gk.
@@ -284,7 +284,7 @@ class TableModel:
         return out
 
     def covariance(self, p: Floats) -> Floats:
-        """The covariance S of the true tables given theta: records of a public cell are multinomial (M, M)."""
+        """Covariance S (M, M) of the true tables given theta, with multinomial records in each public cell."""
         w = self.counted[:, None] * p if self.times is None else (self.counted * self.times[self.unit])[:, None] * p
         out = -self._squared_means(p)
         for one, a in self._sampled():
@@ -297,7 +297,7 @@ class TableModel:
         return out
 
     def _at(self) -> Iterator[tuple[Table, slice]]:
-        """Each table, and where its cells are in mu."""
+        """Each table, with the positions of its cells in mu."""
         start = 0
         for table in self.tables:
             yield table, slice(start, start + table.size)
@@ -307,7 +307,7 @@ class TableModel:
         return ((table, at) for table, at in self._at() if table.sampled)
 
     def _squared_means(self, p: Floats) -> Floats:
-        """Sum over public cells of n_x m m', m the expected tables of one record of the cell (M, M)."""
+        """Sum (M, M) over public cells of n_x m m', with m the expected tables of one record of the cell."""
         means = np.zeros((len(self.n), sum(table.size for table in self.tables)))
         for table, at in self._sampled():
             sums = np.zeros((len(self.n), table.levels, table.bins.shape[1]))
@@ -319,7 +319,7 @@ class TableModel:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _Block:
-    """Effects with the same basis: all their features (R, A), the basis (G, K), places of coefficients (A K,)."""
+    """Effects with the same basis (G, K): their features (R, A), and the positions of coefficients (A K,)."""
 
     features: Floats
     basis: Floats
@@ -327,7 +327,7 @@ class _Block:
 
 
 def _table_jacobian(table: Table, block: _Block, placed: csr_array, w: Floats, mean: Floats) -> Floats:
-    """Derivatives of a table by the coefficients of a block (L J, A K), from its rows' records by bin w (R, G)."""
+    """Derivatives (L J, A K) of a table with respect to a block, from records w (R, G) by row and bin."""
     counts, (A, K), J, R = w @ table.bins, (block.features.shape[1], block.basis.shape[1]), table.bins.shape[1], len(w)
     both = (block.basis[:, :, None] * table.bins[:, None, :]).reshape(len(block.basis), K * J)
     if A == 1:
@@ -348,7 +348,7 @@ def _table_jacobian(table: Table, block: _Block, placed: csr_array, w: Floats, m
 
 
 def _common(one: Table, other: Table, w: Floats) -> Floats:
-    """Expected sums over records of what they add to a cell of one table times what they add to one of the other."""
+    """Expected sums over records of the products of their contributions to cells of two tables."""
     out = np.zeros((one.levels, one.bins.shape[1], other.levels, other.bins.shape[1]))
     pair = one.level * other.levels + other.level
     order = np.argsort(pair, kind="stable")

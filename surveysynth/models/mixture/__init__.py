@@ -1,1 +1,1 @@
-"""The mixture synthesizer."""
+"""The synthesizer of skewed outcomes: a mixture of regressions."""

@@ -1,4 +1,4 @@
-"""Chains of a mixture: where they begin, how they are run, and the normal approximation of the odds of a zero."""
+"""Chains of a mixture: their starts, their run, and a normal approximation for the odds of a zero."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from .state import Kept, KernelRecords, State
 
 Floats = NDArray[np.float64]
 
-SWEEPS, PLAIN_SWEEPS = 5, 30  # of the sampler a draw; those of the plain Gibbs sampler are cheap, and reach less far
+SWEEPS, PLAIN_SWEEPS = 5, 30  # sweeps per draw, and those of the plain Gibbs sampler, which are cheap but small
 ODDS_SD = 2.5  # prior standard deviation of the coefficients of the log odds of a zero
-NEWTON = 100
+NEWTON = 100  # most steps of Newton's method
 
 
 def run_chain(
     kernel: KernelRecords, state: State, odds: tuple[Floats, Floats], sampler: Sampler, rng: np.random.Generator
 ) -> dict[str, Floats]:
-    """The draws of one chain."""
+    """Run one chain and return its draws."""
     K, R, S = len(state.b), kernel.x.shape[1], sampler.draws
     weighted = S if len(state.c) > 0 else 0
     kept = Kept(
@@ -34,7 +34,7 @@ def run_chain(
 
 
 def start(kernel: KernelRecords, K: int, rng: np.random.Generator) -> State:
-    """Somewhere: components that share a regression, but for levels at random residuals."""
+    """A random start: components with a common regression, and with levels at random residuals."""
     x, n, R = kernel.x[kernel.row], kernel.y.size, kernel.x.shape[1]
     b = ridge(x, kernel.y, kernel.alpha)
     residual = kernel.y - x @ b
@@ -62,13 +62,13 @@ def start(kernel: KernelRecords, K: int, rng: np.random.Generator) -> State:
 
 
 def ridge(x: Floats, t: Floats, alpha: Floats) -> Floats:
-    """Coefficients of t on x under weights alpha, and N(0, 1) as their prior."""
+    """Ridge regression of t on x with weights alpha and an N(0, 1) prior of coefficients."""
     weighted = x * alpha[:, None]
     return np.asarray(np.linalg.solve(weighted.T @ x + np.eye(x.shape[1]), weighted.T @ t))
 
 
 def zero_odds(kernel: KernelRecords) -> tuple[Floats, Floats]:
-    """Mode of the coefficients of the log odds of a zero, and the factor of their precision there."""
+    """Mode of the coefficients of the log odds of a zero, and the Cholesky factor of their precision."""
     x, G = kernel.x, len(kernel.x)
     d, root = np.zeros(x.shape[1]), np.eye(x.shape[1])
     if not kernel.zeros:

@@ -45,20 +45,20 @@ class Between:
 
     @cached_property
     def _ends(self) -> tuple[NDArray[np.bool_], Floats, Floats]:
-        """Log probabilities below both limits, of the mirror image where that is the smaller tail."""
+        """Log probabilities below both limits, or of the mirror image if that is in the smaller tail."""
         a, b = (self.low - self.mean) / self.sd, (self.high - self.mean) / self.sd
         mirrored = a > 0
         return mirrored, log_ndtr(np.where(mirrored, -b, a)), log_ndtr(np.where(mirrored, -a, b))
 
     @cached_property
     def log_mass(self) -> Floats:
-        """Log probability to be between them: (G, K)."""
+        """Log probability between the limits: (G, K)."""
         _, below, above = self._ends
         with np.errstate(divide="ignore"):
             return np.asarray(above + np.log1p(-np.exp(below - above)))
 
     def draw(self, row: Codes, k: Codes, rng: np.random.Generator) -> Floats:
-        """One value for each record, of its row and component: (n,)."""
+        """A value for each record, given its row and component: (n,)."""
         mirrored, below, _ = (x[row, k] for x in self._ends)
         with np.errstate(divide="ignore"):
             logs = np.logaddexp(below, np.log(rng.random(row.size)) + self.log_mass[row, k])
@@ -68,13 +68,13 @@ class Between:
 
 
 def drawn(p: Floats, row: Codes, rng: np.random.Generator) -> Codes:
-    """A component for each record, in proportion to p (G, K) of its row."""
+    """A random component for each record, with probabilities proportional to p (G, K) in its row."""
     cumulated = p.cumsum(axis=1)
     return np.asarray((rng.random((row.size, 1)) * cumulated[row, -1:] > cumulated[row, :-1]).sum(axis=1))
 
 
 def responsibilities(values: dict[str, Floats], mean: Floats, y: Floats, extra: Floats | float = 0.0) -> Floats:
-    """Probabilities (n, K) of the components given y (n,), their means (n, K), and other log densities beside."""
+    """Probabilities (n, K) of components given y (n,), their means (n, K) and extra log densities."""
     with np.errstate(divide="ignore"):
         logs = np.log(values["share"]) - np.log(values["sd"]) - 0.5 * ((y[:, None] - mean) / values["sd"]) ** 2 + extra
     p = np.exp(logs - logs.max(axis=1, keepdims=True))
@@ -82,7 +82,7 @@ def responsibilities(values: dict[str, Floats], mean: Floats, y: Floats, extra: 
 
 
 def components_given(records: MixtureRecords, values: dict[str, Floats], rng: np.random.Generator) -> Codes:
-    """Components given the records' own values (eq. 7)."""
+    """Random components given the values of the records (eq. 7)."""
     extra: Floats | float = 0.0
     if records.log_w is not None:
         c, sd = values["c"][:-1], values["sd_w"][:-1]
@@ -93,7 +93,7 @@ def components_given(records: MixtureRecords, values: dict[str, Floats], rng: np
 
 
 def matched(records: MixtureRecords, draws: Draws) -> pd.DataFrame:
-    """Shares, locations and standard deviations of components, matched to those of the likeliest draw."""
+    """Shares, locations and standard deviations of components, matched to those of the most likely draw."""
     values, nonzero = draws.values, np.flatnonzero(~records.zero)
     S, K = values["share"].shape
 

@@ -11,13 +11,13 @@ from .mathematics import HALF_LOG_2PI, fast_exp
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-TILE = 64  # draws at a time: what a record has in them stays in the cache
+TILE = 64  # draws at a time, so that the values of a record stay in the cache
 
 
 def log_densities(
     x: Floats, row: Codes, y: Floats, w: Floats, log_share: Floats, b: Floats, sd: Floats, c: Floats, sd_w: Floats
 ) -> Floats:
-    """log sum_k pi_k N(y_i; x_i b_k, s_k^2) N(w_i; x_i c_k + g_k y_i, t_k^2), for some records in every draw.
+    """log sum_k pi_k N(y_i; x_i b_k, s_k^2) N(w_i; x_i c_k + g_k y_i, t_k^2) of records in every draw.
 
     Parameters
     ----------
@@ -26,10 +26,10 @@ def log_densities(
     row : int array (n,)
         Row of each record.
     y, w : float arrays (n,)
-        Outcome and log weight; ``w`` is empty where the weight is not modelled.
+        Outcome and log weight; ``w`` is empty if the weight is not modelled.
     log_share, b, sd : float arrays (S, K), (S, K, R), (S, K)
     c, sd_w : float arrays (S, K + 1, R + 1), (S, K + 1)
-        Of the log weight; what is last of the K + 1 is that of zeros, and not used here.
+        Regression of the log weight; the last of the K + 1, that of zeros, is not used here.
 
     Returns
     -------

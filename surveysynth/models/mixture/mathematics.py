@@ -1,4 +1,4 @@
-"""What the sampler of a mixture computes with: exp and log of many numbers at a time, and triangular systems."""
+"""Numerical functions for the sampler of a mixture: vectorised exp and log, and triangular systems."""
 
 from __future__ import annotations
 
@@ -11,21 +11,20 @@ Floats = NDArray[np.float64]
 HALF_LOG_2PI = 0.5 * np.log(2 * np.pi)
 
 compiled = nb.njit(cache=True, nogil=True, error_model="numpy")
-# sums that may be reordered, so that they vectorise; nothing that draws random numbers may be
+# for sums that may be reordered to vectorise; never for functions that draw random numbers
 vectorised_sum = nb.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 
 
-# Nearly all of the time goes into exp and log of n numbers.  Without branches and calls the compiler does several at
-# a time.
+# Almost all of the time is spent on exp and log of n numbers.  Without branches and calls the compiler vectorises them.
 
 LOG_2, LOG_2_LOW = 0.693147180369123816490, 1.90821492927058770002e-10
-WHOLE = 1.5 * 2.0**52  # added to a number it leaves the nearest integer in the last bits
+WHOLE = 1.5 * 2.0**52  # the sum of this and a number has the nearest integer in its last bits
 MANTISSA, ONE, TWO_52 = (1 << 52) - 1, 1023 << 52, 1075 << 52
 
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")  # no reassociation: x + WHOLE - WHOLE is not x
 def fast_exp(x: Floats, out: Floats) -> None:
-    """out_i = exp(x_i), for x_i below 700; 1e-304 below -700."""
+    """Set out_i to exp(x_i), for x_i below 700; 1e-304 below -700."""
     bits = out.view(np.int64)
     for i in range(x.size):
         y = max(x[i], -700.0)
@@ -52,7 +51,7 @@ def fast_exp(x: Floats, out: Floats) -> None:
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")
 def fast_log(x: Floats, out: Floats) -> None:
-    """out_i = log(x_i), for x_i above 1e-300 and finite; x is lost."""
+    """Set out_i to log(x_i), for finite x_i above 1e-300; x is overwritten."""
     bits, exponent = x.view(np.int64), out.view(np.int64)
     for i in range(x.size):
         exponent[i] = (bits[i] >> 52) | TWO_52
@@ -76,7 +75,7 @@ def fast_log(x: Floats, out: Floats) -> None:
 
 @compiled
 def forward(root: Floats, h: Floats) -> Floats:
-    """root^-1 h of a lower triangle."""
+    """Solve root x = h for a lower triangular root."""
     out = h.copy()
     for a in range(h.size):
         for b in range(a):
@@ -87,7 +86,7 @@ def forward(root: Floats, h: Floats) -> Floats:
 
 @compiled
 def back(root: Floats, h: Floats) -> Floats:
-    """root'^-1 h of a lower triangle."""
+    """Solve root' x = h for a lower triangular root."""
     out = h.copy()
     for a in range(h.size - 1, -1, -1):
         for b in range(a + 1, h.size):

@@ -1,20 +1,21 @@
-"""Mixture: the synthesizer of one skewed outcome, a truncated Dirichlet process mixture of regressions.
+"""The synthesizer of one skewed outcome: a truncated Dirichlet process mixture of regressions.
 
 Source: Hu, Savitsky & Williams 2022b, section 1.2.
 
     y~_i | z_i = k ~ N(x_i b_k, s_k^2)                        (eq. 1)
-    w~_i | z_i = k, y~_i ~ N(x_i c_k + g_k y~_i, t_k^2)       only where the survey weight is not public
+    w~_i | z_i = k, y~_i ~ N(x_i c_k + g_k y~_i, t_k^2)       only if the survey weight is not public
     z_i ~ pi = (pi_1, ..., pi_K) ~ Dirichlet(gamma / K, ..., gamma / K)       (eq. 2-3)
     gamma ~ Gamma(a_gamma, b_gamma)                           (eq. 4)
 
-y~ is the outcome on its working scale and w~ = log(w / mean w).  With ``zeros``, an outcome that is exactly 0 has a
-probability of its own, logit rho_i = x_i d, and the mixture is that of the others.  A record's density is
+y~ is the outcome on its working scale and w~ = log(w / mean w).  With ``zeros``, an outcome of exactly 0 has the
+probability rho_i, logit rho_i = x_i d, and the mixture is the distribution of other outcomes.  The density of a record
+is
 
     p_i = (1 - rho_i) sum_k pi_k N(y~_i; x_i b_k, s_k^2) N(w~_i; ...),    or  rho_i N(w~_i; x_i c_0, t_0^2)  of a zero,
 
-z summed over, and the alpha-weighted, or clamped, product of these is what is sampled
-(:mod:`surveysynth.models.mixture.sampler`).  A synthetic record's z is drawn from pi alone, given nothing of the
-confidential one, unless the paper's ``allocation="posterior"`` is asked for.
+with z summed out.  The sampler (:mod:`surveysynth.models.mixture.sampler`) has the alpha-weighted, or clamped, product
+of these as its target.  A synthetic z is drawn from pi alone, independently of the confidential record, except under
+the paper's ``allocation="posterior"``.
 """
 
 from __future__ import annotations
@@ -52,10 +53,10 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 Prior = Literal["common", "paper"]
 
-QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.9, 0.95)  # of the file, where the synthetic distribution is watched
-WATCHED = 1000  # draws of a chain that the synthetic distribution is computed for
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.9, 0.95)  # of the file, at which the synthetic distribution is monitored
+WATCHED = 1000  # draws of a chain for which the synthetic distribution is computed
 LEAST_SD_W = 0.01  # least residual standard deviation of a log weight in a component
-MOST_LEAST_SD = 10.0
+MOST_LEAST_SD = 10.0  # largest ``least_sd``
 PRIORS: dict[str, str] = {
     "common": (
         "coefficients of the intercept and of predictors with mean 0 and standard deviation 1 ~ N(mean, D^2), mean ~ "
@@ -101,11 +102,11 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
         components of a mixture occasionally produce amounts beyond any real one.  They then come from the truncated
         mixture.  Values of the file beyond them are refused.
     allocation : {"prior", "posterior"}
-        What the component of a synthetic record is drawn from: from the shares alone, or from its distribution given
+        Distribution of the component of a synthetic record: the shares alone, or the distribution given
         the confidential value of that very record (eq. 7 of the paper; whether it is zero is drawn from the predictors
         in either case).  **There is no epsilon for the latter**, and a release says so.
     missing : {"fail", "drop"}
-        What a missing outcome does; "drop" leaves the record out and the report says how many.
+        Treatment of a missing outcome; "drop" leaves the record out, and the report says how many.
     weight : "public", optional
         Declares that the survey weight is public: it is kept.  Default: it is modelled, unless it is found to be a
         function of the predictors.
@@ -187,14 +188,14 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
 
     @property
     def from_records(self) -> bool:  # type: ignore[override]  # of the option
-        """Whether synthetic values are drawn given those of the confidential record: no epsilon holds then."""
+        """Whether synthetic values are drawn given the confidential ones, in which case no epsilon holds."""
         return self.allocation == "posterior"
 
     def prepare(
         self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None,
         constants: Constants | None = None, unit: Codes | None = None,
     ) -> MixtureRecords:  # fmt: skip
-        """The outcome on its working scale and distinct predictor rows, after the checks that belong to the model.
+        """The outcome on its working scale and distinct predictor rows, after the checks of the model.
 
         Raises
         ------
@@ -232,7 +233,7 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
         )  # fmt: skip
 
     def _check_variation(self, y: Floats, zero: NDArray[np.bool_]) -> None:
-        """Refuse an outcome that has no zeros where some are said (InputError), or is constant (ModelError)."""
+        """Refuse an outcome without the declared zeros (InputError), or a constant one (ModelError)."""
         if self.zeros and not zero.any():
             raise InputError(f"zeros=True, but outcome {self.outcome!r} is never exactly 0: leave zeros out")
         if zero.any() and not zero.all() and np.ptp(y[~zero]) == 0:
@@ -284,7 +285,7 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
             fill(own, state)
             return run_chain(own, state, odds, sampler, rng)
 
-        with ThreadPoolExecutor(min(sampler.chains, cpu_count() or 1)) as threads:  # numba lets go of the lock
+        with ThreadPoolExecutor(min(sampler.chains, cpu_count() or 1)) as threads:  # numba releases the lock
             chains = list(threads.map(chain, sampler.rng.spawn(sampler.chains)))
         values = {name: np.concatenate([one[name] for one in chains]) for name in chains[0]}
         draws = Draws(values, sampler.chain_of_draws, Diagnostics(), "surveysynth", "slice sampler 1")
@@ -294,7 +295,7 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
         )  # fmt: skip
 
     def _records(self, records: MixtureRecords, alpha: Floats, clamp: float) -> KernelRecords:
-        """What the sampler needs of the file; records of alpha = 0 say nothing."""
+        """The records as the sampler takes them, without those of alpha = 0."""
         order = np.argsort(records.row, kind="stable")
         order = order[alpha[order] > 0]
         kept, zeros = order[~records.zero[order]], order[records.zero[order]]
@@ -311,7 +312,7 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
         )  # fmt: skip
 
     def _diagnose(self, records: MixtureRecords, alpha: Floats, clamp: float, draws: Draws, chains: int) -> Diagnostics:
-        """Of what does not depend on labels: the log pseudo likelihood, and the synthetic distribution."""
+        """Diagnostics of the log pseudo likelihood and the synthetic distribution, which do not depend on labels."""
         watched = {"log_likelihood": self._log_likelihood(records, alpha, clamp, draws).reshape(chains, -1)}
         step = max(1, draws.size // chains // WATCHED)
         selected = np.arange(draws.size).reshape(chains, -1)[:, ::step]
@@ -323,7 +324,7 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
         )  # fmt: skip
 
     def _log_likelihood(self, records: MixtureRecords, alpha: Floats, clamp: float, draws: Draws) -> Floats:
-        """sum_i of alpha_i log p_i, clamped, in every draw: (S,)."""
+        """Sum over records of alpha_i log p_i, clamped, in every draw: (S,)."""
         out = np.zeros(draws.size)
         for block in blocks(np.arange(len(records.y)), 1, draws.size):
             here = block[alpha[block] > 0]
@@ -332,7 +333,7 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
         return out
 
     def _distribution(self, records: MixtureRecords, draws: Draws, selected: Codes) -> Floats:
-        """Synthetic distribution in some draws: below the file's quantiles, zeros, and mean log weights: (draws, .)."""
+        """Synthetic shares below the file's quantiles, share of zeros and mean log weight, by draw: (draws, .)."""
         size = np.bincount(records.row, minlength=len(records.X)) / len(records.row)
         points = np.quantile(records.y[~records.zero], QUANTILES)
         out = np.empty((selected.size, len(points) + self.zeros + (records.log_w is not None)))
@@ -355,7 +356,7 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
     # ---- densities
 
     def _logs(self, records: MixtureRecords, block: Codes, draws: Draws) -> Floats:
-        """log p of some records in every draw: (records, S)."""
+        """log p of the records of a block in every draw: (records, S)."""
         values, kept = draws.values, block[~records.zero[block]]
         row, number = np.unique(records.row[kept], return_inverse=True)
         nothing = np.empty((0, 0, 0))
@@ -384,7 +385,7 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
     def lipschitz(
         self, records: MixtureRecords, draws: Draws, unit: Codes | None = None, alpha: Floats | None = None
     ) -> Floats:
-        """max over draws of |log p(record i | draw)|: (n,); of its sum over the records of each unit: (U,)."""
+        """Maximum over draws of |log p(record i | draw)|: (n,), or of its sum over the records of each unit: (U,)."""
         key = np.arange(len(records.y)) if unit is None else unit
         out = np.empty(int(key.max()) + 1)
         for block in blocks(key, None, draws.size):
@@ -393,7 +394,7 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
         return np.where(np.isfinite(out), out, np.inf)
 
     def log_ratio(self, records: MixtureRecords, before: Floats, after: Floats, draws: Draws) -> Floats:
-        """Log pseudo likelihood under weights ``after`` less that under ``before``: (S,)."""
+        """Log pseudo likelihood under weights ``after`` minus that under ``before``: (S,)."""
         out = np.zeros(draws.size)
         for block in blocks(np.arange(len(records.y)), 1, draws.size):
             here = block[after[block] != before[block]]
@@ -404,7 +405,7 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
         """log p(record | draw): (S, n)."""
         return self._logs(records, np.arange(records.n), draws).T
 
-    # ---- what is made of draws
+    # ---- simulation and summaries
 
     def simulate(self, public: Public, draw: Draws, rng: np.random.Generator) -> Synthetic:
         """One synthetic data set: zeros, components and y* from the model; public weights, or E(w~ | y*) as in FBS."""
@@ -414,7 +415,7 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
         between = Between(mean, values["sd"], *self._limits)
         mass = np.exp(between.log_mass - between.log_mass.max(axis=1, keepdims=True))
         z = drawn(values["share"] * mass, pattern, rng)
-        if self.from_records:  # the one model that is given more than what is public, and promises nothing
+        if self.from_records:  # the only model that is given confidential records, without an epsilon
             assert isinstance(public, MixtureRecords)
             z = np.where(public.zero, z, components_given(public, values, rng))
         y = between.draw(pattern, z, rng)
@@ -437,8 +438,8 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
 
         The labels of the components change along a chain and from chain to chain, so that means over draws of what
         belongs to "component 3" mean nothing.  Each draw's components are matched to those of a pivot, the draw of
-        the largest log likelihood, such that as much as possible of what the pairs have in common is kept: of the
-        records, by their probabilities to belong to either (Marin, Mengersen & Robert 2005).
+        the largest log likelihood, such that matched components share as many records as possible,
+        by their probabilities to belong to either (Marin, Mengersen & Robert 2005).
 
         Parameters
         ----------
@@ -468,7 +469,7 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
         }  # fmt: skip
 
     def assumptions(self, public: Public) -> list[str]:
-        """What Mixture takes as given, in sentences."""
+        """The assumptions of the model, as sentences."""
         sentences = [
             f"given the predictors ({self.predictors}) the outcome is a mixture of at most {self.components} normal "
             f"regressions on the scale: {self._scale.describe()}; residual standard deviations are at least "

@@ -1,28 +1,28 @@
-"""Draws from the pseudo posterior of a mixture of regressions, components integrated out of the likelihood.
+"""Sampler of the pseudo posterior of a mixture of regressions, with components integrated out of the likelihood.
 
-The target is eq. 10 of Hu, Savitsky & Williams (2022b) for the density of eq. 1-2 with z_i summed over,
+The target is eq. 10 of Hu, Savitsky & Williams (2022b) for the density of eq. 1-2 with z_i summed out,
 
     p(theta) prod_i S_i^alpha_i,    S_i = sum_k a_ik,    a_ik = pi_k N(y_i; x_i b_k, s_k^2) N(w_i; ...),
 
-or, clamped, p(theta) prod_i exp h_i, h_i = clamp(alpha_i log S_i, -M, M) (Hu, Williams & Savitsky 2025, eq. 3.6).  A
-power below 1 of a sum, or a clamp of it, has no Gibbs sampler.  But any z may be added to the target if its
-probabilities add up to 1.  Here record i **takes part** with probability alpha_i (under a clamp: 0 where it is outside
-of it), and if it does, it is in component k with probability a_ik / S_i:
+or, clamped, p(theta) prod_i exp h_i, h_i = clamp(alpha_i log S_i, -M, M) (Hu, Williams & Savitsky 2025, eq.
+3.6).  There is no Gibbs sampler for a power below 1 of a sum, or for its clamp.  But z can be added to the target if
+its probabilities add up to 1.  Here record i **takes part** with probability alpha_i (under a clamp, 0 outside of it),
+and is then in component k with probability a_ik / S_i:
 
     p(theta, z) ~ { p(theta) prod_(i takes part) a_iz }  *  { prod_i exp h_i / prod_(i takes part) S_i }.
 
-The first factor is the posterior of a mixture whose components are known: coefficients are normal given z, shares
-Dirichlet.  The second is what is left.  Where every alpha is 1 it is 1, and this is the plain Gibbs sampler.  Elsewhere
-log S_i counts alpha_i - 1 with probability alpha_i and alpha_i otherwise, on average nothing: it moves a little around
-0, and **elliptical slice sampling** (Murray, Adams & MacKay 2010) around the first factor hardly ever has to look
-twice.  Nothing is tuned, but for who is inside a clamp, which warm-up finds, and nothing is approximated, but for
-densities below 1e-290 and shares of 1e-14 of a density, which count as these or as nothing.
+The first factor is the posterior of a mixture with known components: given z, coefficients are normal and shares
+Dirichlet.  The second factor is the remainder of the target.  If every alpha is 1, it is 1, and this is the plain Gibbs
+sampler.  Otherwise log S_i has the coefficient alpha_i - 1 with probability alpha_i, else alpha_i, which is 0 on
+average: the log remainder varies little around 0, and **elliptical slice sampling** (Murray, Adams & MacKay 2010)
+around the first factor mostly accepts its first proposal.  Nothing is tuned except which records are inside a clamp,
+in the warm-up; nothing is approximated except densities below 1e-290 and shares below 1e-14 of a density.
 
-What moves slowly, the labels of components, matters to nothing that is released; diagnostics are of what does not
+Labels of components mix slowly, but no released value depends on them; diagnostics are of quantities that do not
 depend on labels (see :mod:`surveysynth.models.mixture.model`).
 
-The steps of a sweep are in one module because numba's cache sees only changes in the file of the function that Python
-calls: of a step elsewhere an old version would be run.
+The steps of a sweep are in one module because numba's cache detects only changes in the file of the function that
+Python calls: an old version of a step in another file would be run.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ from .state import Kept, KernelRecords, Regression, State
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-LEAST = 1e-290  # a density that is smaller counts as this: only far away from any posterior
-NOTHING = 1e-14  # what a component adds to a density that is no more than rounding
-PAIRINGS = 3  # of components whose shares are split anew in a sweep
-CENTRE_SD = 5.0  # of the common mean of coefficients
+LEAST = 1e-290  # least density; smaller ones occur only far away from the posterior
+NOTHING = 1e-14  # share of a density that is negligible, as rounding is
+PAIRINGS = 3  # rounds of splits of the shares of pairs of components in a sweep
+CENTRE_SD = 5.0  # prior standard deviation of the common mean of coefficients
 DEGREES = 3.0  # of the half-t priors of scales (eq. 5-6)
 
 
 @compiled
 def _normal_logs(x: Floats, row: Codes, t: Floats, u: Floats, coefficients: Floats, sd: float, out: Floats) -> None:
-    """out_i = log N(t_i; x_i b + b' u_i, sd^2); the last coefficient is that of u, where there is one."""
+    """Set out_i to log N(t_i; x_i b + b' u_i, sd^2); the last coefficient is that of u, if there is a u."""
     R = x.shape[1]
     mean = x @ np.ascontiguousarray(coefficients[:R])
     c, half, slope = -np.log(sd) - HALF_LOG_2PI, -0.5 / sd**2, coefficients[R:].sum()  # of one, or of none
@@ -58,7 +58,7 @@ def _normal_logs(x: Floats, row: Codes, t: Floats, u: Floats, coefficients: Floa
 
 @vectorised_sum
 def _sum_of_contributions(alpha: Floats, log_p: Floats, other: Floats, clamp: float) -> float:
-    """Sum of h_i, clamp(alpha_i (log_p_i + other_i), -M, M)."""
+    """Sum of the contributions h_i = clamp(alpha_i (log_p_i + other_i), -M, M)."""
     total = 0.0
     if np.isinf(clamp):
         for i in range(alpha.size):
@@ -71,7 +71,7 @@ def _sum_of_contributions(alpha: Floats, log_p: Floats, other: Floats, clamp: fl
 
 @vectorised_sum
 def _sum_of_participants(takes: Floats, log_S: Floats) -> float:
-    """Sum of log S_i over who takes part."""
+    """Sum of log S_i over the records that take part."""
     total = 0.0
     for i in range(takes.size):
         total += takes[i] * log_S[i]
@@ -80,7 +80,7 @@ def _sum_of_participants(takes: Floats, log_S: Floats) -> float:
 
 @compiled
 def _others(state: State, k: int, out: Floats) -> None:
-    """out_i = S_i - a_ik, as a sum, for a difference cancels."""
+    """Set out_i to S_i - a_ik, computed as a sum, since the difference would cancel."""
     out[:] = 0.0
     for j in range(state.log_share.size):
         if j != k:
@@ -91,7 +91,7 @@ def _others(state: State, k: int, out: Floats) -> None:
 
 @compiled
 def _remainder(records: KernelRecords, state: State, others: Floats, k: int, y_log: Floats, w_log: Floats) -> float:
-    """Log of what is left of the target, the second factor, if component k had these log densities."""
+    """Log remainder of the target, its second factor, if component k had these log densities."""
     n, share = y_log.size, np.exp(state.log_share[k])
     S, log_S = np.empty(n), np.empty(n)
     fast_exp(y_log + w_log if w_log.size else y_log, S)
@@ -104,7 +104,7 @@ def _remainder(records: KernelRecords, state: State, others: Floats, k: int, y_l
 
 @compiled
 def _zeros_remainder(records: KernelRecords, state: State, w_log: Floats) -> float:
-    """The same of the regression of the zeros' log weight."""
+    """Log remainder of the target for the regression of the log weight of zeros."""
     total = _sum_of_contributions(records.alpha0, w_log, state.log_zero[records.row0], records.clamp)
     return total - _sum_of_participants(records.part0, w_log)
 
@@ -155,7 +155,7 @@ def _reference(
 
 @compiled
 def _log_prior_of_scale(log_sd: float, least: float) -> float:
-    """Half-t of a scale, above its least value, as a density of its logarithm."""
+    """Log density of the logarithm of a scale with a half-t prior above its least value."""
     sd = np.exp(log_sd)
     if sd < least:
         return -np.inf
@@ -164,7 +164,7 @@ def _log_prior_of_scale(log_sd: float, least: float) -> float:
 
 @compiled
 def _draw_scales(b: Floats, scale: Floats, centre: Floats, common: bool, rng: np.random.Generator) -> None:
-    """Means and scales of the prior of the coefficients b (K, P), scales by a slice on their logarithms."""
+    """Draw means and scales of the prior of the coefficients b (K, P), scales by slice sampling of their logarithms."""
     K, width = len(b), 2.0 / np.sqrt(2.0 * len(b))
     for a in range(scale.size):
         if common:
@@ -199,7 +199,7 @@ def _scale_log_density(log_scale: float, K: int, squares: float) -> float:
 
 @compiled
 def _regression(records: KernelRecords, state: State, k: int, for_weight: bool) -> Regression:
-    """The regression of y, or of the log weight, in component k; that of the zeros' weight is the last one."""
+    """The regression of y or of the log weight in component k; the last k is that of the weight of zeros."""
     zeros = k == state.log_share.size
     if for_weight:
         coefficients, sds, scale, centre = state.c[k], state.sd_w, state.scale_w, state.centre_w
@@ -223,7 +223,7 @@ def _regression(records: KernelRecords, state: State, k: int, for_weight: bool) 
 def _regression_remainder(
     records: KernelRecords, state: State, reg: Regression, others: Floats, log_p: Floats
 ) -> float:  # fmt: skip
-    """What is left of the target, where the log densities of this regression are ``log_p``."""
+    """Log remainder of the target if the log densities of this regression are ``log_p``."""
     if reg.zeros:
         return _zeros_remainder(records, state, log_p)
     return _remainder(records, state, others, reg.k, log_p, reg.other)
@@ -233,7 +233,7 @@ def _regression_remainder(
 def _draw_regression(
     records: KernelRecords, state: State, k: int, for_weight: bool, others: Floats, rng: np.random.Generator
 ) -> None:
-    """Coefficients and residual standard deviation of one component's regression, of y or of the log weight."""
+    """Draw coefficients and residual standard deviation of the regression of y or the log weight in a component."""
     reg = _regression(records, state, k, for_weight)
     left = _draw_coefficients(records, state, reg, others, rng)
     _draw_sd(records, state, reg, others, left, rng)
@@ -246,7 +246,7 @@ def _draw_regression(
 def _draw_coefficients(
     records: KernelRecords, state: State, reg: Regression, others: Floats, rng: np.random.Generator
 ) -> float:
-    """Coefficients: elliptical slice around their normal distribution given z; what is left of the target there."""
+    """Draw coefficients by elliptical slice sampling around their distribution given z; returns the remainder."""
     sd = reg.sds[reg.k]
     mean, root = _reference(records.x, reg.row, reg.t, reg.u, reg.v, reg.z, reg.k, sd, reg.scale, reg.centre)
     nu = normal(root, rng)
@@ -281,7 +281,7 @@ def _draw_coefficients(
 def _draw_sd(
     records: KernelRecords, state: State, reg: Regression, others: Floats, left: float, rng: np.random.Generator
 ) -> None:
-    """Residual standard deviation: elliptical slice of its logarithm around a normal approximation."""
+    """Draw a residual standard deviation by elliptical slice sampling of its logarithm."""
     new = np.empty(reg.t.size)
     _normal_logs(records.x, reg.row, reg.t, reg.u, reg.coefficients, 1.0, new)
     weight = squares = 0.0
@@ -324,7 +324,7 @@ def _draw_sd(
 
 @compiled
 def _sd_log_density(log_sd: float, weight: float, squares: float, least: float) -> float:
-    """Log density of the logarithm of a standard deviation given coefficients and z: the conjugate part."""
+    """Log density of the logarithm of a standard deviation given coefficients and z, the first factor alone."""
     prior = _log_prior_of_scale(log_sd, least)
     return prior if prior == -np.inf else prior - weight * log_sd - squares / 2 * np.exp(-2 * log_sd)
 
@@ -341,10 +341,10 @@ def _half_t(least: float, rng: np.random.Generator) -> float:
 def _draw_empty(
     records: KernelRecords, state: State, k: int, others: Floats, own: bool, rng: np.random.Generator
 ) -> bool:
-    """A component that nobody is in: from the prior, accepted by what is left of the target.
+    """Draw an empty component from the prior, accepted by the remainder of the target.
 
-    ``own``: whether ``others`` are of this very component, and not of another that is nothing beside them.  Returns
-    whether they are stale now.
+    ``own`` says whether ``others`` belong to this component, and not to another one with negligible densities.  Returns
+    whether ``others`` are outdated now.
     """
     R, both = state.scale.size, records.w.size > 0
     b, c = np.empty(R), np.empty(R + 1)
@@ -380,7 +380,7 @@ def _draw_empty(
 
 @compiled
 def _draw_shares(records: KernelRecords, state: State, rng: np.random.Generator) -> None:
-    """Shares: Dirichlet given z, accepted by what is left of the target."""
+    """Draw shares from their Dirichlet distribution given z, accepted by the remainder of the target."""
     K = state.log_share.size
     log_share = np.empty(K)
     sizes = np.zeros(K)
@@ -412,13 +412,13 @@ def _shares_remainder(records: KernelRecords, state: State, log_share: Floats) -
 
 @compiled
 def _log_gamma_variate(shape: float, rng: np.random.Generator) -> float:
-    """Log of a standard gamma variate; those of small shapes are too small for floating point."""
+    """Log of a standard gamma variate, which itself can be too small for floating point."""
     return np.log(rng.standard_gamma(shape + 1)) + np.log(1 - rng.random()) / shape
 
 
 @compiled
 def _draw_gamma(state: State, a: float, b: float, steps: int, rng: np.random.Generator) -> None:
-    """The concentration given the shares."""
+    """Draw the concentration given the shares, by Metropolis steps."""
     total = state.log_share.sum()
     here = _gamma_log_density(state.gamma[0], total, state.log_share.size, a, b)
     for _ in range(steps):
@@ -435,9 +435,9 @@ def _gamma_log_density(gamma: float, total: float, K: int, a: float, b: float) -
 
 @compiled
 def _draw_splits(records: KernelRecords, state: State, rng: np.random.Generator) -> None:
-    """How pairs of components share what they have together: a slice on the log odds, whatever z is.
+    """Draw the split of the joint share of random pairs of components by slice sampling of log odds, with z summed out.
 
-    Components that are alike exchange all that they have in one step, so that one of them is free for something else.
+    Similar components can exchange their whole share in one step, which leaves one of them free.
     """
     K, n = state.density.shape
     base, order = np.empty(n), np.arange(K)
@@ -460,7 +460,7 @@ def _draw_splits(records: KernelRecords, state: State, rng: np.random.Generator)
             new = _log_gamma_variate(shape, rng) - _log_gamma_variate(shape, rng)
         else:
             level = _log_p_of_split(records, state, base, j, k, odds, both) + np.log(rng.random())
-            width = 0.5 * np.exp(4 * rng.random())  # of any size, and no stepping out
+            width = 0.5 * np.exp(4 * rng.random())  # of random size, without stepping out
             low = odds - width * rng.random()
             high = low + width
             while True:
@@ -492,7 +492,7 @@ def _log_p_of_split(
 
 @compiled
 def _draw_allocations(records: KernelRecords, state: State, rng: np.random.Generator) -> None:
-    """Who takes part, and in which component."""
+    """Draw which records take part, and in which component."""
     K, n = state.density.shape
     p, share = np.empty(K), np.exp(state.log_share)
     for i in range(n):
@@ -523,7 +523,7 @@ def _log_odds(x: Floats, zero: Floats, log_zero: Floats, log_other: Floats) -> N
 def _log_p_of_zeros(
     records: KernelRecords, ones: Floats, zeros: Floats, logs: Floats, state: State, log_zero: Floats, log_other: Floats
 ) -> float:
-    """Log likelihood of who is zero; ones and zeros (G,) are sums of alpha, logs (n,) are log S_i, if clamped."""
+    """Log likelihood of zeros; ones and zeros (G,) are sums of alpha, logs (n,) are log S_i under a clamp."""
     if np.isinf(records.clamp):
         return (ones * log_other).sum() + (zeros * log_zero).sum()
     weight = state.w0_log if records.w0.size else np.zeros(records.row0.size)
@@ -533,7 +533,7 @@ def _log_p_of_zeros(
 
 @compiled
 def _draw_zeros(records: KernelRecords, state: State, mode: Floats, root: Floats, rng: np.random.Generator) -> None:
-    """Coefficients of the log odds of a zero: elliptical slice around a normal approximation, precision root root'."""
+    """Draw coefficients of the log odds of a zero by elliptical slice sampling; their precision is about root root'."""
     G = len(records.x)
     ones, zeros, logs = np.zeros(G), np.zeros(G), np.zeros(records.y.size)
     if np.isinf(records.clamp):
@@ -572,7 +572,7 @@ def _draw_zeros(records: KernelRecords, state: State, mode: Floats, root: Floats
 
 @compiled
 def _inside(records: KernelRecords, state: State) -> None:
-    """Only records inside the clamp take part: where these are decides what the first factor looks like, no more."""
+    """Let only records inside the clamp take part, which changes the first factor but not the target."""
     S = np.zeros(records.y.size)
     for k in range(state.log_share.size):
         S += np.exp(state.log_share[k]) * state.density[k]
@@ -586,7 +586,7 @@ def _inside(records: KernelRecords, state: State) -> None:
 
 @compiled
 def fill(records: KernelRecords, state: State) -> None:
-    """Every log density of a state whose parameters are given."""
+    """Compute all log densities of a state from its parameters."""
     _log_odds(records.x, state.zero, state.log_zero, state.log_other)
     if not records.zeros:
         state.log_other[:] = 0.0
@@ -607,9 +607,9 @@ def sample(
     records: KernelRecords, state: State, mode: Floats, root: Floats, warmup: int, draws: int, sweeps: int,
     rng: np.random.Generator, kept: Kept,
 ) -> None:  # fmt: skip
-    """One chain of ``sweeps`` a draw; the draws are written to ``kept``.
+    """Run one chain with ``sweeps`` per draw, and write its draws to ``kept``.
 
-    ``mode`` and ``root`` are of a normal approximation of the coefficients of the log odds of a zero.
+    ``mode`` and ``root`` define a normal approximation of the coefficients of the log odds of a zero.
     """
     K, others = state.log_share.size, np.zeros(records.y.size)
     for step in range((warmup + draws) * sweeps):

@@ -1,4 +1,4 @@
-"""A chain of a mixture: the records that it is given, its state, a regression of a component, and its draws."""
+"""Data structures of a chain of a mixture: records, state, the regression of a component, and draws."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ Codes = NDArray[np.intp]
 
 
 class KernelRecords(NamedTuple):
-    """The records that say something, those that are not zero sorted by predictor row, and the priors.
+    """The records with alpha > 0, those that are not zero sorted by predictor row, and constants of the priors.
 
     ``x`` (G, R) are predictor rows.  ``row``, ``y``, ``w``, ``alpha``, ``part`` (n,) are of records that are not zero,
-    and ``row0``, ``w0``, ``alpha0``, ``part0`` (n0,) of zeros; ``w`` is empty where the weight is public.  ``part`` is
-    the probability of taking part; zeros, whose component is known, take part in proportion to ``part0`` instead.
+    and ``row0``, ``w0``, ``alpha0``, ``part0`` (n0,) of zeros; ``w`` is empty if the weight is public.  ``part`` is
+    the probability of taking part; zeros, whose component is known, have the weight ``part0`` instead.
     """
 
     x: Floats
@@ -30,25 +30,25 @@ class KernelRecords(NamedTuple):
     alpha0: Floats
     part0: Floats
     clamp: float
-    exact: bool  # every alpha is 1, and there is no clamp
-    zeros: bool  # have a probability of their own
-    common: bool  # coefficients have a common mean that is not 0
-    least_sd: float  # of y
-    least_sd_w: float  # of the log weight
+    exact: bool  # whether every alpha is 1 without a clamp
+    zeros: bool  # whether zeros have a probability of their own
+    common: bool  # whether coefficients have a common mean instead of 0
+    least_sd: float  # least residual standard deviation of y
+    least_sd_w: float  # least residual standard deviation of the log weight
     a_gamma: float
     b_gamma: float
-    odds_sd: float  # prior of coefficients of the log odds of a zero
+    odds_sd: float  # prior standard deviation of coefficients of the log odds of a zero
 
 
 class State(NamedTuple):
-    """One point of a chain, changed in place.
+    """The current point of a chain, changed in place.
 
-    Of each of K components ``share`` and the regression of y (``b``, ``sd``); of each, and of the zeros, that of the
-    log weight on (x, y) (``c``, ``sd_w``).  ``scale``, ``scale_w`` are the prior scales of coefficients.  ``y_log``,
-    ``w_log`` (K, n) are log densities, ``density`` (K, n) their product; ``w0_log`` (n0,) of zeros.  ``zero``
-    (R,) are coefficients of the log odds of a zero, ``log_zero`` (G,) and ``log_other`` (G,) the log probabilities.
-    ``z`` (n,) are the components, -1 of who takes no part, ``takes`` (n,) is 1 or 0.  ``gamma`` (1,) is the
-    concentration.
+    Each of K components has a ``share`` and a regression of y (``b``, ``sd``); each component and the zeros have a
+    regression of the log weight on (x, y) (``c``, ``sd_w``).  ``scale``, ``scale_w`` are the prior scales of
+    coefficients.  ``y_log``, ``w_log`` (K, n) are log densities, ``density`` (K, n) their product; ``w0_log`` (n0,) of
+    zeros.  ``zero`` (R,) are coefficients of the log odds of a zero, ``log_zero`` (G,) and ``log_other`` (G,) the log
+    probabilities. ``z`` (n,) are the components, -1 for records that take no part, ``takes`` (n,) is 1 or 0.  ``gamma``
+    (1,) is the concentration.
     """
 
     log_share: Floats
@@ -74,10 +74,10 @@ class State(NamedTuple):
 
 
 class Regression(NamedTuple):
-    """One component's regression of t (y, or the log weight) on the predictor rows and u (nothing, or y).
+    """The regression of t (y or the log weight) on the predictor rows and u (empty, or y) in one component.
 
-    ``v`` are weights of records that take part, in component ``z``; ``now`` their log densities, and ``other`` those of
-    the same component's other regression.  Of the ``zeros`` all take part.  ``exact``: nothing is left of the target.
+    ``v`` are weights of records that take part, in component ``z``; ``now`` are their log densities, and ``other``
+    those of the other regression of the component.  All ``zeros`` take part.  ``exact`` says that the remainder is 1.
     """
 
     k: int
@@ -98,7 +98,7 @@ class Regression(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """Where the draws of a chain are written: ``share`` (draws, K) and so on, by the names of :class:`State`."""
+    """Arrays for the draws of a chain, such as ``share`` (draws, K), by the names of :class:`State`."""
 
     share: Floats
     b: Floats

@@ -1,1 +1,1 @@
-"""FBS and FBP: outcomes and log weight, jointly normal given the predictors."""
+"""FBS and FBP: normal regressions of outcomes and log weight on the predictors."""

@@ -1,4 +1,4 @@
-"""What FBS and FBP take as given, in sentences for reports."""
+"""The assumptions of FBS and FBP, as sentences for reports."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PUBLIC_PSUS = (
 
 
 def shared_assumptions(model: JointRegression[Any], public: JointPublic) -> list[str]:
-    """What FBS and FBP both take as given."""
+    """The common assumptions of FBS and FBP."""
     sentences = []
     if model.numeric:
         given = f"({model.predictors})" + (" and the categories" if model.categorical else "")

@@ -1,16 +1,16 @@
-"""Categorical outcomes, and design variables that are not public: counts of cells and a Dirichlet prior.
+"""Categorical outcomes and design variables that are not public: multinomial counts with a Dirichlet prior.
 
-All categorical columns, crossed, make one category k = 0 ... K - 1.  Given the public cell g of record i
+All categorical columns are crossed to one category k = 0 ... K - 1.  Given the public cell g of record i
 (its combination of discrete predictors) the category is multinomial,
 
     P(k_i = k | g_i = g) = p_g[k],    p_g ~ Dirichlet(1/K, ..., 1/K),
 
-and stands in front of the normal density of what else is synthesized, p(record) = p_g[k] p(y, w | x, k).
-The pseudo likelihood raises it to alpha_i, so all that a fit needs is n_g[k] = sum of alpha over the
+and multiplies the normal density of the other outcomes, p(record) = p_g[k] p(y, w | x, k).
+The pseudo likelihood raises it to alpha_i, so a fit needs only n_g[k] = sum of alpha over the
 records of cell g in category k, and the pseudo posterior is p_g ~ Dirichlet(1/K + n_g[1], ..., 1/K + n_g[K]),
-whatever the normal part is: independent draws, no Markov chains.
+independently of the normal part: draws are independent, without Markov chains.
 
-The prior counts as much as one record a cell, however many categories there are (Perks 1947).
+The prior is worth one record per cell, for any number of categories (Perks 1947).
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from ..scales.category_levels import levels_of
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-MOST_LEVELS = 1000  # of categories, crossed
-MOST_BYTES = 2_000_000_000  # of all draws of the shares
-BLOCK = 4_000_000  # numbers in one block of draws
+MOST_LEVELS = 1000  # most crossed categories
+MOST_BYTES = 2_000_000_000  # most memory for all draws of the shares
+BLOCK = 4_000_000  # numbers in a block of draws
 
 
 @dataclass(frozen=True, repr=False)  # a repr would show confidential values
 class Cells:
-    """The names of categorical columns, crossed, and the public cell of each record.
+    """The levels of crossed categorical columns, and the public cell of each record.
 
     Attributes
     ----------
@@ -64,11 +64,11 @@ class Cells:
 
     @property
     def K(self) -> int:
-        """Number of categories, occurring or not."""
+        """Number of categories, whether they occur or not."""
         return int(np.prod(self.sizes))
 
     def columns(self, category: Codes) -> dict[str, pd.Series]:
-        """Categories (n,) as the columns that they are crossed from, in the types of the file."""
+        """The original columns of crossed categories (n,), in the types of the file."""
         codes = np.unravel_index(category, self.sizes)
         return {
             name: pd.Series(levels.take(code), dtype=levels.dtype)
@@ -78,7 +78,7 @@ class Cells:
 
 @dataclass(frozen=True, repr=False)
 class Categories(Cells):
-    """With the categories of the records, which are confidential.
+    """The cells with the confidential categories of the records.
 
     Attributes
     ----------
@@ -90,11 +90,11 @@ class Categories(Cells):
 
     @property
     def public(self) -> Cells:
-        """Without the categories of the records."""
+        """The cells without the categories of the records."""
         return Cells(self.names, self.levels, self.cell, self.cells)
 
     def subset(self, records: Codes) -> Categories:
-        """Those of some of the records."""
+        """The categories of selected records."""
         return replace(self, cell=self.cell[records], category=self.category[records])
 
     def counts(self, alpha: Floats) -> Floats:
@@ -105,15 +105,15 @@ class Categories(Cells):
 
 
 def crossed(design: SurveyDesign, columns: Sequence[str], predictors: Sequence[str]) -> Categories:
-    """The categories of some columns, within the cells of discrete public predictors.
+    """The crossed categories of columns, within the cells of discrete public predictors.
 
     Parameters
     ----------
     design : SurveyDesign
     columns : sequence of str
-        Confidential columns whose values are labels, whatever their type.
+        Confidential columns whose values are labels, of any type.
     predictors : sequence of str
-        Discrete public columns, whose combinations are the cells; none for one cell.
+        Discrete public columns whose combinations are the cells; none for one cell.
 
     Raises
     ------
@@ -129,7 +129,7 @@ def crossed(design: SurveyDesign, columns: Sequence[str], predictors: Sequence[s
         codes.append(code)
         levels.append(found)
     sizes = [len(found) for found in levels]
-    K = int(np.prod(sizes, dtype=object))  # of Python's integers, which do not overflow
+    K = int(np.prod(sizes, dtype=object))  # Python integers do not overflow
     if K > MOST_LEVELS:
         raise InputError(
             f"{', '.join(columns)}: {K:,} categories{' in all' if len(sizes) > 1 else ''}, and "
@@ -153,13 +153,13 @@ def crossed(design: SurveyDesign, columns: Sequence[str], predictors: Sequence[s
 def draw_log_shares(counts: Floats, size: int, rng: np.random.Generator) -> Floats:
     """Independent draws of log p_g, p_g ~ Dirichlet(1/K + counts_g): (size, G, K).
 
-    Shares are gamma variables over their sum.  One of shape 1/K may be too small for a float, its
-    logarithm is not: log Gamma(a) = log Gamma(a + 1) + log(U) / a in distribution.
+    Shares are gamma variables over their sum.  A variable of shape 1/K may be too small for a float, but not its
+    logarithm: log Gamma(a) = log Gamma(a + 1) + log(U) / a in distribution.
 
     Parameters
     ----------
     counts : float array (G, K)
-        Of :meth:`Categories.counts`, not negative.
+        As returned by :meth:`Categories.counts`, not negative.
 
     Raises
     ------
@@ -180,7 +180,7 @@ def draw_log_shares(counts: Floats, size: int, rng: np.random.Generator) -> Floa
 
 
 def refuse_large(size: int, numbers: int, what: str) -> None:
-    """Refuse draws of this many numbers each that take more memory than is allowed (InputError)."""
+    """Refuse draws of so many numbers that they need more memory than is allowed (InputError)."""
     needed = 8 * size * numbers
     if needed > MOST_BYTES:
         raise InputError(
@@ -195,22 +195,22 @@ def log_likelihood(counts: Floats, log_shares: Floats) -> Floats:
 
 
 def log_share(log_shares: Floats, cell: Codes, category: Codes) -> Floats:
-    """log p of some pairs of cell and category in every draw: (pairs, S)."""
+    """log p of pairs of cell and category in every draw: (pairs, S)."""
     G, K = log_shares.shape[1:]
     return np.ascontiguousarray(np.take(log_shares.reshape(-1, G * K), cell * K + category, axis=1).T)
 
 
 def simulate(log_shares: Floats, row: Codes, rng: np.random.Generator) -> Codes:
-    """Categories of records, drawn from the shares of one draw.
+    """Random categories of records, given the shares of one draw.
 
-    Counts first, which are multinomial, then who is who: a random order of the records of each row.
+    Multinomial counts are drawn first, and then assigned to the records of each row in random order.
 
     Parameters
     ----------
     log_shares : float array (G, K)
-        Distinct rows of log shares: one draw's.
+        Distinct rows of log shares, of one draw.
     row : int array (n,)
-        Row of ``log_shares`` of each record: its cell.
+        Row of ``log_shares`` of each record, its cell.
 
     Returns
     -------

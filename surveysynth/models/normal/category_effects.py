@@ -5,7 +5,7 @@ In PSU c of stratum h the shares of :mod:`surveysynth.models.normal.categories` 
     p_gc[k] ~ p_g[k] exp(b_c[k]),    b_c[k] = (sigma_1 (z_ck - mean z_c) + sigma_2 (z_hk - mean z_h)) / sqrt(2),
 
 z standard normal, sigma half-normal(0, 1): sigma is the standard deviation of an effect on the log odds of
-any two categories, whichever they are, so other names for the categories change nothing.  This posterior is
+any two categories, so the order of the categories does not matter.  This posterior is
 sampled (stan/categories.stan) from sums of alpha; the cost is linear in the pairs of a PSU and a cell that occur.
 """
 
@@ -28,8 +28,8 @@ from .categories import BLOCK, Categories, log_likelihood, log_share, refuse_lar
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-TYPICAL = 0.125  # variance of an effect's coordinates at sigma = 0.5
-NEWTON_STEPS = 20  # towards the mode of the effects, which places the sampler's coordinates
+TYPICAL = 0.125  # variance of the coordinates of an effect at sigma = 0.5
+NEWTON_STEPS = 20  # steps to the mode of the effects, which defines the coordinates of the sampler
 
 
 @dataclass(frozen=True, repr=False)  # a repr would show confidential values
@@ -39,11 +39,11 @@ class GroupedCounts:
     Attributes
     ----------
     cell : float array (G, K)
-        Of each cell and category.
+        Sums for each cell and category.
     group : float array (C, K)
-        Of each group (PSU) and category.
+        Sums for each group (PSU) and category.
     pair : sparse array (C, G)
-        Of each group and cell; entries that are stored are those that occur.
+        Sums for each group and cell that occur together.
     parent : int array (C,) or None
     """
 
@@ -54,7 +54,7 @@ class GroupedCounts:
 
 
 def grouped_counts(data: Categories, alpha: Floats, groups: Groups) -> GroupedCounts:
-    """Sums of alpha by cell, by group and by both.
+    """The sums of alpha by cell, by group and by both.
 
     Parameters
     ----------
@@ -77,10 +77,10 @@ class SharesDraws:
     log_shares : float array (S, G, K)
         log p_g, without effects.
     b : float32 array (S, C, K)
-        Total effect of each group, its stratum's included.  Rounded once, here: the rounded effects are
-        the draws, and densities given them are exact.
+        Total effect of each group, with that of its stratum.  Effects are rounded only here: the rounded effects are
+        the draws, and densities are exact given these.
     strata : float32 array (S, H, K) or None
-        Effects of the second level alone; None for one level.
+        Effects of the second level; None for one level.
     sigma : float array (S, levels)
         Standard deviations of effects on log odds, lowest level first.
     chain : int array (S,)
@@ -108,7 +108,7 @@ def sample_with_effects(counts: GroupedCounts, sampler: Sampler) -> SharesDraws:
     """
     (G, K), C, size = counts.cell.shape, len(counts.group), sampler.chains * sampler.draws
     H = 0 if counts.parent is None else int(counts.parent.max()) + 1
-    numbers = 2 * G * K + 2 * (C + H) * (K - 1) + (C + H) * K // 2  # effects are kept in half the precision
+    numbers = 2 * G * K + 2 * (C + H) * (K - 1) + (C + H) * K // 2  # effects are stored in single precision
     refuse_large(size, numbers, f"{G:,} cells and {C + H:,} PSUs and strata with {K:,} categories")
     data = _stan_data(counts)
     fit = sampler.sample("categories", data)
@@ -122,7 +122,7 @@ def sample_with_effects(counts: GroupedCounts, sampler: Sampler) -> SharesDraws:
 
 
 def _stan_data(counts: GroupedCounts) -> dict[str, object]:
-    """Data of categories.stan; all but the counts places its coordinates and nothing else."""
+    """Data of categories.stan; all entries except the counts only define its coordinates."""
     (G, K), C, by_cell = counts.cell.shape, len(counts.group), counts.pair.T.tocsr()
     H = 0 if counts.parent is None else int(counts.parent.max()) + 1
     stratum = np.zeros(C, dtype=np.intp) if counts.parent is None else counts.parent
@@ -144,14 +144,14 @@ def _stan_data(counts: GroupedCounts) -> dict[str, object]:
 
 
 def _quadratic(counts: GroupedCounts, p: Floats) -> tuple[Floats, Floats, Floats]:
-    """Coordinates of effects, and their log likelihood at shares p as a parabola: pull e - information e^2 / 2.
+    """Coordinates of effects e, and the quadratic log likelihood at shares p: pull e - information e^2 / 2.
 
     Returns
     -------
     float array (K, K - 1)
-        Orthonormal coordinates, in which effects inform on each other as little as possible.
+        Orthonormal coordinates in which effects are as nearly independent as possible.
     float arrays (C, K - 1) and (C, K - 1)
-        Information, and information times the place of the maximum, around the mode under a N(0, 1) prior.
+        Information, and information times the position of the maximum, near the mode under an N(0, 1) prior.
     """
     n, contrasts = counts.cell.sum(axis=1), helmert(p.shape[1])
     pooled = np.diag(n @ p) - (p.T * n) @ p
@@ -161,15 +161,15 @@ def _quadratic(counts: GroupedCounts, p: Floats) -> tuple[Floats, Floats, Floats
     e = np.zeros((len(counts.group), Q.shape[1]))
     for step in range(NEWTON_STEPS):
         share = softmax(np.log(p)[pair.col] + (e @ Q.T)[pair.row], axis=1)
-        information = np.maximum(total @ (share @ Q**2 - (share @ Q) ** 2), 0)  # but for rounding it is
+        information = np.maximum(total @ (share @ Q**2 - (share @ Q) ** 2), 0)  # not negative except by rounding
         pull = information * e + (counts.group - total @ share) @ Q
-        reach = 2 * 0.85**step  # shorter and shorter: where shares are small, a Newton step may go anywhere
+        reach = 2 * 0.85**step  # shrinking: with small shares a Newton step can be arbitrarily long
         e = e + np.clip(pull / (1 + information) - e, -reach, reach)
     return Q, np.asarray(information), np.asarray(pull)
 
 
 def _mirror(information: Floats) -> Floats:
-    """Reflections that turn a shift of all effects of a column, in units of their precision, into the first one."""
+    """Reflections that map a common shift of the effects of a column, in units of precision, to one coordinate."""
     w = np.sqrt(1 / TYPICAL + information)
     w = w / np.linalg.norm(w, axis=0)
     w[:1] -= 1
@@ -183,7 +183,7 @@ def _sums(x: Floats, parent: Codes) -> Floats:
 
 
 def _spread(information: Floats) -> float:
-    """Rough standard error of sigma: the variance of an effect has information sum I^2 / 2 near 0."""
+    """Approximate standard error of sigma, as the variance of an effect has the information sum I^2 / 2 near 0."""
     return min(1.0, 0.5 * (4 / max(float((information**2).sum()), 1e-9)) ** 0.25)
 
 
@@ -208,16 +208,16 @@ def log_likelihood_with_effects(counts: GroupedCounts, log_shares: Floats, b: ND
 def log_share_with_effects(
     log_shares: Floats, b: NDArray[np.float32], cell: Codes, category: Codes, psu: Codes
 ) -> Floats:
-    """log p_gc[k] of some triples of cell, category and PSU in every draw: (triples, S)."""
+    """log p_gc[k] of triples of cell, category and PSU in every draw: (triples, S)."""
     C, K = b.shape[1:]
     effect = np.take(b.reshape(-1, C * K), psu * K + category, axis=1) - _log_normalizer(log_shares, b, cell, psu)
     return np.asarray(log_share(log_shares, cell, category) + effect.T)
 
 
 def _log_normalizer(log_shares: Floats, b: NDArray[np.float32], cell: Codes, psu: Codes) -> Floats:
-    """log sum_k p_g[k] exp(b_c[k]) of some pairs of cell and PSU: (S, pairs)."""
+    """log sum_k p_g[k] exp(b_c[k]) of pairs of cell and PSU: (S, pairs)."""
     total = np.zeros((len(b), len(cell)))
-    for k in range(b.shape[2]):  # categories one by one: no array of draws, pairs and categories
+    for k in range(b.shape[2]):  # one category at a time needs no array of draws, pairs and categories
         total += np.exp(np.take(log_shares[:, :, k], cell, axis=1) + np.take(b[:, :, k], psu, axis=1))
     return np.log(total)
 
@@ -225,9 +225,9 @@ def _log_normalizer(log_shares: Floats, b: NDArray[np.float32], cell: Codes, psu
 def new_effects(
     sigma: Floats, strata: NDArray[np.float32] | None, K: int, groups: Groups, rng: np.random.Generator
 ) -> Floats:
-    """Total effects of new groups, for one draw: (C, K).
+    """Total effects (C, K) of new groups, for one draw.
 
-    PSUs are a sample and are drawn anew; strata are all there are and keep their effects.
+    PSUs are a sample and have new effects; all strata are in the sample and keep their effects.
 
     Parameters
     ----------
@@ -235,7 +235,7 @@ def new_effects(
     strata : float array (H, K) or None
         Effects of the strata in this draw; None for one level.
     K : int
-        Categories.
+        Number of categories.
     groups : Groups
     """
     z = rng.standard_normal((groups.size, K))
@@ -246,7 +246,7 @@ def new_effects(
 
 
 def simulate_with_effects(log_shares: Floats, b: Floats, cell: Codes, psu: Codes, rng: np.random.Generator) -> Codes:
-    """Categories of records of one draw, given effects of their PSUs.
+    """Random categories of records for one draw, given effects of their PSUs.
 
     Parameters
     ----------

@@ -1,23 +1,23 @@
-"""Fits under the censored pseudo likelihood: the records, and where its one mode is.
+"""Fits under the censored pseudo likelihood: distinct records, and the only mode.
 
     log L_c = sum_i clamp(alpha_i log p_i, -M, M)        (Hu, Williams & Savitsky 2025, eq. 3.5-3.6)
 
-Clamping is record by record, so a fit looks at every record: the same ones are put together, and
-the rest are sorted by predictor row.
+Contributions are clamped one by one, so a fit uses every record: equal records are counted, and
+distinct ones are sorted by predictor row.
 
-**Modes.**  The clamped density can have modes apart, between which chains do not move.  Were chains to start at a fit
-of the file, one record could decide which of them all chains sample.  So modes are looked for from several public
-starts, spread as wide as the priors.  Out there every record is at the clamp and the density is flat, so the search
-first comes down to the file by Gibbs steps of a regression with t errors (4 degrees of freedom), which have one mode
-whatever the file (Kent & Tyler 1991) and under which no record leads far.  From points through single records around
-that place it goes uphill under the clamp.  A file with another mode that counts is refused.
+**Modes.**  The clamped density can have separate modes, between which chains do not move.  If chains started at a fit
+of the file, one record could decide which mode all chains sample.  So modes are searched from several public
+starts, spread as widely as the priors.  There every record is at the clamp and the density is flat, so the search
+first approaches the file by Gibbs steps of a regression with t errors (4 degrees of freedom), which has one mode
+for every file (Kent & Tyler 1991) and in which the influence of a record is bounded.  From points through single
+records around that place it climbs under the clamp.  A file with another mode that counts is refused.
 
-**How probable a mode must be to count.**  One record has at most 2 M to say about which of two modes is the more
-probable: it adds between -M and M to the height of each.  Replaced, it moves their log odds by 4 M at most.  Where
+**How probable a mode must be to count.**  One record changes the log odds of two modes by at most 2 M, as it
+contributes between -M and M to the height of each.  If it is replaced, it changes them by at most 4 M.  If
 every rival is less probable by e^(4 M), no neighbouring file is released at a rival.
 
-**Coordinates.**  The **pilot** is the mode as least squares of the records inside the clamp.  Chains start around it in
-coordinates that it scales; it is no part of the target.
+**Coordinates.**  The **pilot** is the mode by least squares of the records inside the clamp.  It scales the coordinates
+in which chains start around it, and is no part of the target.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 Point = tuple[Floats, Floats]  # B (K, D) and the lower factor L (D, D) of Sigma
 
-STEPS = 100  # of the pilot; it need not settle, it only has to be near
-STUCK = 0.02  # least share of the records' weight inside the clamp: with less the fit is all prior
-DF = 4.0  # of the t errors
+STEPS = 100  # most steps of the pilot, which only has to be near a mode
+STUCK = 0.02  # least share of the weight of records inside the clamp: with less, the prior dominates the fit
+DF = 4.0  # degrees of freedom of the t errors
 DESCENT = 60  # Gibbs steps from a public start
-STARTS, AROUND = 4, 12  # public starts of the search for modes, and points around the place that each comes down to
+STARTS, AROUND = 4, 12  # public starts of the search for modes, and points around the end of each descent
 
 
 @dataclass(frozen=True, repr=False)  # a repr would show confidential values
 class DistinctRecords:
-    """The different records with their counts, sorted by predictor row; those of alpha = 0 say nothing.
+    """The distinct records with alpha > 0 and their counts, sorted by predictor row.
 
-    ``X`` (G, K) the distinct predictor rows; of each record its row ``pattern``, values ``Y`` (n, D), the log density's
-    ``base`` beside the normal one, ``alpha`` and ``count``.
+    ``X`` (G, K) are distinct predictor rows; each record has a row ``pattern``, values ``Y`` (n, D), the log density
+    over the normal one ``base``, ``alpha`` and ``count``.
     """
 
     X: Floats
@@ -70,13 +70,13 @@ class DistinctRecords:
         return np.asarray(self.alpha * log_p)
 
     def statistics(self, weight: Floats) -> SufficientStatistics:
-        """Of the records under these weights (n,), times their counts."""
+        """Sufficient statistics of the records with these weights (n,) times their counts."""
         return sufficient_statistics(self.X, self.pattern, self.Y, weight * self.count)
 
 
 @dataclass(frozen=True, repr=False)
 class Pilot:
-    """Least squares of the records inside the clamp: their statistics, B (K, D) and the factor L (D, D) of Sigma."""
+    """Least squares of the records inside the clamp: statistics, B (K, D) and the factor L (D, D) of Sigma."""
 
     A: float
     R: Floats
@@ -87,7 +87,7 @@ class Pilot:
 
 
 def distinct_records(X: Floats, pattern: Codes, Y: Floats, alpha: Floats, base: Floats) -> DistinctRecords:
-    """Put the same records together: the order of the file no longer shows."""
+    """The distinct records, in an order that does not depend on the file."""
     table = np.column_stack([pattern, Y, base, alpha])[alpha > 0]
     table, count = np.unique(table, axis=0, return_counts=True)
     return DistinctRecords(
@@ -96,15 +96,15 @@ def distinct_records(X: Floats, pattern: Codes, Y: Floats, alpha: Floats, base: 
 
 
 def public_start(K: int, D: int, rng: np.random.Generator) -> Point:
-    """A point spread as wide as the priors: coefficients N(0, 100), scales half-t(3, 0, 10)."""
+    """A random point from the priors: coefficients N(0, 100), scales half-t(3, 0, 10)."""
     scales = np.maximum(10 * np.abs(rng.standard_t(3, D)), 0.1)
     return 10 * rng.standard_normal((K, D)), np.diag(scales)
 
 
 def descent(records: DistinctRecords, rng: np.random.Generator) -> Point:
-    """From a public start to the file, by Gibbs steps under t errors, where no record leads far.
+    """Gibbs steps from a public start to the file under t errors, where the influence of a record is bounded.
 
-    A t error is normal with a random precision factor q; given the q, (B, Sigma) has the flat prior's posterior.
+    A t error is normal with a random precision factor q; given q, (B, Sigma) has the posterior under a flat prior.
 
     Raises
     ------
@@ -131,15 +131,15 @@ def descent(records: DistinctRecords, rng: np.random.Generator) -> Point:
 
 
 def pilot_fit(records: DistinctRecords, bound: float, start: Point) -> Pilot:
-    """A stationary point of the censored pseudo likelihood, or a point near it, from a start.
+    """A point at or near a stationary point of the censored pseudo likelihood, from a start.
 
-    Where log p_i is inside the clamp record i pulls with its weight alpha_i, elsewhere not at all; so
-    weighted least squares of the records inside, until the same ones are inside.
+    Record i contributes with its weight alpha_i if log p_i is inside the clamp, and not otherwise; so
+    weighted least squares of the records inside are repeated until the same records are inside.
 
     Raises
     ------
     ModelError
-        Next to nothing is inside the clamp: it is too tight for this model.
+        Almost no record is inside the clamp, which is too tight for this model.
     """
     everything, seen = float(records.alpha @ records.count), list[NDArray[np.bool_]]()
     B, L = start
@@ -174,25 +174,25 @@ def _too_tight() -> ModelError:
     )
 
 
-# ---- modes apart
+# ---- separate modes
 
 
 def only_mode(records: DistinctRecords, bound: float, rng: np.random.Generator) -> Pilot:
-    """The most probable mode of the censored posterior, in a file that has no other mode that counts.
+    """The most probable mode of the censored posterior, if no other mode counts.
 
-    Probabilities of modes are those of normal approximations.
+    Probabilities of modes are computed from normal approximations.
 
     Raises
     ------
     ModelError
-        Beyond a barrier there is another mode that counts; next to nothing is inside the clamp.
+        Another separate mode counts, or almost no record is inside the clamp.
     """
     found, inverse = [], np.asarray(np.linalg.pinv(records.X), dtype=np.float64)
     for _ in range(STARTS):
         place = descent(records, rng)
         points = [place, *(_around(records, inverse, place, rng) for _ in range(AROUND))]
         for point in points:
-            with suppress(ModelError):  # nothing is inside the clamp there
+            with suppress(ModelError):  # no record is inside the clamp there
                 found.append(pilot_fit(records, bound, point))
     if not found:
         raise _too_tight()
@@ -201,10 +201,10 @@ def only_mode(records: DistinctRecords, bound: float, rng: np.random.Generator) 
 
 
 def _around(records: DistinctRecords, inverse: Floats, place: Point, rng: np.random.Generator) -> Point:
-    """A point around a place: fitted values go through one record, or one of each predictor row, on a smaller scale.
+    """A point near a place with a smaller scale, whose fitted values go through one record, or one of each row.
 
-    As the elemental starts of robust regression (Rousseeuw 1984): a mode is found from the records that make it.
-    ``inverse`` (K, G) is that of the predictor rows.
+    As with the elemental starts of robust regression (Rousseeuw 1984), a mode is found from its own records.
+    ``inverse`` (K, G) is the inverse of the predictor rows.
     """
     B, L = place
     n, G = len(records.Y), len(records.X)
@@ -217,7 +217,7 @@ def _around(records: DistinctRecords, inverse: Floats, place: Point, rng: np.ran
 
 
 def _log_probability(records: DistinctRecords, mode: Pilot, bound: float) -> float:
-    """Log of a mode's probability but for a constant: its height, and the volume around it; coefficients N(0, 100)."""
+    """Log probability of a mode up to a constant: its height and volume, with coefficients N(0, 100)."""
     height = np.clip(records.contributions(mode.B, mode.L), -bound, bound) @ records.count
     C0, D = mode.R.T @ mode.R, len(mode.L)
     scales = np.sqrt(np.diag(mode.L @ mode.L.T))
@@ -241,9 +241,9 @@ def _separated(records: DistinctRecords, bound: float, one: Pilot, other: Pilot)
 
 
 def coordinates(records: DistinctRecords, bound: float, pilot: Pilot) -> dict[str, object]:
-    """The records as ``censored_normal`` of ``stan/censored.stanfunctions`` takes them.
+    """The data of ``censored_normal`` in ``stan/censored.stanfunctions``.
 
-    They are residuals of the pilot in which its covariance is I.
+    The records enter as residuals of the pilot, scaled so that its covariance is I.
     """
     r, G = records.residuals(pilot.B, pilot.L), len(records.X)
     j, k = np.triu_indices(r.shape[1])

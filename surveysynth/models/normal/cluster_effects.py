@@ -1,4 +1,4 @@
-"""Normal effects of PSUs, of strata, or of both on outcomes and log weight, given the parameters.
+"""Normal effects of PSUs, strata or both on outcomes and log weight, given the parameters.
 
     Y_i = B' x_i + v_h(i) + u_c(i) + e_i,   e ~ N(0, Sigma),  u_c ~ N(0, T_1),  v_h ~ N(0, T_2),
 
@@ -6,8 +6,8 @@ PSU c in stratum h, record densities p(Y_i | x_i, B, u, v, Sigma)^alpha_i.  Writ
 T_k = L diag(tau_k) L': in the coordinates l_j' Y (l_j' a row of L^-1) column j is a univariate mixed model
 with unit error variance and effects of variance tau_1j, tau_2j.
 
-Given (B, L, tau) effects are normal and are drawn exactly, or integrated out of the likelihood; both need sums over
-the records of each PSU alone.  Draws of (B, L, tau): :mod:`surveysynth.models.normal.variance_components`.
+Given (B, L, tau) effects are normal and are drawn exactly, or integrated out of the likelihood; both need only sums
+over the records of each PSU.  (B, L, tau) are drawn in :mod:`surveysynth.models.normal.variance_components`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 Singles = NDArray[np.float32]
 
-BLOCK = 4_000_000  # numbers in one block of draws
+BLOCK = 4_000_000  # numbers in a block of draws
 
 
 @dataclass(frozen=True, repr=False)  # a repr would show confidential values
@@ -36,9 +36,9 @@ class GroupedStatistics:
     ----------
     total : SufficientStatistics
     a : float array (C,)
-        sum alpha of each group.
+        Sums of alpha over the records of each group.
     s, t : float arrays (C, K), (C, D)
-        sum alpha x and sum alpha Y.
+        Sums of alpha x and of alpha Y.
     parent : int array (C,) or None
     """
 
@@ -50,7 +50,7 @@ class GroupedStatistics:
 
 
 def grouped_statistics(X: Floats, pattern: Codes, Y: Floats, alpha: Floats, groups: Groups) -> GroupedStatistics:
-    """Sums over records, by group: O(n D + C K) memory.
+    """Sums over records by group, in O(n D + C K) memory.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def grouped_statistics(X: Floats, pattern: Codes, Y: Floats, alpha: Floats, grou
     pattern : int array (n,)
         Row of ``X`` of each record.
     Y : float array (n, D)
-        Working scale.
+        Values on the working scale.
     alpha : float array (n,)
     groups : Groups
     """
@@ -74,7 +74,7 @@ def grouped_statistics(X: Floats, pattern: Codes, Y: Floats, alpha: Floats, grou
 
 
 def draw_strata(statistics: GroupedStatistics, B: Floats, L: Floats, tau: Floats, rng: np.random.Generator) -> Singles:
-    """Draw the effects of the highest level given (B, L, tau), those below integrated out, exactly.
+    """Draw the effects of the highest level exactly, given (B, L, tau), with lower effects integrated out.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def draw_strata(statistics: GroupedStatistics, B: Floats, L: Floats, tau: Floats
     Returns
     -------
     float32 array (S, H, D)
-        Rounded once, here: the rounded effects are the draws, and densities given them are exact.
+        Effects are rounded only here: the rounded effects are the draws, and densities are exact given these.
     """
     C, D = len(statistics.a), L.shape[1]
     member = None if statistics.parent is None else membership(statistics.parent)
@@ -108,7 +108,7 @@ def log_likelihood(statistics: GroupedStatistics, B: Floats, L: Floats, tau: Flo
     ----------
     B, L, tau : float arrays (S, K, D), (S, D, D), (S, levels, D)
     above : float32 array (S, H, D) or None
-        Effects of the second level, where there are two: the likelihood is given these.
+        Effects of the second level, if there are two, on which the likelihood is conditional.
     """
     total, C, D = statistics.total, len(statistics.a), L.shape[1]
     a, sums = statistics.a[:, None], np.hstack([statistics.t, statistics.s])
@@ -133,14 +133,14 @@ def log_likelihood(statistics: GroupedStatistics, B: Floats, L: Floats, tau: Flo
 
 
 def log_likelihood_without_effects(statistics: SufficientStatistics, B: Floats, L: Floats) -> Floats:
-    """The same of records without effects: (S,)."""
+    """Log pseudo likelihood of records without effects: (S,)."""
     S, K, D = B.shape
     nobody = GroupedStatistics(statistics, np.empty(0), np.empty((0, K)), np.empty((0, D)), None)
     return log_likelihood(nobody, B, L, np.zeros((S, 1, D)), None)
 
 
 def _contrast(B: Floats) -> Floats:
-    """What makes Y - B' x of [Y, x]: (S, D + K, D)."""
+    """The matrix (S, D + K, D) that maps [Y, x] to Y - B' x."""
     S, _, D = B.shape
     return np.concatenate([np.broadcast_to(np.eye(D), (S, D, D)), -B], axis=1)
 
@@ -151,13 +151,13 @@ def _residual_sums(sums: Floats, B: Floats, L: Floats) -> Floats:
 
 
 def _draw_means(a: Floats, r: Floats, tau: Floats, rng: np.random.Generator) -> Floats:
-    """Draws of means with prior N(0, tau) that a records of unit variance, with sum r, inform on."""
+    """Draws of means with the prior N(0, tau), given ``a`` records of unit variance with sum r."""
     variance = tau / (1 + a * tau)
     return np.asarray(variance * r + np.sqrt(variance) * rng.standard_normal(r.shape))
 
 
 def new_effects(root: Floats, groups: Groups, above: Singles | None, rng: np.random.Generator) -> Floats:
-    """Effects of new groups, (C, D): v_h(c) of the strata there are (H, D), and u_c ~ N(0, root root')."""
+    """Effects of new groups (C, D): v_h(c) of the strata (H, D), if any, plus u_c ~ N(0, root root')."""
     effect = rng.standard_normal((groups.size, len(root))) @ root.T
     return np.asarray(effect if above is None else effect + above[groups.parent])
 

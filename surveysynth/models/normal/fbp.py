@@ -57,16 +57,16 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 Prior = Literal["paper", "flat"]
 
-BETA_VARIANCE = 100.0  # appendix D: beta, kappa_y and kappa_x ~ N(0, 100)
-MOST_LEVELS = 50  # a numeric predictor with more distinct values does not make cells
+BETA_VARIANCE = 100.0  # prior variance of beta, kappa_y and kappa_x (appendix D)
+MOST_LEVELS = 50  # most distinct values of a numeric predictor that makes cells
 
 
 @dataclass(frozen=True)
 class FBP(JointRegression[PopulationRecords]):
     """Fully Bayes synthesizer for the population: synthetic outcomes follow the population, not the sample.
 
-    Within a combination of predictors ("cell"), and a PSU, synthetic records are equally weighted.  A file
-    carries two weights: the cell's mean smoothed weight, with which means and totals are
+    Within a combination of predictors ("cell") and a PSU, synthetic records have equal weights.  A file
+    has two weights: the cell's mean smoothed weight, with which means and totals are
     estimated, and the record's own smoothed weight, ``<weight>_smoothed``, whose spread gives
     counts their standard errors.  Both add up to the same counts.
 
@@ -154,20 +154,20 @@ class FBP(JointRegression[PopulationRecords]):
 
     @property
     def as_in_paper(self) -> bool:  # type: ignore[override]  # of the options
-        """The paper's smoothed weights, or its counts' standard errors."""
+        """Whether the paper's smoothed weights, or its standard errors of counts, are used."""
         return "paper" in (self.weights, self.variance)
 
     def prepare(
         self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None,
         constants: Constants | None = None, unit: Codes | None = None,
     ) -> PopulationRecords:  # fmt: skip
-        """As FBS, with the cells of the predictors.
+        """As for FBS, with the cells of the predictors.
 
         Raises
         ------
         InputError, ModelError
-            As FBS; a formula without an intercept; a numeric predictor that makes no cells, where weights are
-            modelled; effects of PSUs or strata under the paper's prior, or in a paper's setting.
+            As for FBS; a formula without an intercept; a numeric predictor that makes no cells, if weights are
+            modelled; effects of PSUs or strata under the paper's prior, or with another setting of the paper.
         """
         records = self.joint_records(design, clusters, mean_weight, constants, unit)
         if records.groups is not None and (self.as_in_paper or self.prior == "paper"):
@@ -183,7 +183,7 @@ class FBP(JointRegression[PopulationRecords]):
         return PopulationRecords(**kept, intercept=intercept, cell=self._cells(design, records))
 
     def _cells(self, design: SurveyDesign, records: JointRecords) -> Codes:
-        if records.public_weights is not None:  # they are kept, and nothing is averaged
+        if records.public_weights is not None:  # these are kept, so nothing is averaged
             return np.zeros(design.n, dtype=np.intp)
         cells = pd.DataFrame(index=range(design.n))
         for name in self.predictor_columns:
@@ -202,13 +202,13 @@ class FBP(JointRegression[PopulationRecords]):
         return np.asarray(cells.groupby(list(cells), sort=True).ngroup(), dtype=np.intp)
 
     def log_base(self, records: PopulationRecords, Y: Floats) -> Floats:
-        """-log pi = w~: eq. 6 is the normal density of (y~, log pi), divided by pi; 0 for a public weight."""
+        """w~ = -log pi, as eq. 6 is the normal density of (y~, log pi) divided by pi; 0 for a public weight."""
         return Y[:, -1] if records.public_weights is None else np.zeros(len(Y))
 
     def _sample(
         self, records: PopulationRecords, A: float, R: Floats, Z0: Floats, S0: Floats, sampler: Sampler
     ) -> Draws:
-        """Three parameters by Markov chains, then beta and kappa_x from their exact conditionals."""
+        """Draw three parameters by Markov chains, and beta and kappa_x from their exact conditionals."""
         root, V, z, v, S = _rotated(records, R, Z0, S0)
         fit = sampler.sample("fbp", {"D": len(S), "rank": len(R), "A": A, "root": root, "Z": z, "v": v, "S": S})
         sigma = fit.values["sigma"].reshape(-1, len(S))
@@ -260,19 +260,19 @@ class FBP(JointRegression[PopulationRecords]):
         self, records: PopulationRecords, draws: Draws, positions: Sequence[int], alpha: Callable[[Floats], Floats],
         unit: Codes | None, rng: np.random.Generator, *, debias: bool,
     ) -> Draws:  # fmt: skip
-        """As FBS; not with effects of PSUs, where the shift of the coefficients is not known.
+        """As for FBS, but not with effects of PSUs, for which the shift of the coefficients is unknown.
 
         Raises
         ------
         InputError, ModelError
-            As FBS; debias with effects of PSUs.
+            As for FBS; debias with effects of PSUs.
         """
         if debias and records.groups is not None:
             raise InputError("FBP has no debias with effects of PSUs or strata: use FBS, or leave debias out")
         return super().debias_draws(records, draws, positions, alpha, unit, rng, debias=debias)
 
     def uncensored(self, records: PopulationRecords, draws: Draws, positions: Sequence[int], bound: float) -> Draws:
-        """As FBS; the factor 1 / pi of the density moves the coefficients, too."""
+        """As for FBS; with the factor 1 / pi of the density the clamp biases the coefficients, too."""
         if records.public_weights is not None:
             return super().uncensored(records, draws, positions, bound)
         done = draws.subset(positions)
@@ -283,13 +283,13 @@ class FBP(JointRegression[PopulationRecords]):
     def variance_factor(
         self, records: PopulationRecords, draws: Draws, positions: Sequence[int], bound: float, *, corrected: bool
     ) -> float | None:
-        """As FBS for a public weight; else not known."""
+        """As for FBS with a public weight, otherwise unknown."""
         if records.public_weights is None:
             return None
         return super().variance_factor(records, draws, positions, bound, corrected=corrected)
 
     def simulate(self, public: Public, draw: Draws, rng: np.random.Generator) -> Synthetic:
-        """One synthetic data set: y* from the population model, weights smoothed given y*.
+        """One synthetic data set: y* from the population model, and weights smoothed given y*.
 
         Source: Hu, Savitsky & Williams 2022a, section 2.2, eq. 4.
         """
@@ -299,13 +299,13 @@ class FBP(JointRegression[PopulationRecords]):
         row, labels = public.rows_of(category), public.labels(category)
         effect = self.effects_of_records(public, draw, rng)
         beta, L_y, kappa_y, kappa_x, _ = to_population(B, L, public.intercept, d)
-        # without the effect, which does not tilt selection within a PSU
+        # the effect is left out, as it does not tilt selection within a PSU
         y = (public.X @ beta)[row] + rng.standard_normal((public.n, d)) @ L_y.T
         outcomes = self.back(y + effect[:, :d])
         if public.public_weights is not None:
             return Synthetic(outcomes, public.public_weights, labels)
         log_weight, psu_log_weight = -y @ kappa_y, effect[:, d]
-        # of the PSU or unit, as the PSU's effect is: not averaged over the cell
+        # sizes belong to the PSU or unit, as effects do, and are not averaged over the cell
         is_size = np.isin(public.columns, (LOG_SIZE, LOG_UNIT))
         psu_log_weight = psu_log_weight - (public.X[:, is_size] @ kappa_x[is_size])[row]
         kappa_x = np.where(is_size, 0.0, kappa_x)
@@ -318,7 +318,7 @@ class FBP(JointRegression[PopulationRecords]):
         return Synthetic(outcomes, mean, labels, smoothed, cell, self.variance == "stratified")
 
     def assumptions(self, public: Public) -> list[str]:
-        """What FBP takes as given, in sentences."""
+        """The assumptions of FBP, as sentences."""
         assert isinstance(public, JointPublic)
         sentences = [*shared_assumptions(self, public), f"prior {self.prior}: {self.priors[self.prior]}"]
         if self.prior == "flat":
@@ -351,7 +351,7 @@ class FBP(JointRegression[PopulationRecords]):
 def _rotated(
     records: PopulationRecords, R: Floats, Z0: Floats, S0: Floats
 ) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-    """root and V of R = U diag(root) V, and U' Z0, U' R e and S0 of (y~, log pi); V has rows that see no data, too."""
+    """root and V of R = U diag(root) V, and U' Z0, U' R e and S0 of (y~, log pi); V includes uninformed rows."""
     U, root, V = np.linalg.svd(R)
     z, v = U.T @ Z0, U.T @ (R @ records.intercept)
     sign = np.array([1.0, -1.0])[: z.shape[1]]  # log pi = -w~
@@ -359,7 +359,7 @@ def _rotated(
 
 
 def _rising(limits: object) -> bool:
-    """Whether these are finite numbers in rising order, one at least."""
+    """Whether the limits are one or more finite numbers in increasing order."""
     if isinstance(limits, str) or not isinstance(limits, Sequence | np.ndarray) or len(limits) == 0:
         return False
     if any(isinstance(x, bool) or not isinstance(x, int | float | np.number) for x in limits):
@@ -370,7 +370,7 @@ def _rising(limits: object) -> bool:
 def to_sample(
     beta: Floats, L_y: Floats, kappa_y: Floats, kappa_x: Floats, sigma_pi: Floats, intercept: Floats
 ) -> tuple[Floats, Floats]:
-    """FBS's (B, L) of FBP's parameters, draw by draw (the identity in the module's docstring).
+    """FBS's (B, L) from FBP's parameters, draw by draw (the identity in the module's docstring).
 
     Parameters
     ----------
@@ -399,9 +399,9 @@ def to_sample(
 
 
 def to_population(B: Floats, L: Floats, intercept: Floats, d: int) -> tuple[Floats, Floats, Floats, Floats, float]:
-    """FBP's (beta, L_y, kappa_y, kappa_x, sigma_pi) of one draw of FBS's B (K, D) and L (D, D).
+    """FBP's (beta, L_y, kappa_y, kappa_x, sigma_pi) from one draw of FBS's B (K, D) and L (D, D).
 
-    Without a weight among the columns (D = d) nothing is tilted, and the last three are zero.
+    Without a modelled weight (D = d) nothing is tilted, and the last three are zero.
     """
     L_y = L[:d, :d]
     if L.shape[0] == d:

@@ -2,10 +2,10 @@
 
     (y~_i, w~_i) ~ N(x_i B, Sigma),    w~_i = log(w_i / mean w),
 
-fitted under the alpha-weighted pseudo likelihood (eq. 3).  B integrates out, ``stan/fbs.stan``
-samples what is left, and B is then drawn from its exact conditional.  Under the censored pseudo
-likelihood (Hu, Williams & Savitsky 2025, eq. 3.6) nothing integrates out, and ``stan/fbs_censored.stan``
-samples (B, Sigma) themselves.
+fitted under the alpha-weighted pseudo likelihood (eq. 3).  B is integrated out, ``stan/fbs.stan``
+samples the other parameters, and B is then drawn from its exact conditional.  Under the censored pseudo
+likelihood (Hu, Williams & Savitsky 2025, eq. 3.6), where B has no such integral, ``stan/fbs_censored.stan``
+samples (B, Sigma).
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class FBS(JointRegression[JointRecords]):
         ``"log"`` (the default), ``surveysynth.IdentityTransform(scale=)``, ``surveysynth.AsinhTransform(scale=)`` or
         ``surveysynth.NormalScores(...)`` of an earlier file.
     missing : {"fail", "drop"}
-        What a missing outcome does; "drop" leaves the record out and the report says how many.
+        Treatment of a missing outcome; "drop" leaves the record out, and the report says how many.
     weight : "public", optional
         The survey weights are public: they are kept as they are and are published.  Weights that are a function of the
         predictors are kept, too, and under :class:`Strict` they have to be declared.
@@ -156,7 +156,7 @@ class FBS(JointRegression[JointRecords]):
         return Synthetic(outcomes, np.exp(mean[:, d] + z @ L[d, :d]), labels)
 
     def assumptions(self, public: Public) -> list[str]:
-        """What FBS takes as given, in sentences."""
+        """The assumptions of FBS, as sentences."""
         assert isinstance(public, JointPublic)
         exact = self.prior == "flat"
         how = ", drawn without Markov chains" if exact else "; Sigma's scales half-t(3, 0, 10), correlation LKJ(6)"
@@ -165,7 +165,7 @@ class FBS(JointRegression[JointRecords]):
 
 
 def draw_coefficients(R: Floats, Z0: Floats, L: Floats, root: Floats, rng: np.random.Generator) -> Floats:
-    """Draw B | Sigma, prior scales, data exactly: one draw for each of S parameter draws.
+    """Exact draws of B given Sigma, prior scales and data: one for each of S parameter draws.
 
     With the prior factor T_j = root_j root_j' and b = blockdiag(root)^-1 vec B, the precision
     of b is I + blockdiag(root)' (Sigma^-1 (x) R'R) blockdiag(root): never singular, whatever
@@ -205,12 +205,12 @@ def draw_coefficients(R: Floats, Z0: Floats, L: Floats, root: Floats, rng: np.ra
 def _coefficient_size(R: Floats, Z0: Floats, Sigma: Floats) -> tuple[Floats, Floats]:
     """Root mean square b of each coefficient under a flat prior, and its standard error over b: (K, D).
 
-    They place the sampler's coordinates (see fbs.stan) and nothing else.
+    They define the coordinates of the sampler (see fbs.stan) and nothing else.
     """
     inverse = np.linalg.pinv(R)
     unseen = 1 - np.einsum("kr,rk->k", inverse, R) > 1e-6  # coefficients that the data do not inform
     error = np.sqrt(np.outer((inverse**2).sum(axis=1), np.diag(Sigma)))
     b = np.hypot(inverse @ Z0, error)
-    wide = unseen[:, None] | (b > 10)  # beyond the prior's own scale
+    wide = unseen[:, None] | (b > 10)  # beyond the scale of the prior
     b = np.where(wide, 10.0, b)
     return b, np.where(wide, 1.0, error / b)

@@ -1,7 +1,7 @@
-"""Refusals of files that do not identify the normal regression, or under which its density is unbounded.
+"""Refusals of files that do not identify the normal regression, or for which its density is unbounded.
 
-Where something else determines an outcome, Sigma is singular and the density, and with it the Lipschitz bound, has no
-limit: every privacy weight would be 0.
+If other columns determine an outcome, Sigma is singular and the density, and with it the Lipschitz bound, is
+unbounded: every privacy weight would be 0.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Codes = NDArray[np.intp]
 
 
 def refuse_singular(Y: Floats, X: Floats, pattern: Codes, labels: list[str]) -> None:
-    """Refuse outcomes without variation of their own: the density would be unbounded."""
+    """Refuse outcomes without residual variation, whose density would be unbounded."""
     statistics = sufficient_statistics(X, pattern, Y - Y.mean(axis=0), np.ones(len(Y)))
     S0 = statistics.reduced()[2]
     total, left = np.diag(statistics.Q), np.diag(S0)
@@ -43,7 +43,7 @@ def refuse_singular(Y: Floats, X: Floats, pattern: Codes, labels: list[str]) -> 
 
 
 def refuse_constant_within(groups: Groups, Y: Floats, labels: list[str]) -> None:
-    """Refuse outcomes that the groups determine: given their effects, the density would be unbounded."""
+    """Refuse outcomes that the groups determine, whose density given effects would be unbounded."""
     size = np.maximum(np.bincount(groups.record, minlength=groups.size), 1)
     for label, y in zip(labels, Y.T, strict=True):
         mean = np.bincount(groups.record, y, groups.size) / size
@@ -55,7 +55,7 @@ def refuse_constant_within(groups: Groups, Y: Floats, labels: list[str]) -> None
 
 
 def refuse_degenerate(S0: Floats, statistics: SufficientStatistics, rank: int) -> None:
-    """Refuse privacy weights that leave no information on Sigma: a small sum, or (nearly) dependent residuals."""
+    """Refuse privacy weights without information on Sigma: a small sum, or (nearly) dependent residuals."""
     scale = np.sqrt(np.maximum(np.diag(S0), 0))
     too_little = statistics.A < rank + len(S0) or not (scale > 0).all()
     if too_little or np.linalg.eigvalsh(S0 / np.outer(scale, scale))[0] < 1e-9:
@@ -66,7 +66,7 @@ def refuse_degenerate(S0: Floats, statistics: SufficientStatistics, rank: int) -
 
 
 def refuse_unseen(records: JointRecords, R: Floats) -> Floats:
-    """R^- (K, rank), if the weighted records inform on the mean of every predictor row (ModelError)."""
+    """The inverse R^- (K, rank), if the weighted records identify the mean of every predictor row (else ModelError)."""
     inverse = np.linalg.pinv(R)
     outside = np.linalg.norm(records.X - records.X @ inverse @ R, axis=1) > 1e-6 * (
         1 + np.linalg.norm(records.X, axis=1)
@@ -87,9 +87,9 @@ def refuse_unseen(records: JointRecords, R: Floats) -> Floats:
 
 
 def refuse_censored(records: JointRecords, prior: str, priors: Iterable[str]) -> None:
-    """Refuse what is not fitted under a clamp: effects, categories and the flat prior.
+    """Refuse effects, categories and the flat prior, which are not fitted under a clamp.
 
-    Under a flat prior the posterior is not proper, as the censored likelihood is bounded away from 0.
+    Under a flat prior the posterior is improper, as the censored likelihood is bounded away from 0.
     """
     if records.groups is not None:
         raise ModelError(

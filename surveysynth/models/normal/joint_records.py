@@ -1,4 +1,4 @@
-"""A design in the form that FBS and FBP work with: what is public of it, and what is confidential."""
+"""The public and confidential records of FBS and FBP."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ Codes = NDArray[np.intp]
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class JointPublic(Public):
-    """What is public.  With categories every row of public predictors comes in each of them, one after the other.
+    """Public data.  With categories every row of public predictors is repeated for each category.
 
-    ``row`` then is that of a record's first category: row + k is that of category k.
+    ``row`` then is the row of the first category of a record, and row + k that of category k.
 
     Attributes
     ----------
     groups : Groups or None
-        PSUs or strata whose effects are modelled.
+        PSUs or strata with modelled effects.
     categories : Cells or None
-        The names of outcomes that are categories, and the cells within which they are multinomial.
+        The names of the categorical outcomes, and the cells within which they are multinomial.
     cell_columns : tuple of str
-        The predictors whose combinations are these cells.
+        The predictors whose combinations are the cells.
     """
 
     groups: Groups | None = field(default=None, metadata=EACH)
@@ -40,26 +40,26 @@ class JointPublic(Public):
 
     @property
     def each(self) -> int:
-        """Rows of X that a row of public predictors comes in: one a category."""
+        """Number of rows of X for each row of public predictors: the number of categories."""
         return 1 if self.categories is None else self.categories.K
 
     def labels(self, category: Codes | None) -> dict[str, pd.Series]:
-        """The categorical outcomes of records in these categories."""
+        """The categorical outcomes as columns, given the category of each record."""
         return {} if category is None or self.categories is None else self.categories.columns(category)
 
     def rows_of(self, category: Codes | None) -> Codes:
-        """Rows of X of the records in these categories; None where nothing is a category: (n,)."""
+        """Rows of X of the records (n,), given the category of each record; None without categories."""
         return self.row if category is None else self.row + category
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class JointRecords(Records, JointPublic):
-    """The confidential file; y is (n, d), the numeric outcomes on their working scales.
+    """Confidential records; y (n, d) are the numeric outcomes on their working scales.
 
     Attributes
     ----------
     categories : Categories or None
-        Outcomes that are categories.
+        The categorical outcomes.
     """
 
     categories: Categories | None = field(default=None, metadata=EACH)
@@ -68,25 +68,25 @@ class JointRecords(Records, JointPublic):
 
     @cached_property
     def Y(self) -> Floats:
-        """y, then log w unless the weight is public: (n, D)."""
+        """y, and log w unless the weight is public: (n, D)."""
         return self.y if self.log_w is None else np.column_stack([self.y, self.log_w])
 
     @property
     def pattern(self) -> Codes:
-        """Row of X of each record, in its own category: (n,)."""
+        """Row of X of each record in its category: (n,)."""
         return self.row if self.categories is None else self.row + self.categories.category
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class PopulationPublic(JointPublic):
-    """As FBS's, with the cells within which a synthetic file of FBP has one weight.
+    """Public data of FBP, with the cells within which synthetic records have one weight.
 
     Attributes
     ----------
     intercept : float array (K,)
         e with X e = 1.
     cell : int array (n,)
-        Combination of predictors of each record, numeric ones in their bands.
+        Combination of predictors of each record, with numeric ones in bands.
     """
 
     intercept: Floats
@@ -95,6 +95,6 @@ class PopulationPublic(JointPublic):
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class PopulationRecords(JointRecords, PopulationPublic):
-    """The confidential file of FBP."""
+    """Confidential records of FBP."""
 
     view: ClassVar[type[Public]] = PopulationPublic

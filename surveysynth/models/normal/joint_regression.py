@@ -1,18 +1,18 @@
-"""What FBS and FBP share: outcomes and log weight as one multivariate normal regression on public predictors.
+"""Common base of FBS and FBP: a multivariate normal regression of outcomes and log weight on public predictors.
 
     (y~_i, w~_i) ~ N(x_i B, Sigma),    w~_i = log(w_i / mean w)
 
-is FBS itself (Hu, Savitsky & Williams 2022a, eq. 2).  FBP's likelihood (eq. 6) is the same density of (y~_i, log pi_i =
--w~_i), divided by pi_i: a factor without parameters.  So both are fitted through the same statistics of
+is FBS itself (Hu, Savitsky & Williams 2022a, eq. 2).  The likelihood of FBP (eq. 6) is the same density of
+(y~_i, log pi_i = -w~_i), divided by pi_i, a factor without parameters.  So both are fitted by the same statistics of
 the records,
 
     A = sum alpha_i,   C0 = X' diag(alpha) X = R'R,   B^ = C0^- X' diag(alpha) Y,   Z0 = R B^,
     S0 = (Y - X B^)' diag(alpha) (Y - X B^),
 
 and the cost of a fit does not depend on n.  They differ in their priors, in the record densities
-behind the Lipschitz bound, and in what they synthesize.
+of the Lipschitz bound, and in the simulation.
 
-Records of one PSU, and of one stratum that the predictors do not determine, share a normal effect
+Records of the same PSU, and of the same stratum that the predictors do not determine, have a common normal effect
 on (y~, w~): see :mod:`surveysynth.models.normal.cluster_effects`.
 """
 
@@ -123,26 +123,26 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
 
     @property
     def categorical(self) -> tuple[str, ...]:  # type: ignore[override]  # of the field outcome
-        """The outcomes that are categories: ``C(employed)``."""
+        """The categorical outcomes, written as ``C(employed)``."""
         return tuple(name for o in as_list(self.outcome) if (name := category(o)))
 
     @property
     def numeric(self) -> tuple[str, ...]:
-        """The outcomes that are numbers."""
+        """The numeric outcomes."""
         return tuple(o for o in as_list(self.outcome) if not category(o))
 
     @property
     def predictor_columns(self) -> tuple[str, ...]:
-        """The public columns that the formula names, sorted."""
+        """The public columns in the formula, sorted."""
         return tuple(name for name in formula_columns(self.predictors) if name not in self.categorical)
 
     def back(self, y: Floats) -> Floats:
-        """Outcomes (n, d) in their own units, from the working scale."""
+        """Outcomes (n, d) in their own units, from those on the working scale."""
         back = [t.inverse(y[:, j]) for j, t in enumerate(self.transforms())]
         return np.column_stack(back) if back else np.empty((len(y), 0))
 
     def transforms(self) -> list[Transform]:
-        """One transform a numeric outcome."""
+        """The transform of each numeric outcome."""
         if isinstance(self.transform, dict):
             if set(self.transform) != set(self.numeric):
                 raise InputError("transform names other columns than the numeric outcomes")
@@ -155,19 +155,19 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         return "; ".join(dict.fromkeys(t.describe() for t in self.transforms()))
 
     def pilot(self) -> Self | None:
-        """The model under the flat prior, whose draws are exact and take milliseconds."""
+        """The model under the flat prior, with exact draws in milliseconds."""
         return None if self.prior == "flat" else replace(self, prior="flat")
 
     def joint_records(
         self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None,
         constants: Constants | None = None, unit: Codes | None = None,
     ) -> JointRecords:  # fmt: skip
-        """Working-scale values and distinct predictor rows, after the checks that belong to the model.
+        """Working-scale values and distinct predictor rows, after the checks of the model.
 
         Raises
         ------
         InputError
-            Missing or non-numeric outcomes, outcomes outside the transform's range, normal scores
+            Missing or non-numeric outcomes, outcomes outside the range of the transform, normal scores
             made from this file, missing predictors, a formula that cannot be evaluated.
         ModelError
             A constant outcome; an outcome or weight that the predictors, or the PSUs, (nearly) determine; an outcome
@@ -192,7 +192,7 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         unit_size = None if unit is None else differing_sizes(unit)
         if psu_size is not None and unit_size is not None and np.array_equal(psu_size, unit_size):  # PSUs are the units
             unit_size = None
-        if working or log_w is not None:  # categories alone do not look at the rows
+        if working or log_w is not None:  # categories alone do not depend on the rows
             X, pattern, columns = with_log_size(X, pattern, columns, LOG_SIZE, psu_size, each)
             X, pattern, columns = with_log_size(X, pattern, columns, LOG_UNIT, unit_size, each)
         y = np.column_stack(working) if working else np.empty((design.n, 0))
@@ -213,7 +213,7 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         return records
 
     def _public_weight(self, design: SurveyDesign, X: Floats, pattern: Codes, groups: Groups | None) -> Floats | None:
-        """The survey weight, where it was declared public, or where it is a function of what is public."""
+        """The survey weight, if it was declared public or is a function of public data."""
         if self.weight == "public":
             return design.weights
         return public_weight(design, self.predictor_columns, X, pattern, groups)
@@ -236,13 +236,13 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         return shares.with_shares(numeric, records, records.categories, alpha, sampler)
 
     def check_censored(self, records: J) -> None:
-        """Refuse what cannot be fitted under a clamp.
+        """Refuse records that cannot be fitted under a clamp.
 
         Raises
         ------
         ModelError
-            Effects of PSUs or strata, categories, or a flat prior, under which the posterior is not
-            proper, as the censored likelihood is bounded away from 0.
+            Effects of PSUs or strata, categories, or a flat prior, under which the posterior is
+            improper, as the censored likelihood is bounded away from 0.
         """
         refuse_censored(records, self.prior, self.priors)
 
@@ -254,8 +254,8 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         Raises
         ------
         ModelError
-            As :meth:`check_censored`; next to nothing is inside the clamp; the density has several modes apart
-            from each other, which Markov chains do not visit in proportion.
+            As :meth:`check_censored`; almost no record is inside the clamp; the density has several separate
+            modes, which Markov chains do not visit in proportion.
         """
         self.check_censored(records)
         distinct = distinct_records(records.X, records.pattern, records.Y, alpha, self.log_base(records, records.Y))
@@ -263,7 +263,7 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         return self._sample_censored(records, coordinates(distinct, bound, pilot), pilot, sampler)
 
     def _fit_numeric(self, records: J, alpha: Floats, sampler: Sampler) -> Draws:
-        """(B, Sigma) and effects, of the numeric outcomes and the weight given everything else."""
+        """Draws of (B, Sigma) and effects, for the numeric outcomes and the weight given categories."""
         if records.Y.shape[1] == 0:
             return _nothing(records.X.shape[1], sampler)
         if records.groups is not None:
@@ -289,24 +289,24 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
 
     @abstractmethod
     def _sample(self, records: J, A: float, R: Floats, Z0: Floats, S0: Floats, sampler: Sampler) -> Draws:
-        """The same by Markov chains, under the model's own prior."""
+        """Draw (B, Sigma) by Markov chains under the prior of the model."""
 
     @abstractmethod
     def _sample_censored(self, records: J, distinct: dict[str, Any], pilot: Pilot, sampler: Sampler) -> Draws:
-        """Under the censored pseudo likelihood, in the coordinates of a pilot fit."""
+        """Draw (B, Sigma) under the censored pseudo likelihood, in the coordinates of a pilot fit."""
 
     def log_base(self, records: J, Y: Floats) -> Floats:
-        """log p(record) minus the log of the normal density of (y~, w~), from working-scale values: (n,)."""
+        """Log of the record density over the normal density of (y~, w~), from working-scale values: (n,)."""
         return np.zeros(len(Y))
 
     def lipschitz(self, records: J, draws: Draws, unit: Codes | None = None, alpha: Floats | None = None) -> Floats:
-        """max over draws of |log p(record i | draw)|: (n,); of units' sums: (U,).
+        """Maximum over draws of |log p(record i | draw)|: (n,), or of its sum over the records of each unit: (U,).
 
         Source: Hu, Savitsky & Williams 2022a, section 1.4.1 steps 2-3.
 
-        Given the effect of a record's stratum, where strata have effects.  Effects of PSUs are
-        integrated out, given the other records of the PSU under ``alpha`` (n,): the bound is that of
-        what the record does to the pseudo likelihood of everything that is drawn.
+        The density is conditional on effects of strata.  Effects of PSUs are
+        integrated out given the other records of the PSU under ``alpha`` (n,): the bound is that of
+        the change that the record makes in the pseudo likelihood of all draws.
         """
         v, psus = draws.values, None
         if draws.integrated and records.groups is not None:
@@ -319,7 +319,7 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         )  # fmt: skip
 
     def log_ratio(self, records: J, before: Floats, after: Floats, draws: Draws) -> Floats:
-        """Log pseudo likelihood under weights ``after`` less that under ``before``: (S,)."""
+        """Log pseudo likelihood under weights ``after`` minus that under ``before``: (S,)."""
         if draws.integrated:
             return self.log_likelihood(records, after, draws) - self.log_likelihood(records, before, draws)
         return self.log_likelihood(records, after - before, draws)
@@ -327,7 +327,7 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
     def log_likelihood(self, records: J, alpha: Floats, draws: Draws) -> Floats:
         """sum_i alpha_i log p(record i | draw), from sufficient statistics: (S,); alpha may be negative.
 
-        With effects of PSUs the log of the pseudo likelihood in which they are integrated out; alpha is not negative.
+        Effects of PSUs are integrated out; then alpha must not be negative.
         """
         B, L = draws.values["B"], draws.values["L"]
         base = np.full(len(B), alpha @ self.log_base(records, records.Y))
@@ -344,7 +344,7 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         return base + log_likelihood(grouped, B, L, tau, strata)
 
     def log_density(self, records: J, draws: Draws) -> Floats:
-        """log p(record | draw) on the working scale, effects of PSUs being 0: (S, n)."""
+        """log p(record | draw) on the working scale, with effects of PSUs at 0: (S, n)."""
         v = draws.values
         return self.log_base(records, records.Y) + gaussian.log_density(
             records.Y,
@@ -357,13 +357,13 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         )
 
     def biased(self, records: J, unit: Codes | None) -> dict[str, bool]:
-        """The spread between PSUs and the shares of categories: privacy weights shrink both."""
+        """The spread between PSUs and the shares of categories, which privacy weights shrink."""
         spread = {"the spread between PSUs": True} if _new_psus(records) else {}
         shares = {"the shares of categories": unit is None} if self.categorical else {}
         return spread | shares
 
     def effects_of_records(self, public: JointPublic, draw: Draws, rng: np.random.Generator) -> Floats:
-        """Effects (n, D) in one synthetic data set: new ones of PSUs, those of strata as they were drawn."""
+        """Effects (n, D) in one synthetic data set: new ones of PSUs, and those of strata as drawn."""
         D = draw.values["L"].shape[1]
         if public.groups is None or D == 0:
             return np.zeros((1, D))
@@ -378,14 +378,14 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         self, records: J, draws: Draws, positions: Sequence[int], alpha: Callable[[Floats], Floats],
         unit: Codes | None, rng: np.random.Generator, *, debias: bool,
     ) -> Draws:  # fmt: skip
-        """Fisher-consistent versions of some draws: without what the weights ``alpha`` do to the model.
+        """Draws corrected for the bias by the privacy weights ``alpha`` (Fisher-consistent draws).
 
         Raises
         ------
         InputError
             debias of units of several records that have no effects of PSUs.
         ModelError
-            The weights' effect cannot be undone.
+            There is no correction: the weights shrink the model too far.
         """
         if debias and unit is not None and not _new_psus(records):
             raise InputError("debias is for privacy weights of single records: leave out debias or unit=")
@@ -402,7 +402,7 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
             B, L = correct(v["B"], v["L"], records.X, size, weighting, rng)
             done = done.subset(range(done.size), {"B": B, "L": L})
         if records.groups is not None and _new_psus(records):
-            # with categories as they are released: those of the file stay out of it
+            # with released categories instead of the confidential ones
             pattern = records.rows_of(shares.simulate(records, done.subset([0]), rng))
             file = ClusteredFile(records.X, pattern, records.groups.record, unit)
             L, T = correct_with_effects(v["B"], v["L"], v["tau"][:, 0], file, weighting, rng)
@@ -433,11 +433,11 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         return variance_factor(draws.values["L"][list(positions)], bound, corrected=corrected)
 
     def to_original_scale(self, records: J, draws: Draws) -> Draws:
-        """As they are: predictors enter in their own units."""
+        """The draws unchanged, as predictors enter in their own units."""
         return draws
 
     def from_original_scale(self, records: J, draws: Draws) -> Draws:
-        """As they are."""
+        """The draws unchanged."""
         return draws
 
     def describe(self, public: Public) -> dict[str, Any]:
@@ -456,14 +456,14 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
 
 
 def _public_rows(X: Floats, pattern: Codes, each: int) -> tuple[Floats, Codes]:
-    """Predictor rows and patterns without what the synthesized categories add to them."""
+    """Predictor rows and patterns without the columns of synthesized categories."""
     public_rows = X.reshape(-1, each, X.shape[1])
     same = (public_rows == public_rows[:, :1]).all(axis=(0, 1))
     return public_rows[:, 0, same], pattern // each
 
 
 def _constant_columns(X: Floats, pattern: Codes, groups: Groups) -> int:
-    """Columns of the predictor rows, the intercept among them, that are constant within groups."""
+    """Number of columns of the predictor rows, including the intercept, that are constant within groups."""
     pair = np.unique(groups.record * len(X) + pattern)
     start = np.unique(pair // len(X), return_index=True)[1]
     rows_of_pairs = X[pair % len(X)]
@@ -472,7 +472,7 @@ def _constant_columns(X: Floats, pattern: Codes, groups: Groups) -> int:
 
 
 def _nothing(K: int, sampler: Sampler) -> Draws:
-    """The posterior of no numbers at all: categories alone are synthesized, and the weight is public."""
+    """The empty posterior of numbers, if only categories are synthesized and the weight is public."""
     size = sampler.chains * sampler.draws
     exact = Diagnostics(ess_bulk=size, ess_tail=size, exact=True)
     values = {"B": np.empty((size, K, 0)), "L": np.empty((size, 0, 0))}
@@ -480,12 +480,12 @@ def _nothing(K: int, sampler: Sampler) -> Draws:
 
 
 def _new_psus(records: JointRecords) -> bool:
-    """Whether numbers have effects of PSUs, which are new in each data set."""
+    """Whether numeric outcomes have effects of PSUs, which are new in each data set."""
     return records.groups is not None and records.groups.sampled and records.Y.shape[1] > 0
 
 
 def _strata(records: JointRecords, draws: Draws) -> gaussian.Effects | None:
-    """Effects of strata as they were drawn."""
+    """Drawn effects of strata."""
     if records.groups is None or "strata" not in draws.effects:
         return None
     group, parent = records.groups.record, records.groups.parent

@@ -1,7 +1,7 @@
-"""Shares of categories as a part of the fit: drawn with the normal part, in record densities, in synthetic files.
+"""Shares of categories in the fit, in record densities and in synthetic files of FBS and FBP.
 
-Where PSUs and strata have effects, those on shares count as well: ``tilt`` (S, C, K) of each group, its stratum's
-included, ``tilt_above`` (S, H, K) of strata alone, and ``sigma`` (S, levels), among the draws.
+If PSUs and strata have effects, draws also hold their effects on shares: ``tilt`` (S, C, K) of each group with its
+stratum, ``tilt_above`` (S, H, K) of strata alone, and ``sigma`` (S, levels).
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from .joint_records import JointPublic, JointRecords
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-TILTS, TILTED_ROWS = (6, 12), 300  # PSUs that stand for all, where shares are corrected, and what limits them
+TILTS, TILTED_ROWS = (6, 12), 300  # range of the number of PSUs that represent all in corrections, and most rows
 
 
 def with_shares(numeric: Draws, records: JointRecords, crossed: Categories, alpha: Floats, sampler: Sampler) -> Draws:
-    """With draws of the categories' shares: given the data they are independent of the numeric part's."""
+    """Add draws of the shares of categories, which are independent of the numeric part given the data."""
     if records.groups is None:
         log_shares = categories.draw_log_shares(crossed.counts(alpha), numeric.size, sampler.rng)
         return replace(numeric, values=numeric.values | {"log_shares": log_shares})
@@ -41,7 +41,7 @@ def with_shares(numeric: Draws, records: JointRecords, crossed: Categories, alph
 
 
 def log_share(records: JointRecords, draws: Draws) -> Offset | None:
-    """log p(category | public cell, PSU) of some of the records in every draw, as density.py asks for it."""
+    """log p(category | public cell, PSU) of selected records in every draw, as an offset of normal_density.py."""
     crossed, log_shares = records.categories, draws.values.get("log_shares")
     if crossed is None or log_shares is None:
         return None
@@ -62,7 +62,7 @@ def log_likelihood(records: JointRecords, crossed: Categories, alpha: Floats, dr
 
 
 def simulate(public: JointPublic, draw: Draws, rng: np.random.Generator) -> Codes | None:
-    """Categories (n,) in one synthetic data set, given the public cells; None where there are none."""
+    """Random categories (n,) in one synthetic data set, given the public cells; None without categories."""
     if public.categories is None:
         return None
     log_shares, cell = draw.values["log_shares"][0], public.categories.cell
@@ -73,7 +73,7 @@ def simulate(public: JointPublic, draw: Draws, rng: np.random.Generator) -> Code
 
 
 def _new_tilt(public: JointPublic, draw: Draws, rng: np.random.Generator) -> Floats:
-    """Effects on log shares in one data set: new ones of PSUs, those of strata as they were drawn."""
+    """Effects on log shares in one data set: new ones of PSUs, and those of strata as drawn."""
     assert public.groups is not None and public.categories is not None
     drawn = {name: effects[0] for name, effects in draw.effects.items()}
     if not public.groups.sampled:
@@ -85,7 +85,7 @@ def _new_tilt(public: JointPublic, draw: Draws, rng: np.random.Generator) -> Flo
 def to_correct(
     records: JointRecords, crossed: Categories, draws: Draws, positions: Sequence[int], rng: np.random.Generator
 ) -> Shares:
-    """Shares of some draws as :func:`normal_correction.correct_with_shares` takes them."""
+    """Shares of selected draws, in the form for :func:`normal_correction.correct_with_shares`."""
     row = np.arange(len(records.X)).reshape(-1, records.each)
     cell = np.empty(len(row), dtype=np.intp)
     cell[records.row // records.each] = crossed.cell
@@ -96,7 +96,7 @@ def to_correct(
 def _sampled_tilts(
     records: JointRecords, draws: Draws, positions: Sequence[int], rng: np.random.Generator
 ) -> Tilts | None:
-    """Effects on log shares as some PSUs may have them, in some draws."""
+    """Effects on log shares of randomly drawn PSUs, in selected draws."""
     if records.groups is None or records.categories is None:
         return None
     size = np.bincount(records.groups.record, minlength=records.groups.size)
@@ -107,7 +107,7 @@ def _sampled_tilts(
 
 
 def with_spread(draws: Draws, spread: Floats) -> Draws:
-    """Draws whose effects on log shares, and the standard deviations of these, are multiplied by a factor each (m,)."""
+    """Draws with effects on log shares, and their standard deviations, multiplied by factors (m,)."""
     names = [name for name in draws.effects if name.startswith("tilt")]
     scaled = {name: draws.effects[name] * spread[:, None, None].astype(np.float32) for name in names}
     values = {"sigma": draws.values["sigma"] * spread[:, None]} if names else {}

@@ -1,4 +1,4 @@
-"""The posterior of (B, Sigma, tau): FBS with effects of PSUs and strata, which are integrated out.
+"""The posterior of (B, Sigma, tau) in FBS with effects of PSUs and strata, which are integrated out.
 
 The model is that of :mod:`surveysynth.models.normal.cluster_effects`; priors are unweighted.  With
 a_c = sum alpha, g_c = sum alpha [x, Y] of a PSU, integrating u_c out turns the cross products
@@ -6,21 +6,21 @@ a_c = sum alpha, g_c = sum alpha [x, Y] of a PSU, integrating u_c out turns the 
     G = sum_i alpha_i [x, Y][x, Y]'   into   G(tau) = G - sum_c w_c g_c g_c',   w_c = tau_1 / (1 + a_c tau_1)
 
 and costs sum_c log(1 + a_c tau_1) / 2.  That is G within PSUs plus sum_c q_c m_c m_c', m_c = g_c / a_c,
-with weights q_c = a_c / (1 + a_c tau_1) instead of a_c: what a PSU tells of its own mean is worth q_c
-records.  Strata follow by the same step from the PSUs (q_c, m_c), as PSUs from records (alpha_i, Y_i).
+with weights q_c = a_c / (1 + a_c tau_1) instead of a_c: the information of a PSU on its mean is that of q_c
+records.  The same step leads from the PSUs (q_c, m_c) to strata as from records (alpha_i, Y_i) to PSUs.
 
-**Everything that a fit needs is G(tau) and the cost, at one tau or two a column.**  They are sums of
+**A fit needs only G(tau) and the cost, at one or two tau for each column.**  They are sums of
 1 / (1 + a tau), smooth in phi = log(1 + a_bar tau) with a_bar the largest a: the nearest singularities
-are at imaginary part pi.  So they are computed once at Chebyshev nodes, and later fits, draws and
-gradients (stan/fbs_effects.stan) cost the same however many PSUs there are.
+have imaginary part pi.  So they are computed once at Chebyshev nodes, and the cost of later fits, draws and
+gradients (stan/fbs_effects.stan) does not depend on the number of PSUs.
 
 **Under the flat prior the columns are independent regressions.**  p(B, Sigma) ~ |Sigma|^-(D+1)/2 is a
 product over rows of L^-1, so column j is regressed on the predictors and on the columns before it, and
 
     p(tau_j) ~ |G_a|^-1/2 kappa^-(A - rank - D + j)/2 exp(-cost) p0(tau_j),
 
-G_a being G(tau_j) of the predictors and earlier columns, kappa the residual of column j: one or
-two dimensions, sampled on a grid.  The rest is chi-squared and normal.  No Markov chains.
+with G_a the matrix G(tau_j) of the predictors and earlier columns, and kappa the residual of column j.  This density
+of one or two dimensions is sampled on a grid; the other parameters are chi-squared and normal.  No Markov chains.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ from .cluster_effects import BLOCK, GroupedStatistics, membership
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-TOLERANCE = 1e-14  # of the Chebyshev series, relative to the largest value
-GRID, FINE = {1: 100, 2: 40}, {1: 4096, 2: 512}  # points an axis: evaluated, and interpolated for the draws
-ZOOMS = 20  # steps from the whole range to the part that matters; four or five do
-NEGLIGIBLE = 30.0  # log density below its largest value at which a grid ends
-CENTRING_DRAWS = 1000  # of the flat posterior, which place the sampler's coordinates
+TOLERANCE = 1e-14  # error of the Chebyshev series, relative to the largest value
+GRID, FINE = {1: 100, 2: 40}, {1: 4096, 2: 512}  # points per axis: evaluated, and interpolated for draws
+ZOOMS = 20  # most steps from the whole range to the relevant part; four or five are enough
+NEGLIGIBLE = 30.0  # difference from the largest log density at which a grid ends
+CENTRING_DRAWS = 1000  # draws of the flat posterior, which define the coordinates of the sampler
 
 
 @dataclass(frozen=True)
 class EffectsDraws:
-    """Draws of everything but the effects, chains one after the other.
+    """Draws of all parameters except effects, chains one after the other.
 
     Attributes
     ----------
@@ -77,10 +77,10 @@ class EffectsDraws:
 def sample_with_effects(
     statistics: GroupedStatistics, prior: Literal["paper", "independent", "flat"], sampler: Sampler
 ) -> EffectsDraws:
-    """Draw (B, Sigma, tau) from the alpha-weighted pseudo posterior, effects integrated out.
+    """Draw (B, Sigma, tau) from the alpha-weighted pseudo posterior, with effects integrated out.
 
-    Priors of B and Sigma are FBS's; tau_kj ~ half-normal(0, 1).  "flat" is drawn without Markov
-    chains, its tau on a grid.  The caller refuses predictor rows that no record with a weight has,
+    B and Sigma have the priors of FBS; tau_kj ~ half-normal(0, 1).  The posterior under "flat" is drawn without Markov
+    chains, with tau on a grid.  The caller refuses predictor rows without a weighted record
     and too small a sum of alpha, as without effects.
 
     Raises
@@ -106,7 +106,7 @@ def sample_with_effects(
 
 
 def or_refuse(draw: Callable[[], Floats]) -> Floats:
-    """Draws of coefficients, or a ModelError where the predictors differ too much in size for a proper prior."""
+    """Draws of coefficients, or a ModelError if the predictors differ too much in size for a proper prior."""
     return guarded(
         draw,
         np.linalg.LinAlgError,
@@ -122,13 +122,13 @@ def or_refuse(draw: Callable[[], Floats]) -> Floats:
 
 @dataclass(frozen=True, repr=False)
 class Integrated:
-    """The likelihood of (B, L, tau) in coordinates of order one, with its table in phi = log(1 + a_bar tau).
+    """The likelihood of (B, L, tau) in coordinates of order one, tabulated in phi = log(1 + a_bar tau).
 
     ``R`` (rank, K), ``inverse`` (K, rank) with R inverse = I, and ``Z0`` (rank, D) as in FBS;
     ``L_0`` (D, D), L_0 L_0' = S0 / A.  G(tau) is that of [inverse' x, L_0^-1 (Y - B^' x)].
     ``a_bar``, ``reach`` (levels,): phi runs from 0 to reach.  ``series`` holds a matrix for each level,
-    Chebyshev coefficients (terms, polynomials) of the few functions of phi that all entries are made
-    of; ``table`` (entries + 1, terms_1 terms_2) makes them, from the products of a function of each level:
+    Chebyshev coefficients (terms, polynomials) of the few functions of phi that span all entries;
+    ``table`` (entries + 1, terms_1 terms_2) combines products of these functions to the entries:
     the lower triangle of G, by rows, and the log determinant.
     """
 
@@ -143,7 +143,7 @@ class Integrated:
     table: Floats
 
     def tau(self, phi: Floats) -> Floats:
-        """Variance ratios (S, levels, D) of phi."""
+        """Variance ratios (S, levels, D) at phi."""
         return np.asarray(np.expm1(phi) / self.a_bar[:, None])
 
     def factors(self, phi: Floats) -> tuple[Floats, Floats]:
@@ -169,13 +169,13 @@ def integrate(statistics: GroupedStatistics) -> Integrated:
     """Tabulate G(tau) and the log determinant.
 
     A column of the likelihood rises no faster than tau^((A + D) / 2), and tau's prior falls like
-    exp(-tau^2 / 2): six beyond sqrt((A + D) / 2) there is nothing left of the posterior.
+    exp(-tau^2 / 2): six beyond sqrt((A + D) / 2) the posterior is negligible.
     """
     A = statistics.total.A
     R, Z0, S0 = statistics.total.reduced()
     rank, D = Z0.shape
     length = np.linalg.norm(R, axis=0)
-    length = np.where(length > 0, length, 1.0)  # units of predictors are not to cost digits
+    length = np.where(length > 0, length, 1.0)  # the units of predictors cost no digits
     inverse = np.linalg.pinv(R / length) / length[:, None]
     L_0 = np.asarray(np.linalg.cholesky(S0 / A))
     seen = statistics.a > 0
@@ -197,14 +197,14 @@ def integrate(statistics: GroupedStatistics) -> Integrated:
 
 
 def _series_length(reach: float) -> int:
-    """Polynomials for functions on [0, reach] whose singularities have an imaginary part of pi or more."""
+    """Number of polynomials for functions on [0, reach] whose singularities have an imaginary part of at least pi."""
     return int(np.ceil(-np.log(TOLERANCE) / np.arcsinh(2 * np.pi / reach)))
 
 
 def _compress(values: Floats, node: list[Floats]) -> tuple[tuple[Floats, ...], Floats]:
-    """Values (p1, p2, entries) at Chebyshev nodes as series (terms, p) of each level and a table (entries, terms).
+    """Compress values (p1, p2, entries) at Chebyshev nodes to series (terms, p) per level and a table (entries, terms).
 
-    Dozens of entries are made of a dozen functions a level: those of the largest singular values.
+    About a dozen functions per level, those of the largest singular values, span all entries.
     """
     size = np.abs(values).max(axis=(0, 1))
     core = values / np.where(size > 0, size, 1)
@@ -223,9 +223,9 @@ def _compress(values: Floats, node: list[Floats]) -> tuple[tuple[Floats, ...], F
 def _integrated(
     a: Floats, mean: Floats, parent: Codes | None, within: Floats, tau_1: float, tau_2: list[Floats]
 ) -> Floats:
-    """Lower triangle of G, by rows, and log determinant, at one tau_1 and each tau_2: (len(tau_2) or 1, entries + 1).
+    """Lower triangle of G, by rows, and log determinant, at tau_1 and each tau_2: (len(tau_2) or 1, entries + 1).
 
-    Sums of squares within and between: nothing is subtracted, so nothing cancels.
+    G is a sum of squares within and between groups, without cancelling differences.
     """
     row, column = np.tril_indices(len(within))
     q, log_det = a / (1 + a * tau_1), np.log1p(a * tau_1).sum()
@@ -248,7 +248,7 @@ def _integrated(
 def draw_coefficients(
     model: Integrated, L: Floats, tau: Floats, root: Floats | None, rng: np.random.Generator
 ) -> Floats:
-    """Draw B | L, tau, prior scales, data exactly, effects integrated out: one draw for each of S.
+    """Exact draws of B given L, tau, prior scales and data, with effects integrated out: one for each of S.
 
     Parameters
     ----------
@@ -270,7 +270,7 @@ def draw_coefficients(
         W_0 = W @ model.L_0
         F = np.stack([model.factors(phi[part, :, j])[0] for j in range(D)], axis=1)  # (s, D, rank + D, rank + D)
         F_x = F[:, :, :rank, :rank]
-        # R B l_j, generalised least squares, in units of its error: F_x' (R B l_j) ~ N(z_j, I)
+        # generalised least squares of R B l_j, in units of its error: F_x' (R B l_j) ~ N(z_j, I)
         z = np.einsum("sjba,bd,sjd->sja", F_x, model.Z0, W)
         z += np.einsum("sjda,sjd->sja", F[:, :, rank:, :rank], W_0)
         if root is None:
@@ -319,7 +319,7 @@ def _draw_flat(model: Integrated, size: int, rng: np.random.Generator) -> tuple[
 def _draw_on_grid(
     log_density: Callable[[Floats], Floats], reach: Floats, size: int, rng: np.random.Generator
 ) -> Floats:
-    """Draws (size, levels) from a smooth density on [0, reach_1] x [0, reach_2]: a grid, splines between its points."""
+    """Draws (size, levels) from a smooth density on [0, reach_1] x [0, reach_2], by splines on a grid."""
     levels = reach.size
     low, high = np.zeros(levels), reach.copy()
     for _ in range(ZOOMS):
@@ -329,7 +329,7 @@ def _draw_on_grid(
         inside = np.argwhere(value > value.max() - NEGLIGIBLE)
         first, last = inside.min(axis=0), inside.max(axis=0)
         width, spacing = high - low, axes[1] - axes[0]
-        # the mode of a narrow ridge may lie outside what the points of a coarse grid suggest: go after it
+        # the mode of a narrow ridge may lie outside the range suggested by a coarse grid
         low_edge, high_edge = (first == 0) & (low > 0), (last == GRID[levels] - 1) & (high < reach)
         new_low = np.where(low_edge, low - width, low + (first - 1) * spacing)
         new_high = np.where(high_edge, high + width, low + (last + 1) * spacing)
@@ -353,13 +353,13 @@ def _draw_on_grid(
 
 
 def _stan_data(model: Integrated, prior: str, rng: np.random.Generator) -> dict[str, object]:
-    """Data of fbs_effects.stan; its coordinates are placed by the flat posterior, which is near the one to sample."""
+    """Data of fbs_effects.stan, with coordinates from the flat posterior, which is near the target."""
     (rank, K), D, levels = model.R.shape, len(model.L_0), model.reach.size
     L, phi = _draw_flat(model, CENTRING_DRAWS, rng)
     B = draw_coefficients(model, L, model.tau(phi), None, rng)
     b = np.sqrt((B**2).mean(axis=0))
     unseen = 1 - np.einsum("kr,rk->k", model.inverse, model.R) > 1e-6  # coefficients that the data do not inform
-    wide = unseen[:, None] | (b > 10)  # beyond the prior's own scale
+    wide = unseen[:, None] | (b > 10)  # beyond the scale of the prior
     b = np.where(wide, 10.0, b)
     spread = phi.std(axis=0)
     ratio = phi.mean(axis=0) / spread

@@ -21,18 +21,18 @@ from ...validation import rows
 from ..regression.sufficient_statistics import residual_squares
 from .groups import differing_sizes
 
-LARGEST = 1e140  # of a predictor: sums of squares are finite
+LARGEST = 1e140  # largest predictor, for finite sums of squares
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
-Constants = Mapping[str, Mapping[str, Any]]  # of terms that take some from a file: the mean in center(), knots in bs()
+Constants = Mapping[str, Mapping[str, Any]]  # of terms such as center(), bs(): means, knots
 
 
 class Synthesized(Protocol):
-    """Outcomes that are categories, as predictors take them: their names, their K combinations, and each record's."""
+    """Categorical outcomes as predictors: their names, their K combinations, and the combination of each record."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the columns."""
+        """Names of the columns."""
         ...
 
     @property
@@ -46,23 +46,23 @@ class Synthesized(Protocol):
         ...
 
     def columns(self, category: Codes) -> dict[str, pd.Series]:
-        """Labels of combinations, column by column."""
+        """Labels of combinations, by column."""
         ...
 
 
-C_OF_COLUMN = re.compile(r"C\((\w+|`[^`]+`)\)")  # whose levels are those of the combinations, too
-FEW = 10  # a numeric predictor with at most so many values makes cells
+C_OF_COLUMN = re.compile(r"C\((\w+|`[^`]+`)\)")  # its levels are those of the distinct rows, too
+FEW = 10  # most values of a numeric predictor that makes cells
 LOG_WEIGHT, LOG_SIZE, LOG_UNIT = "log(weight)", "log(records of the PSU)", "log(records of the unit)"
 
 
 def with_categories(predictors: str, names: Sequence[str]) -> str:
-    """The formula with main effects of the synthesized categories that it does not name."""
+    """The formula plus main effects of the synthesized categories that are not in it."""
     named = formula_columns(predictors)
     return " + ".join([predictors, *(f"C(`{name}`)" for name in names if name not in named)])
 
 
 def discrete_predictors(design: SurveyDesign, predictors: str, synthesized: Sequence[str]) -> list[str]:
-    """The public columns of a formula that make cells: labels, ``C()`` of numbers, numbers of few values."""
+    """The public columns of a formula that make cells: labels, ``C()`` of numbers, and numbers of few values."""
     coded = coded_columns(predictors)
     return [
         name
@@ -72,7 +72,7 @@ def discrete_predictors(design: SurveyDesign, predictors: str, synthesized: Sequ
 
 
 def numeric_predictors(design: SurveyDesign, predictors: str, synthesized: Sequence[str]) -> list[str]:
-    """The public columns of a formula that enter as numbers, each with a slope: no labels, strata or ``C()``."""
+    """The public columns of a formula that enter as numbers with a slope, without labels, strata and ``C()``."""
     coded = coded_columns(predictors)
     return [
         name
@@ -147,7 +147,7 @@ def _evaluated(
     given: Mapping[str, Any],
 ) -> tuple[Floats, Floats, formulaic.ModelMatrix]:  # fmt: skip
     """The model matrix of the records of a frame, its distinct rows, and formulaic's own object."""
-    # all records are evaluated together, so that center(), bs() and the like are what they are in R
+    # all records are evaluated together, so that center(), bs() and similar terms agree with R
     matrix = formulaic.model_matrix(
         f"1 + {predictors}", frame.astype(dict(types)), na_action="ignore", transform_state=deepcopy(given)
     )
@@ -186,7 +186,7 @@ def _refuse_extreme(predictors: str, values: Floats, row: Codes) -> None:
 
 
 def refuse_missing(column: pd.Series, name: str) -> None:
-    """InputError where a predictor has missing values."""
+    """Refuse a predictor with missing values (InputError)."""
     missing = column.isna()
     if missing.any():
         raise InputError(
@@ -196,14 +196,14 @@ def refuse_missing(column: pd.Series, name: str) -> None:
 
 
 def first_records(pattern: Codes) -> Codes:
-    """The first record of each row, where every row has one: (G,)."""
+    """The first record of each row (G,); every row has one."""
     first = np.empty(int(pattern.max(initial=-1)) + 1, dtype=np.intp)
     first[pattern[::-1]] = np.arange(len(pattern) - 1, -1, -1)
     return first
 
 
 def _row_by_row(predictors: str) -> bool:
-    """Whether a record of each combination of the columns tells what all others have."""
+    """Whether records with equal columns have equal predictor rows, so that one record of each is enough."""
     return all(
         of_one_record(f.expr) or C_OF_COLUMN.fullmatch(f.expr)
         for f in factors_of(predictors)
@@ -212,12 +212,12 @@ def _row_by_row(predictors: str) -> bool:
 
 
 def model_spec(design: SurveyDesign, predictors: str) -> tuple[formulaic.ModelSpec, dict[str, str]]:
-    """The model matrix of a formula, for other records of the same columns, and the types in which it takes these.
+    """The specification of a model matrix, to apply it to other records, and the types of its columns.
 
     Raises
     ------
     InputError
-        Terms with constants from the file, ``center()``, ``scale()``, ``bs()``: they would be of confidential columns.
+        Terms with constants from the file, such as ``center()`` or ``bs()``, which would reveal confidential columns.
     """
     frame = design.select(formula_columns(predictors))
     types = _types(design, frame)
@@ -231,15 +231,15 @@ def model_spec(design: SurveyDesign, predictors: str) -> tuple[formulaic.ModelSp
 
 
 def predictor_constants(design: SurveyDesign, predictors: str) -> dict[str, dict[str, Any]]:
-    """What the terms of a formula take from a file: the mean in ``center(age)``, the knots in ``bs(age, 5)``.
+    """Constants that the terms of a formula take from a file: the mean in ``center(age)``, the knots in ``bs(age, 5)``.
 
-    Plain numbers, lists and mappings of them, by the text of the term.
+    They are plain numbers, and lists and mappings of these, by the text of the term.
 
     Raises
     ------
     InputError
-        A term whose value of a record depends on the other records beyond such constants, such as
-        ``I(age - age.mean())``; the term is named.
+        A term whose value depends on other records beyond such constants, such as
+        ``I(age - age.mean())``; the message names the term.
     """
     frame = design.select(formula_columns(predictors))
     frame = frame.astype(_types(design, frame))
@@ -267,16 +267,16 @@ def predictor_constants(design: SurveyDesign, predictors: str) -> dict[str, dict
 
 
 def _alone(spec: formulaic.ModelSpec, frame: pd.DataFrame, record: int, column: str, value: float) -> bool:
-    """Whether a record that is evaluated by itself has the value that it has among the others."""
+    """Whether a record has the same value when it is evaluated alone as among the others."""
     try:
         row = spec.get_model_matrix(frame.iloc[[record]], na_action="ignore")
-    except Exception:  # a term that looks for other records
+    except Exception:  # a term that needs other records
         return False
     return bool(np.allclose(np.asarray(row[column], dtype=np.float64), value))
 
 
 def _types(design: SurveyDesign, frame: pd.DataFrame) -> dict[str, str]:
-    """Types in which formulaic takes columns: text as text, a stratum as labels, also where it is coded as a number."""
+    """Types of columns for formulaic: text as text, and a stratum as labels even if it is coded as a number."""
     text = {str(c): "str" for c in frame if isinstance(frame[c].dtype, pd.StringDtype)}
     return text | ({str(design.strata_name): "category"} if design.strata_name in frame else {})
 
@@ -286,7 +286,7 @@ def _constants(matrix: formulaic.ModelMatrix) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Numbers, lists and mappings of numpy's and formulaic's as Python's own."""
+    """Numbers, lists and mappings of numpy and formulaic, converted to plain Python."""
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
     if isinstance(value, Mapping):
@@ -299,19 +299,19 @@ def _plain(value: Any) -> Any:
 
 
 def _arrays(value: Any) -> Any:
-    """Lists of numbers as formulaic calculates with them."""
+    """Lists of numbers as arrays, with which formulaic computes."""
     if isinstance(value, Mapping):
         return {key: _arrays(each) for key, each in value.items()}
     return np.array(value) if isinstance(value, list) else value
 
 
 def numeric_columns(columns: Sequence[str]) -> list[str]:
-    """Columns of a model matrix that numeric predictors of the formula make."""
+    """Columns of a model matrix that come from numeric predictors."""
     return [c for c in columns if c not in ("Intercept", LOG_WEIGHT, LOG_SIZE, LOG_UNIT) and "[" not in c]
 
 
 def _determined(X: Floats, pattern: Codes, values: Floats) -> bool:
-    """Whether values (n,) are linear in the predictor rows, as the log of a size is that weights are inverse to."""
+    """Whether values (n,) are a linear function of the predictor rows."""
     centred = values - values.mean()
     return residual_squares(centred, X, pattern) <= 1e-9 * float(centred @ centred)
 
@@ -319,7 +319,7 @@ def _determined(X: Floats, pattern: Codes, values: Floats) -> bool:
 def with_log_size(
     X: Floats, pattern: Codes, columns: tuple[str, ...], name: str, size: Floats | None, each: int = 1
 ) -> tuple[Floats, Codes, tuple[str, ...]]:
-    """Predictor rows, patterns and columns with the log of a size (n,), unless that is None or they determine it."""
+    """Predictor rows, patterns and columns with the log of a size (n,), unless it is None or linear in the rows."""
     if size is None or _determined(X, pattern, np.log(size)):
         return X, pattern, columns
     return *with_column(X, pattern, each, np.log(size)), (*columns, name)
@@ -328,15 +328,15 @@ def with_log_size(
 def with_unit_size(
     X: Floats, pattern: Codes, columns: tuple[str, ...], unit: Codes | None
 ) -> tuple[Floats, Codes, tuple[str, ...]]:
-    """The same with the number of records of each record's unit, if it differs.
+    """Predictor rows, patterns and columns with the log number of records of units, if it differs.
 
-    Privacy weights of units are made from their sizes, too: so what goes with size must be in the model.
+    Privacy weights of units depend on their sizes, too, so the size must be in the model.
     """
     return with_log_size(X, pattern, columns, LOG_UNIT, None if unit is None else differing_sizes(unit))
 
 
 def with_column(X: Floats, pattern: Codes, each: int, column: Floats) -> tuple[Floats, Codes]:
-    """Predictor rows and patterns with one more public column (n,), in blocks of ``each`` rows as before."""
+    """Predictor rows and patterns with a further public column (n,), in blocks of ``each`` rows as before."""
     public = codes(pattern // each, np.unique(column, return_inverse=True)[1])
     first = np.unique(public, return_index=True)[1]
     row = (pattern[first] // each)[:, None] * each + np.arange(each)

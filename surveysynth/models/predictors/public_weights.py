@@ -1,4 +1,4 @@
-"""Survey weights that are a function of what is public: they are kept, and have no density."""
+"""Survey weights that are a function of public data, which are kept and have no density."""
 
 from __future__ import annotations
 
@@ -17,35 +17,35 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
 # A weight whose residual spread on the log scale is below EXACT is a function of the predictors
-# (what is left is rounding); between EXACT and NEAR it is neither random nor a function.
+# up to rounding; between EXACT and NEAR it is neither random nor a function.
 EXACT, NEAR = 1e-7, 1e-3
-# A cell of one record fits any weight.  Predictors must have none; of PSUs, whose weights belong to
-# the design, most records must share theirs with another.
+# A cell of one record fits any weight.  Cells of predictors must not have single records; most records
+# of PSUs, whose weights belong to the design, must share their PSU with another.
 ALL, MOST = 1.0, 0.5
-MOST_LOG = 50.0  # variance of a logarithm, beyond which its exponential is only large
-PROPORTIONAL = 10.0  # times the variance of the sample's own total, above which the size measure has to be a predictor
+MOST_LOG = 50.0  # largest variance of a logarithm, to avoid overflow
+PROPORTIONAL = 10.0  # ratio of the variances of totals from which the size measure has to be a predictor
 
 
 def public_weight(
     design: SurveyDesign, predictors: tuple[str, ...], X: Floats, pattern: Codes, groups: Groups | None = None
 ) -> Floats | None:
-    """The survey weight as a function of what is public, where it is one.
+    """The survey weight, if it is a function of public data.
 
-    Of the predictors (stratified SRS, self-weighting files), or of the PSUs or strata whose
-    effects are modelled (equal probabilities within PSUs).
+    It can be a function of the predictors (stratified SRS, self-weighting files), or of the PSUs or strata with
+    modelled effects (equal probabilities within PSUs).
 
     Such a weight has no distribution given x: it would make Sigma singular and the density
-    unbounded.  It is public, and is kept: as the value of its cell, so that not even the last
-    digits are a record's own.  A cell of one record fits any weight, and shows nothing.
+    unbounded.  It is public, and is kept as the value of its cell, so that not even its last
+    digits belong to a single record.  A cell of one record fits any weight, and proves nothing.
 
     Returns
     -------
-    float array (n,), or None where the weight is not such a function.
+    float array (n,), or None if the weight is not such a function.
 
     Raises
     ------
     ModelError
-        Where it is nearly such a function: neither public nor safely modelled.
+        The weight is nearly such a function: neither public nor safely modelled.
     """
     log_weight = np.log(design.weights / design.weights.mean())
     everybody = np.zeros(design.n, dtype=np.intp)
@@ -88,18 +88,19 @@ def public_weight(
 
 
 def refuse_proportional(design: SurveyDesign, outcomes: Sequence[str], X: Floats, pattern: Codes) -> None:
-    """Refuse an outcome that is all but proportional to the size measure, where that is not among the predictors.
+    """Refuse an outcome that is nearly proportional to a size measure that is no predictor.
 
-    In a sample with probabilities proportional to size, w y hardly varies where y goes with size, and neither does the
-    sample's total.  Synthetic weights are scaled to a population total, so that theirs is N sum(w y) / sum(w), and
-    sum(w) is mostly that of the few smallest units: under the model it varies as exp(s^2) - 1, s^2 the variance of
-    log w given the predictors, and the sample's own as exp(v) / p - 1, v that of log(w y) where y is not 0, and p the
-    share of such records.  Outcomes that can be negative are proportional to nothing.
+    In a sample with probabilities proportional to size, w y hardly varies if y is proportional to size, and neither
+    does the total of the sample.  Synthetic weights are scaled to a population total, so the synthetic total is
+    N sum(w y) / sum(w), where the few smallest units dominate sum(w): under the model its variance is proportional to
+    exp(s^2) - 1, with s^2 the variance of log w given the predictors; that of the sample's total to exp(v) / p - 1,
+    with v the variance of log(w y) where y is not 0, and p the share of such records.  Outcomes that can be negative
+    are not checked.
 
     Raises
     ------
     ModelError
-        The first is more than 10 times the second.
+        The first variance is more than 10 times the second.
     """
     for outcome in outcomes:
         y = design.numeric(outcome)
@@ -124,7 +125,7 @@ def _left(logs: Floats, X: Floats, pattern: Codes) -> float:
 
 
 def _significant(x: Floats, digits: int = 14) -> Floats:
-    """Rounded to so many significant digits: a weight of 10 is published as 10, not as 9.999999999999998."""
+    """Values rounded to significant digits, so that a weight of 10 is not published as 9.999999999999998."""
     unit = 10.0 ** (digits - 1 - np.floor(np.log10(x)))
     return np.asarray(np.round(x * unit) / unit)
 

@@ -1,4 +1,4 @@
-"""What the alpha-weighted likelihood of a normal regression uses of the records."""
+"""Sufficient statistics of the alpha-weighted likelihood of a normal regression."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class SufficientStatistics:
     Q: Floats
 
     def reduced(self) -> tuple[Floats, Floats, Floats]:
-        """R (rank, K), Z0 (rank, D) and S0 (D, D), whatever the rank of C0.
+        """R (rank, K), Z0 (rank, D) and S0 (D, D), for C0 of any rank.
 
-        Columns are brought to one length first: the rank is that of the predictors, not of their units.
+        Columns are scaled to equal length first, so that the rank does not depend on the units of predictors.
         """
         length = np.sqrt(np.diag(self.C0))
         length = np.where(length > 0, length, 1.0)
@@ -41,20 +41,20 @@ class SufficientStatistics:
 
 
 def sufficient_statistics(X: Floats, pattern: Codes, Y: Floats, alpha: Floats) -> SufficientStatistics:
-    """Sums over records, by pattern first: O(n D + G K^2)."""
+    """Sums over records, by predictor row first, in O(n D + G K^2)."""
     a, t = sums_by_row(len(X), pattern, Y, alpha)
     weighted = alpha[:, None] * Y
     return SufficientStatistics(float(alpha.sum()), X.T @ (a[:, None] * X), X.T @ t, Y.T @ weighted)
 
 
 def sums_by_row(G: int, pattern: Codes, Y: Floats, alpha: Floats) -> tuple[Floats, Floats]:
-    """Sums of alpha (G,) and of alpha Y (G, D) by predictor row."""
+    """Sums of alpha (G,) and of alpha Y (G, D) in each predictor row."""
     a = np.asarray(np.bincount(pattern, alpha, G), dtype=np.float64)
     t = np.array([np.bincount(pattern, alpha * y, G) for y in Y.T], dtype=np.float64).reshape(Y.shape[1], G).T
     return a, t
 
 
 def residual_squares(y: Floats, X: Floats, pattern: Codes, alpha: Floats | None = None) -> float:
-    """Weighted sum of squares of values (n,) about their regression on the predictor rows."""
+    """Weighted residual sum of squares of the regression of values (n,) on the predictor rows."""
     alpha = np.ones(len(y)) if alpha is None else alpha
     return float(sufficient_statistics(X, pattern, y[:, None], alpha).reduced()[2][0, 0])

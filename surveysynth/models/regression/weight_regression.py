@@ -1,4 +1,4 @@
-"""The regression of the log survey weight, where it is not public, on predictors and outcome: drawn exactly."""
+"""Exact draws of the regression of a log survey weight that is not public on predictors and outcome."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .sufficient_statistics import SufficientStatistics
 
 Floats = NDArray[np.float64]
 
-SHAPE, SCALE, WIDTH = 0.5, 0.005, 10.0  # of the weight's prior
+SHAPE, SCALE, WIDTH = 0.5, 0.005, 10.0  # constants of the prior
 PRIOR_WEIGHT = (
     f"coefficients of the log weight ~ N(0, {WIDTH:g}^2 sigma^2), sigma^2 ~ inverse gamma({SHAPE:g}, {SCALE:g})"
 )
@@ -19,7 +19,7 @@ PRIOR_WEIGHT = (
 def draw_weights(statistics: SufficientStatistics, size: int, rng: np.random.Generator) -> dict[str, Floats]:
     """Exact draws of (c, gamma) and sigma under the conjugate prior."""
     P = statistics.P[:, 0]
-    root = np.linalg.cholesky(statistics.C0 + np.eye(len(P)) / WIDTH**2)  # of the precision over sigma^-2
+    root = np.linalg.cholesky(statistics.C0 + np.eye(len(P)) / WIDTH**2)  # root of the precision, times sigma
     half = solve_triangular(root, P, lower=True)
     rate = SCALE + (statistics.Q[0, 0] - half @ half) / 2
     sigma = np.sqrt(rate / rng.standard_gamma(SHAPE + statistics.A / 2, size))
@@ -29,6 +29,6 @@ def draw_weights(statistics: SufficientStatistics, size: int, rng: np.random.Gen
 
 
 def weight_log_density(log_w: Floats, mean: Floats, sigma: Floats) -> Floats:
-    """log N(log w_i; mean, sigma^2) of means (S, n) and standard deviations (S,): (S, n)."""
+    """log N(log w_i; mean, sigma^2) for means (S, n) and standard deviations (S,): (S, n)."""
     sigma = sigma[:, None]
     return -0.5 * ((log_w - mean) / sigma) ** 2 - np.log(sigma) - 0.5 * np.log(2 * np.pi)

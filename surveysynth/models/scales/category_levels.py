@@ -1,4 +1,4 @@
-"""The levels of a column whose values are labels: their names are published."""
+"""The levels of a categorical outcome, whose names are published."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...validation import rows
 
 Codes = NDArray[np.intp]
 
-FEWEST = 5  # records that a level has on average; fewer, and the column is an identifier
+FEWEST = 5  # fewest records per level on average; a column with fewer may be an identifier
 
 
 def _are_truths(column: pd.Series) -> bool:
@@ -19,7 +19,7 @@ def _are_truths(column: pd.Series) -> bool:
 
 
 def all_levels(column: pd.Series) -> pd.Index:
-    """The levels that are declared, or, where none are, those that occur, sorted as pandas sorts groups."""
+    """The declared levels, or else the levels that occur, sorted as pandas sorts groups."""
     if isinstance(column.dtype, pd.CategoricalDtype):
         return pd.CategoricalIndex(column.cat.categories, dtype=column.dtype)
     if _are_truths(column):
@@ -28,14 +28,14 @@ def all_levels(column: pd.Series) -> pd.Index:
 
 
 def levels_of(column: pd.Series, name: str) -> tuple[Codes, pd.Index]:
-    """Level of each record (n,), and the levels: those that are declared, or else those that occur, sorted.
+    """Level of each record (n,), and the declared levels or else the sorted levels that occur.
 
     Raises
     ------
     InputError
-        A missing value; values that cannot be sorted, or are no text or numbers; fewer than five records a level.
+        A missing value; values that cannot be sorted, or are no text or numbers; fewer than five records per level.
     ModelError
-        One level.
+        Only one level.
     """
     missing = column.isna()
     if missing.any():

@@ -1,8 +1,8 @@
-"""Normal scores: a working scale on which last year's outcome was standard normal.
+"""Normal scores: a working scale on which a historical outcome is standard normal.
 
 Incomes are not lognormal: their logs have heavy tails, heaps and a top code.  A smooth monotone
-map from amounts to normal scores takes that shape out, and the normal model then fits.  The map
-must be public or older than the file that is released, and frozen; it then costs no privacy.
+map from amounts to normal scores removes that shape, so that the normal model fits.  The map
+must be public or older than the released file, and fixed; it then costs no privacy.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ LOG = LogTransform()
 Base = LogTransform | IdentityTransform | AsinhTransform
 FORMAT = "surveysynth normal scores, version 1"
 DIGITS = 4  # significant digits of a knot's amount
-# With 1,000 records and 70 knots three records or more, mostly 20, lie between neighbouring knots, and a
+# With 1,000 records and 70 knots, at least three records, mostly 20, lie between adjacent knots, and a
 # score near the median has a standard error of 0.04.
 LEAST_RECORDS, RECORDS_PER_KNOT = 1000, 14
 LEAST_KNOTS = 5
-# Outer knots: this share of the file beyond, and this many records at least, so that a knot
-# never is a single record's own amount.
+# Share of the file, and least number of records, beyond the outer knots, so that no knot
+# is the amount of a single record.
 OUTER_SHARE, OUTER_RECORDS = 0.001, 5
-# W^2 of two files that have nothing to do with each other is below this in 6 of a million pairs
-# (Csorgo & Faraway 1996, eq. 1.2), however alike their distributions are.
+# W^2 of two independent files is below this in 6 of a million pairs
+# (Csorgo & Faraway 1996, eq. 1.2), however similar their distributions are.
 CLOSER_THAN_CHANCE = 0.01
 
 
 @dataclass(frozen=True)
 class NormalScores:
-    """Working scale y~ = Phi^-1(p) where a historical or public file has the share p below y.
+    """Working scale y~ = Phi^-1(p), where p is the share below y in a historical or public file.
 
     Knots (y_k, p_k) are joined by a monotone cubic (PCHIP) from the base scale u = base(y) to the
-    score z = Phi^-1(p), and go on in straight lines beyond the outer knots.
+    score z = Phi^-1(p), and are extrapolated by straight lines beyond the outer knots.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ class NormalScores:
         ``surveysynth.LogTransform()``, ``surveysynth.AsinhTransform(scale=)`` for amounts that can be zero or
         negative, or ``surveysynth.IdentityTransform(scale=)``.
     bounds : (float, float), optional
-        Public lowest and highest value: what lies beyond is moved to them, on the way there and back.
+        Public lowest and highest value, to which values beyond are clipped in both directions.
 
     Raises
     ------
@@ -80,7 +80,7 @@ class NormalScores:
     that of few records; both put some incomes at z = 10 and more.
 
     A share of equal amounts, such as zeros, stays a point: the scores have an atom there, and
-    what is synthesized spreads around it.
+    synthetic values spread around it.
 
     Examples
     --------
@@ -138,7 +138,7 @@ class NormalScores:
         weights : array (n,), optional
             Its survey weights.
         knots : int
-            How many quantiles.  They are evenly spaced in arcsin sqrt(p), where a sample quantile
+            Number of quantiles.  They are evenly spaced in arcsin sqrt(p), where a sample quantile
             has the same error everywhere, from p = 0.001, or 5 records, to the same from above.
         base : str or transform
             As for the class, or ``"log"``.
@@ -222,7 +222,7 @@ class NormalScores:
         return self._within(self.base.inverse(solve(self._curve, np.asarray(z, dtype=np.float64))))
 
     def _within(self, y: Floats) -> Floats:
-        """Amounts held within the public bounds."""
+        """Amounts clipped to the public bounds."""
         return y if self.bounds is None else np.clip(y, *self.bounds)
 
     def describe(self) -> str:
@@ -239,7 +239,7 @@ class NormalScores:
         )
 
     def made_from(self, values: ArrayLike, weights: ArrayLike | None = None) -> bool:
-        """Whether these knots come from this very file, or from one that is closer to it than chance allows.
+        """Whether these knots come from this file, or from one that is closer to it than chance allows.
 
         A file to release must not have made its own knots.  The test is W^2 = n times
         the integral of (F(y_k) - p_k)^2 (Cramer and von Mises), which is 0 for the file itself, in any
@@ -273,7 +273,7 @@ class NormalScores:
         return any(self._distance(u[used], weight) < CLOSER_THAN_CHANCE for weight in tried)
 
     def save(self, path: str | Path) -> None:
-        """Write to a JSON file of its owner's (mode 0600).
+        """Write to a JSON file that only its owner can read (mode 0600).
 
         It may be published.
 
@@ -343,7 +343,7 @@ class NormalScores:
 
     @cached_property
     def _curve(self) -> PPoly:
-        """The map from u to z, with a straight piece at each end, which is extrapolated."""
+        """The map from u to z, with a straight piece at each end for extrapolation."""
         u = self.base.forward(np.array(self.amounts))
         z = ndtri(self.probabilities)
         chord = np.diff(z) / np.diff(u)
@@ -369,7 +369,7 @@ class NormalScores:
 
 
 def public_bounds(bounds: object, outcome: str) -> tuple[float, float]:
-    """Lowest and highest value as numbers (InputError)."""
+    """Lowest and highest value as two floats, or an InputError."""
     message = (
         f"bounds of {outcome!r} are two public numbers, the lowest and the highest value, that are not taken from the "
         "file: bounds=(0, 1_000_000)"
@@ -397,7 +397,7 @@ def _check_base(base: object) -> None:
 
 
 def _increasing(values: Sequence[float], name: str) -> Floats:
-    """The values as an array, or an InputError where they are not finite numbers in increasing order."""
+    """The values as an array, or an InputError unless they are finite numbers in increasing order."""
 
     def numbers() -> Floats:
         if any(isinstance(v, (bool, str)) for v in values):
@@ -412,7 +412,7 @@ def _increasing(values: Sequence[float], name: str) -> Floats:
 
 
 def _columns(values: ArrayLike, weights: ArrayLike | None) -> tuple[Floats, Floats]:
-    """Values and weights as columns of floats, NaN where missing; weights are 1 where none are given."""
+    """Values and weights as arrays of floats, with NaN for missing values; weights are 1 by default."""
     y = _floats(values, "values")
     w = np.ones_like(y) if weights is None else _floats(weights, "weights")
     if y.size != w.size:

@@ -1,4 +1,4 @@
-"""The curve behind normal scores: its inverse, and the distribution function that it comes from."""
+"""The curve of normal scores, its inverse, and the distribution function of its knots."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from scipy.interpolate import PPoly
 Floats = NDArray[np.float64]
 
 
-BLOCK = 1 << 16  # values that one core takes at a time
+BLOCK = 1 << 16  # values that one core processes at a time
 
 
 def evaluate(curve: PPoly, u: Floats) -> Floats:
-    """The curve at u, float array of any shape: as the curve itself gives it, on all cores."""
+    """Values of the curve at u, of any shape, computed on all cores."""
     return _on_all_cores(_evaluate, u, curve.x, np.ascontiguousarray(curve.c))
 
 
 def solve(curve: PPoly, z: Floats) -> Floats:
-    """The u with curve(u) = z: Newton's steps within the piece that holds z, halving where one leaves it.
+    """The u with curve(u) = z, by Newton's steps within the piece of z, and bisection if a step leaves it.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ def solve(curve: PPoly, z: Floats) -> Floats:
 
 
 def _on_all_cores(kernel: Callable[..., None], values: Floats, *curve: Floats) -> Floats:
-    """What the kernel makes of each value, in threads of our own: those of OpenMP do not survive a fork."""
+    """Results of a kernel for all values, in Python threads, as those of OpenMP do not survive a fork."""
     flat, out = np.ascontiguousarray(values).reshape(-1), np.empty(values.size)
 
     def block(first: int) -> None:
@@ -50,7 +50,7 @@ def _on_all_cores(kernel: Callable[..., None], values: Floats, *curve: Floats) -
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
 def _evaluate(u: Floats, x: Floats, c: Floats, z: Floats) -> None:
-    """Fill z (n,) with the curve's values at u; c (4, pieces) are the coefficients of its pieces, x their limits."""
+    """Fill z (n,) with the values of the curve at u; c (4, pieces) are coefficients of its pieces, x their limits."""
     for i in range(u.size):
         k = min(max(np.searchsorted(x, u[i], side="right") - 1, 0), x.size - 2)
         step = u[i] - x[k]
@@ -59,14 +59,14 @@ def _evaluate(u: Floats, x: Floats, c: Floats, z: Floats) -> None:
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
 def _solve(z: Floats, x: Floats, c: Floats, at: Floats, u: Floats) -> None:
-    """Fill u (n,); ``at`` are the curve's values at x, the limits of its pieces; c (4, pieces) their coefficients."""
+    """Fill u (n,) with the inverse at z; ``at`` are values at the limits x of pieces, c (4, pieces) coefficients."""
     last = x.size - 2
     for i in range(z.size):
         k = min(max(np.searchsorted(at, z[i], side="right") - 1, 0), last)
         a, b, slope, rest, length = c[0, k], c[1, k], c[2, k], c[3, k] - z[i], x[k + 1] - x[k]
         step = -rest * (length / (at[k + 1] - at[k]))
         low, high = 0.0, length
-        for _ in range(60 if 0 < k < last else 0):  # 4 to 8 are enough; 60 halvings would be without Newton
+        for _ in range(60 if 0 < k < last else 0):  # 4 to 8 are enough; bisection alone would need 60
             value = ((a * step + b) * step + slope) * step + rest
             low, high = step if value <= 0 else low, step if value >= 0 else high
             newton = step - value / ((3 * a * step + 2 * b) * step + slope)
@@ -78,12 +78,12 @@ def _solve(z: Floats, x: Floats, c: Floats, at: Floats, u: Floats) -> None:
 
 
 def mid_distribution(u: Floats, w: Floats) -> tuple[Floats, Floats]:
-    """Different values in order, and the share of the weight below each plus half its own."""
+    """Distinct values in order, and the share of the weight below each plus half of its own."""
     value, code = np.unique(u, return_inverse=True)
     share = np.bincount(code, weights=w) / w.sum()
     return value, np.cumsum(share) - share / 2
 
 
 def effective_size(w: Floats) -> float:
-    """How many records of equal weight these are worth (Kish)."""
+    """Effective number of records with these weights (Kish)."""
     return float(w.sum() ** 2 / (w**2).sum())

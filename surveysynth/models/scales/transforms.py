@@ -21,14 +21,14 @@ Floats = NDArray[np.float64]
 
 
 class Transform(Protocol):
-    """A monotone map to the working scale and back."""
+    """A monotone map between the outcome and its working scale."""
 
     def forward(self, y: Floats) -> Floats:
-        """To the working scale; NaN where y has no image."""
+        """Values on the working scale; NaN where y has no image."""
         ...
 
     def inverse(self, z: Floats) -> Floats:
-        """Back to the outcome's unit."""
+        """Values in the unit of the outcome."""
         ...
 
     def describe(self) -> str:
@@ -49,12 +49,12 @@ class LogTransform:
     name: ClassVar[str] = "log"
 
     def forward(self, y: Floats) -> Floats:
-        """log y; NaN where y is not positive."""
+        """The log of y; NaN where y is not positive."""
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(y > 0, np.log(y), np.nan)
 
     def inverse(self, z: Floats) -> Floats:
-        """exp z."""
+        """The exponential of z."""
         return np.exp(z)
 
     def describe(self) -> str:
@@ -85,11 +85,11 @@ class IdentityTransform:
         _check_scale(self.scale)
 
     def forward(self, y: Floats) -> Floats:
-        """y / scale."""
+        """The ratio y / scale."""
         return y / self.scale
 
     def inverse(self, z: Floats) -> Floats:
-        """Z * scale."""
+        """The product z * scale."""
         return z * self.scale
 
     def describe(self) -> str:
@@ -120,11 +120,11 @@ class AsinhTransform:
         _check_scale(self.scale)
 
     def forward(self, y: Floats) -> Floats:
-        """asinh(y / scale)."""
+        """The value asinh(y / scale)."""
         return np.arcsinh(y / self.scale)
 
     def inverse(self, z: Floats) -> Floats:
-        """Scale * sinh z."""
+        """The value scale * sinh z."""
         return self.scale * np.sinh(z)
 
     def describe(self) -> str:
@@ -142,7 +142,7 @@ def as_transform(name: str | Transform, scale: float | None = None) -> Transform
     Raises
     ------
     InputError
-        An unknown name, a scale that is missing, or one that log has no use for.
+        An unknown name, a missing scale, or a scale for log.
     """
     if not isinstance(name, str):
         if isinstance(name, type) or not hasattr(name, "forward"):

@@ -92,7 +92,7 @@ def _cells(file: PlantedFile, of: SurveyDesign) -> tuple[Codes, Codes]:
     """Cells of outcome and weight of every record (n,), (n,)."""
     outcome = Cells.for_outcome(Outcome(bounds=file.bounds)).codes(of.column(file.outcome), file.outcome)
     weight = Cells.for_weights(WEIGHT_BOUNDS, file.mean_weight)
-    return outcome, weight.of_numbers(np.asarray(of.weights, dtype=np.float64))
+    return outcome, weight.codes_of_numbers(np.asarray(of.weights, dtype=np.float64))
 
 
 def _read(tables: NoisyTables, cells: tuple[Codes, Codes]) -> list[tuple[NoisyTable, Codes, Codes]]:
