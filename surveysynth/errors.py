@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import ClassVar, TypeVar
+from typing import ClassVar, ParamSpec, TypeVar
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 
 class SurveySynthError(Exception):
@@ -23,6 +24,7 @@ class SurveySynthError(Exception):
     """
 
     code: ClassVar[str] = "error"
+    obstacles: tuple[str, ...] = ()  # where several things stand in the way, the message on each
 
 
 class InputError(SurveySynthError, ValueError):
@@ -53,6 +55,41 @@ class NotFitForRelease(SurveySynthError):
     """The sampler's diagnostics failed, so nothing is released."""
 
     code = "diagnostics"
+
+
+class Obstacles:
+    """Everything that stands in the way of a call, so that one message can tell all of it.
+
+    Checks run one after the other, in the order in which their findings are to be mended.
+    """
+
+    def __init__(self) -> None:
+        self.found: list[SurveySynthError] = []
+
+    def check(self, check: Callable[P, T], *args: P.args, **options: P.kwargs) -> T | None:
+        """The value of a check; None where it refuses, which is noted."""
+        try:
+            return check(*args, **options)
+        except (InputError, ModelError, PrivacyError) as error:
+            self.note(error)
+        return None
+
+    def note(self, error: SurveySynthError) -> None:
+        """Note what a check refused; what was noted already is not told twice."""
+        if str(error) not in map(str, self.found):
+            self.found.append(error)
+
+    def refuse(self) -> None:
+        """Raise what was found: one error as it is, several as one of the kind of the first."""
+        if not self.found:
+            return
+        if len(self.found) == 1:
+            raise self.found[0]
+        messages = [each for error in self.found for each in error.obstacles or (str(error),)]
+        listed = "\n".join(f"{number}. {message}" for number, message in enumerate(messages, 1))
+        error = type(self.found[0])(f"{len(messages)} things stand in the way; mend them in this order:\n{listed}")
+        error.obstacles = tuple(messages)
+        raise error
 
 
 TOO_EXTREME = (

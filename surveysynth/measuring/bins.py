@@ -271,11 +271,8 @@ class Cells:
             codes[asked] = self.codes(column[asked], name)
             return codes
         missing = column.isna().to_numpy()
-        if missing.any() and self.outcome.missing is None:
-            raise InputError(
-                f"{name!r} is missing in {rows(missing)}, and its schema has no missing values: declare "
-                f'outcomes={{"{name}": Outcome(..., missing="category")}}'
-            )
+        if self.outcome.missing is None:
+            check_missing(column, name)
         find = self._level_codes if self.bins is None else self._number_codes
         codes = find(column, missing, name)
         codes[missing] = self.answers - 1
@@ -317,4 +314,14 @@ def refuse_dates(column: pd.Series, name: str) -> None:
         raise InputError(
             f"{name!r} holds dates or durations: make whole days of them, {days}, with "
             "Outcome(bounds=(first, last), whole=True) in days"
+        )
+
+
+def check_missing(column: pd.Series, name: str) -> None:
+    """Refuse missing values of an outcome that is declared without them (InputError)."""
+    missing = column.isna().to_numpy()
+    if missing.any():
+        raise InputError(
+            f"{name!r} is missing in {rows(missing)}, and its schema has no missing values: declare "
+            f'outcomes={{"{name}": Outcome(..., missing="category")}}'
         )

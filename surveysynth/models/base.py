@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ..choices import Clusters, Missing, MissingCategory
 from ..design.formula import formula_columns
 from ..design.survey_design import SurveyDesign
-from ..errors import InputError
+from ..errors import InputError, Obstacles
 from ..validation import check_keywords, rows
 from .draws import Draws, Sampler, Synthetic
 from .predictors.groups import groups_of
@@ -275,6 +275,43 @@ class Synthesizer(Generic[R], metaclass=Complete):
         records = Records(X=X, row=row, columns=columns, public_weights=weights, y=y, log_w=log_w)
         self.check(records)  # type: ignore[arg-type]  # a model with records of its own prepares them itself
         return records  # type: ignore[return-value]
+
+    def note_obstacles(self, design: SurveyDesign, clusters: Clusters, wrong: Obstacles) -> None:
+        """Note what of a file :meth:`prepare` would refuse, piece by piece, where a call is refused anyway.
+
+        Parameters
+        ----------
+        design : SurveyDesign
+            The file.
+        clusters : {"model", "ignore"}
+            As for :meth:`prepare`.
+        wrong : Obstacles
+            Where it is noted.
+        """
+        wrong.check(self.check_outcomes, design)
+        rows = wrong.check(self.predictor_rows, design, clusters, None)
+        if rows is None:
+            rows = wrong.check(self.predictor_rows, design, "ignore", None)
+        if rows is not None:
+            wrong.check(self.survey_weights, design, *rows[:2], None)
+
+    def check_outcomes(self, design: SurveyDesign) -> None:
+        """Refuse outcomes that are missing, or no numbers.
+
+        Parameters
+        ----------
+        design : SurveyDesign
+            The file.
+
+        Raises
+        ------
+        InputError
+            Such outcomes.
+        """
+        wrong = Obstacles()
+        for outcome in self.numeric:
+            wrong.check(present, design, outcome)
+        wrong.refuse()
 
     def check(self, records: R) -> None:
         """Refuse values that the model does not allow; by default none.

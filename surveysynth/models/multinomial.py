@@ -144,23 +144,39 @@ class MultinomialRegression(OneOutcome[CategoryRecords]):
         ModelError
             One level.
         """
+        code, levels = self._coded(design)
+        X, row, columns = self.predictor_rows(design, clusters, constants)
+        weights, _ = self.survey_weights(design, X, row, mean_weight)
+        X, row, columns = with_unit_size(X, row, columns, unit)
+        return CategoryRecords(
+            row=row, y=code.astype(np.float64), public_weights=weights, levels=levels,
+            **standardized(X, row, columns),
+        )  # fmt: skip
+
+    def check_outcomes(self, design: SurveyDesign) -> None:
+        """As :meth:`Synthesizer.check_outcomes`."""
+        self._coded(design)
+
+    def _coded(self, design: SurveyDesign) -> tuple[Codes, pd.Index]:
+        """The category of each record (n,), and the levels."""
         column = design.column(self.outcome)
         code, levels = levels_of(with_missing(column) if self.missing == "category" else column, self.outcome)
         if len(levels) > MOST:
             raise InputError(f"outcome {self.outcome!r} has {len(levels)} categories, {MOST} are the most: group them")
-        X, row, columns = self.predictor_rows(design, clusters, constants)
-        weights, _ = self.survey_weights(design, X, row, mean_weight)
+        return code, levels
+
+    def survey_weights(
+        self, design: SurveyDesign, X: Floats, row: Codes, mean_weight: float | None
+    ) -> tuple[Floats | None, Floats | None]:
+        """As of :class:`Synthesizer`; weights that are not public are refused (InputError)."""
+        weights, log_w = super().survey_weights(design, X, row, mean_weight)
         if weights is None:
             raise InputError(
                 "the survey weights are not a function of the predictors, and a multinomial regression models the "
                 "outcome alone: use FBS, let it be a later model in sequence, which is given the weight, put what the "
                 "weights depend on into the formula, or declare that they are public, weight='public'"
             )
-        X, row, columns = with_unit_size(X, row, columns, unit)
-        return CategoryRecords(
-            row=row, y=code.astype(np.float64), public_weights=weights, levels=levels,
-            **standardized(X, row, columns),
-        )  # fmt: skip
+        return weights, log_w
 
     def fit(self, records: CategoryRecords, alpha: Floats, sampler: Sampler) -> Draws:
         """Draw b from the pseudo posterior, by Hamiltonian chains.

@@ -11,7 +11,7 @@ from ..models.base import Boundable, Synthesizer
 from ..models.predictors.model_matrix import predictor_rows
 from ..models.registry import MODELS
 from ..privacy.mechanisms import in_plans
-from ..synthesis.fitting import M_OF_RECORDS
+from ..synthesis.fit_request import M_OF_RECORDS
 from ..synthesis.measured import M
 from .arguments import check_formulas, sides, synthesizer_of
 from .public_facts import PublicFacts

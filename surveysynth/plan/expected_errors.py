@@ -25,14 +25,14 @@ from ..measuring.terms import Term, terms_of
 from ..release.measurements import Measurements
 from ..release.release import Release
 from ..synthesis.all_columns import written_out
-from ..synthesis.measured import (
+from ..synthesis.measured import measure
+from ..synthesis.strict_request import (
     Bounds,
     Formulas,
     Totals,
     Weight,
     check_unit,
     in_sequence,
-    measure,
     public_totals,
     schema_of,
 )

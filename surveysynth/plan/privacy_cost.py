@@ -18,7 +18,8 @@ from ..privacy.mechanisms import Mechanism, PseudoPosterior, RecordMechanism
 from ..privacy.mechanisms.base import LEAST_INFORMATION
 from ..progress import bar
 from ..synthesis.draws import verdict
-from ..synthesis.fitting import check_kinds, fit
+from ..synthesis.fit_request import check_kinds
+from ..synthesis.fitting import fit
 from ..synthesis.levels import declared
 from ..validation import check_keywords
 

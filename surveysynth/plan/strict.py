@@ -20,7 +20,7 @@ from ..release.measurements import Measurements, read_measurements
 from ..release.release import Release, read_release
 from ..synthesis.all_columns import written_out
 from ..synthesis.levels import levels_by_type, undeclared
-from ..synthesis.measured import in_sequence, of_an_earlier_year
+from ..synthesis.strict_request import in_sequence, left_hand_side, of_an_earlier_year
 from ..validation import several
 from .settings import OutcomeSettings, Settings
 
@@ -85,7 +85,7 @@ def formulas_of(settings: Settings, design: SurveyDesign) -> list[str]:
     """One formula for each outcome, or several, in sequence; a dot is written out (InputError: no public columns)."""
     privacy = settings.privacy
     given = [str(settings.model.formula), *(each.formula for each in settings.model.later_models)]
-    names = [name for formula in given for name in _outcomes(formula)]
+    names = [name for formula in given for name in left_hand_side(formula)]
     if settings.model.name == "fbp" and len(names) > 1:
         raise InputError("model.name = 'fbp' is for one outcome: leave it out, and several are synthesized by fbs")
     declared = _declared(settings, design, names)
@@ -130,7 +130,7 @@ def _options(settings: Settings, design: SurveyDesign, name: str) -> dict[str, A
     by_type = design.declares_levels(name)
     if isinstance(settings.privacy.bounds, tuple) and "levels" not in given and _is_number(settings, design, name):
         given.setdefault("bounds", settings.privacy.bounds)
-    later = {of: each for each in settings.model.later_models for of in _outcomes(each.formula)}.get(name)
+    later = {of: each for each in settings.model.later_models for of in left_hand_side(each.formula)}.get(name)
     if "bounds" in given:
         zeros = settings.model.zeros if later is None or later.zeros is None else later.zeros
         usual = {"zeros": zeros, "whole": settings.model.kind == "count"}
@@ -140,11 +140,6 @@ def _options(settings: Settings, design: SurveyDesign, name: str) -> dict[str, A
     if given and by_type and not {"levels", "bounds"} & {*given}:
         given["levels"] = levels_by_type(design, name)
     return given
-
-
-def _outcomes(formula: str) -> list[str]:
-    """The columns on the left of a formula."""
-    return [category(name) or name for name in several(sides_of(formula, "")[0])]
 
 
 def _is_number(settings: Settings, design: SurveyDesign, name: str) -> bool:

@@ -13,20 +13,21 @@ from numpy.typing import NDArray
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError, ModelError, NotFitForRelease, PrivacyError, told_if_it_breaks_down
 from ..expenses import Expense, id_of, new_id
-from ..models.base import Boundable, Debiasable, Synthesizer
+from ..models.base import Boundable, Debiasable
 from ..models.draws import Draws, Synthetic
 from ..privacy.accounting.ledger import Ledger
 from ..privacy.budget import MOST_DATASETS, Budget
-from ..privacy.mechanisms.base import LEAST_INFORMATION, RecordMechanism
+from ..privacy.mechanisms.base import LEAST_INFORMATION
 from ..privacy.protected_fit import ProtectedFit, PseudoLikelihood, times
 from ..privacy.release_rule import IdentificationRule
 from ..privacy.report import public_epsilon
 from ..privacy.tuning import reweight
 from ..release.release import Release
-from ..validation import as_list, positive, whole
+from ..validation import positive, whole
 from . import fit_report
 from .draws import choose_draws
-from .edits import check_rules, redrawn
+from .edits import redrawn
+from .fit_request import ReleaseRequest, check_steps, release_request
 from .fitted_model import FittedModel, Spending
 from .synthetic_design import assemble, count_roles_of, public_columns, public_frame, roles_of, totals_of
 
@@ -286,28 +287,51 @@ class Fit(FittedModel):
         ModelError
             The model hardly ever obeys an edit rule; nothing is spent.
         """
-        rules = check_rules(edits, [*public_columns(self.design, self.synthesizer), *self.synthesizer.outcomes])
-        check_accepted(accept_diagnostics)
-        check_rule(rule, self.design, self.synthesizer, self.mechanism)
-        of = self._spending(m, epsilon)
-        if debias:
-            check_debias(self.synthesizer, self.mechanism, self.weighted.asked > 0)
-        self._refuse_unfit(accept_diagnostics)
-        positions, lag = choose_draws(self.draws, of.m, self.streams.draws, self.used)
-        of, expense = replace(of, lag=lag), self._expense(of, positions)
-        if ledger is not None and of.epsilon is not None:
-            ledger.check(of.epsilon, (expense,))
+        return self.drawn(
+            release_request(
+                self.design, self.synthesizer, self.mechanism, None, self.weighted.asked, debias=debias,
+                accept_diagnostics=accept_diagnostics, ledger=ledger, rule=rule, edits=edits,
+            ), m, epsilon,
+        )  # fmt: skip
+
+    def drawn(self, asked: ReleaseRequest, m: int | None = None, epsilon: float | None = None) -> Release:
+        """The release that is asked for, as :meth:`release` makes it.
+
+        Parameters
+        ----------
+        asked : ReleaseRequest
+            What was asked for and checked.
+        m, epsilon
+            As for :meth:`release`.
+
+        Returns
+        -------
+        Release
+            m data sets.
+
+        Raises
+        ------
+        PrivacyError, NotFitForRelease, ModelError
+            As :meth:`release`.
+        """
+        rule, rules, debias = asked.rule, asked.edits, asked.debias
+        spending = self._spending(m, epsilon)
+        self._refuse_unfit(asked.accepted)
+        positions, lag = choose_draws(self.draws, spending.m, self.streams.draws, self.used)
+        spending, expense = replace(spending, lag=lag), self._expense(spending, positions)
+        if asked.ledger is not None and spending.epsilon is not None:
+            asked.ledger.check(spending.epsilon, (expense,))
         with told_if_it_breaks_down():
             factor = self._variance_factor(positions, corrected=debias)
             chosen = self._corrected_draws(positions, debias)
         self.used.extend(positions)  # whatever comes of them
         with told_if_it_breaks_down():
-            made = self._data_sets(of.m, chosen, rules, rule)
+            made = self._data_sets(spending.m, chosen, rules, rule)
             found = {} if factor is None else {"variance_factor": factor}
-            self.spent.extend(self._spent_by(of.m))
+            self.spent.extend(self._spent_by(spending.m))
             release = Release(
                 datasets=made.datasets,
-                privacy=fit_report.report(self, of, debias, factor, rule, rules, made.redrawn),
+                privacy=fit_report.report(self, spending, debias, factor, rule, rules, made.redrawn),
                 predictors=tuple(
                     c for c in public_columns(self.design, self.synthesizer) if c in self.synthesizer.predictor_columns
                 ),
@@ -319,9 +343,9 @@ class Fit(FittedModel):
                 rests_on=(expense,),
             )
             try:
-                return release.entered(ledger)
+                return release.entered(asked.ledger)
             except BaseException:  # what the ledger refuses is not released, and no later report is to count it
-                del self.spent[-of.m :]
+                del self.spent[-spending.m :]
                 raise
 
     def _data_sets(
@@ -403,7 +427,6 @@ class Fit(FittedModel):
 
     def _refuse_unfit(self, accepted: Sequence[str]) -> None:
         """Refuse failed diagnostics, and little information, that were not accepted by name."""
-        self.mechanism.check_accepted(accepted)
         failed = [name for name in self.draws.failures if name not in accepted]
         # a strict release is one of exact draws: there nothing can be accepted
         accept = "" if self.kind == "strict" else f"; or accept the failure by name: accept_diagnostics={failed}"
@@ -447,43 +470,3 @@ class Fit(FittedModel):
         except ModelError:  # too tight a clamp: nothing is known of what it does
             return None
         return None if factor is None else float(f"{factor:.3g}")
-
-
-def check_accepted(accepted: Sequence[str]) -> None:
-    """Refuse what is no list of names of what can be accepted."""
-    names = ("divergences", "rhat", "ess_bulk", "ess_tail", "information")
-    listed = isinstance(accepted, list | tuple | set | frozenset)
-    if not listed or not set(as_list(accepted)) <= set(names):
-        raise InputError(f"accept_diagnostics is a list of names among {', '.join(names)}")
-
-
-def check_rule(
-    rule: IdentificationRule | None, design: SurveyDesign, synthesizer: Synthesizer, mechanism: RecordMechanism
-) -> None:
-    """Refuse what is no rule, one that does not suit the file, and one that would take a strict guarantee away."""
-    if not isinstance(rule, IdentificationRule | None):
-        raise InputError("rule must be a surveysynth.IdentificationRule(known, max_risk=0.5)")
-    if rule is None:
-        return
-    mechanism.check_rule()
-    rule.check(design, synthesizer)
-
-
-def check_debias(synthesizer: Synthesizer | None, mechanism: RecordMechanism, reweighted: bool) -> None:
-    """Refuse to correct for privacy weights that do not follow from the record and constants, or a paper's setting."""
-    mechanism.check_debias()
-    if reweighted:
-        raise InputError("debias corrects for the inverse map, and re-weighting changes it: use one of them")
-    if synthesizer is not None and synthesizer.as_in_paper:
-        raise InputError("debias is no part of the paper's setting; use FBP(...) instead of FBP.paper(...)")
-    if synthesizer is not None and not mechanism.clamps and not isinstance(synthesizer, Debiasable):
-        raise InputError(f"{synthesizer.name} has no debias: leave it out, or use FBS")
-
-
-def check_steps(steps: int, mechanism: RecordMechanism) -> int:
-    """Steps of re-weighting as a number, if they are one and the mechanism has bounds to raise."""
-    steps = int(steps) if isinstance(steps, bool | np.bool_) else steps
-    if isinstance(steps, int | np.integer) and steps == 0:
-        return 0
-    mechanism.check_reweight()
-    return whole(steps, "reweight", 1000)

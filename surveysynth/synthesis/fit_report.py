@@ -17,7 +17,7 @@ from ..privacy.units import CLASS
 from .draws import verdict
 from .edits import HELD
 from .fitted_model import FittedModel, Spending
-from .synthetic_design import public_columns, said_of_total
+from .synthetic_design import public_columns, total_text
 
 CORRECTED = (
     "corrected, under the model, for the effect of the privacy weights (they weight down rare values, and make a PSU's "
@@ -96,7 +96,7 @@ def report(
 def notes(fit: FittedModel, of: Spending, debias: bool, factor: float | None) -> list[str]:
     """What a release takes as given, in sentences."""
     posterior = fit.draws
-    total = said_of_total(fit.population_total, public_weights=fit.public_weights)
+    total = total_text(fit.population_total, public_weights=fit.public_weights)
     said = [
         "the predictors, the design columns in the files and the number of records of every cell are public; the "
         f"columns in the files are: {', '.join(public_columns(fit.design, fit.synthesizer))}",

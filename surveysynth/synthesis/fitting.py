@@ -14,83 +14,44 @@ import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..choices import Clusters
 from ..design.survey_design import SurveyDesign
-from ..design.to_synthesize import to_synthesize
-from ..engines import get_engine
-from ..errors import InputError, told_if_it_breaks_down
-from ..estimation.tables import OWN
+from ..errors import InputError, ModelError, Obstacles, told_if_it_breaks_down
 from ..measuring.outcome import Outcome
 from ..models.base import Synthesizer
 from ..models.draws import Draws, Sampler, Streams
-from ..models.normal.fbs import FBS
 from ..models.predictors.model_matrix import LOG_UNIT
-from ..models.sequential import Sequential
-from ..privacy.accounting.ledger import Ledger, check_ledger
+from ..privacy.accounting.ledger import Ledger
 from ..privacy.budget import Budget
-from ..privacy.mechanisms import Assessment, Censored, Mechanism, RecordMechanism
+from ..privacy.mechanisms import Assessment, Mechanism, RecordMechanism
 from ..privacy.protected_fit import ProtectedFit, PseudoLikelihood
 from ..privacy.release_rule import IdentificationRule
-from ..privacy.units import Unit, unit_of
 from ..progress import stages, tell
 from ..release.contents import check_m
 from ..release.measurements import Measurements
 from ..release.release import Release
-from ..validation import check_keywords, check_seed, one_of, positive
-from .all_columns import written_out
-from .draws import check_chains
-from .edits import check_rules
-from .fit import Fit, check_accepted, check_debias, check_rule, check_steps
-from .levels import declared, number_codes
-from .measured import (
-    NO_DESIGN,
-    M,
-    Strictly,
-    Totals,
-    Weight,
-    how_to_declare_all,
-    in_sequence,
-    measure,
-    refuse_schema,
-    strictly,
-)
-from .missing import said_of_missing, without_missing
+from ..validation import check_keywords
+from .fit import Fit
+from .fit_request import NO_MECHANISM, NO_MODEL, SIZE_OF_UNITS, FitRequest, fit_request, given_once
+from .measured import M, measured
 from .policy import Policy
-from .synthetic_design import check_public, check_total, public_columns, public_mean_weight, said_of_ignored
+from .strict_request import NO_DESIGN, Totals, Weight, refuse_schema, strict_request, strictly
+from .synthetic_design import public_mean_weight
 
 Floats = NDArray[np.float64]
 
-UNITS_PUBLIC = (
-    "how many records the units have that epsilon protects, and where, is public as their predictors are: epsilon is "
-    "about what is synthesized of them"
-)
-SIZE_OF_UNITS = "the logarithm of the number of records of a unit is among the predictors"
-UNEVEN = (
-    "the units that epsilon protects have different numbers of records, and are too few to make their privacy weights "
-    "the same at every size: large ones count less, and means that go with their size can be off"
-)
 NEEDS = (
     "releases are strict unless mechanism= says otherwise: pure differential privacy at the file's own size, with "
     "intervals that carry what privacy costs. Give {}. Or say mechanism=PseudoPosterior(), whose guarantee is "
     "asymptotic and which weights rare records down"
 )
-M_OF_RECORDS = 3  # data sets, each of which spends a part of epsilon
-NO_RECORDS = (
-    "records are fitted under mechanism=PseudoPosterior(), WeightedE() or Censored(). Strict() counts them: it is the "
-    "default of synthesize() and measure()"
-)
-NO_MECHANISM = "mechanism must be a surveysynth.PseudoPosterior(...), WeightedE(...), Censored(...) or Strict(...)"
-NO_MODEL = "the second argument is a model, or its formula: surveysynth.FBS('salary ~ field + gender')"
 INFORMATION = "The privacy weights keep {}% of the file's information (not for publication)."
-INDEPENDENT = (
-    "the records of a unit that epsilon protects are drawn independently given the predictors: the design has no PSUs, "
-    "so that standard errors do not carry what members of a unit have in common"
-)
+OF_SAMPLER = "tolerance", "chains", "warmup", "draws", "seed"
 
 
 def fit(
@@ -192,52 +153,43 @@ def fit(
     >>> fit.release()
     Release: m = 3 synthetic data sets of 1,000 records by FBS, outcomes salary, epsilon = 10.8 (asymptotic)
     """
-    if policy is not None:
-        given = {"a synthesizer": synthesizer, "epsilon=": epsilon, "m=": m, "mechanism=": mechanism}
-        synthesizer, m, mechanism = _of_policy(_policy(policy), given)
-    synthesizer, mechanism = check_kinds(design, synthesizer, mechanism)
-    budget = _budget(epsilon, m, synthesizer, mechanism)
-    if positive(tolerance, "tolerance") >= 1:
-        raise InputError("tolerance must be below 1")
-    check_chains(chains, warmup, draws)
-    check_seed(seed)
-    reweight = check_steps(reweight, mechanism)
-    check_public(design, synthesizer, public)
-    _check_names(synthesizer, unit)
-    mechanism.check_model(synthesizer, unit)
-    coded = number_codes(design, levels)
-    design, of_file, notes = to_synthesize(declared(design, synthesizer, levels))
-    for note in notes:
-        warnings.warn(note, stacklevel=2)
-    population_total = check_total(population_total, design)
-    one_of(clusters, get_args(Clusters), "clusters")
+    asked, _ = fit_request(
+        design, synthesizer, epsilon=epsilon, m=m, mechanism=mechanism, policy=policy,
+        population_total=population_total, levels=levels, public=public, clusters=clusters, unit=unit,
+        reweight=reweight, engine=engine, tolerance=tolerance, chains=chains, warmup=warmup, draws=draws, seed=seed,
+    )  # fmt: skip
+    return fitted(asked, clusters=clusters, tolerance=tolerance, chains=chains, warmup=warmup, draws=draws, seed=seed)
 
-    file = design
-    design, rows, absent = without_missing(file, synthesizer)
-    rows = of_file[rows]
-    if absent.any():
-        check_total(population_total, design)  # by stratum: one may have nobody left
-    protected = unit_of(design, unit)
-    mechanism.check_units(protected)
-    notes += said_of_missing(file, absent)
-    notes += said_of_ignored(design, synthesizer) if clusters == "ignore" else []
-    notes += _said_of_units(design, protected)
 
-    mean_weight = public_mean_weight(design, population_total) if mechanism.clamps else None
+def fitted(
+    asked: FitRequest, *, clusters: Clusters = "model", tolerance: float = 0.01, chains: int = 4, warmup: int = 1000,
+    draws: int = 1000, seed: int | None = None,
+) -> Fit:  # fmt: skip
+    """The fit that is asked for, as :func:`fit` makes it."""
+    for note in asked.warnings:
+        warnings.warn(note, stacklevel=3)
+    design, model, policy, mechanism = asked.design, asked.synthesizer, asked.policy, asked.mechanism
+    mean_weight = public_mean_weight(design, asked.population_total) if mechanism.clamps else None
     streams = Streams.from_seed(seed)
-    chosen_engine = get_engine(engine)
-    sampler = Sampler(lambda: chosen_engine, streams.draws, chains, warmup, draws)
+    sampler = Sampler(lambda: asked.engine, streams.draws, chains, warmup, draws)
     with told_if_it_breaks_down(), stages() as say:
         say("reading the file")
         constants = None if policy is None else policy.constants
-        records = synthesizer.prepare(design, clusters, mean_weight, constants, protected.of_record)
-        notes += [SIZE_OF_UNITS] if LOG_UNIT in records.columns else []
-        pseudo = PseudoLikelihood(synthesizer, records, protected, sampler)
-        protect = partial(protected_by, design, mechanism, policy, budget, tolerance, reweight)
-        weighted = protect(pseudo, np.ones(protected.count(design.n)), say)
+        try:
+            records = model.prepare(design, clusters, mean_weight, constants, asked.unit.of_record)
+        except (InputError, ModelError) as error:
+            wrong = Obstacles()
+            wrong.note(error)
+            model.note_obstacles(design, clusters, wrong)
+            wrong.refuse()
+            raise
+        notes = asked.notes + ([SIZE_OF_UNITS] if LOG_UNIT in records.columns else [])
+        pseudo = PseudoLikelihood(model, records, asked.unit, sampler)
+        protect = partial(protected_by, design, mechanism, policy, asked.budget, tolerance, asked.reweight)
+        weighted = protect(pseudo, np.ones(asked.unit.count(design.n)), say)
     return Fit(
-        design, rows, synthesizer, mechanism, policy, records, protected, weighted, budget,
-        population_total, notes, sampler, streams, protect, seed is not None, coded=coded,
+        design, asked.rows, model, mechanism, policy, records, asked.unit, weighted, asked.budget,
+        asked.population_total, notes, sampler, streams, protect, seed is not None, coded=asked.coded,
     )  # fmt: skip
 
 
@@ -254,21 +206,6 @@ def protected_by(
 
     assessment = Assessment(risks, None if policy is None else policy.span, present)
     return mechanism.fit(pseudo, budget, assessment, tolerance=tolerance, reweight=reweight, say=say)
-
-
-def _of_policy(policy: Policy, given: Mapping[str, Any]) -> tuple[Synthesizer, int, Censored]:
-    """What a policy sets, if nothing of it was given beside it; its mechanism holds the epsilon."""
-    twice = [name for name, value in given.items() if value is not None]
-    if twice:
-        raise InputError(f"{', '.join(twice)}: the policy sets this; leave it out, or make another policy")
-    return policy.synthesizer, policy.m, policy.mechanism
-
-
-def _policy(policy: object) -> Policy:
-    """Refuse what is no policy."""
-    if not isinstance(policy, Policy):
-        raise InputError("policy must be a surveysynth.Policy: Policy.from_historical(...) or Policy.load(...)")
-    return policy
 
 
 def synthesize(
@@ -341,35 +278,23 @@ def synthesize(
         "outcomes": outcomes, "population_totals": population_totals, "weight": weight, "weight_bounds": weight_bounds,
         "importance": importance, "earlier": earlier, "bounds": bounds, "scheduler": scheduler,
     }  # fmt: skip
+    of_release: dict[str, Any] = {"debias": debias, "accept_diagnostics": accept_diagnostics, "rule": rule}
     if not isinstance(mechanism, Mechanism | None):
         raise InputError(NO_MECHANISM)
     if policy is None and (mechanism is None or not mechanism.fits_records):
-        of_records = {"debias": debias, "accept_diagnostics": accept_diagnostics, "rule": rule}
-        given = settings | schema | of_records | {"edits": edits}
-        return _measured(design, synthesizer, _once(epsilon, mechanism), m, ledger, given)
+        given = settings | schema | of_release | {"edits": edits}
+        return _from_noisy_tables(design, synthesizer, given_once(epsilon, mechanism), m, ledger, given)
     refuse_schema(schema)
-    check_accepted(accept_diagnostics)
-    chosen = (synthesizer, mechanism) if policy is None else (_policy(policy).synthesizer, policy.mechanism)
-    model, mechanism = check_kinds(design, *chosen)
-    mechanism.check_accepted(accept_diagnostics)
-    if rule is not None:
-        kept = to_synthesize(declared(design, model, settings.get("levels")))[0]
-        check_rule(rule, without_missing(kept, model)[0], model, mechanism)
-    check_rules(edits, [*public_columns(design, model), *model.outcomes])
-    one_of(debias, (False, True), "debias")
-    if debias:
-        check_debias(model, mechanism, bool(settings.get("reweight")))
-    asked = mechanism.epsilon if epsilon is None else epsilon
-    check_ledger(ledger)
-    if ledger is not None and asked is not None:
-        ledger.check(asked)
-    done = fit(design, synthesizer, epsilon=epsilon, m=m, **settings)
+    of_release |= {"edits": edits, "ledger": ledger}
+    asked, asked_of_release = fit_request(design, synthesizer, epsilon=epsilon, m=m, **settings, release=of_release)
+    sampling = {name: settings[name] for name in ("clusters", *OF_SAMPLER) if name in settings}
+    done = fitted(asked, **sampling)
     if done.information is not None:
         tell(INFORMATION.format(math.floor(100 * done.information)))
-    return done.release(debias=debias, accept_diagnostics=accept_diagnostics, ledger=ledger, rule=rule, edits=edits)
+    return done.drawn(asked_of_release)
 
 
-def _measured(
+def _from_noisy_tables(
     design: SurveyDesign, formula: Any, epsilon: float | None, m: int | None, ledger: Ledger | None,
     given: Mapping[str, Any],
 ) -> Release:  # fmt: skip
@@ -378,94 +303,21 @@ def _measured(
         raise InputError(NO_DESIGN)
     if formula is None or (isinstance(formula, str) and "~" not in formula):
         raise InputError(NO_MODEL)
-    delta = getattr(given.get("mechanism"), "delta", None)
-    formula = written_out(design, formula, given.get("public"), epsilon, delta, given["outcomes"])
-    asked = strictly(formula, given)
-    _check_strict(design, asked, epsilon)
-    m = M if m is None else check_m(m)
-    assert epsilon is not None  # as was checked
+    wrong = Obstacles()
+    asked = wrong.check(strictly, formula, given)
+    m = M if m is None else wrong.check(check_m, m)
+    if asked is None:
+        wrong.refuse()
+    assert asked is not None
+    scheduler = asked.settings.pop("scheduler", None)
+    request = wrong.check(
+        strict_request, design, asked.model, epsilon=epsilon, ledger=ledger, needs=NEEDS, **asked.settings
+    )
+    wrong.refuse()
+    assert request is not None and epsilon is not None and m is not None
+    seed = asked.settings.get("seed")
     with stages() as say:
         say("counting the file")
-        measured = measure(design, asked.model, epsilon=epsilon, ledger=ledger, **asked.settings)
+        measurements = measured(request, epsilon, scheduler=scheduler, ledger=ledger, seed=seed)
         say("drawing data sets")
-        return measured.release(m, seed=asked.settings.get("seed"))
-
-
-def _once(epsilon: float | None, mechanism: Mechanism | None) -> float | None:
-    """The epsilon of a release (InputError: it is given twice)."""
-    of_mechanism = None if mechanism is None else mechanism.epsilon
-    if epsilon is not None and of_mechanism is not None:
-        raise InputError("epsilon is given twice: to synthesize and to the mechanism; give it once")
-    return of_mechanism if epsilon is None else epsilon
-
-
-def check_kinds(
-    design: SurveyDesign, synthesizer: Synthesizer | str | Sequence[Synthesizer | str] | None,
-    mechanism: Mechanism | None,
-) -> tuple[Synthesizer, RecordMechanism]:  # fmt: skip
-    """The model and the mechanism, where they fit records (InputError: what is none, and what counts them)."""
-    if not isinstance(design, SurveyDesign):
-        raise InputError(NO_DESIGN)
-    if not isinstance(mechanism, RecordMechanism):
-        raise InputError(NO_RECORDS if isinstance(mechanism, Mechanism | None) else NO_MECHANISM)
-    if isinstance(synthesizer, str) and "~" in synthesizer:
-        synthesizer = FBS(synthesizer)
-    if isinstance(synthesizer, Sequence) and not isinstance(synthesizer, str):
-        synthesizer = Sequential([FBS(one) if isinstance(one, str) else one for one in synthesizer])
-    if not isinstance(synthesizer, Synthesizer):
-        raise InputError(NO_MODEL)
-    return synthesizer, mechanism
-
-
-def _check_strict(design: SurveyDesign, asked: Strictly, epsilon: float | None) -> None:
-    """Refuse to begin without what a strict release needs, and say all of it at once (InputError)."""
-    given, (model, _) = asked.settings, in_sequence(asked.model)
-    lacking = []
-    if epsilon is None:
-        lacking.append("epsilon=, for the whole release")
-    if not {"population_total", "population_totals"} & {*given} and given.get("weight") != "public":
-        lacking.append("population_total=, the public number of population units, which weights are scaled by")
-    if not {"bounds", "outcomes"} & {*given}:
-        lacking += how_to_declare_all(design, model.outcomes)
-    if lacking:
-        raise InputError(NEEDS.format("; ".join(lacking)))
-
-
-def _check_names(synthesizer: Synthesizer, unit: str | None) -> None:
-    """Refuse categories that tables have columns of, and a unit that is synthesized."""
-    taken = [name for name in synthesizer.categorical if name in OWN]
-    if taken:
-        raise InputError(f"{', '.join(taken)}: tables have columns of that name; rename it")
-    if unit is not None and not isinstance(unit, str):
-        raise InputError(f"unit must be the name of a column, not {type(unit).__name__}")
-    if unit is not None and unit in synthesizer.outcomes:
-        raise InputError(f"unit {unit!r} is an outcome: a unit is a column of labels that is not synthesized")
-
-
-def _budget(epsilon: float | None, m: int | None, synthesizer: Synthesizer, mechanism: RecordMechanism) -> Budget:
-    """What may be spent: an epsilon, if there can be one, that is given once."""
-    budget = Budget(_once(epsilon, mechanism), M_OF_RECORDS if m is None else m)
-    if synthesizer.from_records:
-        _refuse_epsilon(budget.epsilon, mechanism)
-    elif budget.epsilon is None and mechanism.needs_epsilon:
-        raise InputError("say how much privacy to spend: epsilon=, for the whole release of m data sets")
-    return budget
-
-
-def _refuse_epsilon(epsilon: float | None, mechanism: RecordMechanism) -> None:
-    """Refuse to promise anything for synthetic values that are drawn given the confidential ones (method 11.10)."""
-    if epsilon is not None or mechanism.needs_epsilon:
-        raise InputError(
-            "allocation='posterior' draws what is published given the confidential value of each record "
-            "(Hu, Savitsky & Williams 2022b, eq. 7): no "
-            "epsilon holds for it, and none is to be named. Say mechanism=PseudoPosterior(c1=...), whose release is of "
-            "kind 'none', or allocation='prior'"
-        )
-
-
-def _said_of_units(design: SurveyDesign, unit: Unit) -> list[str]:
-    """What goes with units of several records, for the report."""
-    if unit.of_record is None:
-        return []
-    uneven = [UNEVEN] if unit.differ and unit.classes == 1 else []
-    return [UNITS_PUBLIC, *uneven, *([] if design.clustered else [INDEPENDENT])]
+        return measurements.release(m, seed=seed)

@@ -46,7 +46,7 @@ def without_missing(design: SurveyDesign, synthesizer: Synthesizer) -> tuple[Sur
     return kept, np.flatnonzero(~absent), absent
 
 
-def said_of_missing(design: SurveyDesign, absent: NDArray[np.bool_]) -> list[str]:
+def missing_text(design: SurveyDesign, absent: NDArray[np.bool_]) -> list[str]:
     """How many were left out of a design, for the report."""
     if not absent.any():
         return []

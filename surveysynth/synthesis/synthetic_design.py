@@ -125,7 +125,7 @@ def public_mean_weight(design: SurveyDesign, total: Total) -> float:
     return float(sum(total.values()) if isinstance(total, Mapping) else total) / design.n
 
 
-def said_of_total(total: Total, *, public_weights: bool) -> str | None:
+def total_text(total: Total, *, public_weights: bool) -> str | None:
     """The sentence of the report on the population total; None where nothing about it is public."""
     if total is None and public_weights:
         return PUBLIC_SUM
@@ -281,7 +281,7 @@ def _free_name(name: str, taken: Sequence[str]) -> str:
     return name if name not in taken else _free_name(f"synthetic_{name}", taken)
 
 
-def said_of_ignored(design: SurveyDesign, synthesizer: Synthesizer) -> list[str]:
+def ignored_groups_text(design: SurveyDesign, synthesizer: Synthesizer) -> list[str]:
     """What independent records given the predictors leave out, for the report."""
     groups = groups_of(design, synthesizer.predictor_columns)
     if groups is None:

@@ -31,7 +31,7 @@ from ...choices import Clusters, Missing
 from ...design.formula import category, formula_columns, refuse_other_records, sides_of
 from ...design.survey_design import SurveyDesign
 from ...engines import Diagnostics
-from ...errors import InputError, ModelError
+from ...errors import InputError, ModelError, Obstacles
 from ...validation import as_list, one_of
 from ..base import Boundable, Clustered, Debiasable, Portable
 from ..corrections.clamp_correction import uncensored, variance_factor
@@ -157,6 +157,18 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
     def pilot(self) -> Self | None:
         """The model under the flat prior, with exact draws in milliseconds."""
         return None if self.prior == "flat" else replace(self, prior="flat")
+
+    def note_obstacles(self, design: SurveyDesign, clusters: Clusters, wrong: Obstacles) -> None:
+        """As :meth:`Synthesizer.note_obstacles`; PSUs and strata have effects here."""
+        wrong.check(self.check_outcomes, design)
+        wrong.check(predictor_rows, design, self.predictors, None)
+
+    def check_outcomes(self, design: SurveyDesign) -> None:
+        """As :meth:`Synthesizer.check_outcomes`, on their working scales."""
+        wrong = Obstacles()
+        for outcome, transform in zip(self.numeric, self.transforms(), strict=True):
+            wrong.check(working_scale, design, outcome, transform)
+        wrong.refuse()
 
     def joint_records(
         self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None,
