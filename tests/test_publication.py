@@ -338,13 +338,13 @@ def row(estimate, se, **other):
 )  # fmt: skip
 def test_classes_of_coefficients_of_variation(cv, uk, statcan):
     table = pd.DataFrame([row(100.0, 100 * cv), row(-100.0, 100 * cv)])
-    assert [each.name for each in SYMBOLS["uk"].of(table)] == [uk] * 2
-    assert [each.mark for each in SYMBOLS["statcan"].of(table)] == [statcan] * 2
+    assert [each.name for each in SYMBOLS["uk"].ratings(table)] == [uk] * 2
+    assert [each.mark for each in SYMBOLS["statcan"].ratings(table)] == [statcan] * 2
 
 
 def test_classes_of_totals_without_error_and_of_no_estimate():
     table = pd.DataFrame([row(100.0, 0.0), row(0.0, 3.0), row(np.nan, np.nan)])
-    best, worst, none = SYMBOLS["uk"].of(table)
+    best, worst, none = SYMBOLS["uk"].ratings(table)
     assert best.name == "precise" and worst is SYMBOLS["uk"].worst and none is None
 
 
@@ -364,8 +364,8 @@ def test_an_office_has_its_own_marks():
     own = symbols_of({"suppressed": "(c)", "unreliable": "*", "limit": 0.3})
     assert (own.suppressed, own.missing, own.worst.mark) == ("(c)", "[x]", "*")
     table = pd.DataFrame([row(1.0, 0.29), row(1.0, 0.31)])
-    assert [each.mark for each in own.of(table)] == ["", "*"]
-    assert [each.mark for each in symbols_of({"limit": 0.07}).of(table)] == ["[u]", "[u]"]
+    assert [each.mark for each in own.ratings(table)] == ["", "*"]
+    assert [each.mark for each in symbols_of({"limit": 0.07}).ratings(table)] == ["[u]", "[u]"]
 
 
 def doc(release, by, symbols=None, words=None, report=None, times=1, **asked):

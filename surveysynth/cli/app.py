@@ -60,7 +60,7 @@ app.command("tables")(tables_command)
 app.command("demo")(demo_command)
 app.command("doctor")(doctor_command)
 errors = Console(stderr=True)
-OF_PLANS = "plan", "check", "release", "compare", "dossier", "synthesize", "policy", "privacy-cost"  # commands
+PLAN_COMMANDS = "plan", "check", "release", "compare", "dossier", "synthesize", "policy", "privacy-cost"  # commands
 
 
 def main(commands: Callable[[], object] = app) -> None:
@@ -76,7 +76,7 @@ def main(commands: Callable[[], object] = app) -> None:
     except NotFitForRelease as error:
         _say("Not fit for release", str(error))
         sys.exit(3)
-    except BrokenPipeError:  # as | head leaves it
+    except BrokenPipeError:  # left by a command such as | head
         give_up_stdout()
         sys.exit(141)
     except (SurveySynthError, OSError) as error:
@@ -87,7 +87,7 @@ def main(commands: Callable[[], object] = app) -> None:
             _say("Stopped", "what was finished is kept, and nothing is left half-written.")
         raise
     except MemoryError:
-        raise  # told by __main__, as simply as can be
+        raise  # __main__ reports it with as little memory as possible
     except Exception as error:
         ours = [f for f in traceback.extract_tb(error.__traceback__) if f"{Path(__file__).parents[1]}" in f.filename]
         where = f"{type(error).__name__} in {Path(ours[-1].filename).name}, line {ours[-1].lineno}"
@@ -99,7 +99,7 @@ ENTRY = re.compile(r"\[(?:survey|model|privacy|columns|tables)\b")  # a section 
 
 
 def _say(heading: str, text: str) -> None:
-    if sys.argv[1:2] and sys.argv[1] in OF_PLANS:
+    if sys.argv[1:2] and sys.argv[1] in PLAN_COMMANDS:
         text = in_words_of_plans(text)
     if heading == "Error" and sys.argv[1:2] == ["plan"] and ENTRY.search(text):
         text += " (while there is no plan file, an entry is given by --set section.entry=value)"
@@ -114,7 +114,7 @@ def _warn(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """Our own warnings; those of libraries are for programmers."""
+    """Show a warning of this package; warnings of libraries are for programmers."""
     if category is UserWarning:
         _say("Warning", str(message))
 

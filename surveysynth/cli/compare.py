@@ -27,7 +27,7 @@ def compare_command(
         Path | None, typer.Option(help="Folder to make, for every cell, curve and figure; confidential.")
     ] = None,
 ) -> None:
-    """A release beside the confidential file: misses, distances, pMSE.  For the agency alone.
+    """A release next to the confidential file: misses, distances, pMSE.  For the agency alone.
 
     With a plan as --confidential, its variables and statistics are compared. Roles of columns that are not given are
     those that columns of the same names have in the release.

@@ -1,4 +1,4 @@
-"""The confidential file of a release: as it is, or as its plan reads it."""
+"""What a release has inside the agency: a confidential file, as it is or as a plan reads it, and a ledger."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ ROLES = "weights", "strata", "psu", "fpc", "lonely_psu"
 def design_of(
     file: Path, release: ss.Release, weights: str | None, strata: str | None, psu: Sequence[str] | None
 ) -> tuple[ss.SurveyDesign, ss.Plan | None]:
-    """The confidential file as a design, and its plan if it was read by one.
+    """The confidential file as a design, and the plan that it was read by, if there is one.
 
-    Roles that are not given are those that columns of the same names have in the release.
+    A role that is not given is taken from the release, where the file has the columns of that name.
     """
     given = {"weights": weights, "strata": strata, "psu": list(psu) if psu else None}
     if file.suffix == ".toml":
@@ -46,3 +46,10 @@ def design_of(
 
 def _in(names: str | list[str], columns: set[str]) -> bool:
     return {names} <= columns if isinstance(names, str) else set(names) <= columns
+
+
+def named_ledger(file: Path | None, survey: str | None) -> ss.Ledger | None:
+    """The ledger of a survey, if both options are given (InputError: only one of them is)."""
+    if (file is None) != (survey is None):
+        raise InputError("--ledger and --survey go together: the file, and the survey's name in it")
+    return None if file is None or survey is None else ss.Ledger(file, survey)

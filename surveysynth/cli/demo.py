@@ -122,12 +122,12 @@ def _print_demo(margins: pd.DataFrame, kinds: list[str]) -> None:
 
 
 def _intervals_that_hold(margins: pd.DataFrame, kinds: list[str]) -> str:
-    """How many 95% intervals hold the population's mean, of the domains that have all of them."""
+    """How many 95% intervals hold the population's mean, among the domains that have every interval."""
     from ..studies.measures import covers
 
     every = margins.dropna(subset=[f"{kind}_ci_low" for kind in kinds])  # a small sample may have nobody in a domain
-    held = [
+    counts = [
         f"{_words(kind)} {covers(every[f'{kind}_ci_low'], every[f'{kind}_ci_high'], every['population']).sum()}"
         for kind in kinds
     ]
-    return f"Intervals that hold the population's mean, of {len(every)}: {', '.join(held)}"
+    return f"Intervals that hold the population's mean, of {len(every)}: {', '.join(counts)}"

@@ -10,7 +10,7 @@ import typer
 import surveysynth as ss
 
 from ..errors import InputError
-from .confidential import Confidential, design_of
+from .confidential import Confidential, design_of, named_ledger
 from .options import By, Psu, Strata, Weights
 from .printing import print_written
 
@@ -46,12 +46,11 @@ def dossier_command(
             "name the confidential file, or its plan: --confidential silc.csv, --confidential plan.toml; --public does "
             "without"
         )
-    if (ledger is None) != (survey is None):
-        raise InputError("--ledger and --survey go together: the file, and the survey's name in it")
+    book = named_ledger(ledger, survey)
     design, plan = design_of(confidential, ss.read_release(release), weights, strata, psu)
     if membership and plan is None:
         raise InputError("--membership needs a plan as --confidential, which says how to fit anew")
-    book = ss.Ledger(ledger, survey) if ledger is not None and survey is not None else plan.ledger if plan else None
+    book = plan.ledger if book is None and plan is not None else book
     files = [confidential] if plan is None else [confidential, *plan.files]
     attack = ss.membership_attack(plan.fit()) if plan is not None and membership else None
     by = by or (plan.settings.tables.by if plan is not None else None)

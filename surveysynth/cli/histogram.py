@@ -11,6 +11,7 @@ import typer
 import surveysynth as ss
 
 from ..errors import InputError
+from .confidential import named_ledger
 from .options import Ends, File, Out, Overwrite, Weights, by_commas, ends, numbers
 from .printing import about_what_is_written, print_release, print_table
 
@@ -51,7 +52,7 @@ def histogram_command(
 
     check_place(out, overwrite=overwrite)
     design = ss.SurveyDesign.read(file, weights=weights)
-    recorded = _ledger(ledger, survey)
+    recorded = named_ledger(ledger, survey)
     if recorded is not None:
         recorded.check(epsilon)
     release = ss.perturbed_histogram(
@@ -65,16 +66,9 @@ def histogram_command(
 
 
 def _bins(given: Sequence[float] | None) -> int | Sequence[float] | None:
-    """One whole number is how many; several numbers are limits."""
+    """The number of bins, if one number is given, or the limits of the bins."""
     if given is None or len(given) != 1:
         return given
     if given[0] % 1:
         raise InputError("--bins takes a whole number, or several limits by commas")
     return int(given[0])
-
-
-def _ledger(file: Path | None, survey: str | None) -> ss.Ledger | None:
-    """The ledger in which the release is entered, if one is given."""
-    if (file is None) != (survey is None):
-        raise InputError("--ledger and --survey go together: the name under which the epsilons of the survey add up")
-    return None if file is None or survey is None else ss.Ledger(file, survey)

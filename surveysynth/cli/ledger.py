@@ -48,17 +48,17 @@ def ledger_command(
         ledger = ss.Ledger(file, survey, cap, create=create)
         if set_cap is not None and what is not None:
             ledger.set_cap(set_cap, what=what)
-        said = _verified(ledger, verify) if verify else [str(ledger)]
+        texts = _verified(ledger, verify) if verify else [str(ledger)]
     else:
-        said = [str(ss.Ledger(file, name)) for name in surveys_of(file)] or [f"{str(file)!r} has no entries."]
-    for text in said:
+        texts = [str(ss.Ledger(file, name)) for name in surveys_of(file)] or [f"{str(file)!r} has no entries."]
+    for text in texts:
         console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def _verified(ledger: ss.Ledger, folders: list[Path]) -> list[str]:
-    """Which entry each release is, and which entries have none of them; PrivacyError where they do not go together."""
+    """The entry of each release, and entries of no release here (PrivacyError: they do not go together)."""
     table = ledger.verify({str(folder): ss.read_release(folder) for folder in folders})
-    said = [f"The ledger is whole; releases that go with it: {len(folders)}"]
+    lines = [f"The ledger is whole; releases that go with it: {len(folders)}"]
     for number, what, release in table[["number", "what", "release"]].itertuples(index=False):
-        said.append(f"  entry {number} ({what}): {release or 'none of these'}")
-    return said
+        lines.append(f"  entry {number} ({what}): {release or 'none of these'}")
+    return lines

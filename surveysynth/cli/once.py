@@ -1,7 +1,6 @@
-"""Commands whose options are given once.
+"""Commands that refuse an option that is given twice.
 
-Of an option that is given twice the parser takes the last and drops the first in silence: an outcome would be missing
-from the release.
+The parser would take the last value and drop the first in silence: an outcome would be missing from the release.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from ..errors import InputError
 
 
 class Once(TyperCommand):
-    """A command that refuses a second one of an option (InputError), options of several values excepted."""
+    """A command that refuses an option that is given twice (InputError), unless it takes several values."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: D102
         given = self.make_parser(ctx).parse_args(args=[*args])[2]
@@ -33,7 +32,7 @@ class Once(TyperCommand):
 
 
 class Commands(typer.Typer):
-    """An application of such commands."""
+    """An application whose commands refuse options that are given twice."""
 
     def command(self, name: str | None = None, **settings: Any) -> Callable[[CommandFunctionType], CommandFunctionType]:
         """As ``typer.Typer.command``."""

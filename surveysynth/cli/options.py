@@ -1,4 +1,4 @@
-"""Options that several commands have, and how values by commas are read."""
+"""Options that several commands have, and how values that are separated by commas are read."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import typer
 
 
 def names(text: str) -> list[str]:
-    """Names by commas; one that has a comma itself is put in quotes."""
+    """Names that are separated by commas; a name that has a comma itself stands in quotes."""
     parts = next(csv.reader([text], skipinitialspace=True), [])
     return [part.strip() for part in parts if part.strip()]
 
 
 def numbers(text: str) -> list[float]:
-    """Numbers by commas."""
+    """Numbers that are separated by commas."""
     try:
         found = [float(part) for part in names(text)]
     except ValueError:
@@ -29,7 +29,7 @@ def numbers(text: str) -> list[float]:
 
 
 def whole_numbers(text: str) -> list[int]:
-    """Whole numbers by commas."""
+    """Whole numbers that are separated by commas."""
     found = numbers(text)
     if any(number % 1 for number in found):
         raise typer.BadParameter("whole numbers were expected, by commas")
@@ -44,7 +44,7 @@ class Ends(NamedTuple):
 
 
 def ends(text: str) -> Ends:
-    """Lowest and highest value, by a comma."""
+    """The lowest and the highest value, separated by a comma."""
     found = numbers(text)
     if len(found) != 2:
         raise typer.BadParameter("two numbers were expected, lowest and highest, by a comma")
@@ -59,7 +59,7 @@ METAVARS: dict[Callable[[str], Any], str] = {
 
 
 def by_commas(help: str, parser: Callable[[str], Any] = names, *declared: str, **settings: Any) -> Any:
-    """An option whose values are given by commas."""
+    """An option whose values are separated by commas."""
     return typer.Option(*declared, parser=parser, metavar=METAVARS[parser], help=help, **settings)
 
 

@@ -15,6 +15,7 @@ import surveysynth as ss
 
 from ..choices import OutcomeKind
 from ..errors import InputError
+from .confidential import named_ledger
 from .options import Bounds, By, Entries, Epsilon, Formula, Overwrite, Psu, Seed, Strata, Total, Weights
 from .printing import about_what_is_written, console, print_release, print_table
 
@@ -76,8 +77,8 @@ def check_command(
     entries: Entries = None,
 ) -> None:
     """What to expect of a plan: what is published as it is, standard errors, time, warnings.  No budget is spent."""
-    said = ss.Plan.read(plan, _entries(entries)).check(inside=inside)
-    console.print(str(said), markup=False, highlight=False, soft_wrap=True)
+    preview = ss.Plan.read(plan, _entries(entries)).check(inside=inside)
+    console.print(str(preview), markup=False, highlight=False, soft_wrap=True)
 
 
 def release_command(
@@ -100,43 +101,40 @@ def resume_command(
     entry: Annotated[int | None, typer.Option(help="Number of its entry, where several releases are kept.")] = None,
 ) -> None:
     """Publish a release that was charged to its ledger and then cut off; nothing more is spent."""
-    if (ledger is None) != (survey is None):
-        raise InputError("--ledger and --survey go together: the file, and the survey's name in it")
-    book = None if ledger is None or survey is None else ss.Ledger(ledger, survey)
-    place = ss.resume(folder, ledger=book, entry=entry)
+    place = ss.resume(folder, ledger=named_ledger(ledger, survey), entry=entry)
     with about_what_is_written():
         print_release(ss.read_release(place), place, None)
 
 
 def drafted(
-    file: Path, entries: Sequence[str] | None, needed: Sequence[str] = (), *, guess: bool = False, **said: Any
+    file: Path, entries: Sequence[str] | None, needed: Sequence[str] = (), *, guess: bool = False, **options: Any
 ) -> ss.Plan:
-    """The plan that options say; unless it is a draft for somebody to fill in (``guess``), nothing may be lacking."""
+    """The plan that the options describe; an entry may lack only in a draft that somebody fills in (``guess``)."""
     from ..plan.strict import is_strict
 
-    given = {name: list(value) if isinstance(value, list | tuple) else value for name, value in said.items()}
+    given = {name: list(value) if isinstance(value, list | tuple) else value for name, value in options.items()}
     plan = ss.Plan.draft(file, set=_entries(entries), guess=guess, **given)
     lacks = {entry: what for entry, what in plan.lacking.items() if not needed or entry in needed}
     if lacks and not guess:
         lines = "".join(f"\n  {OPTIONS.get(entry, f'--set {entry}=')}: {what}" for entry, what in lacks.items())
-        chosen = "privacy.mechanism" in plan.reasons and is_strict(plan.settings)
-        raise InputError(f"say, too:{lines}{STRICT if chosen and not needed else ''}")
+        by_default = "privacy.mechanism" in plan.reasons and is_strict(plan.settings)
+        raise InputError(f"say, too:{lines}{STRICT if by_default and not needed else ''}")
     return plan
 
 
-def planned(file: Path, entries: Sequence[str] | None, said: Mapping[str, Any]) -> ss.Plan:
-    """A plan's file; options beside it are refused, as the file says it."""
-    given = [f"--{name.replace('_', '-')}" for name, value in said.items() if value is not None]
+def planned(file: Path, entries: Sequence[str] | None, options: Mapping[str, Any]) -> ss.Plan:
+    """The plan in a file; options are refused, since the file has them."""
+    given = [f"--{name.replace('_', '-')}" for name, value in options.items() if value is not None]
     if given:
         raise InputError(f"{', '.join(given)}: not with a plan, which says it; --set changes an entry")
     return ss.Plan.read(file, _entries(entries))
 
 
 def make(plan: ss.Plan, out: Path | None, *, overwrite: bool, seed: int | None) -> None:
-    """The release that a plan describes: made, written, and printed."""
-    plan.check_place(out, overwrite=overwrite)  # what can be refused is refused before the fit
+    """Make, write and print the release that a plan describes."""
+    plan.check_place(out, overwrite=overwrite)  # before the fit, which takes long
     release = plan.release(enter=False, seed=seed)
-    place = plan.write(release, out, overwrite=overwrite)  # which charges the ledger last
+    place = plan.write(release, out, overwrite=overwrite)  # the ledger is charged last
     tables, by = plan.settings.tables, plan.settings.tables.by or release.table_predictors()
     with about_what_is_written():
         table = release.tables(by, min_cell=tables.min_cell, cv_limit=tables.cv_limit, **plan.statistics)
@@ -145,7 +143,7 @@ def make(plan: ss.Plan, out: Path | None, *, overwrite: bool, seed: int | None) 
 
 
 def _print_entries() -> None:
-    """All entries that plans have, as --set takes them."""
+    """Print all entries of plans in the form that --set takes."""
     from ..models.registry import MODELS
     from ..plan.settings import BY_NAME, sections
     from ..privacy.mechanisms import in_plans
@@ -166,7 +164,7 @@ def _print_entries() -> None:
 
 
 def _entries(given: Sequence[str] | None) -> dict[str, Any]:
-    """Entries and values of ``--set``."""
+    """The entries that ``--set`` names, with their values."""
     from ..plan.settings import value_of
 
     pairs = [text.partition("=") for text in given or ()]

@@ -36,7 +36,7 @@ console = Stdout()
 
 @contextmanager
 def about_what_is_written() -> Iterator[None]:
-    """Printing that cannot fail what is written by now: it warns of an stdout that is full, and leaves a closed one."""
+    """Print after everything was written: an stdout that is full gives a warning, a closed one nothing."""
     try:
         yield
         if sys.stdout is not None:
@@ -50,14 +50,14 @@ def about_what_is_written() -> Iterator[None]:
 
 
 def give_up_stdout() -> None:
-    """Nothing more is printed, and nothing more is tried."""
+    """Send whatever is printed from now on nowhere."""
     nothing = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nothing, 1)
     os.close(nothing)
 
 
 def print_table(table: pd.DataFrame, by: list[str]) -> None:
-    """The table as it is read: one block a quantity, flags as numbered notes below; names with their labels."""
+    """Print a table: a block for each quantity, flags as numbered notes below it, names with their labels."""
     import pandas as pd
 
     from ..estimation.tables import TOTAL
@@ -82,7 +82,7 @@ def print_table(table: pd.DataFrame, by: list[str]) -> None:
             cell = [str(row[c]) for c in by] or [TOTAL]
             grid.add_row(*map(escape, cell), estimate or "...", se, interval, n, row["note"])
         grid.width = console.measure(grid, options=console.options.update(max_width=1000)).maximum
-        console.print(grid, crop=False)  # a narrow terminal breaks lines: labels and numbers stay whole
+        console.print(grid, crop=False)  # in a narrow terminal lines break, and labels and numbers stay whole
     for text, number in notes.items():
         console.print(f"{number}: {text}", markup=False, highlight=False)
 
@@ -101,7 +101,7 @@ def _labelled(name: str, label: str | None) -> str:
 
 
 def print_release(release: ss.Release, out: Path, ledger: ss.Ledger | None) -> None:
-    """The report of a release that was written, where it is, and what the ledger says now."""
+    """Print the report of a release that was written, its place, and the state of the ledger."""
     print_report(release.privacy)
     if ledger is not None:
         heading = str(ledger).splitlines()[0]
@@ -111,13 +111,13 @@ def print_release(release: ss.Release, out: Path, ledger: ss.Ledger | None) -> N
 
 
 def print_report(report: PrivacyReport) -> None:
-    """The privacy report, after an empty line."""
+    """Print the privacy report after an empty line."""
     console.print()
     print_filled(str(report))
 
 
 def print_filled(text: str) -> None:
-    """Text broken at the width of the terminal, items of lists indented."""
+    """Print text in lines as wide as the terminal, with items of lists indented."""
     for line in text.splitlines():
         indent = "    " if line.startswith("  - ") else ""
         filled = textwrap.fill(line, console.width, subsequent_indent=indent, break_on_hyphens=False)
@@ -125,7 +125,7 @@ def print_filled(text: str) -> None:
 
 
 def print_written(what: str) -> None:
-    """Where what was made is."""
+    """Print where the files are."""
     console.print(f"\nWritten: {what}", markup=False, highlight=False, soft_wrap=True)
 
 

@@ -40,10 +40,10 @@ def privacy_cost_command(
     With --set privacy.mechanism=pseudo-posterior: strict releases are foretold by surveysynth check.  With an epsilon,
     or --set privacy.c1=, what that one means on this file.
     """
-    said: dict[str, Any] = {
+    options: dict[str, Any] = {
         "formula": formula, "weights": weights, "strata": strata, "psu": psu, "epsilon": epsilon, "bounds": bounds
     }  # fmt: skip
-    plan = planned(file, entries, said) if file.suffix == ".toml" else drafted(file, entries, NEEDED, **said)
+    plan = planned(file, entries, options) if file.suffix == ".toml" else drafted(file, entries, NEEDED, **options)
     result = plan.privacy_cost(seed=seed)
     if not isinstance(result, ss.PrivacyCost):
         _print_costs(result)
@@ -59,15 +59,15 @@ def privacy_cost_command(
 
 
 def _print_costs(costs: pd.DataFrame) -> None:
-    """The table, one row an epsilon, one block of columns a number of data sets."""
+    """Print the table: a row for each epsilon, a column for each number of data sets."""
     shown = Table(box=SIMPLE)
     shown.add_column("epsilon", justify="right")
     several = list(dict.fromkeys(costs["m"]))
     for m in several:
         shown.add_column(f"m = {m}", justify="right")
     for epsilon, part in costs.groupby("epsilon"):
-        of_m = part.set_index("m")
-        shown.add_row(f"{epsilon:g}", *(_worth(of_m.loc[m]) for m in several))
+        by_m = part.set_index("m")
+        shown.add_row(f"{epsilon:g}", *(_worth(by_m.loc[m]) for m in several))
     console.print(shown)
     console.print(
         "Information kept, and expected standard errors of means over the file's own; about.  Nothing was released.\n"

@@ -137,7 +137,7 @@ def _check_largest(risk: pd.Series, max_risk: float | None) -> None:
 
 
 def _ball(radius: Sequence[float] | None, absolute: bool, floor: Sequence[float] | None) -> dict[str, Any]:
-    """How near is near, as arguments of a measure."""
+    """The radius within which values match, as arguments of a measure."""
     if absolute and radius is None:
         raise InputError("--absolute needs --radius, in the unit of the outcome")
     given = (("radius", radius), ("floor", floor))
@@ -146,7 +146,7 @@ def _ball(radius: Sequence[float] | None, absolute: bool, floor: Sequence[float]
 
 
 def _synthetic(paths: list[Path]) -> list[pd.DataFrame] | ss.Release:
-    """Files whose rows are in the order of the original; or a release, with the order of its own."""
+    """Synthetic files in the order of the original, or a release with the order of its records."""
     from ..design.read import read_frame
     from ..release.folder import MANIFEST
     from ..release.identification import ordered_release
@@ -165,7 +165,7 @@ def _synthetic(paths: list[Path]) -> list[pd.DataFrame] | ss.Release:
 
 
 def _write_risks(table: pd.DataFrame, out: Path) -> None:
-    """A new private folder, or the file in one that is there: in one step."""
+    """Write risk.csv in one step: in a new private folder, or in place of the file that is there."""
     if is_free(out):
         with private_folder(out, RISKS_NOTICE) as staging:
             table.to_csv(staging / RISKS, index=False)
@@ -175,7 +175,7 @@ def _write_risks(table: pd.DataFrame, out: Path) -> None:
 
 
 def _print_risks(risks: pd.DataFrame, n: int, synthesized: list[str], datasets: int) -> None:
-    """How many records (of n) and patterns there are, and where the risks lie."""
+    """Print how many of the n records are judged, how many patterns there are, and how large the risks are."""
     import numpy as np
 
     from ..privacy.release_rule import ROUNDING
@@ -187,7 +187,7 @@ def _print_risks(risks: pd.DataFrame, n: int, synthesized: list[str], datasets: 
             f"synthetic records that match what is known ({', '.join(synthesized)} synthesized): mean "
             f"{size.mean():.1f}; records that none matches in any data set: {(size == 0).sum():,}"
         )
-    else:  # whose sizes add up to 1 in each pattern, inverted
+    else:  # the inverse sizes add up to 1 in each pattern
         patterns = f"patterns of what is known: {round((1 / size).sum()):,}, of one record: {(size == 1).sum():,}"
     console.print(
         f"{risk.size:,} records{left_out}; {patterns}; synthetic data sets: {datasets}.\n"

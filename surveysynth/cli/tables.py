@@ -80,7 +80,7 @@ def tables_command(
 
 
 def _with_condition(release: ss.Release, where: str) -> ss.Release:
-    """The release with a condition on its columns as a column of that name, which titles then say."""
+    """The release with a condition as a further column, whose name, the condition itself, stands in titles."""
     from ..design.conditions import obeyed
     from ..synthesis.edits import check_rules
 
@@ -88,5 +88,5 @@ def _with_condition(release: ss.Release, where: str) -> ss.Release:
     if where in columns:
         return release
     check_rules(where, columns, "--where")
-    obeyed([where], release.datasets[0].frame, "--where")  # whether it is a condition
+    obeyed([where], release.datasets[0].frame, "--where")  # refuses what is no condition
     return release.assign(**{where: lambda frame: obeyed([where], frame, "--where")})

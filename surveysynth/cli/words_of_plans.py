@@ -1,4 +1,4 @@
-"""Messages of the package in the words of plans and of the command line: entries and options, not arguments."""
+"""Messages of the package for readers of plans and of the command line: entries and options, not arguments."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def in_words_of_plans(text: str) -> str:
             return f"mechanism = '{mechanisms[name]}' in [privacy]" if name in mechanisms else match[0]
         if match["within"]:
             return in_words_of_plans(match["within"])
-        if match["name"] not in sections or match["name"] == "weights":  # which is an argument of FBP, too
+        if match["name"] not in sections or match["name"] == "weights":  # an argument of FBP, too
             return WHOLE.get(match[0], match[0])
         value = match["value"].replace("True", "true").replace("False", "false")
         value = re.sub(r"'?(\w+)'?: ", r"\1 = ", value) if value.startswith("{") else value

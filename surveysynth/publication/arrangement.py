@@ -1,4 +1,4 @@
-"""How a block is laid out on paper: its last variable across where there is room, the others down."""
+"""The layout of a block on paper: its last variable across, where there is room, and the others down."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BETWEEN = " \N{MIDDLE DOT} "  # parts of a group's label
 
 @dataclass(frozen=True)
 class Arrangement:
-    """A block as it is read.
+    """A block, laid out for reading.
 
     Attributes
     ----------
@@ -41,12 +41,12 @@ class Arrangement:
 
     @property
     def heading(self) -> str:
-        """Of a column of row labels with groups above them."""
+        """Heading of the column of row labels, which stand below the labels of groups."""
         return BETWEEN.join(filter(None, (self.outer, self.inner)))
 
     @property
     def room(self) -> list[int]:
-        """Signs of the longest mark of every column, 0 where there is none."""
+        """Signs of the longest mark in every column, 0 in a column without marks."""
         return [max(len(row[i]) for row in self.marks) for i in range(len(self.columns))]
 
     @property
@@ -67,7 +67,7 @@ class Arrangement:
 
 
 def arranged(block: Block, document: Document, width: int = WIDTH) -> Arrangement:
-    """The block as it is read: across by its last variable where a line of ``width`` signs holds it."""
+    """The layout of a block: across by its last variable, if a line of ``width`` signs has room for that."""
     marks = [
         mark + "".join(f"[{number}]" for number in notes) for mark, notes in zip(block.marks, block.notes, strict=True)
     ]
@@ -103,9 +103,9 @@ def _wide(block: Block, cells: pd.DataFrame, document: Document) -> Arrangement:
     found = dict(zip(zip(_labels(cells, down), cells[across], strict=True), shown, strict=True))
     texts, marks = list[list[str]](), list[list[str]]()
     for row in rows:
-        said = [found.get((row, category), ("", "", "")) for category in categories]  # a cell may have no records
-        texts.append([text or document.symbols.missing for estimate, se, _ in said for text in (estimate, se)])
-        marks.append([text for _, _, mark in said for text in (mark, "")])
+        across_row = [found.get((row, category), ("", "", "")) for category in categories]  # a cell may have no records
+        texts.append([text or document.symbols.missing for estimate, se, _ in across_row for text in (estimate, se)])
+        marks.append([text for _, _, mark in across_row for text in (mark, "")])
     headings = [document.words(f"headings.{c}") for c in ("estimate", "se")]
     return Arrangement(
         outer=BETWEEN.join(block.headings[c] for c in down[:-1]),
@@ -119,7 +119,7 @@ def _wide(block: Block, cells: pd.DataFrame, document: Document) -> Arrangement:
 
 
 def _together(cells: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    """The cells with those of a group together, so that its margin ends it and its label comes once."""
+    """The cells sorted by groups, so that each group ends with its margin and has its label once."""
     found = [pd.factorize(cells[c])[0] for c in by[:-1]]
     return cells.iloc[np.lexsort(found[::-1])] if found else cells
 

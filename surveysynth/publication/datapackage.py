@@ -1,4 +1,4 @@
-"""Machine-readable metadata beside the files of a release: a Frictionless data package and CSV on the Web.
+"""Machine-readable metadata that go with the files of a release: a Frictionless data package and CSV on the Web.
 
 Sources: Frictionless Data Package specification, version 1 (profile "tabular-data-resource" for csv files);
 W3C (2015), Metadata Vocabulary for Tabular Data.
@@ -79,20 +79,20 @@ def write_metadata(folder: Path, resources: Sequence[Resource], about: About) ->
     about : About
     """
     tables = [each for each in resources if each.frame is not None and each.path.endswith(".csv")]
-    for name, said in ((PACKAGE, data_package(resources, about)), (CSVW, csv_on_the_web(tables, about))):
-        text = json.dumps(said, indent=2, ensure_ascii=False)
+    for name, content in ((PACKAGE, data_package(resources, about)), (CSVW, csv_on_the_web(tables, about))):
+        text = json.dumps(content, indent=2, ensure_ascii=False)
         (folder / name).write_text(f"{text}\n", encoding="utf-8")
 
 
 def data_package(resources: Sequence[Resource], about: About) -> dict[str, Any]:
     """A Frictionless data package: titles, types, units, checksums and numbers of records."""
-    said = {
+    package = {
         "profile": "data-package", "name": about.name, "title": about.title, "description": about.description,
         **({"licenses": [_license(about.license)]} if about.license else {}),
         **({"sources": [{"title": about.source}]} if about.source else {}),
         **({"contributors": [{"title": about.contact, "role": "contributor"}]} if about.contact else {}),
     }  # fmt: skip
-    return said | {"resources": [_resource(each, about) for each in resources]}
+    return package | {"resources": [_resource(each, about) for each in resources]}
 
 
 def _license(text: str) -> dict[str, str]:
@@ -103,39 +103,39 @@ def _license(text: str) -> dict[str, str]:
 
 def _resource(resource: Resource, about: About) -> dict[str, Any]:
     suffix = resource.path.rpartition(".")[2]
-    said: dict[str, Any] = {
+    resource_entry: dict[str, Any] = {
         "type": "table" if suffix == "csv" else "file",  # what validators look into
         "name": resource.path.lower().replace(".", "-").replace("_", "-"), "title": resource.title,
         "path": resource.path, "format": suffix, "bytes": resource.size, "hash": f"sha256:{resource.sha256}",
     }  # fmt: skip
     if resource.frame is None:
-        return said
+        return resource_entry
     fields = [_field(str(c), resource.frame[c], about) for c in resource.frame]
     if suffix == "csv":
-        said |= {"profile": "tabular-data-resource", "encoding": "utf-8"}
+        resource_entry |= {"profile": "tabular-data-resource", "encoding": "utf-8"}
     records = len(resource.frame) if resource.records is None else resource.records
-    return said | {"records": records, "schema": {"fields": fields, "missingValues": [""]}}
+    return resource_entry | {"records": records, "schema": {"fields": fields, "missingValues": [""]}}
 
 
 def _field(name: str, column: pd.Series, about: About) -> dict[str, Any]:
     kind = _kind(column)
-    said: dict[str, Any] = {"name": name, "type": kind}
+    entry: dict[str, Any] = {"name": name, "type": kind}
     if name in about.labels:
-        said["title"] = about.labels[name]
+        entry["title"] = about.labels[name]
     if name in about.units:
-        said["unit"] = about.units[name]
+        entry["unit"] = about.units[name]
     if kind == "boolean":
-        said |= {"trueValues": [TRUE], "falseValues": [FALSE]}
+        entry |= {"trueValues": [TRUE], "falseValues": [FALSE]}
     levels = _levels(column)
-    return said | ({"constraints": {"enum": levels}} if levels else {})
+    return entry | ({"constraints": {"enum": levels}} if levels else {})
 
 
 def csv_on_the_web(tables: Sequence[Resource], about: About) -> dict[str, Any]:
-    """The same of csv files as CSV on the Web."""
-    said: dict[str, Any] = {"@context": "http://www.w3.org/ns/csvw", "dc:title": about.title}
-    said |= {"dc:description": about.description}
-    said |= {f"dc:{name}": getattr(about, name) for name in ("license", "source") if getattr(about, name)}
-    return said | {"tables": [_csvw_table(each, about) for each in tables]}
+    """The same metadata for csv files, as CSV on the Web."""
+    group: dict[str, Any] = {"@context": "http://www.w3.org/ns/csvw", "dc:title": about.title}
+    group |= {"dc:description": about.description}
+    group |= {f"dc:{name}": getattr(about, name) for name in ("license", "source") if getattr(about, name)}
+    return group | {"tables": [_csvw_table(each, about) for each in tables]}
 
 
 def _csvw_table(resource: Resource, about: About) -> dict[str, Any]:
@@ -147,10 +147,10 @@ def _csvw_table(resource: Resource, about: About) -> dict[str, Any]:
 def _csvw_column(name: str, column: pd.Series, about: About) -> dict[str, Any]:
     kind = _kind(column)
     titles = [name, about.labels[name]] if about.labels.get(name, name) != name else [name]
-    said: dict[str, Any] = {"titles": titles, "datatype": kind if kind != "boolean" else _boolean()}
+    entry: dict[str, Any] = {"titles": titles, "datatype": kind if kind != "boolean" else _boolean()}
     if name in about.units:
-        said["dc:description"] = about.units[name]
-    return said
+        entry["dc:description"] = about.units[name]
+    return entry
 
 
 def _boolean() -> dict[str, str]:
@@ -158,14 +158,14 @@ def _boolean() -> dict[str, str]:
 
 
 def _kind(column: pd.Series) -> str:
-    """The type of what a csv holds of a column: a category is what its levels are as text."""
+    """The type of a column in a csv: a category has the type of its levels."""
     if isinstance(column.dtype, pd.CategoricalDtype):
         return "string"
     return TYPES.get(getattr(column.dtype, "kind", "O"), "string")
 
 
 def _levels(column: pd.Series) -> list[str]:
-    """Labels of a category that records have, in their order."""
+    """The categories that records have, in their order."""
     if not isinstance(column.dtype, pd.CategoricalDtype):
         return []
     return [str(level) for level in column.cat.remove_unused_categories().cat.categories]

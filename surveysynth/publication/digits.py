@@ -11,11 +11,11 @@ from ..estimation.tables import QUANTITY
 
 NUMBERS = ["estimate", "se", "ci_low", "ci_high"]
 ERRORS = ["se", "ci_low", "ci_high"]
-DIGITS = 2  # of the least standard error: what is rounded away is a twentieth of it at most
+DIGITS = 2  # of the least standard error: rounding moves a number by a twentieth of it at most
 MOST = 6  # digits of the largest number, whatever the standard errors
 FIXED = "fixed by construction"  # in the flag of a total
-LENGTH = 4  # standard errors that an interval is long, about
-NONE = 1e-9  # of an estimate: a standard error that is nothing but rounding
+LENGTH = 4  # about the length of an interval in standard errors
+NONE = 1e-9  # a smaller standard error, as a share of the estimate, is rounding
 
 
 def decimals(block: pd.DataFrame) -> int:
@@ -56,7 +56,7 @@ def shown(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def blocks(table: pd.DataFrame) -> Iterator[tuple[pd.Index, pd.DataFrame]]:
-    """The rows of each quantity: statistic, outcome, category, probability."""
+    """The rows of each quantity, which is a statistic with its outcome, category and probability."""
     for _, block in table.groupby([c for c in QUANTITY if c in table], sort=False, dropna=False):
         yield block.index, block
 
@@ -67,5 +67,5 @@ def written(x: float, places: int) -> str:
 
 
 def _magnitude(x: float) -> int:
-    """The place of the first digit, as a power of ten."""
+    """The power of ten of the first digit."""
     return int(np.floor(np.log10(x)))

@@ -1,4 +1,4 @@
-"""What is printed around tables, and the tables as they are printed: the same for workbook, page and LaTeX."""
+"""Printed tables with the texts around them: the same for workbook, page and LaTeX."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..estimation.tables import TOTAL
 from ..privacy.report import PrivacyReport
 from . import digits
 from .digits import NUMBERS
-from .footnotes import error_to_expect, notes_of, protected, suppressed, unprotected
+from .footnotes import error_to_expect, listed, notes_of, protected, suppressed, unprotected
 from .quality import Symbols
 from .wording import Wording
 
@@ -22,7 +22,7 @@ IN_UNITS = ("mean", "total", "quantile")  # of the outcome
 
 @dataclass(frozen=True)
 class Facts:
-    """What is said of a release in print.
+    """What printed tables say about a release.
 
     Attributes
     ----------
@@ -130,7 +130,7 @@ class Document:
 
     @property
     def legend(self) -> dict[str, str]:
-        """The marks that stand in the tables, with what they mean."""
+        """The marks in the tables, and their meanings."""
         s = self.symbols
         used = {text for block in self.blocks for name in NUMBERS for text in block.cells[name]}
         used |= {mark for block in self.blocks for mark in block.marks}
@@ -140,20 +140,20 @@ class Document:
 
     @property
     def classes(self) -> dict[str, str]:
-        """What every class of quality means, by its name in the wording."""
-        said, low = dict[str, str](), 0.0
+        """The meaning of every class of quality, by its name in the wording."""
+        meanings, low = dict[str, str](), 0.0
         for each in self.symbols.classes:
             which = "below" if low == 0 else "above" if each is self.symbols.worst else "between"
             values = {"low": f"{100 * low:g}", "high": f"{100 * each.below:g}"}
-            said[each.name] = self.words(f"symbols.{which}", meaning=self.words(f"quality.{each.name}"), **values)
+            meanings[each.name] = self.words(f"symbols.{which}", meaning=self.words(f"quality.{each.name}"), **values)
             low = each.below
-        return said
+        return meanings
 
 
 def document(
     table: pd.DataFrame, by: Sequence[str], report: PrivacyReport, facts: Facts, symbols: Symbols, words: Wording
 ) -> Document:
-    """Tables as they are printed, with what a reader has to know.
+    """Printed tables, with the texts that a reader needs.
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ def document(
     places = table.attrs.get("digits")
     rows = dict(zip(table.index, notes_of(table, report, words), strict=True))
     notes = tuple(dict.fromkeys(note for row in rows.values() for note in row))
-    numbered = {row: tuple(notes.index(note) + 1 for note in said) for row, said in rows.items()}
+    numbered = {row: tuple(notes.index(note) + 1 for note in texts) for row, texts in rows.items()}
     blocks = tuple(
         _block(
             f"table_{number}", block, by, [numbered[row] for row in index], places, facts, symbols, words
@@ -206,7 +206,7 @@ def _block(
     block = block.assign(**{c: PERCENT * block[c] for c in NUMBERS}) if share else block
     places = digits.decimals(block) if places is None else places
     hidden = block["flag"].str.contains("suppressed").to_numpy(dtype=bool)
-    found = symbols.of(block)
+    found = symbols.ratings(block)
     withheld = [symbols.withheld and each is symbols.worst for each in found]
     numbers = block[[*NUMBERS, "n"]].astype(float)
     numbers.loc[withheld, NUMBERS] = float("nan")
@@ -234,32 +234,31 @@ def _block(
 
 
 def _label(value: object, words: Wording) -> str:
-    """A category on one line; what has no text at all is said to be blank."""
+    """A category on one line, with a word for a category without any text."""
     if value == TOTAL:
         return words("headings.total")
     return " ".join(str(value).split()) or words("headings.blank")
 
 
 def _title(row: pd.Series, by: Sequence[str], facts: Facts, words: Wording) -> str:
-    """What a block shows: "Mean of income, euros, by region and sex"."""
+    """The title of a block, as in "Mean of income, euros, by region and sex"."""
     statistic, outcome = str(row["statistic"]), str(row["outcome"])
-    said = {"outcome": facts.called(outcome)}
+    values = {"outcome": facts.called(outcome)}
     if statistic == "proportion":
-        title = words("titles.proportion", **said, category=row["category"])
+        title = words("titles.proportion", **values, category=row["category"])
     elif statistic == "quantile" and row["prob"] == 0.5:
-        title = words("titles.median", **said)
+        title = words("titles.median", **values)
     elif statistic == "quantile":
-        title = words("titles.quantile", **said, percent=f"{100 * row['prob']:g}")
+        title = words("titles.quantile", **values, percent=f"{100 * row['prob']:g}")
     elif statistic == "count":
         title = words("titles.count")
     else:
-        title = words(f"titles.{statistic}", **said)
+        title = words(f"titles.{statistic}", **values)
     if outcome in facts.units and statistic in IN_UNITS:
         title = words("titles.unit", title=title, unit=facts.units[outcome])
     if facts.where:
         title = words("titles.where", title=title, condition=facts.called(facts.where))
     if by:
-        *first, last = [facts.called(name) for name in by]
-        variables = words("titles.and").join([", ".join(first), last]) if first else last
+        variables = listed([facts.called(name) for name in by], words)
         title = words("titles.by", title=title, variables=variables)
     return title

@@ -73,7 +73,7 @@ class Picture:
 
     @property
     def source(self) -> str:
-        """The picture itself, as an address."""
+        """The picture as a data address, which needs no other file."""
         kinds = {".svg": "svg+xml", ".png": "png"}
         return f"data:image/{kinds[self.file.suffix]};base64,{base64.b64encode(self.file.read_bytes()).decode()}"
 
@@ -108,7 +108,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Dossier:
-    """What is written.
+    """All sections of a dossier, and the texts on every page.
 
     Attributes
     ----------
@@ -173,17 +173,17 @@ def pdf(page: str, path: Path) -> str:
 
 
 def _by_package(page: str) -> bytes:
-    """In this process: with R in it, another Python would find R's libraries in place of its own."""
+    """The PDF, made in this process: in one with R, another Python would find R's libraries in place of its own."""
     try:
         import weasyprint
 
         weasyprint.LOGGER.setLevel(logging.CRITICAL)
         return bytes(weasyprint.HTML(string=page).write_pdf())
-    except Exception:  # a library that is not there, or another's, as R's ssl: the html is not lost for that
+    except Exception:  # a library is missing, or is another's, as R's ssl: the html is still written
         return b""
 
 
 def _by_command(command: str, page: str) -> bytes:
-    """Debian's."""
+    """The PDF by Debian's command."""
     done = subprocess.run([command, "-q", "-", "-"], input=page.encode(), capture_output=True, check=False)
     return done.stdout

@@ -1,4 +1,4 @@
-"""What stands below printed tables, in plain words: who is protected and how far, what is not, what error to expect."""
+"""The texts below printed tables, in plain words: the protection, what has none, and the error to expect."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from .quality import Symbols
 from .wording import Wording
 
 WEAK = 1.0  # percent of wrong guesses below which a bound promises little
-CERTAIN = 1e-4  # below which the bound is as good as certainty
-FLAGS = {  # what the column ``flag`` of a table says, and the note that says it in plain words
+CERTAIN = 1e-4  # percent of wrong guesses below which the guess is as good as certain
+FLAGS = {  # entries of the column ``flag``, by the names of the notes that put them in plain words
     "one_data_set": re.compile("one data set: no between variance"),
     "public_total": re.compile("public total: .*"),
     "calibrated_total": re.compile("calibrated total: .*"),
@@ -27,7 +27,7 @@ SUPPRESSED = re.compile("suppressed: fewer than (?P<min_cell>[0-9]+) records, [^
 
 
 def most_guessed(epsilon: float) -> tuple[str, bool]:
-    """How often, in percent, an intruder guesses right at most who replaces the answers of one unit by others.
+    """The largest percentage of right guesses between the answers of a unit and others in their place.
 
     With two answers equally likely beforehand, and e^(2 epsilon) between the chances of any release, Bayes' theorem
     leaves the likelier one 1 / (1 + e^(-2 epsilon)).  It is rounded up; second, whether that is next to certainty.
@@ -46,26 +46,26 @@ def most_guessed(epsilon: float) -> tuple[str, bool]:
 
 
 def protected(kind: str, epsilon: float, unit: str | None, words: Wording) -> str:
-    """Who is protected, and how far."""
+    """A sentence on who is protected, and how far."""
     what = words("units.record") if unit is None else words("units.group", column=unit)
     if kind == "none":
         return words("protected.none", unit=what)
-    said = {"unit": what, "epsilon": f"{epsilon:g}"}
+    values = {"unit": what, "epsilon": f"{epsilon:g}"}
     if kind == "strict":
         percent, weak = most_guessed(epsilon)
-        return words("protected.strict_weak" if weak else "protected.strict", **said, percent=percent)
-    return words(f"protected.{kind.replace(' ', '_')}", **said)
+        return words("protected.strict_weak" if weak else "protected.strict", **values, percent=percent)
+    return words(f"protected.{kind.replace(' ', '_')}", **values)
 
 
 def unprotected(columns: Sequence[str], records: int, words: Wording) -> str:
-    """What is published as it was collected."""
+    """A sentence on the columns that are published as they were collected."""
     if not columns:
         return words("unprotected.nothing", records=f"{records:,}")
     return words("unprotected.columns", columns=listed(columns, words))
 
 
 def error_to_expect(table: pd.DataFrame, report: PrivacyReport, symbols: Symbols, words: Wording) -> str:
-    """How far the estimates of a table may be off."""
+    """A sentence on how far the estimates of a table may be off."""
     if report.little_left:
         return words("error.little_left")
     estimate, se = (table[c].to_numpy(dtype=float, na_value=np.nan) for c in ("estimate", "se"))
@@ -74,20 +74,20 @@ def error_to_expect(table: pd.DataFrame, report: PrivacyReport, symbols: Symbols
     cv = cv[~np.isnan(cv)]
     if cv.size == 0:
         return words("error.none")
-    worst = sum(found is symbols.worst for found in symbols.of(table))
+    worst = sum(found is symbols.worst for found in symbols.ratings(table))
     percent = math.ceil(100 * np.median(cv))
     rating = words(f"quality.{symbols.worst.name}")
     return words("error.sound", count=f"{cv.size:,}", percent=percent, unreliable=f"{worst:,}", rating=rating)
 
 
 def suppressed(table: pd.DataFrame, words: Wording) -> str:
-    """Why cells are hidden; "" where none is."""
+    """Why cells are hidden; an empty text if none is."""
     found = (SUPPRESSED.search(flags) for flags in table["flag"].astype(object).fillna(""))
     return next((words("symbols.suppressed", **each.groupdict()) for each in found if each), "")
 
 
 def notes_of(table: pd.DataFrame, report: PrivacyReport, words: Wording) -> list[list[str]]:
-    """The notes of every row, in plain words: those of its flags, and whether the model was accepted as fragile.
+    """The notes of every row in plain words: one for each flag, and one for a model that was accepted as fragile.
 
     A cell that is suppressed has a symbol instead.
     """
@@ -106,6 +106,6 @@ def _note(flag: str, words: Wording) -> str:
 
 
 def listed(names: Sequence[str], words: Wording) -> str:
-    """Names as in a sentence: "region, age and sex"."""
+    """Names in a sentence, as "region, age and sex"."""
     *first, last = names
     return words("titles.and").join([", ".join(first), last]) if first else last

@@ -1,4 +1,4 @@
-"""The forms in which tables are published: csv, workbook, page, LaTeX, Markdown, docx."""
+"""The formats in which tables are published: csv, workbook, page, LaTeX, Markdown, docx."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SUFFIXES = (".csv", ".xlsx", *TEXTS, ".docx")
 
 
 def check_suffix(path: Path) -> None:
-    """Refuse a file whose form is not known, or cannot be made here (InputError)."""
+    """Refuse a file whose format is not known, or cannot be made here (InputError)."""
     if path.suffix not in SUFFIXES:
         raise InputError(f"tables are written as {', '.join(SUFFIXES)}: {path.name!r} ends in none of these")
     if path.suffix == ".docx" and shutil.which("pandoc") is None:
@@ -38,14 +38,14 @@ def check_suffix(path: Path) -> None:
 
 
 def write(table: pd.DataFrame, document: Document, path: Path) -> None:
-    """Write tables in the form that the file's name says.
+    """Write tables in the format that the file's suffix names.
 
     Parameters
     ----------
     table : pandas.DataFrame
         What a csv holds: numbers in full precision, under the frame's column names.
     document : Document
-        What all other forms hold.
+        What all other formats hold.
     path : Path
 
     Raises
@@ -65,7 +65,7 @@ def write(table: pd.DataFrame, document: Document, path: Path) -> None:
 
 
 def _write_docx(document: Document, path: Path) -> None:
-    """By pandoc, in a page that is wide enough for the numbers of a table to stay whole."""
+    """Write a docx by pandoc, on a page that is wide enough for the numbers of a table."""
     with TemporaryDirectory() as folder:
         like = Path(folder) / "reference.docx"
         _write_reference(like)
@@ -75,7 +75,7 @@ def _write_docx(document: Document, path: Path) -> None:
 
 
 def _write_reference(path: Path) -> None:
-    """Pandoc's own styles, on A4 across, with tables and lists in smaller print."""
+    """Write a reference file with pandoc's own styles, on A4 across, and with smaller print in tables and lists."""
     own = subprocess.run(["pandoc", "--print-default-data-file", "reference.docx"], capture_output=True, check=True)
     with zipfile.ZipFile(BytesIO(own.stdout)) as given, zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as made:
         for name in given.namelist():

@@ -60,7 +60,7 @@ def latex(document: Document) -> str:
 
 
 def escaped(text: str) -> str:
-    """Text as LaTeX prints it."""
+    """Text in which LaTeX prints every sign as it is."""
     return "".join(SPECIAL.get(sign, sign) for sign in text)
 
 
@@ -77,7 +77,7 @@ def _list(items: list[str]) -> str:
 
 
 def _table(block: Block, document: Document) -> str:
-    """A long table: caption and headings come again on every page."""
+    """A long table, whose caption and headings stand on every page."""
     sheet, words = arranged(block, document), document.words
     width = len(sheet.columns) + 1
     title = escaped(block.title)
@@ -95,9 +95,9 @@ def _table(block: Block, document: Document) -> str:
 
 
 def _headings(sheet: Arrangement) -> list[str]:
-    """Categories over rules as wide as their columns, and below them the headings, a word a line.
+    """Categories over rules as wide as their columns, and below them the headings, one word on a line.
 
-    That of the rows is no wider than they are.
+    The heading of the column of labels is no wider than the labels.
     """
     words = [r"\shortstack[r]{" + r"\\".join(map(escaped, heading.split())) + "}" for _, heading in sheet.columns]
     lines = textwrap.wrap(sheet.heading, max(map(len, [*sheet.heading.split(), *sheet.rows])))
@@ -126,6 +126,6 @@ def _rows(sheet: Arrangement) -> list[str]:
 
 
 def _cell(text: str, mark: str, room: int) -> str:
-    """A number with its marks beside it; with room for marks where the column has any, so that digits stand in line."""
+    """A number with its marks, and with room for marks if the column has any, so that digits stand in line."""
     shown = f"$-${escaped(text[1:])}" if text[:1] == "-" else escaped(text)
     return rf"{shown}\makebox[{0.45 * room:g}em][l]{{\,{escaped(mark)}}}" if room else shown

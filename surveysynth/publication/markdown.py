@@ -41,12 +41,12 @@ def markdown(document: Document) -> str:
 
 
 def escaped(text: str) -> str:
-    """Text as Markdown shows it: no sign has a meaning of its own."""
+    """Text in which no sign has a meaning in Markdown."""
     return re.sub(r"([\\`*_{}\[\]<>#|~$^@])", r"\\\1", text)
 
 
 def _item(line: str) -> str:
-    """A line of the report as an item; what it lists below a line stays below it."""
+    """A line of the report as an item of a list; its own items stay below it."""
     text = line.removeprefix("  - ")
     return f"- {escaped(text)}" if text == line else f"  - {escaped(text)}"
 
@@ -56,7 +56,7 @@ def _listed(items: list[str]) -> str:
 
 
 def _table(block: Block, document: Document) -> str:
-    """Headings have their category before them, as a pipe table has one line of them; groups are a column."""
+    """A pipe table: it has one line of headings, so that categories stand before headings, and groups are a column."""
     sheet = arranged(block, document, WIDTH)
     grouped = any(sheet.groups)
     headings = [*([escaped(sheet.outer)] if grouped else []), escaped(sheet.inner)]

@@ -55,7 +55,7 @@ def _table(block: Block, document: Document) -> str:
 
 
 def _cell(text: str, mark: str, room: int) -> str:
-    """A number with its marks beside it; with room for marks where the column has any, so that digits stand in line."""
+    """A number with its marks, and with room for marks if the column has any, so that digits stand in line."""
     shown = escape(text.replace("-", MINUS, 1) if text[:1] == "-" else text)
     if not room:
         return shown

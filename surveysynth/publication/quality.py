@@ -1,4 +1,4 @@
-"""How good an estimate is, as offices mark it: classes of coefficients of variation, and symbols instead of numbers."""
+"""The quality of estimates as offices mark it: classes of coefficients of variation, and symbols for numbers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..errors import InputError
 
 @dataclass(frozen=True)
 class QualityClass:
-    """Coefficients of variation below a limit: the mark beside the estimate, and the class's name in the wording."""
+    """A class of coefficients of variation below a limit, with its mark and its name in the wording."""
 
     below: float
     mark: str
@@ -23,7 +23,7 @@ class QualityClass:
 
 @dataclass(frozen=True)
 class Symbols:
-    """Marks of an office.
+    """The marks that an office prints.
 
     Attributes
     ----------
@@ -44,11 +44,11 @@ class Symbols:
 
     @property
     def worst(self) -> QualityClass:
-        """The class of what is least reliable."""
+        """The class of the least reliable estimates."""
         return self.classes[-1]
 
-    def of(self, table: pd.DataFrame) -> pd.Series:
-        """The class of every row (:class:`QualityClass`); None where there is no standard error, or the cell is hidden.
+    def ratings(self, table: pd.DataFrame) -> pd.Series:
+        """The :class:`QualityClass` of every row; None for a row without a standard error, and for a hidden cell.
 
         The coefficient of variation is the standard error over the size of the estimate; a total without error is of
         the best class.  A share of 0 or 1 has none: its standard error is 0, and its interval has a length.
@@ -88,12 +88,12 @@ SYMBOLS = {
 }  # fmt: skip
 
 
-def symbols_of(said: str | Mapping[str, Any] | None) -> Symbols:
-    """The marks that are meant.
+def symbols_of(symbols: str | Mapping[str, Any] | None) -> Symbols:
+    """The marks for an argument ``symbols``.
 
     Parameters
     ----------
-    said : {"uk", "statcan"} or mapping, optional
+    symbols : {"uk", "statcan"} or mapping, optional
         Default "uk".  A mapping changes "uk" where it has ``suppressed``, ``missing``, ``unreliable`` (the mark of what
         is least reliable) or ``limit`` (the coefficient of variation from which on it is so).
 
@@ -102,26 +102,27 @@ def symbols_of(said: str | Mapping[str, Any] | None) -> Symbols:
     InputError
         Unknown names; marks that are no text; a limit that is not positive.
     """
-    if said is None:
+    if symbols is None:
         return SYMBOLS["uk"]
-    if isinstance(said, str):
-        if said not in SYMBOLS:
-            raise InputError(f"symbols={said!r} is not one of {', '.join(SYMBOLS)}; or give your own marks by name")
-        return SYMBOLS[said]
-    if not isinstance(said, Mapping):
+    if isinstance(symbols, str):
+        if symbols not in SYMBOLS:
+            raise InputError(f"symbols={symbols!r} is not one of {', '.join(SYMBOLS)}; or give your own marks by name")
+        return SYMBOLS[symbols]
+    if not isinstance(symbols, Mapping):
         raise InputError("symbols must be uk, statcan, or your own marks by name: {'suppressed': 'x'}")
-    plain, wrong = SYMBOLS["uk"], set(said) - {"suppressed", "missing", "unreliable", "limit"}
+    plain, wrong = SYMBOLS["uk"], set(symbols) - {"suppressed", "missing", "unreliable", "limit"}
     if wrong:
         raise InputError(
             f"symbols has {', '.join(sorted(map(repr, wrong)))}; it can say suppressed, missing, unreliable and limit"
         )
-    limit = said.get("limit", plain.classes[-2].below)
+    limit = symbols.get("limit", plain.classes[-2].below)
     if isinstance(limit, bool) or not isinstance(limit, (int, float)) or not limit > 0:
         raise InputError("the limit of symbols must be a positive coefficient of variation, for example 0.2")
-    for name in set(said) - {"limit"}:
-        if not isinstance(said[name], str) or not said[name].strip():
+    for name in set(symbols) - {"limit"}:
+        if not isinstance(symbols[name], str) or not symbols[name].strip():
             raise InputError(f"the symbol for {name!r} must be a text, for example '[c]'")
     lower = [each for each in plain.classes[:-1] if each.below < limit]
     best = QualityClass(float(limit), "", plain.classes[-2].name)
-    worst = QualityClass(NONE, said.get("unreliable", plain.worst.mark), plain.worst.name)
-    return Symbols(said.get("suppressed", plain.suppressed), said.get("missing", plain.missing), (*lower, best, worst))
+    worst = QualityClass(NONE, symbols.get("unreliable", plain.worst.mark), plain.worst.name)
+    suppressed, missing = symbols.get("suppressed", plain.suppressed), symbols.get("missing", plain.missing)
+    return Symbols(suppressed, missing, (*lower, best, worst))

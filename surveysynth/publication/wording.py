@@ -31,22 +31,22 @@ class Wording:
     """
 
     def __init__(self, path: str | Path | None = None) -> None:
-        self._said = _read(OWN) if path is None else _checked(as_path(path))
+        self._sections = _read(OWN) if path is None else _checked(as_path(path))
 
     @property
     def language(self) -> str:
         """Language of the words, as in ``<html lang>``."""
-        return str(self._said["language"])
+        return str(self._sections["language"])
 
     @property
     def glossary(self) -> dict[str, str]:
-        """What terms mean."""
-        return dict(self._said[FREE])
+        """The terms with their meanings."""
+        return dict(self._sections[FREE])
 
     def __call__(self, entry: str, **values: object) -> str:
         """One text, "section.name", with its placeholders filled in."""
         section, _, name = entry.partition(".")
-        return str(self._said[section][name]).format(**values)
+        return str(self._sections[section][name]).format(**values)
 
 
 @cache
@@ -55,12 +55,12 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _checked(path: Path) -> dict[str, Any]:
-    """The words of an office, if they are all there."""
+    """The words in a file, if they are all there (InputError)."""
     try:
-        said = tomllib.loads(path.read_text(encoding="utf-8"))
+        sections = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise InputError(f"the words in {str(path)!r} cannot be read: {error}") from None
-    known, texts = _texts(_read(OWN)), _texts(said)
+    known, texts = _texts(_read(OWN)), _texts(sections)
     wrong = [f"{name} is missing" for name in known if name not in texts]
     wrong += [f"{name} is not one of the texts" for name in texts if name not in known]
     for name in set(known) & set(texts):
@@ -71,13 +71,13 @@ def _checked(path: Path) -> dict[str, Any]:
             wrong.append(f"{name} has {', '.join(sorted(has)) or 'no placeholder'}, and needs {needs}")
     if wrong:
         raise InputError(f"the words in {str(path)!r} do not fit: {'; '.join(sorted(wrong))}")
-    return said
+    return sections
 
 
-def _texts(said: Mapping[str, Any]) -> dict[str, Any]:
-    """Every text by "section.name", but for the glossary's."""
+def _texts(sections: Mapping[str, Any]) -> dict[str, Any]:
+    """Every text outside the glossary, by "section.name"."""
     texts: dict[str, Any] = {}
-    for section, value in said.items():
+    for section, value in sections.items():
         if section == FREE and isinstance(value, dict):
             texts[FREE] = "free"
         elif isinstance(value, dict):

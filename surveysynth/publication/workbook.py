@@ -16,17 +16,17 @@ import pandas as pd
 from .digits import NUMBERS
 from .document import Block, Document
 
-CREATED = datetime(2000, 1, 1, tzinfo=UTC)  # not the clock's: the same tables make the same file
+CREATED = datetime(2000, 1, 1, tzinfo=UTC)  # not the time of the clock, so that the same tables make the same file
 JOINER = "\N{WORD JOINER}"  # breaks up what gptables would read as a note or as a link
-LABEL, NUMBER, QUALITY, TERM, TEXT = (12, 40), 16, 22, 26, 90  # widths of columns; of labels the least and the most
-WIDE = 1.25  # of a column, which Excel measures in its own print, for a digit in that of the tables
+LABEL, NUMBER, QUALITY, TERM, TEXT = (12, 40), 16, 22, 26, 90  # widths of columns; least and largest for labels
+WIDE = 1.25  # width of a digit of the tables, in Excel's unit for columns
 LINE = 16  # points
 A4 = 9  # as Excel numbers paper
 ABOVE = 2  # rows above the headings of a sheet of texts: its title and how to read it
 LEVELS = 3  # columns of labels that gptables knows
 AS_THEY_ARE = {
     "strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False,
-    "in_memory": True,  # and not in temporary files, which a run that is killed would leave
+    "in_memory": True,  # not in temporary files, which a killed run would leave behind
 }  # fmt: skip
 
 
@@ -54,7 +54,7 @@ def write_workbook(document: Document, path: Path) -> None:
     )  # fmt: skip
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="No note text provided", category=UserWarning)  # a sheet of ours
-        warnings.simplefilter("ignore", pd.errors.Pandas4Warning)  # of gptables, to its authors
+        warnings.simplefilter("ignore", pd.errors.Pandas4Warning)  # meant for the authors of gptables
         book = produce_workbook(
             str(path), _notes(document) | tables | _explanations(document), theme=_theme(), auto_width=False,
             workbook_options=AS_THEY_ARE, cover=cover, contentsheet_label=words("headings.contents"),
@@ -110,7 +110,7 @@ def _theme() -> Any:
 
 
 def _set_cover(book: Any, cover: Any, document: Document) -> None:
-    """Headings in the document's words, and room for texts that need several lines."""
+    """Set the cover: headings in the document's words, and room for texts of several lines."""
     sheet, row = book.get_worksheet_by_name(cover.cover_label), 1
     heading = book.add_format(book.theme.cover_subtitle_format)
     for name, texts in (("protected", cover.intro), ("source", cover.about), ("contact", cover.contact)):
@@ -123,7 +123,7 @@ def _set_cover(book: Any, cover: Any, document: Document) -> None:
 
 
 def _set_sheets_of_texts(book: Any, document: Document) -> None:
-    """Room for the texts of contents, notes, glossary and technical notes, as far as there are such sheets."""
+    """Make room for the texts of contents, notes, glossary and technical notes, where there are such sheets."""
     words = document.words
     for name, column in (
         ("contents", [*([words("headings.notes")] if document.notes else []), *(b.title for b in document.blocks)]),
@@ -134,7 +134,7 @@ def _set_sheets_of_texts(book: Any, document: Document) -> None:
 
 
 def _set_texts(sheet: Any, texts: Iterable[str], *, terms: bool) -> None:
-    """Room for a column of texts, the second where terms stand before them."""
+    """Make room for the column of texts, which is the second one if terms stand before them."""
     if terms:
         sheet.set_column(0, 0, TERM)
     sheet.set_column(int(terms), int(terms), TEXT)
@@ -144,7 +144,7 @@ def _set_texts(sheet: Any, texts: Iterable[str], *, terms: bool) -> None:
 
 
 def _set_table(sheet: Any, table: Any, block: Block) -> None:
-    """Widths, heights of rows, and heads that stay in sight and come again on every printed page."""
+    """Set widths, heights of rows, and headings that stay in sight and stand on every printed page."""
     labels, top = len(block.by) or 1, table.data_range[0]
     columns = [[heading, *(getattr(x, "string", str(x)) for x in table.table[heading])] for heading in table.table]
     widths = [min(max(len(max(texts, key=len)) + 2, LABEL[0]), LABEL[1]) for texts in columns[:labels]]
@@ -161,14 +161,14 @@ def _set_table(sheet: Any, table: Any, block: Block) -> None:
 
 
 def _set_paper(sheet: Any) -> None:
-    """A4 across, one page wide and as many as it takes long."""
+    """Set the paper: A4 across, one page wide and as many pages long as needed."""
     sheet.set_paper(A4)
     sheet.set_landscape()
     sheet.fit_to_pages(1, 0)
 
 
 def _height(text: str, width: int) -> int:
-    """Points that a text takes in a column."""
+    """The height of a text in a column, in points."""
     return LINE * len(textwrap.wrap(text, width) or [""])
 
 
@@ -194,8 +194,8 @@ def _table(block: Block, document: Document) -> Any:
     )
     columns = {c: [_text(x) for x in texts.iloc[:, i]] for i, c in enumerate(_different(labels))}
     last = list(columns)[-1]
-    said = ["".join(words("sheet.note", number=n) for n in numbers) for numbers in block.notes]
-    columns[last] = [_text(f"{x} {notes}".strip()) for x, notes in zip(texts.iloc[:, -1], said, strict=True)]
+    marks = ["".join(words("sheet.note", number=n) for n in numbers) for numbers in block.notes]
+    columns[last] = [_text(f"{x} {notes}".strip()) for x, notes in zip(texts.iloc[:, -1], marks, strict=True)]
     numbers = [words(f"headings.{c}") for c in (*NUMBERS, "n")]
     for heading, c in zip(numbers, (*NUMBERS, "n"), strict=True):
         places = block.decimals if c != "n" else 0
@@ -227,7 +227,7 @@ def _table(block: Block, document: Document) -> Any:
 
 
 def _unmarked(block: Block, document: Document) -> list[str]:
-    """What the words for quality mean that have no mark."""
+    """The meanings of the words for quality that have no mark."""
     names = [each.name for each in document.symbols.classes if not each.mark]
     return [f"{document.classes[name]}." for name in names if document.words(f"quality.{name}") in block.quality]
 
@@ -237,12 +237,12 @@ def _number(x: float, places: int) -> float:
 
 
 def _different(names: list[str]) -> list[str]:
-    """Headings, which a workbook wants different from each other."""
+    """Headings that differ from each other, as a workbook needs them."""
     return [name if names.count(name) == 1 else f"{name} ({i})" for i, name in enumerate(names, 1)]
 
 
 def _plain(text: str) -> str:
-    """Text that gptables takes as it is: no reference to a note, no link."""
+    """Text in which gptables finds no reference to a note and no link."""
     return text.replace("$$", f"${JOINER}$").replace("](", f"]{JOINER}(")
 
 
@@ -254,5 +254,5 @@ def _text(text: str) -> Any:
 
 
 def _title(text: str) -> Any:
-    """The title of a sheet, which is a cell of the contents, too."""
+    """The title of a sheet, which stands in a cell of the contents, too."""
     return _plain(text) if re.search("[a-zA-Z0-9]", text) else [{}, _plain(text)]

@@ -1,4 +1,4 @@
-"""Designs and releases in R, and R's designs here."""
+"""Designs and releases for R, and designs from R."""
 
 from __future__ import annotations
 
@@ -203,30 +203,30 @@ def evaluate(expression: str, /, **objects: SurveyDesign | pd.DataFrame) -> Any:
 
 
 def _columns(frame: pd.DataFrame) -> Any:
-    """The columns of a frame as R's ``decode_frame`` takes them, numbers by memory."""
+    """The columns of a frame for R's ``decode_frame``; numbers are handed over in memory."""
     robjects = session()
     r_list = robjects.r("list")
     columns = []
     for column in encode(frame):
-        said = column.meaning()
+        meaning = column.meaning()
         if column.levels is not None:
-            said["levels"] = robjects.StrVector(column.levels)
-        columns.append(r_list(**said, values=vector(column.values)))
+            meaning["levels"] = robjects.StrVector(column.levels)
+        columns.append(r_list(**meaning, values=vector(column.values)))
     return r_list(*columns)
 
 
 def _frame(data: Any) -> pd.DataFrame:
-    """The frame of an R data.frame."""
+    """An R data.frame as a frame."""
     columns = []
     for r_column in call("encode_frame", data):
-        said = {name: _plain(value) for name, value in r_column.items() if name not in ("values", "levels")}
+        meaning = {name: _plain(value) for name, value in r_column.items() if name not in ("values", "levels")}
         values = dict(r_column.items())["values"]
         numbers = np.array(values.memoryview())  # a copy: R may move its own
-        if said["type"] == "integer64":
+        if meaning["type"] == "integer64":
             numbers = numbers.view("<i8")
-        if said["type"] in ("character", "factor"):
-            said["levels"] = list(r_column.rx2("levels"))
-        columns.append(Column(**said, values=numbers))
+        if meaning["type"] in ("character", "factor"):
+            meaning["levels"] = list(r_column.rx2("levels"))
+        columns.append(Column(**meaning, values=numbers))
     return decode(columns)
 
 
@@ -235,7 +235,7 @@ def _matrix(values: Floats) -> Any:
 
 
 def _roles(design: SurveyDesign) -> Any:
-    """The roles as an R list: names, except what says how replicates count."""
+    """The roles as an R list of names, with the settings of replicates."""
     roles = {role: value for role, value in design.roles().items() if value is not None}
     replication = design.replication
     if replication is not None:
@@ -244,7 +244,7 @@ def _roles(design: SurveyDesign) -> Any:
 
 
 def _listed(value: Any) -> Any:
-    """Python's dicts, lists of texts and lists of lists as R has them."""
+    """Dicts, lists of texts and lists of lists of Python as lists and vectors of R."""
     robjects = session()
     if isinstance(value, dict):
         return robjects.r("list")(**{name: _listed(each) for name, each in value.items()})
@@ -258,7 +258,7 @@ def _listed(value: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """An R vector as a Python list, one that has a single element as that, R's lists as lists."""
+    """An R vector or list as a Python list; a vector of one element as that element."""
     listed = [_plain(each) if hasattr(each, "rclass") else each for each in value]
     return listed[0] if len(listed) == 1 and "list" not in value.rclass else listed
 

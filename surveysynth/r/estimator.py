@@ -22,7 +22,7 @@ IN_R: WeakKeyDictionary[SurveyDesign, Any] = WeakKeyDictionary()  # designs that
 
 @in_session
 def survey(design: SurveyDesign, quantity: Quantity, domain: Codes, domains: int) -> Estimates:
-    """The same estimates by R's survey package, a subset of the design for each domain; arguments as above.
+    """Estimates by R's survey package, from a subset of the design for each domain.
 
     Quantiles are R's, whose limits differ at the ends of the data.  Under ``lonely_psu="adjust"`` R's survey
     before version 4.3 centres the totals of lonely PSUs at 0: a warning says so for totals and counts.

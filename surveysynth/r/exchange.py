@@ -1,4 +1,4 @@
-"""Data frames in the form in which R and Python hand them to each other, exactly.
+"""Data frames in the form in which R and Python exchange them, without any loss.
 
 A column is a vector of numbers and what these mean: doubles and integers as they are, text and
 factors as codes into their distinct values.  So nothing is printed and parsed again on the way,
@@ -70,7 +70,7 @@ class Column:
     tz : str, optional
         Time zone of a ``POSIXct``.
     dtype : str, optional
-        The pandas type that it had, for the way back; R keeps it beside the frame.
+        The pandas type that it had, for the way back; R keeps it with the frame.
     """
 
     name: str
@@ -82,13 +82,13 @@ class Column:
     dtype: str | None = None
 
     def meaning(self) -> dict[str, Any]:
-        """All but the numbers, as json holds it."""
-        said = {name: value for name, value in vars(self).items() if name != "values" and value is not None}
-        return said if self.type == "factor" else {key: value for key, value in said.items() if key != "ordered"}
+        """Everything but the numbers, for json."""
+        meaning = {name: value for name, value in vars(self).items() if name != "values" and value is not None}
+        return meaning if self.type == "factor" else {key: value for key, value in meaning.items() if key != "ordered"}
 
 
 def encode(frame: pd.DataFrame) -> list[Column]:
-    """The columns of a frame, as R is to have them; the index stays behind.
+    """The columns of a frame for R, without the index.
 
     Whole numbers are R integers where they fit 32 bits, doubles up to 2^53, ``integer64`` (R's
     package bit64) beyond.  NaN, None, NaT and NA all become NA.  Times keep microseconds (1698 to
@@ -144,11 +144,11 @@ def save(frame: pd.DataFrame, folder: str | Path) -> None:
 
 def load(folder: str | Path) -> pd.DataFrame:
     """Read a frame that :func:`save` or R's ``save_frame`` wrote."""
-    said = json.loads((Path(folder) / COLUMNS).read_text(encoding="utf-8"))["columns"]
+    meanings = json.loads((Path(folder) / COLUMNS).read_text(encoding="utf-8"))["columns"]
     return decode(
         [
             Column(**meaning, values=np.fromfile(Path(folder) / f"{number}.bin", STORED[meaning["type"]]))
-            for number, meaning in enumerate(said, 1)
+            for number, meaning in enumerate(meanings, 1)
         ]
     )
 
@@ -190,7 +190,7 @@ def _encode(series: pd.Series, name: str) -> Column:
 
 
 def _name(dtype: Any) -> str:
-    """The name by which pandas finds a type again; to it several types of text are ``string``."""
+    """The name by which pandas finds a type again: ``string`` for every type of text."""
     if isinstance(dtype, pd.ArrowDtype) and pa.types.is_string(dtype.pyarrow_dtype):
         return "utf8[pyarrow]"
     if isinstance(dtype, pd.StringDtype) and dtype.na_value is pd.NA:
@@ -257,7 +257,7 @@ def _kind(series: pd.Series, name: str) -> Type:
 
 
 def _whole(series: pd.Series, name: str, missing: NDArray[np.bool_]) -> Column:
-    """Whole numbers in the smallest R type that holds them."""
+    """A column of whole numbers in the smallest R type that holds them."""
     dtype = _name(series.dtype)
     present = series[~missing]
     low, high = (int(present.min()), int(present.max())) if len(present) else (0, 0)
@@ -301,7 +301,7 @@ def _decode(column: Column) -> pd.Series:
     if column.type == "POSIXct":
         _check_range(values, -SECONDS, SECONDS, column.name)
         seconds = np.where(missing, 0, values)
-        whole = np.floor(seconds)  # apart, so that the fraction is not rounded twice
+        whole = np.floor(seconds)  # separately, so that the fraction is not rounded twice
         micros = whole.astype("i8") * 1_000_000 + np.round((seconds - whole) * 1e6).astype("i8")
         instants = pd.Series(micros.astype("datetime64[us]")).mask(missing).dt.tz_localize("UTC")
         return guarded(

@@ -32,11 +32,11 @@ SOURCES = (R_PACKAGE / "R" / "exchange.R", R_PACKAGE / "R" / "design.R", HERE / 
 
 
 class RError(SurveySynthError):
-    """R is not there, a package of it is not, or it stopped; R's own message may quote what it was given."""
+    """R or an R package is missing, or R stopped; R's own message may quote the data that it was given."""
 
 
 def in_session(work: Callable[P, T]) -> Callable[P, T]:
-    """The function with rpy2's own conversions, in whatever thread and whatever conversions its caller has set."""
+    """The function with rpy2's own conversions, whatever thread calls it and whatever conversions are set there."""
 
     @wraps(work)
     def within(*arguments: P.args, **named: P.kwargs) -> T:
@@ -48,7 +48,7 @@ def in_session(work: Callable[P, T]) -> Callable[P, T]:
 
 @in_session
 def session(*packages: str) -> Any:
-    """``rpy2.robjects`` of an R session that has some packages; R is started where it was not.
+    """``rpy2.robjects`` of an R session with the packages; R is started if it does not run yet.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ def call(function: str, /, *arguments: Any, **named: Any) -> Any:
     code = _code()
     done = code["attempt"](code[function], *arguments, **named)
     for text in done.rx2("warnings"):
-        warnings.warn(f"R: {text}", stacklevel=5)  # of who called a function of this module
+        warnings.warn(f"R: {text}", stacklevel=5)  # points to the caller of a function of this module
     if "error" in done.names:
         raise RError(str(done.rx2("error")[0]).strip())
     return done.rx2("value")

@@ -1,4 +1,4 @@
-"""Messages of the package in the words of R: functions, arguments and values, by their names and their grammar."""
+"""Messages of the package for users of R: functions, arguments and values under their names in R."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import cache
 from ..models.registry import MODELS
 from ..privacy.mechanisms import MECHANISMS
 
-ARGUMENTS = {  # which R has in another place
+ARGUMENTS = {  # that are set elsewhere in R
     "lonely_psu": "options(survey.lonely.psu = {})", "combined": "svrepdesign(combined.weights = {})",
 }  # fmt: skip
 CONSTRUCTORS = {"LogTransform()": '"log"', "FBP.paper(": 'fbp(weights = "paper", variance = "paper", '}
@@ -35,7 +35,7 @@ def in_words_of_r(text: str) -> str:
 
 @cache
 def _functions() -> dict[str, str]:
-    """R's functions by Python's classes."""
+    """The function of R for every class of Python."""
     named = {name: re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower() for name in MADE_IN_R} | OTHER_NAMES
     named |= {mechanism.__name__: mechanism.in_r for mechanism in MECHANISMS.values()}
     return named | {model.kind.__name__: model.in_r for model in MODELS.values()}
@@ -81,7 +81,7 @@ def _word(match: re.Match[str], functions: dict[str, str]) -> str:
 
 
 def _argument(match: re.Match[str]) -> str:
-    """``name = value``; a name that is only mentioned, ``epsilon=``, is the name alone."""
+    """``name = value``, or the name alone where it is only mentioned, as in ``epsilon=``."""
     name, text = match["argument"], match.string
     if match["value"] is not None:
         value = _value(match["value"])
@@ -90,7 +90,7 @@ def _argument(match: re.Match[str]) -> str:
 
 
 def _value(text: str) -> str:
-    """A literal of Python as one of R."""
+    """A literal of Python as a literal of R."""
     if text[0] in "'\"":
         return f'"{text[1:-1]}"'
     if text in {"True", "False", "None"}:

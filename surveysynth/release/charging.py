@@ -1,4 +1,4 @@
-"""A release is charged to its survey's ledger last: when all its files are on the disk beside their place.
+"""A release is charged to its survey's ledger last: when all its files are on the disk, next to their place.
 
     compute, stage, write unfinished.json  ->  charge  ->  name the entry in the manifest  ->  move, rename
 
@@ -6,7 +6,7 @@ A run that is killed before the charge leaves a staged folder that the next run 
 killed after it leaves a staged folder that :func:`resume` publishes, by the salt of its entry: nothing is spent twice.
 
 A release that is charged when it is made, and not yet written, has no place: it is staged and charged in the same way
-beside the ledger, and its folder stays there until it is written, or :func:`resume` publishes it.
+next to the ledger, and its folder stays there until it is written, or :func:`resume` publishes it.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ NO_ENTRY = {"entry": 0, "head": "0" * 64}  # holds the place of an entry until t
 
 
 def spends(release: Contents) -> dict[str, Any]:
-    """What a release spends, as arguments of :meth:`surveysynth.Ledger.spend`."""
-    said = release.privacy
-    each = (None, None) if said.kind == "none" else (said.epsilon, said.epsilon_replace_one)
-    up_to = "" if said.delta is None else f", delta = {said.delta:.3g}"
+    """The expense of a release, as arguments of :meth:`surveysynth.Ledger.spend`."""
+    report = release.privacy
+    each = (None, None) if report.kind == "none" else (report.epsilon, report.epsilon_replace_one)
+    up_to = "" if report.delta is None else f", delta = {report.delta:.3g}"
     what = f"synthetic data, m = {release.m}{up_to}, {release.method['method']}: {', '.join(release.outcomes)}"
     return {
-        "blank": each[0], "replace": each[1], "kind": said.kind, "unit": said.unit or "record", "what": what,
+        "blank": each[0], "replace": each[1], "kind": report.kind, "unit": report.unit or "record", "what": what,
         "rests_on": release.rests_on,
     }  # fmt: skip
 
@@ -53,7 +53,7 @@ def spends(release: Contents) -> dict[str, Any]:
 def charge(
     staging: Path, spent: dict[str, Any], ledger: Ledger, entered: list[Entry], *, overwrite: bool = False
 ) -> None:
-    """Charge what is staged, by arguments of :meth:`surveysynth.Ledger.spend`, and name the entry in its manifest.
+    """Charge a staged release, by arguments of :meth:`surveysynth.Ledger.spend`, and name the entry in its manifest.
 
     ``entered`` gets the entry as soon as there is one, whatever fails after that.
 
@@ -82,7 +82,7 @@ def charge(
 
 
 def unfinished(path: Path) -> Path | None:
-    """The staged folder of a run for this place that was charged and then killed; those not charged are removed.
+    """The staged folder of a run for this place that was charged and then killed; other staged folders are removed.
 
     Raises
     ------
@@ -100,7 +100,7 @@ def unfinished(path: Path) -> Path | None:
 
 
 def how_to_publish(ledger: Ledger, entry: Entry) -> str:
-    """The command that publishes what is kept beside a ledger."""
+    """The command that publishes a release that is kept next to its ledger."""
     return f"surveysynth resume PLACE --ledger {str(ledger.path)!r} --survey {ledger.survey!r} --entry {entry.number}"
 
 
@@ -149,36 +149,36 @@ def resume(path: str | Path, *, ledger: Ledger | None = None, entry: int | None 
 
 
 def _charged(path: Path) -> list[Path]:
-    """Staged folders of a place, or beside a ledger, that were charged; those not charged are removed."""
+    """Staged folders that were charged, for a place or next to a ledger; folders that were not charged are removed."""
     charged = []
     for staging in left_behind(path):
-        ledger, said = _note(staging)
-        if ledger.find(said["salt"]) is not None:
+        ledger, note = _note(staging)
+        if ledger.find(note["salt"]) is not None:
             charged.append(staging)
-        elif ledger.knows(said["head"]):  # it went on from there without this entry
+        elif ledger.knows(note["head"]):  # it went on from there without this entry
             (staging / UNFINISHED).unlink()
             left_behind(path)
         else:
             raise InputError(
                 f"{str(staging)!r} holds a release that a run was about to charge, or charged, to the ledger "
-                f"{said['ledger']!r}, which is another one by now: put back the one of then, and try again"
+                f"{note['ledger']!r}, which is another one by now: put back the one of then, and try again"
             )
     return charged
 
 
-def _entry_of(staging: Path) -> tuple[Entry, dict[str, Any]]:
-    """The entry that a staged folder was charged by, and what its note says."""
-    ledger, said = _note(staging)
-    entry = ledger.find(said["salt"])
-    assert entry is not None  # as _charged() saw
-    return entry, said
+def _entry_and_note(staging: Path) -> tuple[Entry, dict[str, Any]]:
+    """The entry by which a staged folder was charged, and its note."""
+    ledger, note = _note(staging)
+    entry = ledger.find(note["salt"])
+    assert entry is not None  # _charged() has found it
+    return entry, note
 
 
 def _finished(staging: Path, path: Path) -> Path:
     """Move a staged folder to its place."""
-    entry, said = _entry_of(staging)
+    entry, note = _entry_and_note(staging)
     try:
-        finish(staging, path, replace=said["overwrite"], mode=PUBLIC, last=lambda folder: _name(entry, folder))
+        finish(staging, path, replace=note["overwrite"], mode=PUBLIC, last=lambda folder: _name(entry, folder))
     except OSError as error:
         if not staging.exists():
             raise InputError(f"another process published {str(path)!r} meanwhile") from None
@@ -189,9 +189,9 @@ def _finished(staging: Path, path: Path) -> Path:
 
 
 def _published(path: Path, ledger: Ledger, number: int | None) -> Path:
-    """Copy what is kept beside a ledger to its place, maybe on another disk, and remove it there."""
+    """Copy a release from the folder next to its ledger to its place, and remove that folder."""
     kept = {entry.number: (entry, staging) for staging in _charged(ledger.path.absolute())
-            for entry, _ in [_entry_of(staging)] if entry.survey == ledger.survey}  # fmt: skip
+            for entry, _ in [_entry_and_note(staging)] if entry.survey == ledger.survey}  # fmt: skip
     listed = "; ".join(f"entry {each.number}, {each.what}" for each, _ in kept.values())
     if not kept or (number is not None and number not in kept):
         raise InputError(
@@ -223,19 +223,19 @@ def _is_entry(entry: Entry, path: Path) -> bool:
 
 
 def _note(staging: Path) -> tuple[Ledger, dict[str, Any]]:
-    """The ledger that a staged release was, or was about to be, charged to, and what else its note says."""
-    said = json.loads((staging / UNFINISHED).read_text(encoding="utf-8"))
-    if not Path(said["ledger"]).is_file():
+    """The ledger that a staged release was charged to, or was about to be charged to, and its whole note."""
+    note = json.loads((staging / UNFINISHED).read_text(encoding="utf-8"))
+    if not Path(note["ledger"]).is_file():
         raise InputError(
             f"{str(staging)!r} holds a release that a run was about to charge, or charged, to the ledger "
-            f"{said['ledger']!r}, which is not there: put it back, and try again"
+            f"{note['ledger']!r}, which is not there: put it back, and try again"
         )
-    return Ledger(said["ledger"], said["survey"]), said
+    return Ledger(note["ledger"], note["survey"]), note
 
 
 def _name(entry: Entry, staging: Path) -> None:
     """Say in the manifest which entry it is."""
     file = staging / "public" / "manifest.json"
-    said = {name: value for name, value in json.loads(unsealed(file)).items() if name != "checksum"}
+    entries = {name: value for name, value in json.loads(unsealed(file)).items() if name != "checksum"}
     with whole_file(file, mode=0o666) as stream:
-        stream.write(sealed(said | {"ledger": entry.reference}).encode())
+        stream.write(sealed(entries | {"ledger": entry.reference}).encode())

@@ -1,4 +1,4 @@
-"""What every public file of a release was when it was written, and whether it still is.
+"""Checksums and sizes of the public files of a release, and whether the files still have them.
 
 This finds accidents: a copy that broke off, a file that a spreadsheet saved in its own way.  It does not find
 who edits a file on purpose, and can edit the manifest with it.
@@ -18,7 +18,7 @@ from ..errors import InputError
 
 
 def described(file: Path) -> dict[str, Any]:
-    """What a manifest says of one file.
+    """The entry of one file in a manifest.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def described(file: Path) -> dict[str, Any]:
 
 
 def verify(folder: Path, published: Mapping[str, Mapping[str, Any]]) -> None:
-    """Refuse files that are not those that were published.
+    """Refuse files that differ from the published ones.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def verify(folder: Path, published: Mapping[str, Mapping[str, Any]]) -> None:
     InputError
         Files are missing, or have other records, columns or content; the message names all of them.
     """
-    faults = [f"{name!r} {fault}" for name, said in published.items() if (fault := _fault(folder / name, said))]
+    faults = [f"{name!r} {fault}" for name, file in published.items() if (fault := _fault(folder / name, file))]
     if faults:
         raise InputError(
             f"the release in {str(folder)!r} is not what was published: {'; '.join(faults)}. Take the files again from "
@@ -61,21 +61,21 @@ def verify(folder: Path, published: Mapping[str, Mapping[str, Any]]) -> None:
         )
 
 
-def _fault(file: Path, said: Mapping[str, Any]) -> str:
-    """How a file differs from what was published; empty where it does not."""
+def _fault(file: Path, published: Mapping[str, Any]) -> str:
+    """How a file differs from the published one; an empty text if it does not."""
     if not file.is_file():
         return "is missing"
     found = described(file)
-    sizes = [what for what in ("records", "columns") if found.get(what) != said.get(what)]
+    sizes = [what for what in ("records", "columns") if found.get(what) != published.get(what)]
     if any(found.get(what) is None for what in sizes):
         return "is cut short or damaged, and cannot be read as a table"
     if sizes:
-        return "has " + " and ".join(f"{found[what]:,} {what} instead of {said[what]:,}" for what in sizes)
-    return "has other content (its SHA-256 differs)" if found["sha256"] != said["sha256"] else ""
+        return "has " + " and ".join(f"{found[what]:,} {what} instead of {published[what]:,}" for what in sizes)
+    return "has other content (its SHA-256 differs)" if found["sha256"] != published["sha256"] else ""
 
 
 def _size(file: Path) -> tuple[int | None, int | None]:
-    """Records and columns; a text within quotes may go over several lines."""
+    """Numbers of records and columns; a text within quotes may have several lines."""
     try:
         if file.suffix == ".parquet":
             import pyarrow.parquet as pq  # takes long to import, and csv does without

@@ -1,4 +1,4 @@
-"""A release beside the confidential file that it was made from: what the agency looks at before it signs.  Internal."""
+"""Comparison of a release with its confidential file, which the agency looks at before it signs.  Internal."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from .suppression import MODELLED
 
 Floats = NDArray[np.float64]
 
-LEVEL = 0.95  # of the intervals
+LEVEL = 0.95  # confidence level of the intervals
 RARE = 0.01  # chance of more misses than ``most``
-ROUNDING = 1e-9  # of an estimate
-POINTS = 400  # of a curve
-CLASSES = 10  # of a side of a joint distribution
-SOME = 100_000  # records that distributions are of, where there are more: a distance of .005 is noise
+ROUNDING = 1e-9  # rounding error, as a share of an estimate
+POINTS = 400  # number of points of a curve
+CLASSES = 10  # on each side of a joint distribution
+SOME = 100_000  # records that distributions are computed from, if there are more: a distance of .005 is noise
 NOTICE = (
     "NOT FOR PUBLICATION. These files are computed from the confidential file: they compare it with a release, cell by "
     "cell."
@@ -52,7 +52,7 @@ PROPER = (
 
 @dataclass(frozen=True, repr=False)
 class Comparison:
-    """What a release says beside what its confidential file says.  Internal.
+    """A release compared with its confidential file.  Internal.
 
     Attributes
     ----------
@@ -142,18 +142,18 @@ class Comparison:
         folder : Path
             A private folder that is there.
         """
-        from ..publication.figures.comparison import distribution_curves, estimates_beside, joint_grids
+        from ..publication.figures.comparison import distribution_curves, estimate_differences, joint_grids
 
         for name in ("cells", "summary", "distributions", "curves", "pmse", "joint"):
             getattr(self, name).to_csv(folder / f"{name}.csv", index=False)
-        estimates_beside(self.cells, folder / "estimates.svg")
+        estimate_differences(self.cells, folder / "estimates.svg")
         if len(self.curves):
             distribution_curves(self.curves, folder / "distributions.svg")
         if self.grids:
             joint_grids(self.grids, folder / "joint.svg")
 
     def __str__(self) -> str:
-        lines = [line for row in self.summary.to_dict("records") for line in self._of(row)]
+        lines = [line for row in self.summary.to_dict("records") for line in self._lines(row)]
         for row in self.distributions.to_dict("records"):
             between = "" if np.isnan(row["between"]) else f" (two of its data sets: {row['between']:.3f})"
             lines.append(
@@ -171,34 +171,34 @@ class Comparison:
 
     __repr__ = __str__
 
-    def _of(self, row: Mapping[Hashable, Any]) -> list[str]:
-        """What is said of one statistic and outcome."""
+    def _lines(self, row: Mapping[Hashable, Any]) -> list[str]:
+        """The lines about one statistic of an outcome."""
         rows = self.cells[(self.cells["statistic"] == row["statistic"]) & (self.cells["outcome"] == row["outcome"])]
-        said, judged, fixed = f"{quantity(row)}: ", int(row["cells"]), len(rows) - int(row["cells"])
+        text, judged, fixed = f"{quantity(row)}: ", int(row["cells"]), len(rows) - int(row["cells"])
         if judged:
-            held = judged - int(row["misses"])
-            said += (
-                f"{held} of {judged} intervals ({held / judged:.0%}) hold the file's own estimate; by chance about "
-                f"{row['by_chance']:.3g} miss it, hardly ever more than {row['most']}; standard errors are "
+            holding = judged - int(row["misses"])
+            text += (
+                f"{holding} of {judged} intervals ({holding / judged:.0%}) hold the file's own estimate; by chance "
+                f"about {row['by_chance']:.3g} miss it, hardly ever more than {row['most']}; standard errors are "
                 f"{row['se_ratio']:.2f} times the file's own, intervals overlap by {row['overlap']:.0%} (medians)"
             )
         if fixed:
-            said += f"{'; ' if judged else ''}{fixed} fixed by design, or without an interval"
+            text += f"{'; ' if judged else ''}{fixed} fixed by design, or without an interval"
         if rows["modelled"].any():
-            said += f"; {int(rows['modelled'].sum())} of its cells are of variables that no noisy table counts together"
+            text += f"; {int(rows['modelled'].sum())} of its cells are of variables that no noisy table counts together"
         missed = rows[~rows["holds"].fillna(True).astype(bool)]
         off = (missed["estimate_release"] - missed["estimate"]) / missed["se_release"]
         cells = zip(named(missed, self.by), off, strict=True)
-        return [said, *(f"  {cell}: off by {x:+.1f} standard errors" for cell, x in cells)]
+        return [text, *(f"  {cell}: off by {x:+.1f} standard errors" for cell, x in cells)]
 
 
 def quantity(row: Mapping[Hashable, Any]) -> str:
-    """What a row is about: "mean of income", or "count"."""
+    """The quantity that a row is about: "mean of income", or "count"."""
     return f"{row['statistic']} of {row['outcome']}" if row["outcome"] else str(row["statistic"])
 
 
 def named(cells: pd.DataFrame, by: Sequence[str]) -> list[str]:
-    """What to call every cell: "north x women", with category or probability."""
+    """A name for every cell, as "north x women", with its category or probability."""
     names = []
     for row in cells.to_dict("records"):
         more = [str(row["category"])] if row.get("category", "") not in ("", None) else []
@@ -309,7 +309,7 @@ def _cells(own: pd.DataFrame, theirs: pd.DataFrame, by: list[str]) -> pd.DataFra
     """Estimates of the file and of the release, cell by cell."""
     keys = [c for c in (*QUANTITY, *by) if c in theirs and c in own]
     labels = [c for c in keys if c != "prob"]
-    # an amount beside categories has no category: "" in one table, missing in the other
+    # an amount has no category: among categories it has "" in one table, and a missing value in the other
     file, theirs = (
         table.assign(**{c: table[c].astype(object).where(table[c].notna(), "").astype(str) for c in labels})
         for table in (own, theirs)
@@ -325,21 +325,21 @@ def _cells(own: pd.DataFrame, theirs: pd.DataFrame, by: list[str]) -> pd.DataFra
         raise InputError("the file and the release have no cell in common: is it the file that it was made from?")
     outside = pd.Series(np.maximum(both["ci_low"] - both["estimate"], both["estimate"] - both["ci_high"]))
     near = ROUNDING * both["estimate"].abs()
-    apart = both["estimate_release"] - both["estimate"]
+    difference = both["estimate_release"] - both["estimate"]
     exact = both["se_release"] <= ROUNDING * both["estimate_release"].abs()
     total = (both["statistic"] == "count") & (both["estimate_release"] > 0)  # public, and perhaps not the file's own
-    fixed = exact & (total | (apart.abs() <= near))
+    fixed = exact & (total | (difference.abs() <= near))
     se = both["se"].where(both["se"] > near)
     table = both.assign(
-        std_diff=apart / se,
+        std_diff=difference / se,
         overlap=overlap(both["file_low"], both["file_high"], both["ci_low"], both["ci_high"]),
         holds=(outside <= 0).astype("boolean").where(outside.notna() & ~fixed),
         se_ratio=both["se_release"] / se,
         modelled=both["modelled"].fillna(False).astype(bool),
     )
     table.loc[fixed, ["std_diff", "overlap", "se_ratio"]] = np.nan
-    of_release, more = ["estimate_release", "se_release", "ci_low", "ci_high"], ["std_diff", "overlap", "holds"]
-    return table[[*by, *(c for c in keys if c not in by), "estimate", "se", *of_release, *more, "se_ratio", "modelled"]]
+    released, more = ["estimate_release", "se_release", "ci_low", "ci_high"], ["std_diff", "overlap", "holds"]
+    return table[[*by, *(c for c in keys if c not in by), "estimate", "se", *released, *more, "se_ratio", "modelled"]]
 
 
 def _summary(cells: pd.DataFrame) -> pd.DataFrame:
@@ -357,21 +357,21 @@ def _summary(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 class _Side(NamedTuple):
-    """Outcomes, the weight where it is synthesized, and predictors, of file or data set; weights that sum to 1."""
+    """Outcomes, a synthesized weight and predictors of the file or of a data set, with weights that sum to 1."""
 
     frame: pd.DataFrame
     weights: Floats
 
 
 def _weight_in(release: Release) -> str | None:
-    """What the weight is called beside outcomes and predictors; None where it is not synthesized."""
+    """The name of the weight among outcomes and predictors; None if it is not synthesized."""
     if release.method["weights"] in ("public", "equal"):
         return None
     return "weight" if "weight" not in (*release.outcomes, *release.predictors) else "survey weight"
 
 
 def _sides(design: SurveyDesign, release: Release) -> tuple[_Side, list[_Side]]:
-    """The file, without records that lack an outcome or have weight 0, and the data sets; of large ones some."""
+    """The file, without records of weight 0 or without an outcome, and the data sets; samples of large ones."""
     name, rng = _weight_in(release), np.random.default_rng(0)
 
     def side(survey: SurveyDesign) -> _Side:
@@ -479,7 +479,7 @@ def _labels(column: pd.Series) -> bool:
 
 
 def _columns_of(column: pd.Series, *, squares: bool) -> Floats:
-    """What a column is in a regression: indicators of all categories but one, or ranks (and their squares)."""
+    """A column for a regression: indicators of all categories but one, or ranks (and their squares)."""
     if _labels(column):
         return np.asarray(pd.get_dummies(column.astype(str), drop_first=True).to_numpy(dtype=float))
     rank = 2 * rankdata(column.to_numpy(dtype=float)) / (len(column) + 1) - 1
@@ -491,7 +491,7 @@ def _products(a: Floats, b: Floats) -> Floats:
 
 
 def _joint(release: Release, file: _Side, datasets: Sequence[_Side]) -> pd.DataFrame:
-    """How outcomes go together, with the weight and with predictors."""
+    """Associations of outcomes with each other, with the weight and with predictors."""
     outcomes = [str(name) for name in file.frame if name not in release.predictors]
     pairs = [*combinations(outcomes, 2), *((a, b) for a in release.outcomes for b in release.predictors)]
     rows = []
@@ -504,7 +504,7 @@ def _joint(release: Release, file: _Side, datasets: Sequence[_Side]) -> pd.DataF
 
 
 def association(first: pd.Series, second: pd.Series, weights: Floats) -> tuple[str, float]:
-    """How two columns go together: rank correlation, share of the variance of ranks, or Cramér's V; all weighted."""
+    """The weighted association of two columns: rank correlation, share of the variance of ranks, or Cramér's V."""
     labels = [_labels(column) for column in (first, second)]
     if all(labels):
         table = pd.crosstab(first.astype(str), second.astype(str), values=weights, aggfunc="sum").fillna(0).to_numpy()
@@ -532,7 +532,7 @@ def _ranks(column: pd.Series, weights: Floats) -> Floats:
 
 
 def _grids(first: str, second: str, file: _Side, datasets: Sequence[_Side]) -> tuple[Floats, Floats]:
-    """Shares of the weights by tenths of the file's two distributions: of the file, and of the release."""
+    """Shares of the weights of file and release in classes by tenths of the file's two distributions."""
     tenths = np.arange(1, CLASSES) / CLASSES
     cuts = {name: np.quantile(file.frame[name].to_numpy(dtype=float), tenths) for name in (first, second)}
 

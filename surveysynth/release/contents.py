@@ -24,7 +24,7 @@ from .manifest import FORMAT, types_of, without_none
 from .source import PAIR, Source
 
 MOST_DATASETS = 1_000
-MOST_LEVELS = 50  # a predictor with more is no variable for a table, unless it is asked for
+MOST_LEVELS = 50  # tables are made by a predictor with more only if it is asked for
 
 
 @dataclass(frozen=True)
@@ -42,10 +42,10 @@ class Contents:
     derived: dict[str, RowWise | None] = field(default_factory=dict, repr=False)
     rests_on: tuple[Expense, ...] = field(default=(), repr=False)
     measured: Source | None = field(default=None, repr=False)
-    _entered: ClassVar[bool] = False  # of one that write() entered in a ledger: True
+    _entered: ClassVar[bool] = False  # becomes True when write() enters the release in a ledger
 
     def __getstate__(self) -> dict[str, Any]:
-        """What a pickle or a copy holds: the public part."""
+        """The public part, which is what a pickle or a copy holds."""
         again = "redrawn", "_redrawn_for_tables"  # made when they are needed
         kept = {name: value for name, value in vars(self).items() if name not in again}
         internal: dict[str, Any] = {"internal": {}, "privacy": replace(self.privacy, internal={})}
@@ -222,21 +222,21 @@ class Contents:
                 count_roles = counts.roles()
             datasets.append(calibrated)
         margins = ", ".join(title(margin).replace("'", "") for margin in totals)
-        said = f"the population totals by {margins} were given by the agency as public: the weights add up to them"
+        sentence = f"the population totals by {margins} were given by the agency as public: the weights add up to them"
         kept = [text for text in self.privacy.assumptions if text != PUBLIC_SUM]
         before = [text.split(": the synthetic weights add up to")[0] for text in kept]
         depends = [text for text in self.privacy.data_dependent if text != SUM_OF_WEIGHTS]
-        privacy = replace(self.privacy, assumptions=[*before, said], data_dependent=depends)
+        privacy = replace(self.privacy, assumptions=[*before, sentence], data_dependent=depends)
         return replace(self, datasets=tuple(datasets), count_roles=count_roles, privacy=privacy)
 
     @property
     def _missing(self) -> str:
-        """Records to which a question does not apply are left out of what is about its outcome, where it is missing."""
+        """What a missing outcome does: "drop" leaves out records to which a question does not apply."""
         return "drop" if MISSING in self.method.get("elsewhere", {}).values() else "fail"
 
     @property
     def _missing_outcomes(self) -> Missing:
-        """The same of tables, whose outcomes apply to different records."""
+        """What a missing outcome does to tables, whose outcomes may apply to different records."""
         return "available" if self._missing == "drop" else "fail"
 
     @cached_property
@@ -252,10 +252,10 @@ class Contents:
 
     @cached_property
     def _redrawn_for_tables(self) -> tuple[SurveyDesign, ...]:
-        """As :attr:`redrawn`, of some records where there are many."""
+        """As :attr:`redrawn`, but with a subset of the records where there are many."""
         if self.measured is None or not self.measured.is_large(self.datasets[0].n):
             return self.redrawn
-        return tuple(self._derived_again(design) for design in self.measured.redrawn(self.datasets[0], some=True))
+        return tuple(self._derived_again(design) for design in self.measured.redrawn(self.datasets[0], subset=True))
 
     def _derived_again(self, design: SurveyDesign) -> SurveyDesign:
         """The design with its derived columns computed from its other columns."""
@@ -360,7 +360,7 @@ class Contents:
 
 
 def check_m(m: int) -> int:
-    """A number of data sets that are drawn from measurements: even, and at least 4 (InputError)."""
+    """The number of data sets, if it is even and at least 4, as draws from measurements need it (InputError)."""
     whole(m, "m", MOST_DATASETS)
     if m % PAIR or m < 2 * PAIR:
         raise InputError(f"m = {m}: data sets come in pairs, so say an even number from 4 on; it costs no epsilon")
@@ -368,7 +368,7 @@ def check_m(m: int) -> int:
 
 
 def kept_columns(release: Contents) -> list[str]:
-    """The columns of the files that are as in the survey."""
+    """The columns that the files have as they were collected."""
     design = release.datasets[0]
     weight = [str(design.weights_name)] if release.method["weights"] == "public" else []
     return list(dict.fromkeys([*release.predictors, *design.fpc_names, *weight]))

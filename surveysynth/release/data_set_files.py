@@ -1,4 +1,4 @@
-"""Data sets in parquet files: of a release that is written, and of one that is too large for memory."""
+"""Data sets in parquet files, for releases that are written or too large for memory."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ import pyarrow as pa
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
 
-ROWS = 1 << 20  # of a group in a file
+ROWS = 1 << 20  # in a group of a file
 
 
 def in_a_file(design: SurveyDesign) -> SurveyDesign:
-    """The same design over a parquet file, of which columns are read when they are asked for.
+    """The same design over a parquet file, whose columns are read when they are asked for.
 
     The file lies in the folder of temporary files (``TMPDIR``), and goes with the design (InputError: no room there).
     """
@@ -43,7 +43,7 @@ def _remove(folder: Path, owner: int) -> None:
 
 
 def write_data_set(design: SurveyDesign, file: Path) -> None:
-    """Write a data set; one that lies in a file is copied."""
+    """Write a data set; a data set that lies in a file is copied."""
     if design.files:
         shutil.copyfile(design.files[0], file)
     else:
@@ -51,11 +51,11 @@ def write_data_set(design: SurveyDesign, file: Path) -> None:
 
 
 def _write_parquet(frame: pd.DataFrame, file: Path) -> None:
-    """In groups of rows, so that a large file is never there a second time as a whole."""
-    import pyarrow.parquet as pq  # needs ssl, which not every Python has that runs within R
+    """Write a frame in groups of rows, so that there is no second copy of a large one in memory."""
+    import pyarrow.parquet as pq  # needs ssl, which some Pythons within R do not have
 
     schema = pa.Schema.from_pandas(frame, preserve_index=False)
     with pq.ParquetWriter(file, schema) as writer:
         for first in range(0, len(frame), ROWS):
-            some = frame.iloc[first : first + ROWS]
-            writer.write_table(pa.Table.from_pandas(some, schema, preserve_index=False))
+            rows = frame.iloc[first : first + ROWS]
+            writer.write_table(pa.Table.from_pandas(rows, schema, preserve_index=False))

@@ -24,13 +24,13 @@ from .release import Release, read_release
 Floats = NDArray[np.float64]
 
 LEVEL = 0.95
-SHOWN = 20  # cells that are named
+SHOWN = 20  # number of cells that are named
 ROUNDING = 1e-9
-UNSAID = {  # sentences, which are said by themselves, and what follows from other entries or means nothing to a reader
+UNSAID = {  # sentences, which are listed separately, and entries that follow from others or mean nothing to a reader
     "files", "checksum", "guarantee", "assumptions", "data_dependent", "publication", "ledger", "supersedes",
     "neighbours", "epsilon_requested", "draws_behind_the_maximum", "dtypes", "rests_on",
 }  # fmt: skip
-LONG = 200  # characters of an entry that are too many to be read
+LONG = 200  # characters; a longer entry is not shown
 SAME_FILE = (
     "Both releases are of the same file: the sampling error is in both and drops out of the difference, whose standard "
     "error is that of the two syntheses, sqrt(b1 / m1 + b2 / m2)"
@@ -163,12 +163,12 @@ class Changes:
 
     def _named(self, cells: pd.DataFrame) -> list[str]:
         """Cells as "mean of income, north: 1,020 -> 1,240 (difference 220, standard error 35)"."""
-        said = []
+        texts = []
         for row, cell in zip(cells.to_dict("records"), named(cells, self.by), strict=True):
             places = decimals(pd.DataFrame({"estimate": [row["new"]], "se": [row["se"]]}))
             old, new, off, se = (written(row[c], places) for c in ("old", "new", "difference", "se"))
-            said.append(f"{quantity(row)}, {cell}: {old} -> {new} (difference {off}, standard error {se})")
-        return said
+            texts.append(f"{quantity(row)}, {cell}: {old} -> {new} (difference {off}, standard error {se})")
+        return texts
 
 
 def diff_releases(
@@ -214,7 +214,8 @@ def diff_releases(
         }
         for name, release, seal in zip(("old", "new"), releases, seals, strict=True)
     }  # fmt: skip
-    settings = pd.concat([differing_entries(*(_said(Path(path)) for path in (old, new))), _sentences(*releases)])
+    texts = [_manifest_texts(Path(path)) for path in (old, new)]
+    settings = pd.concat([differing_entries(*texts), _sentences(*releases)])
     return Changes(settings.reset_index(drop=True), cells, tuple(names), same_file, about)
 
 
@@ -269,7 +270,7 @@ def _with_noise(
 
 
 def _sentences(old: Release, new: Release) -> pd.DataFrame:
-    """Sentences of the privacy report that are in one of the two alone."""
+    """Sentences that stand in only one of the two privacy reports."""
     rows = []
     for name, what in (("assumptions", ASSUMED), ("data_dependent", COMPUTED)):
         before, after = getattr(old.privacy, name), getattr(new.privacy, name)
@@ -279,23 +280,23 @@ def _sentences(old: Release, new: Release) -> pd.DataFrame:
 
 
 def _line(entry: str, old: str, new: str) -> str:
-    """One change, as it is read."""
+    """One change as a line of text."""
     if entry in SENTENCES:
         return f"{entry}, no longer: {old}" if old else f"{entry}, now: {new}"
     return f"{entry}: {old or '(not said)'} -> {new or '(not said)'}"
 
 
-def _said(path: Path) -> dict[str, str]:
-    """What a manifest says, entry by entry, and its sentences."""
+def _manifest_texts(path: Path) -> dict[str, str]:
+    """The entries of a manifest as texts."""
     manifest = read_manifest(public_folder(path) / "manifest.json")
-    said: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for name, value in manifest.items():
         if name in UNSAID:
             continue
         parts = value.items() if isinstance(value, dict) else ()
-        said |= {f"{name}.{part}": _text(each) for part, each in parts} if parts else {name: _text(value)}
+        texts |= {f"{name}.{part}": _text(each) for part, each in parts} if parts else {name: _text(value)}
     records = {file: each.get("records") for file, each in manifest["files"].items() if file.startswith("synthetic_")}
-    return said | {"records": ", ".join(f"{n:,}" for n in dict.fromkeys(records.values()) if n)}
+    return texts | {"records": ", ".join(f"{n:,}" for n in dict.fromkeys(records.values()) if n)}
 
 
 def _text(value: object) -> str:

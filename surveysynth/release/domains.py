@@ -107,11 +107,11 @@ class DomainEstimates(Contents):
             "missing": self._missing_outcomes,
         }  # fmt: skip
         parts = []
-        for of, statistics in asked:
+        for outcomes, statistics in asked:
             own = fitting(statistics, **if_fit)
             limits = Interval.checked(level, df, fitting(statistics, interval=interval).get("interval"))
             make = self._completed(
-                partial(tabulate, self.datasets, of, names, statistics, **how, **own, interval=limits)
+                partial(tabulate, self.datasets, outcomes, names, statistics, **how, **own, interval=limits)
             )
             with told_if_it_breaks_down():
                 parts.append(make())
@@ -234,7 +234,7 @@ class DomainEstimates(Contents):
         return jointly(designs, outcomes, names, asked, synthesized=tuple(moving), redrawn=self.redrawn)
 
     def _completed(self, make: Callable[..., pd.DataFrame]) -> Callable[..., pd.DataFrame]:
-        """A table, made anew from data sets of all records where those of some leave a standard error open."""
+        """A function that makes a table, and makes it from all records if a subset leaves a standard error open."""
         fewer = self._redrawn_for_tables
 
         def made() -> pd.DataFrame:
@@ -247,7 +247,7 @@ class DomainEstimates(Contents):
         return made
 
     def _modelled(self, table: pd.DataFrame, names: list[str]) -> NDArray[np.bool_] | None:
-        """Cells of variables that no noisy table counts together (rows,); None where no tables were measured."""
+        """Whether no noisy table counts the variables of a cell together (rows,); None if no tables were measured."""
         if self.measured is None:
             return None
         found = dict[tuple[str | None, tuple[str, ...]], bool]()
@@ -265,7 +265,7 @@ class DomainEstimates(Contents):
     def _asked(
         self, outcome: str | Sequence[str] | None, statistic: str | Sequence[str] | None, by: Sequence[str]
     ) -> list[tuple[list[str], list[str]]]:
-        """Outcomes and their statistics: means are of numbers, proportions of categories."""
+        """Outcomes with their statistics: numbers have means, and categories have proportions."""
         outcomes = self._synthesized(outcome)
         if outcome is None:
             outcomes = [name for name in outcomes if name not in by]
@@ -278,6 +278,6 @@ class DomainEstimates(Contents):
             return [([], ["count"])]
         if outcome is not None or not labels:
             return [(outcomes, as_list(statistic))]
-        of_labels = [s for s in as_list(statistic) if s == "proportion"]
-        of_numbers = [s for s in as_list(statistic) if s != "proportion"]
-        return [*([(numbers, of_numbers)] if of_numbers else []), *([(labels, of_labels)] if of_labels else [])]
+        shares = [s for s in as_list(statistic) if s == "proportion"]
+        others = [s for s in as_list(statistic) if s != "proportion"]
+        return [*([(numbers, others)] if others else []), *([(labels, shares)] if shares else [])]

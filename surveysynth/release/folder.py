@@ -50,7 +50,7 @@ T_OF_PAIRS = (
     "not apply). measurements.json holds the noisy tables that all files were drawn from."
 )
 Kept = TypeVar("Kept", bound=Contents)
-PRINTED = 10_000  # cells at most that are printed, too: longer tables are for programs
+PRINTED = 10_000  # cells; longer tables are for programs, and are not printed
 
 
 def write_folder(
@@ -83,7 +83,7 @@ def write_folder(
 
 
 def enter(release: Kept, table: pd.DataFrame, document: Document, ledger: Ledger) -> Kept:
-    """Charge a release that is in memory, once all of its files are on the disk: they are kept beside the ledger.
+    """Charge a release that is in memory, once all its files are on the disk; they are kept next to the ledger.
 
     Raises
     ------
@@ -114,7 +114,7 @@ def enter(release: Kept, table: pd.DataFrame, document: Document, ledger: Ledger
 
 
 def _not_written(path: Path, staging: Path | None, error: OSError, *, charged: bool) -> SurveySynthError:
-    """What could not be written, and what that means for the budget."""
+    """The error that says what could not be written, and what that means for the budget."""
     why = f"{str(error.filename or path)!r}: {error.strerror or error}"
     if not charged:
         return InputError(f"the release was not written ({why}); nothing is left of it, and no ledger was charged")
@@ -166,13 +166,13 @@ def read_folder(path: Path) -> dict[str, Any]:
     fields = fields_of(manifest)
     datasets = _read_datasets(folder, manifest)
     if MEASUREMENTS in manifest["files"]:
-        said = json.loads((folder / MEASUREMENTS).read_text(encoding="utf-8"))
-        fields["measured"] = Source.read(said, datasets[0], fields["predictors"], fields["rests_on"][0])
+        published = json.loads((folder / MEASUREMENTS).read_text(encoding="utf-8"))
+        fields["measured"] = Source.read(published, datasets[0], fields["predictors"], fields["rests_on"][0])
     return {"datasets": datasets, **fields}
 
 
 def verified(path: Path) -> tuple[Path, dict[str, Any]]:
-    """Where a release's public files are, and their manifest, if every file is the one that it lists (InputError)."""
+    """The public folder of a release and its manifest, if every file is as the manifest lists it (InputError)."""
     folder = public_folder(path)
     if not (folder / MANIFEST).is_file():
         raise InputError(f"{str(path)!r} is not a release: it has no public/{MANIFEST}")
@@ -192,8 +192,8 @@ def _write_public(
         else:
             write_data_set(design, file)
     if release.measured is not None:
-        said = json.dumps(release.measured.published(), indent=1)
-        (folder / MEASUREMENTS).write_text(f"{said}\n", encoding="utf-8")
+        text = json.dumps(release.measured.published(), indent=1)
+        (folder / MEASUREMENTS).write_text(f"{text}\n", encoding="utf-8")
     printed = (".xlsx", ".html") if len(table) <= PRINTED else ()
     for suffix in (".csv", *printed):
         formats.write(table, document, folder / f"tables{suffix}")
@@ -201,8 +201,8 @@ def _write_public(
     records = files[f"synthetic_1.{format}"]["records"]
     heading = _heading(release, records, format, min_cell, printed=bool(printed))
     plain = "\n".join(document.protected)
-    said = f"{_about(release)}{plain}\n\n{heading}\n\n{release.privacy}\n"
-    (folder / "report.txt").write_text(said, encoding="utf-8")
+    report = f"{_about(release)}{plain}\n\n{heading}\n\n{release.privacy}\n"
+    (folder / "report.txt").write_text(report, encoding="utf-8")
     files |= {"report.txt": described(folder / "report.txt")}
     _write_metadata(release, folder, table, document, format, files)
     files |= {file.name: described(file) for file in sorted(folder.iterdir()) if file.name not in files}
@@ -211,7 +211,7 @@ def _write_public(
 
 
 def _write_numbers(frame: pd.DataFrame, file: Path) -> None:
-    """The internal files of a large release are as long as it is: pandas takes ten times as long to write them."""
+    """Write a frame of numbers, which may have as many rows as the release: pandas takes ten times as long."""
     schema = pa.Schema.from_pandas(frame, preserve_index=False)
     with pc.CSVWriter(file, schema) as writer:
         for first in range(0, len(frame), ROWS):
@@ -222,28 +222,28 @@ def _write_metadata(
     release: Contents, folder: Path, table: pd.DataFrame, document: Document, format: str,
     files: dict[str, dict[str, Any]],
 ) -> None:  # fmt: skip
-    """What the other files are, for machines; ``files`` is what the manifest says of them."""
+    """Write metadata for machines; ``files`` has the entries of the other files in the manifest."""
     frames = {f"synthetic_{i}.{format}": design.frame for i, design in enumerate(release.datasets, 1)}
     titles = {name: f"Synthetic data set {i} of {release.m}" for i, name in enumerate(frames, 1)}
     resources = [
         Resource(
-            path=name, title=titles.get(name, document.title), sha256=said["sha256"],
+            path=name, title=titles.get(name, document.title), sha256=file["sha256"],
             size=(folder / name).stat().st_size, frame=table if name == "tables.csv" else frames.get(name),
-            records=said.get("records") if name in frames else None,
+            records=file.get("records") if name in frames else None,
         )
-        for name, said in files.items()
+        for name, file in files.items()
     ]  # fmt: skip
-    said = {name: str(release.method.get(name, "")) for name in ("source", "contact", "license")}
+    sources = {name: str(release.method.get(name, "")) for name in ("source", "contact", "license")}
     about = About(
         name=re.sub("[^a-z0-9]+", "-", document.title.lower()).strip("-") or "release", title=document.title,
         description=" ".join(document.protected), labels=release.datasets[0].labels,
-        units=release.method.get("units", {}), **said,
+        units=release.method.get("units", {}), **sources,
     )  # fmt: skip
     write_metadata(folder, resources, about)
 
 
 def _heading(release: Contents, records: int, format: str, min_cell: int | None, *, printed: bool) -> str:
-    """What the files are and how to use them, for a reader who has nothing else."""
+    """A text on the files and their use, for a reader who has nothing else."""
     design = release.datasets[0]
     synthetic_weights = release.method["weights"] != "public"
     suppressed = f" There, cells of fewer than {min_cell} records are blank, and cells that would give them away."
@@ -266,8 +266,8 @@ def _heading(release: Contents, records: int, format: str, min_cell: int | None,
 
 def _about(release: Contents) -> str:
     """Title, source and contact, as far as a plan gave them."""
-    said, lines = release.method, [str(release.method["title"])] if "title" in release.method else []
-    lines += [f"{name.capitalize()}: {said[name]}" for name in ("source", "contact") if name in said]
+    method, lines = release.method, [str(release.method["title"])] if "title" in release.method else []
+    lines += [f"{name.capitalize()}: {method[name]}" for name in ("source", "contact") if name in method]
     return "".join(f"{line}\n" for line in lines) + ("\n" if lines else "")
 
 
@@ -302,9 +302,9 @@ def _read_datasets(folder: Path, manifest: dict[str, Any]) -> tuple[SurveyDesign
             frame = read_columns(folder / name, manifest["dtypes"], manifest["levels"])
             datasets.append(SurveyDesign(frame, **manifest["design"], labels=manifest.get("labels")))
         except (InputError, ValueError, KeyError, TypeError, OSError, pa.ArrowException) as error:
-            said = f": {error}" if isinstance(error, InputError) else f" ({type(error).__name__})"
+            why = f": {error}" if isinstance(error, InputError) else f" ({type(error).__name__})"
             raise InputError(
-                f"{str(folder / name)!r} cannot be read{said}; it is damaged, or its {MANIFEST} does not go with it"
+                f"{str(folder / name)!r} cannot be read{why}; it is damaged, or its {MANIFEST} does not go with it"
             ) from None
     return tuple(datasets)
 

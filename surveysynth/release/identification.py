@@ -140,7 +140,7 @@ def identification_risk(
     7    0.75
     Name: identification_risk, dtype: float64
     """
-    intruder = _Intruder.of(known, value, synthesized, radius, relative, floor)
+    intruder = _Intruder.checked(known, value, synthesized, radius, relative, floor)
     return _averaged(marginal, "identification_risk", original, synthetic, intruder)
 
 
@@ -189,7 +189,7 @@ def pairwise_weights(
     >>> ss.pairwise_weights(original, synthetic, known="sex", value="income").round(2).tolist()
     [1.0, 1.0, 1.0, 1.0, 0.67, 0.67, 1.0, 0.67]
     """
-    intruder = _Intruder.of(known, value, (), radius, relative, floor)
+    intruder = _Intruder.checked(known, value, (), radius, relative, floor)
     moving = known_synthesized(synthetic, intruder.known, intruder.synthesized)
     if moving:
         raise InputError(
@@ -238,7 +238,7 @@ def attribute_risk(
     >>> ss.attribute_risk(original, synthetic, known="sex", value="income").round(2).tolist()
     [0.5, 0.5, 0.5, 0.5, 0.25, 0.25, 0.25, 0.25]
     """
-    intruder = _Intruder.of(known, value, synthesized, radius, relative, floor)
+    intruder = _Intruder.checked(known, value, synthesized, radius, relative, floor)
     return _averaged(attribute, "attribute_risk", original, synthetic, intruder)
 
 
@@ -290,7 +290,7 @@ def match_risk(
     >>> ss.match_risk(original, synthetic, known="sex", value="income").round(2).tolist()
     [0.5, 0.0, 0.5, 0.0, 1.0, 1.0, 0.0, 1.0]
     """
-    intruder = _Intruder.of(known, value, synthesized, radius, relative, floor)
+    intruder = _Intruder.checked(known, value, synthesized, radius, relative, floor)
     return _averaged(match, "match_risk", original, synthetic, intruder)
 
 
@@ -300,7 +300,7 @@ def pattern_sizes(original: File, synthetic: Files, *, known: Names, value: Name
 
     Parameters, index and errors are those of :func:`identification_risk`.
     """
-    intruder = _Intruder.of(known, value, synthesized, radius, relative, floor)
+    intruder = _Intruder.checked(known, value, synthesized, radius, relative, floor)
     return _averaged(matching, "pattern_size", original, synthetic, intruder)
 
 
@@ -327,7 +327,7 @@ def ordered_release(folder: Path) -> Release:
 
 @dataclass(frozen=True)
 class _Intruder:
-    """What somebody knows of a record, and how near is near."""
+    """What an intruder knows of a record, and the radius within which values match."""
 
     known: list[str]
     value: list[str]
@@ -337,7 +337,7 @@ class _Intruder:
     floor: Sizes
 
     @classmethod
-    def of(
+    def checked(
         cls, known: Names, value: Names, synthesized: Names, radius: Sizes, relative: bool, floor: Sizes
     ) -> _Intruder:
         known, value, synthesized = (list(dict.fromkeys(as_list(names))) for names in (known, value, synthesized))
@@ -349,7 +349,7 @@ class _Intruder:
         return cls(known, value, synthesized, radius, truth(relative, "relative"), floor)
 
     def ends(self, numbers: list[str], y: Floats) -> tuple[Floats, Floats]:
-        """Of the balls around the values, and around the known numbers after them."""
+        """Ends of the balls around the values, followed by those around the known numbers."""
         each = "value" if numbers == self.value else f"of {listing(numbers)}"
         radius, floor = (
             sizes(given, name, len(numbers), each) for name, given in (("radius", self.radius), ("floor", self.floor))
@@ -391,7 +391,7 @@ def _averaged(
 
 
 def known_synthesized(synthetic: Files, known: list[str], named: list[str]) -> list[str]:
-    """The known columns that were synthesized: those named, of a release its own.
+    """The known columns that were synthesized: those that are named, or those of a release.
 
     Raises
     ------
@@ -406,7 +406,7 @@ def known_synthesized(synthetic: Files, known: list[str], named: list[str]) -> l
 
 
 def _weights(original: File, synthetic: Files) -> str | None:
-    """The column of the weights, where a file says which it is."""
+    """The name of the column of weights, if a file has such a role."""
     design = synthetic.datasets[0] if isinstance(synthetic, Release) else original
     return design.weights_name if isinstance(design, SurveyDesign) else None
 
@@ -419,7 +419,7 @@ def _is_category(name: str, original: pd.DataFrame, files: list[pd.DataFrame], s
 
 
 def _both(pattern: Codes, truth: pd.DataFrame, synthetic: pd.DataFrame, categories: list[str]) -> tuple[Codes, Codes]:
-    """Patterns with these categories, of the records in truth and in the synthetic file, by the same numbers."""
+    """Patterns with these categories, numbered alike for the true records and the synthetic file."""
     if not categories:
         return pattern, pattern
     joint = (np.concatenate(_comparable(truth[c], synthetic[c])) for c in categories)
@@ -439,7 +439,7 @@ def _frame(file: object, name: str) -> pd.DataFrame:
 
 
 def _aligned(original: pd.DataFrame, synthetic: Files) -> tuple[Codes, list[pd.DataFrame]]:
-    """Rows of the original that the synthetic data sets have, and these data sets in the order of those rows."""
+    """The rows of the original that are in the synthetic data sets, and the data sets in the order of these rows."""
     if isinstance(synthetic, Release):
         return _realigned(original, synthetic)
     files = [synthetic] if isinstance(synthetic, (pd.DataFrame, SurveyDesign)) else synthetic
@@ -486,7 +486,7 @@ def _check_there(frame: pd.DataFrame, columns: list[str], file: str) -> None:
 
 
 def _values(frame: pd.DataFrame, known: list[str], value: list[str], kept: Codes, file: str) -> Floats:
-    """The values (rows kept, d), of a file whose columns are all there."""
+    """The values (rows kept, d) in a file that has all columns."""
     used = np.zeros(len(frame), dtype=bool)
     used[kept] = True
     for column in known:
@@ -530,13 +530,13 @@ def _check_same(
 
 
 def _equal(a: pd.Series, b: pd.Series) -> Bools:
-    """Whether two columns agree, row by row."""
+    """Rows in which two columns agree."""
     one, other = _comparable(a, b)
     return np.asarray(one == other)
 
 
 def _comparable(a: pd.Series, b: pd.Series) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The values of two columns; categories as text, as which a release publishes them."""
+    """The values of two columns, with categories as text, the form in which a release publishes them."""
     if not (is_label(a) or is_label(b)):
         return a.to_numpy(), b.to_numpy()
     return _text(a), _text(b)

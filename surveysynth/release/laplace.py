@@ -278,7 +278,7 @@ def _query(
     epsilon: float,
     point_share: float,
 ) -> tuple[dict[str, Noisy], pd.DataFrame]:
-    """Ask for every statistic in every level: noisy counts ("") and means or totals by outcome, and the budget."""
+    """Noisy counts ("") and means or totals by outcome, in every level, and the budget that they take."""
     w, R = design.weights, boot.R
     shares = iter(_shares(epsilon, (1 + len(y)) * len(partitions), point_share, R))
     noisy: dict[str, Noisy] = {}
@@ -301,7 +301,7 @@ def _query(
 
 
 def may_be_blank(box: dict[str, Bounds]) -> bool:
-    """Whether the strict sensitivities bound a record that is taken out, too: it is one of weight 0 then."""
+    """Whether strict sensitivities also bound the effect of taking a record out, which gives it weight 0."""
     return box["weight"][0] == 0
 
 
@@ -401,7 +401,7 @@ def _shares(epsilon: float, pairs: int, point_share: float, replicates: int) -> 
 
 
 def _level(partition: Partition) -> str:
-    """Name of a level: the variables that its domains are not summed over."""
+    """The name of a level: the variables by which its domains are formed."""
     first = partition.labels.iloc[0]
     return ", ".join(str(name) for name in first.index if first[name] != TOTAL) or "total"
 

@@ -27,13 +27,13 @@ Epsilon = Annotated[float, Field(gt=0)]
 
 
 class Said(BaseModel):
-    """A part of a manifest, as JSON has it: no number for a text, no text for a number."""
+    """A part of a manifest in JSON, whose numbers are numbers and whose texts are texts."""
 
     model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 
 
 class PublicFile(Said):
-    """A public file when it was written."""
+    """A public file, as it was written."""
 
     sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
     md5: Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
@@ -58,7 +58,7 @@ class Spent(Said):
 
 
 class Package(Said):
-    """What made the release."""
+    """The version that made the release."""
 
     surveysynth: str
 
@@ -94,7 +94,7 @@ class Manifest(Said):
     labels: dict[str, str] = {}
     dtypes: dict[str, str]
     levels: dict[str, Levels]
-    # of the method, what every release has
+    # entries of the method that every release has
     package: Package
     method: str
     weights: str
@@ -123,7 +123,7 @@ class Manifest(Said):
 
 
 DERIVED = ("guarantee", "neighbours", "checksum")
-OF_THE_RELEASE = {*Manifest.model_fields, *DERIVED} - {"package", "method", "weights"}
+RELEASE_ENTRIES = {*Manifest.model_fields, *DERIVED} - {"package", "method", "weights"}
 
 
 def synthetic_files(m: int, format: str) -> list[str]:
@@ -145,17 +145,17 @@ def read_manifest(file: Path) -> dict[str, Any]:
     except ValidationError as error:
         faults = [f"{'.'.join(map(str, fault['loc'])) or 'the file'}: {fault['msg']}" for fault in error.errors()[:5]]
         raise InputError(f"{str(file)!r} is not the manifest of a release: {'; '.join(faults)}") from None
-    said: dict[str, Any] = json.loads(text)
-    return said
+    manifest: dict[str, Any] = json.loads(text)
+    return manifest
 
 
 def public_folder(path: Path) -> Path:
-    """What is published of a release folder; the folder itself, where it is that alone."""
+    """The public part of a release folder; the folder itself, if it is only that part."""
     return path / "public" if (path / "public").is_dir() else path
 
 
 def seal_of(path: Path) -> str:
-    """The SHA-256 that ends the manifest of a release folder, or of its public one: by it others name the release.
+    """The SHA-256 at the end of the manifest of a release or public folder, by which other files name the release.
 
     Raises
     ------
@@ -178,7 +178,7 @@ def types_of(frame: pd.DataFrame, columns: Iterable[str] | None = None, public: 
 
 
 def fields_of(manifest: dict[str, Any]) -> dict[str, Any]:
-    """The fields of the release that a manifest describes, but for its data sets."""
+    """The fields of the release that a manifest describes, without its data sets."""
     privacy = PrivacyReport(
         kind=manifest["kind"],
         epsilon=math.inf if manifest["epsilon"] is None else manifest["epsilon"],
@@ -200,7 +200,7 @@ def fields_of(manifest: dict[str, Any]) -> dict[str, Any]:
         "rests_on": _expenses_of(manifest),
         "predictors": tuple(manifest["public_predictors"]),
         "outcomes": tuple(manifest["synthesized"]),
-        "method": {name: said for name, said in manifest.items() if name not in OF_THE_RELEASE},
+        "method": {name: value for name, value in manifest.items() if name not in RELEASE_ENTRIES},
         "categorical": tuple(manifest.get("categorical", ())),
         "count_roles": manifest.get("count_design"),
         "derived": dict.fromkeys(manifest.get("derived", ())),
@@ -208,7 +208,7 @@ def fields_of(manifest: dict[str, Any]) -> dict[str, Any]:
 
 
 def _expenses_of(manifest: Mapping[str, Any]) -> tuple[Expense, ...]:
-    """What a release rests on, as its manifest says (InputError: it is damaged); else its epsilon."""
+    """The expenses that a release rests on, by its manifest (InputError: it is damaged), or its epsilon."""
 
     def read() -> tuple[Expense, ...]:
         if "rests_on" in manifest:
@@ -227,6 +227,6 @@ def without_none(roles: dict[str, Any]) -> dict[str, Any]:
 
 
 def _levels(column: pd.Series, *, all_of_them: bool) -> dict[str, Any]:
-    """Categories in order; of a predictor, one that no record has stays unknown to the public."""
+    """Categories in order; a category of a predictor that no record has is not published."""
     used = column.cat if all_of_them else column.cat.remove_unused_categories().cat
     return {"categories": used.categories.tolist(), "ordered": bool(used.ordered)}

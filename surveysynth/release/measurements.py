@@ -70,17 +70,17 @@ class Measurements:
         -------
         pandas.DataFrame
             ``variable, by, level, kind, cell, count, noise_sd``: counts, which can be negative; of the kind "scores"
-            sums of scores, and counts of special values beside them; of the kind "products" sums of the scores of
+            sums of scores, and with them counts of special values; of the kind "products" sums of the scores of
             weights times those of the outcome.  ``noise_sd`` is the standard deviation of the noise.
         """
         parts, tables = [], self.source.tables
-        for variable, said in zip(tables.variables, tables.as_json()["variables"], strict=True):
-            for table, as_said in zip(variable.tables, said["tables"], strict=True):
+        for variable, variable_entry in zip(tables.variables, tables.as_json()["variables"], strict=True):
+            for table, entry in zip(variable.tables, variable_entry["tables"], strict=True):
                 L, J = table.counts.shape
                 parts.append(pd.DataFrame({
                     "variable": variable.name, "by": table.by or table.earlier or "",
-                    "level": np.repeat(as_said["rows"], J), "kind": table.kind,
-                    "cell": as_said["columns"] * L, "count": table.sums.ravel(), "noise_sd": table.variance**0.5,
+                    "level": np.repeat(entry["rows"], J), "kind": table.kind,
+                    "cell": entry["columns"] * L, "count": table.sums.ravel(), "noise_sd": table.variance**0.5,
                 }))  # fmt: skip
         return pd.concat(parts, ignore_index=True)
 
@@ -142,7 +142,7 @@ class Measurements:
 
 
 def entered(source: Source, ledger: Ledger) -> Source:
-    """What was measured, once a ledger is charged for it.
+    """The measurements, once a ledger is charged for them.
 
     It is on the disk beside the ledger before that is charged, and stays there until a release of it is written: where
     a run ends in between, :func:`surveysynth.resume` puts it in a folder, and nothing more is spent.
@@ -155,8 +155,8 @@ def entered(source: Source, ledger: Ledger) -> Source:
     """
     entries: list[Entry] = []
     delta = source.tables.delta
-    of = ", ".join(variable.name for variable in source.tables.variables)
-    what = "measurements" + ("" if delta is None else f", delta = {delta:.3g}") + f": {of}"
+    variables = ", ".join(variable.name for variable in source.tables.variables)
+    what = "measurements" + ("" if delta is None else f", delta = {delta:.3g}") + f": {variables}"
     spent = {
         "blank": source.epsilon, "replace": source.replaced, "kind": "strict", "what": what,
         "rests_on": (source.expense,),
@@ -165,7 +165,7 @@ def entered(source: Source, ledger: Ledger) -> Source:
     staging = None
     try:
         with kept_folder(ledger.path.absolute(), last) as staging:
-            (staging / "internal").mkdir(mode=0o700)  # of the note on the charge
+            (staging / "internal").mkdir(mode=0o700)  # for the note on the charge
             _write(replace(source, ledger=NO_ENTRY), staging)
     except OSError as error:
         why = f"{str(error.filename or ledger.path)!r}: {error.strerror or error}"
@@ -183,7 +183,7 @@ def _write(source: Source, folder: Path) -> None:
     public.mkdir()
     (public / MEASUREMENTS).write_text(json.dumps(source.published(), indent=1) + "\n", encoding="utf-8")
     source.public.frame.to_csv(public / COLUMNS, index=False)
-    said = {
+    manifest = {
         "format": FORMAT,
         "predictors": list(source.predictors),
         "design": {role: name for role, name in source.public.roles().items() if name is not None},
@@ -192,7 +192,7 @@ def _write(source: Source, folder: Path) -> None:
         **({} if source.ledger is None else {"ledger": dict(source.ledger)}),
         "files": {name: described(public / name) for name in (COLUMNS, MEASUREMENTS)},
     }
-    (public / MANIFEST).write_text(sealed(said), encoding="utf-8")
+    (public / MANIFEST).write_text(sealed(manifest), encoding="utf-8")
 
 
 def read_measurements(path: str | Path) -> Measurements:
@@ -228,8 +228,8 @@ def read_measurements(path: str | Path) -> Measurements:
     verify(folder, manifest["files"])
     frame = read_columns(folder / COLUMNS, manifest["dtypes"], manifest["levels"])
     public = SurveyDesign(frame, **manifest["design"])
-    said = json.loads((folder / MEASUREMENTS).read_text(encoding="utf-8"))
-    read = Source.of_public(said, public, tuple(manifest["predictors"]), Expense(**said["expense"]))
+    published = json.loads((folder / MEASUREMENTS).read_text(encoding="utf-8"))
+    read = Source.from_public(published, public, tuple(manifest["predictors"]), Expense(**published["expense"]))
     return Measurements(replace(read, labels=manifest["labels"], ledger=manifest.get("ledger")))
 
 

@@ -1,4 +1,4 @@
-"""A release as its tables are printed."""
+"""Printed tables of a release."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ def printed(
     wording : str or Path, optional
         As :class:`surveysynth.publication.wording.Wording`.
     """
-    said, design = release.method, release.datasets[0]
+    method, design = release.method, release.datasets[0]
     facts = Facts(
         outcomes=release.outcomes, kept=tuple(kept_columns(release)), records=design.n, labels=design.labels,
-        units=said.get("units", {}), where=table.attrs.get("where", ""),
-        **{name: str(said.get(name, "")) for name in ("title", "source", "contact")},
+        units=method.get("units", {}), where=table.attrs.get("where", ""),
+        **{name: str(method.get(name, "")) for name in ("title", "source", "contact")},
     )  # fmt: skip
     return document(table, by, release.privacy, facts, symbols_of(symbols), Wording(wording))
 
 
 def check_printed(where: Where = None, level: float = 0.95, deff: Deff = False, **others: Any) -> None:
-    """Refuse a condition that no title can say, and what is not printed (InputError)."""
+    """Refuse a condition that no title can name, and settings that print does not show (InputError)."""
     if deff:
         raise InputError("printed tables and figures have no design effects: leave deff= out, or write a csv")
     if level != 0.95:

@@ -90,7 +90,7 @@ def strict(
 
 
 def _range(values: Floats, domain: Codes, domains: int) -> Floats:
-    """Highest less lowest value by domain: (domains,)."""
+    """The highest less the lowest value in every domain (domains,)."""
     low, high = np.full(domains, np.inf), np.full(domains, -np.inf)
     np.minimum.at(low, domain, values)
     np.maximum.at(high, domain, values)

@@ -1,4 +1,4 @@
-"""What data sets are drawn from: noisy tables of a confidential file, and its public columns.
+"""The source of synthetic data sets: noisy tables of a confidential file, and its public columns.
 
     noisy tables  ->  fit  ->  draws of its coefficients, as noise leaves them open  ->  two data sets a draw
 """
@@ -34,13 +34,13 @@ from .data_set_files import in_a_file
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-PAIR = 2  # data sets of one draw: how they differ is what their own simulation adds
-ROUNDS = 100  # draws of a record that breaks a rule
+PAIR = 2  # data sets of one draw, which differ by their own simulation alone
+ROUNDS = 100  # at most, in which a record that breaks a rule is drawn anew
 BLOCK = 1 << 16  # records that are drawn together
-THREADS = 4  # that draw data sets of many records, at most: each holds one in memory
-IN_MEMORY = 20_000_000  # records of all data sets from which these lie in files
-MANY, SOME = 100_000, 50_000  # records above which the variance is computed from some, and how many
-REFITS = 24  # draws from which the variance of an estimate that noise makes is computed
+THREADS = 4  # at most, that draw data sets of many records: each holds one in memory
+IN_MEMORY = 20_000_000  # records of all data sets together; with more, they lie in files
+MANY, SOME = 100_000, 50_000  # records above which the variance is computed from a subset, and its size
+REFITS = 24  # draws from which the variance by noise is computed
 COMBINING = "T = mean(u) + N + B / M"
 HOW_TO_COMBINE = {
     "rule": COMBINING,
@@ -68,7 +68,7 @@ FITTED = "The model was fitted to the noisy tables, and sees nothing else of the
 
 
 def evenly(count: int, n: int) -> Codes:
-    """So many of the numbers below n, at even distances (count,)."""
+    """Numbers below n at even distances (count,)."""
     return np.asarray((np.arange(count) + 0.5) * n / count, dtype=np.intp)
 
 
@@ -127,39 +127,39 @@ class Source:
 
     @classmethod
     def read(
-        cls, said: Mapping[str, Any], first: SurveyDesign, predictors: tuple[str, ...], expense: Expense
+        cls, published: Mapping[str, Any], first: SurveyDesign, predictors: tuple[str, ...], expense: Expense
     ) -> Self:  # fmt: skip
-        """From what :meth:`published` wrote, and the first data set of a release (InputError: they do not agree)."""
+        """A source from :meth:`published` and the first data set of a release (InputError: they do not agree)."""
         weights = str(first.weights_name)
-        names = [variable["name"] for variable in said.get("variables", [])]
+        names = [variable["name"] for variable in published.get("variables", [])]
         frame = first.frame.drop(columns=[name for name in names if name != WEIGHT])
         if WEIGHT in names:
             frame[weights] = first.weights.sum() / first.n
         public = SurveyDesign(frame, **first.roles() | {"poststrata": None})
-        return replace(cls.of_public(said, public, predictors, expense), labels=first.labels)
+        return replace(cls.from_public(published, public, predictors, expense), labels=first.labels)
 
     @classmethod
-    def of_public(
-        cls, said: Mapping[str, Any], public: SurveyDesign, predictors: tuple[str, ...], expense: Expense
+    def from_public(
+        cls, published: Mapping[str, Any], public: SurveyDesign, predictors: tuple[str, ...], expense: Expense
     ) -> Self:  # fmt: skip
-        """From what :meth:`published` wrote, and the public columns (InputError: they do not agree)."""
-        tables = read_json(said, public)
+        """A source from :meth:`published` and the public columns (InputError: they do not agree)."""
+        tables = read_json(published, public)
         return cls(
-            tables, public, predictors, said["model"], said["epsilon"], tuple(said["notes"]), expense,
-            edits=tuple(said.get("edits", ())), publishable=said["publishable"],
-            earlier=earlier_years.read(said["earlier"], tables) if "earlier" in said else None,
-            spent_before=tuple(Expense(**each) for each in said.get("spent_before", ())),
-            delta_before=said.get("delta_before", 0.0),
+            tables, public, predictors, published["model"], published["epsilon"], tuple(published["notes"]), expense,
+            edits=tuple(published.get("edits", ())), publishable=published["publishable"],
+            earlier=earlier_years.read(published["earlier"], tables) if "earlier" in published else None,
+            spent_before=tuple(Expense(**each) for each in published.get("spent_before", ())),
+            delta_before=published.get("delta_before", 0.0),
         )  # fmt: skip
 
     @property
     def replaced(self) -> float:
-        """Epsilon of a record whose outcome and weight are replaced."""
+        """Epsilon under replacing the outcome and weight of a record."""
         return 2 * self.epsilon if self.tables.delta is None else self.tables.epsilons[1]
 
     @property
     def delta(self) -> float:
-        """Of this year's tables and of those of an earlier year together."""
+        """Delta of the tables of this year and of an earlier year together."""
         return (self.tables.delta or 0.0) + self.delta_before
 
     @property
@@ -169,28 +169,28 @@ class Source:
 
     @cached_property
     def counted_by(self) -> dict[str, list[tuple[str, ...]]]:
-        """By which columns together each variable was counted; the weight is ``WEIGHT``."""
+        """The groups of columns by which each variable was counted; the weight is ``WEIGHT``."""
         found = dict[str, dict[tuple[str, ...], None]]()
         for variable in self.tables.variables:
             columns = found.setdefault(variable.name, {})
             for table in variable.answers:
                 by = () if table.by is None else self.tables.terms[table.by].columns
                 if table.pairs or not {*by} <= {*self.public.columns}:
-                    continue  # how alike records of a unit are, and sizes of units
+                    continue  # tables of pairs within units, and of sizes of units
                 columns[(*by, *([] if table.earlier is None else [table.earlier]))] = None
         return {name: [each for each in columns if each] for name, columns in found.items()}
 
     def is_counted(self, variable: str | None, columns: Collection[str]) -> bool:
-        """Whether a noisy table of one of them has a variable and all these columns; None is the number of records."""
+        """Whether a noisy table counts a variable by all these columns; None stands for the number of records."""
         wanted = {*columns, *([] if variable is None else [variable])}
         own = {name: tables for name, tables in self.counted_by.items() if name in wanted}
         every = [{name, *by} for name, tables in own.items() for by in [(), *tables]]
         return wanted <= {*self.predictors} or any(wanted <= each for each in every)
 
     def data_sets(self, m: int, rng: np.random.Generator) -> tuple[tuple[SurveyDesign, ...], NDArray[np.int32]]:
-        """So many data sets, two of each draw, their records in random order; and these orders, (m, n).
+        """m data sets, two from each draw, with their records in random order, and these orders (m, n).
 
-        Where they are large they lie in files, which go with the last data set that is read from them.
+        Large data sets lie in files, which are removed with the last data set that is read from them.
         """
         n, unit = self.tables.n, self._fit.cells.cell_of_record
 
@@ -208,17 +208,17 @@ class Source:
                 found = [*pool.map(one, zip(draws, rng.spawn(m), strict=True))]
         return tuple(made for made, _ in found), np.array([order for _, order in found])
 
-    def redrawn(self, like: SurveyDesign, *, some: bool = False) -> tuple[SurveyDesign, ...]:
-        """A data set as other draws of the parameters would have made it, by random numbers in common.
+    def redrawn(self, like: SurveyDesign, *, subset: bool = False) -> tuple[SurveyDesign, ...]:
+        """The data set as other draws of the parameters would have made it, with the same random numbers.
 
         The variance of an estimate over them is N, what noise and prior leave open.  Weights of FBP, which has the
         expected ones, are drawn anew each time, so that N holds their variance, too.
 
-        With ``some``, where there are many records, some stand for all, without strata and PSUs: what other parameters
-        change hardly depends on how many there are.
+        With ``subset``, where there are many records, some of them stand for all, without strata and PSUs: what other
+        parameters change hardly depends on how many there are.
         """
         unit, made = self._unit(like), []
-        if some and self.is_large(like.n):
+        if subset and self.is_large(like.n):
             records = np.argsort(unit, kind="stable")[evenly(SOME, like.n)]
             frame, weights = like.frame.iloc[records].reset_index(drop=True), str(like.weights_name)
             frame = frame.assign(**{weights: frame[weights] * (like.n / SOME)})
@@ -229,7 +229,7 @@ class Source:
         return tuple(made)
 
     def is_large(self, n: int) -> bool:
-        """Whether some of n records may stand for all where the variance of noise is computed; under FBP none do."""
+        """Whether a subset of n records may stand for all in the variance of noise; under FBP it may not."""
         return n > MANY and self.model == "FBS"
 
     @cached_property
@@ -239,7 +239,7 @@ class Source:
 
     @cached_property
     def _refits(self) -> list[Draw]:
-        """Draws that N is computed from: public, so that every reader has the same."""
+        """The draws from which N is computed, with a public seed, so that every reader has the same ones."""
         return self._draws(REFITS, np.random.default_rng(0), opposite=False)
 
     def _draws(self, count: int, rng: np.random.Generator, *, opposite: bool = True) -> list[Draw]:
@@ -248,11 +248,11 @@ class Source:
             return fit.draws(count, rng, opposite=opposite)
 
     def _unit(self, design: SurveyDesign) -> Codes:
-        """Public cell of each record of a design that has the public columns."""
+        """The public cell of each record in a design that has the public columns."""
         return self._fit.cells.cells_of_records(self.tables.terms_of(design), design.n)
 
     def _data_set(
-        self, like: SurveyDesign, unit: Codes, of: Draw,
+        self, like: SurveyDesign, unit: Codes, draw: Draw,
         rngs: tuple[np.random.Generator, np.random.Generator], order: NDArray[np.int32] | None, *, smoothed: bool,
     ) -> SurveyDesign:  # fmt: skip
         """The public columns of a design with outcomes and weight of one draw.
@@ -262,7 +262,7 @@ class Source:
         like : SurveyDesign
         unit : int array (n,)
             Combination of public levels of each record.
-        of : Draw
+        draw : Draw
         rngs : two generators
             Of outcomes, and of weights.
         order : int array (n,), optional
@@ -276,7 +276,7 @@ class Source:
             public, unit = public.iloc[order].reset_index(drop=True), unit[order]
         blocks = [
             self._block(
-                Records(unit[a : a + BLOCK], public.iloc[a : a + BLOCK], {}), of, rngs, made[-1], smoothed=smoothed
+                Records(unit[a : a + BLOCK], public.iloc[a : a + BLOCK], {}), draw, rngs, made[-1], smoothed=smoothed
             ) for a in range(0, like.n, BLOCK)
         ]
         frame = blocks[0] if len(blocks) == 1 else pd.concat(blocks, ignore_index=True)
@@ -287,20 +287,20 @@ class Source:
         return SurveyDesign(frame, **self._roles(like), labels=self.labels or None)
 
     def _block(
-        self, public: Records, of: Draw, rngs: tuple[np.random.Generator, np.random.Generator], weights: str, *,
+        self, public: Records, draw: Draw, rngs: tuple[np.random.Generator, np.random.Generator], weights: str, *,
         smoothed: bool,
     ) -> pd.DataFrame:  # fmt: skip
         """Some records of a data set, with a column of weights that are not yet scaled to the totals."""
-        records, weight = self._records(public, of, rngs[0]), self.tables.weight
+        records, weight = self._records(public, draw, rngs[0]), self.tables.weight
         if weight is None or (bins := weight.cells.bins) is None:
             return records.frame
-        p = self._fit.variables[WEIGHT].probabilities(of[-1], public.cell, records.codes)
+        p = self._fit.variables[WEIGHT].probabilities(draw[-1], public.cell, records.codes)
         w = p.mean(bins.means) if smoothed else bins.draw(p.draw(rngs[1]), rngs[1])
         return records.frame.assign(**{weights: w})
 
-    def _records(self, public: Records, of: Draw, rng: np.random.Generator) -> Records:
-        """Records with outcomes that obey all rules; one that no answer to a later question mends is drawn anew."""
-        made = self._outcomes(public, of, rng)
+    def _records(self, public: Records, draw: Draw, rng: np.random.Generator) -> Records:
+        """Records whose outcomes obey all rules; a record that breaks one is drawn anew."""
+        made = self._outcomes(public, draw, rng)
         again = rng.spawn(1)[0]
         rules = [Rule(text) for text in self.edits]
         for _ in range(ROUNDS if rules else 0):
@@ -308,7 +308,7 @@ class Source:
             if not broken.any():
                 return made
             others = Records(public.cell[broken], public.frame[broken], {})
-            made = made.replaced(broken, self._outcomes(others, of, again))
+            made = made.replaced(broken, self._outcomes(others, draw, again))
         if made.broken(rules).any():
             raise ModelError(
                 f"some synthetic records break a rule of edits= in every one of {ROUNDS} draws: the model hardly ever "
@@ -316,15 +316,15 @@ class Source:
             )
         return made
 
-    def _outcomes(self, records: Records, of: Draw, rng: np.random.Generator) -> Records:
+    def _outcomes(self, records: Records, draw: Draw, rng: np.random.Generator) -> Records:
         outcomes = self.tables.outcomes
-        for k, (variable, coefficients) in enumerate(zip(outcomes, of, strict=False)):
+        for k, (variable, coefficients) in enumerate(zip(outcomes, draw, strict=False)):
             fit, rules = self._fit.variables[variable.name], records.rules_of(variable, self.edits, outcomes[k + 1 :])
             records = records.with_variable(variable, fit, coefficients, rng, rules)
         return records
 
     def _to_totals(self, w: Floats, unit: Codes) -> Floats:
-        """Weights that add up to the population total, and in each level to what is public of it."""
+        """Weights that add up to the population total, and in each level to its public total."""
         w = w * (self.tables.population_total / w.sum())
         if not self.tables.population_totals:
             return w
@@ -337,12 +337,12 @@ class Source:
         return rake(w, margins, totals)
 
     def _roles(self, like: SurveyDesign) -> dict[str, Any]:
-        """Roles of the design; the terms with public totals are what weights are adjusted to."""
+        """Roles of the design; weights are adjusted to the terms with public totals."""
         known = [[*self.tables.terms[name].columns] for name in self.tables.population_totals]
         return like.roles() | ({"poststrata": known} if known and self.tables.weight is not None else {})
 
     def report(self, m: int) -> PrivacyReport:
-        """What is guaranteed of m data sets."""
+        """The privacy report of m data sets."""
         before = [(each.blank or 0.0, each.replace or 0.0) for each in self.spent_before]
         epsilon = self.epsilon + sum(blank for blank, _ in before)
         replaced = self.replaced + sum(each for _, each in before)
@@ -358,7 +358,7 @@ class Source:
         weight = self.tables.weight
         drawn_or_not = "synthesized" if self.model == "FBS" else "synthesized (smoothed)"
         schema = {v.name: v.cells.outcome for v in self.tables.outcomes if v.cells.bins is not None}
-        missing = [name for name, of in schema.items() if of.missing or (of.applies and of.elsewhere is None)]
+        missing = [name for name, x in schema.items() if x.missing or (x.applies and x.elsewhere is None)]
         return {
             "package": {"surveysynth": __version__},
             "method": self.model,
@@ -376,7 +376,7 @@ class Source:
         }
 
     def published(self) -> dict[str, Any]:
-        """What ``measurements.json`` of a release holds, beside the public columns in its data sets."""
+        """The content of ``measurements.json`` in a release, whose data sets have the public columns."""
         return self.tables.as_json() | {
             "epsilon": self.epsilon, "model": self.model, "notes": list(self.notes), "expense": asdict(self.expense),
             "publishable": self.publishable, **({"edits": list(self.edits)} if self.edits else {}),

@@ -96,7 +96,7 @@ def _hidden(table: pd.DataFrame, by: list[str], min_cell: int) -> NDArray[np.boo
 
 
 def check_limits(min_cell: int | None, cv_limit: float | None) -> None:
-    """Refuse limits that mean nothing.
+    """Refuse limits without a meaning.
 
     Raises
     ------
@@ -147,7 +147,7 @@ def complementary(table: pd.DataFrame, by: list[str], hidden: NDArray[np.bool_])
 
 
 def additions(table: pd.DataFrame, by: list[str]) -> csr_array:
-    """One row an equation "total - parts = 0", one column a cell."""
+    """Equations "total - parts = 0", one in each row, with a column for each cell."""
     keys = [tuple(row) for row in table[by].itertuples(index=False)]
     where = {key: i for i, key in enumerate(keys)}
     equations: dict[tuple[int, int], int] = {}

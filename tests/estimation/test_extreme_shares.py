@@ -131,7 +131,7 @@ def test_quality_marks_do_not_take_the_standard_error_of_0_for_precision():
     shares = shares[shares["side"] != "y"].assign(flag="")
     sure = shares["statistic"].eq("proportion") & shares["side"].eq("x")
     for symbols in SYMBOLS.values():
-        found = symbols.of(shares)
+        found = symbols.ratings(shares)
         assert [each is None for each in found] == sure.tolist()
     known = pd.DataFrame([{"estimate": 9.0, "se": 0.0, "ci_low": 9.0, "ci_high": 9.0}])
-    assert SYMBOLS["uk"].of(known)[0].name == "precise"  # a total that is known
+    assert SYMBOLS["uk"].ratings(known)[0].name == "precise"  # a total that is known

@@ -9,12 +9,12 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from surveysynth.cli.words_of_plans import in_words_of_plans
 from typer.testing import CliRunner
 
 import surveysynth as ss
 from surveysynth.choices import Kind
 from surveysynth.cli.app import app
+from surveysynth.cli.words_of_plans import in_words_of_plans
 from surveysynth.privacy.mechanisms import MECHANISMS, InPlans, RecordMechanism
 from surveysynth.privacy.mechanisms.privacy_weights import tuned
 from surveysynth.r import words_of_r

@@ -1,4 +1,4 @@
-"""Figures of a release beside its confidential file.  Internal."""
+"""Figures of a release next to its confidential file.  Internal."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ FILE, RELEASED, MISSED = "#555555", "#1f6f8b", "#c0392b"
 MOST = 4  # pairs that are drawn
 
 
-def estimates_beside(cells: pd.DataFrame, path: str | Path) -> Path:
-    """Release less file in standard errors of the file, by the size of the file's standard error; a panel a statistic.
+def estimate_differences(cells: pd.DataFrame, path: str | Path) -> Path:
+    """Release less file in standard errors of the file, with one panel for each statistic.
 
     Parameters
     ----------
@@ -29,12 +29,12 @@ def estimates_beside(cells: pd.DataFrame, path: str | Path) -> Path:
     panels = list(judged.groupby(["statistic", "outcome"], sort=False))[:MOST]
     figure, axes = new_figure(1, max(len(panels), 1), (4.2 * max(len(panels), 1) + 0.6, 3.4))
     for ax, ((statistic, outcome), part) in zip(axes[0], panels, strict=False):
-        held = part["holds"].astype(bool).to_numpy()
+        holds = part["holds"].astype(bool).to_numpy()
         low, high = ((part[c] - part["estimate"]) / part["se"] for c in ("ci_low", "ci_high"))
         off, order = part["std_diff"].to_numpy(), np.argsort(part["std_diff"].to_numpy(), kind="stable")
         at = np.empty(len(part))
         at[order] = np.arange(len(part))
-        for which, color in ((held, RELEASED), (~held, MISSED)):
+        for which, color in ((holds, RELEASED), (~holds, MISSED)):
             ax.vlines(at[which], low[which], high[which], color=color, lw=1, alpha=0.6)
             ax.scatter(at[which], off[which], s=10, color=color, zorder=3)
         ax.axhline(0, color=FILE, lw=1.2)
@@ -46,7 +46,7 @@ def estimates_beside(cells: pd.DataFrame, path: str | Path) -> Path:
 
 
 def distribution_curves(curves: pd.DataFrame, path: str | Path) -> Path:
-    """Weighted empirical distribution functions of file and release, a panel an outcome.
+    """Weighted empirical distribution functions of file and release, with one panel for each outcome.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def distribution_curves(curves: pd.DataFrame, path: str | Path) -> Path:
 
 
 def joint_grids(grids: Mapping[tuple[str, str], tuple[Floats, Floats]], path: str | Path) -> Path:
-    """Shares in classes of the file's tenths, of file and release: two panels a pair.
+    """Joint shares of file and release in classes of the file's tenths, with two panels for each pair.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def joint_grids(grids: Mapping[tuple[str, str], tuple[Floats, Floats]], path: st
 
 
 def risk_histogram(risks: pd.DataFrame, path: str | Path) -> Path:
-    """Histograms of risks of records, a panel a column.
+    """Histograms of risks of records, with one panel for each column.
 
     Parameters
     ----------

@@ -39,7 +39,7 @@ def check_figure(path: Path) -> None:
 
 
 def dot_plot(document: Document, path: Path, width: float = PAGE) -> str:
-    """Draw the estimates of a document with their 95% intervals: a panel a table, a row a domain.
+    """Draw the estimates of a document with their 95% intervals: a panel for each table, a row for each domain.
 
     The last variable is told by colour and shape, if it has at most five categories.  Dots of low reliability are
     hollow; symbols stand where numbers are not shown.  Axes are logarithmic where positive numbers are far apart.
@@ -72,8 +72,8 @@ def dot_plot(document: Document, path: Path, width: float = PAGE) -> str:
             if len(rows.series) > 1 and width >= COLUMN:
                 panel.legend(**_legend(rows), loc="upper left", bbox_to_anchor=(1.0, 1.0))
         if len(plans[0].series) > 1 and width < COLUMN:
-            beside = max(1, int(LINE * share) // (max(map(len, plans[0].series)) + 8))
-            figure.legend(**_legend(plans[0]), loc="outside upper left", ncols=beside, alignment="left")
+            columns = max(1, int(LINE * share) // (max(map(len, plans[0].series)) + 8))
+            figure.legend(**_legend(plans[0]), loc="outside upper left", ncols=columns, alignment="left")
         figure.supxlabel("\n".join(_below(document, share)), x=0.01, ha="left", fontsize=7)
         about = {"Title": document.title, "Description": alt}
         still = {"Date": None} if path.suffix == ".svg" else {"Software": None}
@@ -85,34 +85,34 @@ def dot_plot(document: Document, path: Path, width: float = PAGE) -> str:
 
 
 def _describe(path: Path, alt: str) -> None:
-    """Make an svg an image to screen readers, which read ``desc`` and no metadata."""
+    """Make an svg an image for screen readers, which read ``desc`` and not the metadata."""
     text = path.read_text(encoding="utf-8").replace("<svg ", '<svg role="img" ', 1)
     path.write_text(text.replace("</title>", f"</title>\n <desc>{escape(alt)}</desc>", 1), encoding="utf-8")
 
 
 def _below(document: Document, share: float) -> list[str]:
-    """What stands below the panels: what marks mean, and the source."""
+    """The lines below the panels: the meanings of marks, and the source."""
     words, symbols, legend = document.words, document.symbols, document.legend
     worst = symbols.worst
     instead = [symbols.suppressed, symbols.missing, *([worst.mark] if symbols.withheld else [])]  # of dots
-    said = [words("sheet.symbol", mark=mark, meaning=legend[mark]) for mark in instead if mark in legend]
+    texts = [words("sheet.symbol", mark=mark, meaning=legend[mark]) for mark in instead if mark in legend]
     if any(mark == worst.mark for block in document.blocks for mark in block.marks):
-        said.append(words("figure.hollow", meaning=legend[worst.mark]))
+        texts.append(words("figure.hollow", meaning=legend[worst.mark]))
     if document.source:
-        said.append(words("sheet.source", source=document.source))
-    return [line for text in said for line in textwrap.wrap(text, int(LINE * share))]
+        texts.append(words("sheet.source", source=document.source))
+    return [line for text in texts for line in textwrap.wrap(text, int(LINE * share))]
 
 
 class _Rows:
-    """Which cell of a block stands in which row, and in which series."""
+    """The row and the series of every cell of a block."""
 
     def __init__(self, block: Block, share: float) -> None:
         by = list(block.by)
-        apart = len(by) > 1 and block.cells[by[-1]].nunique() <= len(SERIES)
-        down = by[:-1] if apart else by
+        by_series = len(by) > 1 and block.cells[by[-1]].nunique() <= len(SERIES)
+        down = by[:-1] if by_series else by
         names = block.cells[down].agg(BETWEEN.join, axis=1) if down else pd.Series([""] * len(block.cells))
-        series = block.cells[by[-1]] if apart else pd.Series([""] * len(block.cells))
-        self.heading = block.headings[by[-1]] if apart else ""
+        series = block.cells[by[-1]] if by_series else pd.Series([""] * len(block.cells))
+        self.heading = block.headings[by[-1]] if by_series else ""
         self.labels, self.series = list(dict.fromkeys(names)), list(dict.fromkeys(series))
         self.row = names.map(self.labels.index).to_numpy()
         self.at = series.map(self.series.index).to_numpy()
@@ -159,7 +159,7 @@ def _legend(rows: _Rows) -> dict[str, Any]:
 
 
 def _ticks(block: Block, share: float) -> int:
-    """How many numbers an axis has room for."""
+    """The numbers that an axis has room for."""
     longest = max(len(text) for name in ("estimate", "ci_high") for text in block.cells[name])
     return min(TICKS, max(2, int(SIGNS * share) // longest))
 
@@ -178,18 +178,18 @@ def _spread(numbers: pd.DataFrame) -> bool:
 
 
 def _alt(block: Block, document: Document) -> str:
-    """What the panel shows, in a sentence or two."""
+    """One or two sentences on what a panel shows."""
     found = block.numbers["estimate"]
     if found.isna().all():
         return document.words("figure.empty", title=block.title)
     low, high = found.idxmin(), found.idxmax()
-    said = document.words(
+    text = document.words(
         "figure.alt", title=block.title, count=f"{found.notna().sum():,}",
         low=block.cells.at[low, "estimate"], lowest=_where(block, low),
         high=block.cells.at[high, "estimate"], highest=_where(block, high),
     )  # fmt: skip
     hidden = int(found.isna().sum())
-    return f"{said} {document.words('figure.hidden', count=f'{hidden:,}')}" if hidden else said
+    return f"{text} {document.words('figure.hidden', count=f'{hidden:,}')}" if hidden else text
 
 
 def _where(block: Block, row: Any) -> str:

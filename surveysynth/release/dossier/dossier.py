@@ -178,7 +178,7 @@ def public_dossier(path: str | Path, out: str | Path) -> Path:
 
 
 def _write(page: str, folder: Path) -> str:
-    """The html and, if it can be made, the PDF; or why it cannot."""
+    """Write the html and, if possible, the PDF; the text says why there is no PDF."""
     (folder / f"{NAME}.html").write_text(page, encoding="utf-8")
     return pdf(page, folder / f"{NAME}.pdf")
 

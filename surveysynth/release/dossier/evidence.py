@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 
 from ...publication.dossier_page import Block, Grid, Paragraph, Picture
-from ...publication.figures.comparison import distribution_curves, estimates_beside, joint_grids
+from ...publication.figures.comparison import distribution_curves, estimate_differences, joint_grids
 from ..comparison import PROPER, SMOOTHED, Comparison, quantity
 from .case import Case, Inside
 
-CELLS = 15  # that are shown, the farthest off
+CELLS = 15  # number of cells that are shown
 NUMBERS = {
     "divergences": "divergent transitions", "rhat": "R-hat, largest", "ess_bulk": "bulk effective draws, least",
     "ess_tail": "tail effective draws, least", "mean_alpha": "mean privacy weight",
@@ -64,19 +64,19 @@ def _estimates(comparison: Comparison, scratch: Path) -> tuple[Block, ...]:
              "overlap of intervals", "se over the file's"), rows, numbers=7,
             title=f"By {', '.join(comparison.by) or 'no variable'}",
         ),
-        Picture(estimates_beside(comparison.cells, scratch / "estimates.svg"), "Release less file, cell by cell"),
+        Picture(estimate_differences(comparison.cells, scratch / "estimates.svg"), "Release less file, cell by cell"),
     )  # fmt: skip
 
 
 def _farthest(comparison: Comparison) -> tuple[Block, ...]:
     """The cells that intervals miss, and those whose estimates differ most."""
     judged = comparison.cells[comparison.cells["std_diff"].notna()]
-    held, size = judged["holds"].fillna(True).astype(bool), -judged["std_diff"].abs()
+    holds, size = judged["holds"].fillna(True).astype(bool), -judged["std_diff"].abs()
     rows = tuple(
         (quantity(r), ", ".join(str(r[c]) for c in comparison.by) or "all",
          *(_figures(r[c]) for c in ("estimate", "se", "estimate_release", "se_release")), f"{r['std_diff']:+.1f}",
          "" if pd.isna(r["holds"]) else "yes" if r["holds"] else "NO")
-        for r in judged.iloc[np.lexsort((size, held))].head(CELLS).to_dict("records")
+        for r in judged.iloc[np.lexsort((size, holds))].head(CELLS).to_dict("records")
     )  # fmt: skip
     return (
         Grid(

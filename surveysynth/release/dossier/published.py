@@ -25,7 +25,7 @@ PACKAGES = "numpy", "pandas", "scipy", "statsmodels", "samplics", "opendp", "cmd
 
 
 def columns(case: Case, *, sign: bool) -> tuple[Block, ...]:
-    """What every column of the files is, and why it may be published; with room to say so, if it is to be signed."""
+    """Every column of the files, and why it may be published; a dossier to sign has room for the reason."""
     release = case.release
     rows = [(name, *_column(release, name)) for name in release.datasets[0].frame.columns]
     room = "it is public because (fill in)" if sign else ""
@@ -48,7 +48,7 @@ def columns(case: Case, *, sign: bool) -> tuple[Block, ...]:
 
 
 def _column(release: Release, name: str) -> tuple[str, str]:
-    """What a column of the files is, and why it may be there."""
+    """A description of a column, and why it may be published."""
     design, weights = release.datasets[0], str(release.method["weights"])
     heading = design.labels.get(name, "")
     called = f"{heading}: " if heading else ""
@@ -99,28 +99,28 @@ def suppression(case: Case) -> tuple[Block, ...]:
     file = case.public / "tables.csv"
     flags = pd.read_csv(file, keep_default_na=False)["flag"].astype(str)
     hidden = [found for found in (SUPPRESSED.search(text) for text in flags) if found]
-    said = f"public/tables.csv has {len(flags):,} cells. "
+    text = f"public/tables.csv has {len(flags):,} cells. "
     if hidden:
         least = hidden[0]["min_cell"]
-        said += (
+        text += (
             f"{len(hidden):,} of them are blank: those of fewer than {least} records, and those from which these could "
             f"be computed. {QUALITY_RULE}"
         )
     else:
-        said += "None is suppressed: what protects is the epsilon of the files, not the size of cells."
+        text += "None is suppressed: what protects is the epsilon of the files, not the size of cells."
     counts = pd.Series([part for text in flags for part in text.split("; ") if part and not SUPPRESSED.match(part)])
     rows = tuple((str(text), f"{number:,}") for text, number in counts.value_counts().items()) if len(counts) else ()
     names = case.release.table_predictors()
     expected = printed(case.release, case.release.tables(names), names).protected[2]
     return (
-        Paragraph(said),
+        Paragraph(text),
         Paragraph(expected),
         *([Grid(("flags in the tables", "cells"), rows, numbers=1)] if rows else []),
     )
 
 
 def assumptions(case: Case, *, sign: bool) -> tuple[Block, ...]:
-    """What is assumed, and what epsilon does not cover; with boxes to tick, if it is to be signed."""
+    """What is assumed, and what epsilon does not cover; a dossier to sign has boxes to tick."""
     p = case.release.privacy
     room = "Checked by, and how:" if sign else ""
     not_covered = p.data_dependent or ["nothing"]
@@ -135,13 +135,13 @@ def assumptions(case: Case, *, sign: bool) -> tuple[Block, ...]:
 
 
 def versions(case: Case, files: Sequence[Path], *, sign: bool) -> tuple[Block, ...]:
-    """Software and checksums; of files inside, too, if it is to be signed."""
+    """Software and checksums; a dossier to sign has those of internal files, too."""
     method = case.release.method
     engine = method.get("engine", {})
     made = [("release made by", f"surveysynth {method['package']['surveysynth']}")]
     made += [("engine", f"{engine['name']} {engine['version']}")] if engine else []
     size = {name: f"{(case.public / name).stat().st_size:,}" for name in (*case.manifest["files"], MANIFEST)}
-    sums = [(name, size[name], said["sha256"]) for name, said in case.manifest["files"].items()]
+    sums = [(name, size[name], file["sha256"]) for name, file in case.manifest["files"].items()]
     sums.append((f"{MANIFEST} (its own checksum, at its end)", size[MANIFEST], case.seal))
     if not sign:
         return Grid((), tuple(made)), Grid(("file", "bytes", "SHA-256"), tuple(sums), code=True)
@@ -154,7 +154,7 @@ def versions(case: Case, files: Sequence[Path], *, sign: bool) -> tuple[Block, .
     others = [(str(file), described(file)["sha256"]) for file in files]
     return (
         Grid((), tuple(made)),
-        Grid(("published file", "bytes", "SHA-256"), tuple((f"public/{name}", *of) for name, *of in sums), code=True,
-             title="Files that this approval is about; they were verified against the manifest just now"),
+        Grid(("published file", "bytes", "SHA-256"), tuple((f"public/{name}", *rest) for name, *rest in sums),
+             code=True, title="Files that this approval is about; they were verified against the manifest just now"),
         Grid(("file", "SHA-256"), (*inside, *others), code=True, title="Files that stay inside"),
     )  # fmt: skip

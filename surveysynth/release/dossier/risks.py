@@ -17,9 +17,9 @@ from ..identification import attribute_risk, identification_risk, match_risk, or
 from ..release import Release
 from .case import Case
 
-WORST = 10  # records that are named
-HIGH = 0.5  # risk of identification that is counted
-RADIUS = 0.2  # of the ball around a true value, a share of it
+WORST = 10  # number of records that are named
+HIGH = 0.5  # records with a larger risk of identification are counted
+RADIUS = 0.2  # radius of the ball around a true value, as a share of the value
 MEASURES = {"identification": identification_risk, "attribute": attribute_risk, "match": match_risk}
 BOUNDS = {
     "lipschitz": "unprotected bound of the log density", "bound": "bound after protection", "alpha": "privacy weight",
