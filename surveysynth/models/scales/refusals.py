@@ -19,4 +19,4 @@ def missing_outcome(name: str, missing: NDArray[np.bool_]) -> InputError:
 
 def constant_outcome(name: str) -> ModelError:
     """The error for an outcome with a single value."""
-    return ModelError(f"{name} is constant: there is nothing to synthesize, and a synthetic file would publish its value")
+    return ModelError(f"{name} is constant: there is nothing to synthesize, and a release would reveal its value")
