@@ -294,7 +294,7 @@ class _Data:
         Row of each part.
     rows : Rows
     step : dict of str to int array (R,)
-        Of each term and earlier variable.
+        Step of each term and earlier variable.
     cell : dict of str to int array (R,)
         A cell of each earlier variable in its step.
     observed, totals : lists
@@ -332,8 +332,8 @@ class _Data:
         weight, n = np.bincount(row, inside), np.bincount(x, cells.n).astype(np.float64)
         unit = x[expanded.cell[first]]
         step = {name: cells.step[name][expanded.cell[first]] for name in variable.terms}
-        step |= {name: for_variable[first] for name, for_variable in expanded.step.items()}
-        cell = {name: np.unique(for_variable, return_index=True)[1][step[name]] for name, for_variable in steps.items()}
+        step |= {name: own[first] for name, own in expanded.step.items()}
+        cell = {name: np.unique(own, return_index=True)[1][step[name]] for name, own in steps.items()}
         level = {name: measured.terms[name].level_of_step[step[name]] for name in variable.terms}
 
         def mean(name: str, values: Floats) -> Floats:

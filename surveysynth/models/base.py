@@ -21,12 +21,13 @@ from ..choices import Clusters, Missing, MissingCategory
 from ..design.formula import formula_columns
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError, Obstacles
-from ..validation import check_keywords, rows
+from ..validation import check_keywords
 from .draws import Draws, Sampler, Synthetic
 from .predictors.groups import groups_of
 from .predictors.model_matrix import Constants, numeric_columns, predictor_rows, with_unit_size
 from .predictors.public_weights import public_weight, refuse_proportional
 from .records import Public, Records
+from .scales.refusals import missing_outcome
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -514,10 +515,7 @@ def present(design: SurveyDesign, outcome: str) -> Floats:
     values = design.numeric(outcome)
     absent = np.isnan(values)
     if absent.any():
-        raise InputError(
-            f"outcome {outcome!r} is missing in {rows(absent)}; fill it in, or say missing='drop' to leave "
-            "these records out (the report then says how many)"
-        )
+        raise missing_outcome(outcome, absent)
     return values
 
 

@@ -45,6 +45,7 @@ from .one_outcome import OneOutcome, Standardized, checked_bounds, standardized
 from .predictors.model_matrix import Constants, with_unit_size
 from .records import Public
 from .regression.sufficient_statistics import residual_squares
+from .scales.refusals import constant_outcome
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -447,7 +448,7 @@ def _refuse_determined(outcome: str, logit: Floats, X: Floats, pattern: Codes) -
     centred = logit - logit.mean()
     total, left = centred @ centred, residual_squares(centred, X, pattern)
     if total <= len(logit) * (1e-7 * (1 + abs(logit.mean()))) ** 2:
-        raise ModelError(f"{outcome} is constant: there is nothing to synthesize, and publishing it is publishing it")
+        raise constant_outcome(outcome)
     if left <= 1e-6 * total:
         raise ModelError(
             f"the predictors determine {outcome} (nearly) completely, so its density is unbounded and no Lipschitz "

@@ -46,6 +46,7 @@ from .predictors.model_matrix import Constants, with_unit_size
 from .records import EACH, Public
 from .regression.sufficient_statistics import SufficientStatistics, sufficient_statistics
 from .regression.weight_regression import PRIOR_WEIGHT, draw_weights
+from .scales.refusals import constant_outcome
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -147,9 +148,7 @@ class Counts(OneOutcome[CountRecords], Debiasable[CountRecords]):
                 "of counts: use FBS for other numbers, or round"
             )
         if y.min() == y.max():
-            raise ModelError(
-                f"{self.outcome} is constant: there is nothing to synthesize, and publishing it is publishing it"
-            )
+            raise constant_outcome(self.outcome)
         return y
 
     def fit(self, records: CountRecords, alpha: Floats, sampler: Sampler) -> Draws:

@@ -15,13 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from ..errors import InputError, ModelError
+from ..errors import InputError
 from ..validation import rows
 from .draws import Draws, Sampler, Synthetic
 from .one_outcome import OneOutcome, Standardized, smoothed_weights
 from .records import Public
 from .regression.sufficient_statistics import sufficient_statistics
 from .regression.weight_regression import draw_weights, weight_log_density
+from .scales.refusals import constant_outcome
 
 Floats = NDArray[np.float64]
 
@@ -81,9 +82,7 @@ class GammaRegression(OneOutcome[Standardized]):
                 f"outcome {self.outcome!r} is not positive in {rows(bad)}: use FBS with an asinh transform"
             )
         if records.y.min() == records.y.max():
-            raise ModelError(
-                f"{self.outcome} is constant: there is nothing to synthesize, and publishing it is publishing it"
-            )
+            raise constant_outcome(self.outcome)
 
     def fit(self, records: Standardized, alpha: Floats, sampler: Sampler) -> Draws:
         """Draw (b, shape), and the regression of a modelled weight, from the pseudo posterior."""

@@ -342,7 +342,7 @@ def how_to_declare(design: SurveyDesign, model: FBS | FBP, schema: Mapping[str, 
         if pd.api.types.is_numeric_dtype(design.typed(name).dtype) and name not in model.categorical:
             lines.append(
                 f"the public bounds of {name!r}, bounds=(lowest, highest), from what is known of such amounts and not "
-                "from this file"
+                f"from this file, or the levels of a category, outcomes={{{name!r}: Outcome(levels=[...])}}"
             )
         else:
             lines.append(f"the levels of {name!r}, outcomes={{{name!r}: Outcome(levels=[...])}}")

@@ -42,6 +42,7 @@ from ..draws import Draws, Sampler, Synthetic
 from ..one_outcome import OneOutcome, checked_bounds, standardized
 from ..predictors.model_matrix import Constants, with_unit_size
 from ..records import Public
+from ..scales.refusals import constant_outcome
 from ..scales.transforms import AsinhTransform, IdentityTransform, LogTransform, Transform, as_transform
 from .chain import ODDS_SD, run_chain, start, zero_odds
 from .components import Between, MixtureRecords, components_given, drawn, matched, responsibilities
@@ -242,9 +243,7 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
                 "whether it is zero or not"
             )
         if zero.all() or np.ptp(y[~zero]) == 0:
-            raise ModelError(
-                f"{self.outcome} is constant: there is nothing to synthesize, and publishing it is publishing it"
-            )
+            raise constant_outcome(self.outcome)
 
     # ---- fits
 

@@ -15,6 +15,7 @@ from ...errors import ModelError
 from ...validation import rows
 from ..predictors.groups import Groups
 from ..regression.sufficient_statistics import SufficientStatistics, sufficient_statistics
+from ..scales.refusals import constant_outcome
 from .joint_records import JointRecords
 
 Floats = NDArray[np.float64]
@@ -28,7 +29,7 @@ def refuse_singular(Y: Floats, X: Floats, pattern: Codes, labels: list[str]) -> 
     total, left = np.diag(statistics.Q), np.diag(S0)
     for label, t, s, y in zip(labels, total, left, Y.T, strict=True):
         if t <= len(Y) * (1e-7 * (1 + abs(y.mean()))) ** 2:
-            raise ModelError(f"{label} is constant: there is nothing to synthesize, and publishing it is publishing it")
+            raise constant_outcome(label)
         if s <= 1e-6 * t:
             raise ModelError(
                 f"the predictors determine {label} (nearly) completely, so its density is unbounded and no Lipschitz "

@@ -9,6 +9,7 @@ from ...design.survey_design import SurveyDesign
 from ...errors import InputError
 from ...validation import rows
 from ..scales.normal_scores import NormalScores
+from ..scales.refusals import missing_outcome
 from ..scales.transforms import Transform
 
 Floats = NDArray[np.float64]
@@ -30,10 +31,7 @@ def working_scale(design: SurveyDesign, outcome: str, transform: Transform) -> F
             f"{error}. Categories are written C({outcome}): they are synthesized, their names are public"
         ) from None
     if np.isnan(y).any():
-        raise InputError(
-            f"outcome {outcome!r} is missing in {rows(np.isnan(y))}; fill it in, or say missing='drop', which leaves "
-            "these records out and says how many"
-        )
+        raise missing_outcome(outcome, np.isnan(y))
     if isinstance(transform, NormalScores) and transform.made_from(y, design.weights):
         raise InputError(
             f"outcome {outcome!r}: the normal scores of {transform.source!r} were made from this very file, or "

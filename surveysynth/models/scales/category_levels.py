@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ...errors import InputError, ModelError, guarded
-from ...validation import rows
+from ...errors import InputError, guarded
+from .refusals import constant_outcome, missing_outcome
 
 Codes = NDArray[np.intp]
 
@@ -39,10 +39,7 @@ def levels_of(column: pd.Series, name: str) -> tuple[Codes, pd.Index]:
     """
     missing = column.isna()
     if missing.any():
-        raise InputError(
-            f"outcome {name!r} is missing in {rows(missing)}; fill it in, or say missing='drop' to leave these "
-            "records out (the report then says how many)"
-        )
+        raise missing_outcome(name, missing.to_numpy())
     levels = guarded(
         lambda: all_levels(column),
         TypeError,
@@ -56,6 +53,6 @@ def levels_of(column: pd.Series, name: str) -> tuple[Codes, pd.Index]:
             "and these may identify somebody; group them"
         )
     if len(levels) == 1:
-        raise ModelError(f"{name} is constant: there is nothing to synthesize, and publishing it is publishing it")
+        raise constant_outcome(name)
     code = column.cat.codes if isinstance(column.dtype, pd.CategoricalDtype) else levels.get_indexer(pd.Index(column))
     return np.asarray(code, dtype=np.intp), levels

@@ -280,7 +280,7 @@ class NormalScores:
         Parameters
         ----------
         path : str or Path
-            Of the file.
+            Path of the file.
 
         Raises
         ------
@@ -304,7 +304,7 @@ class NormalScores:
         Parameters
         ----------
         path : str or Path
-            Of the file.
+            Path of the file.
 
         Returns
         -------
