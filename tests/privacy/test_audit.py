@@ -11,7 +11,8 @@ from scipy.stats import binomtest
 import surveysynth as ss
 from surveysynth.measuring import measure
 from surveysynth.measuring.counting import Part
-from surveysynth.studies.audit import files, limits, outputs, study, tables
+from surveysynth.studies.audit import files, limits, outputs, study
+from surveysynth.studies.audit import games as tables
 
 BOUNDS, TOTAL = (0.0, 20_000.0), 20_000.0
 COMMAND = ("study", "audit")
