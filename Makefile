@@ -47,7 +47,7 @@ reference: .venv/.reference
 
 lint: .venv/.test
 	.venv/bin/ruff check .
-	.venv/bin/mypy surveysynth
+	.venv/bin/mypy surveysynth replication
 	.venv/bin/lint-imports
 
 .venv/.%: setup.sh pyproject.toml locks/demo.txt locks/docs.txt locks/test.txt

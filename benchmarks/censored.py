@@ -21,10 +21,10 @@ import stanli
 from fit_cost import design
 
 import surveysynth as ss
+from replication.tabular.study import sdr
 from surveysynth.engines import base, get_engine
 from surveysynth.models.draws import Sampler
 from surveysynth.models.normal.censored_fit import coordinates, distinct_records, only_mode
-from surveysynth.studies import sdr
 
 LOOP = """
 data {

@@ -19,7 +19,7 @@ import stanli
 
 import surveysynth as ss
 from surveysynth.engines import get_engine
-from surveysynth.models.counts.model import CountRecords, NegativeBinomialRegression
+from surveysynth.models.counts import CountRecords, NegativeBinomialRegression
 from surveysynth.models.draws import Sampler
 
 MODEL = NegativeBinomialRegression("y", "field + gender")

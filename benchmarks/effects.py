@@ -18,7 +18,7 @@ from fit_cost import seconds
 from surveysynth import FBS, SurveyDesign
 from surveysynth.engines import get_engine
 from surveysynth.models.draws import Draws, Sampler
-from surveysynth.models.normal.records import JointRecords
+from surveysynth.models.normal.joint_records import JointRecords
 
 MODEL = FBS("y", "field + gender")
 

@@ -7,7 +7,7 @@ is released, and every number that is published but is not estimated from the re
 the values of the manifest, the numbers within its and the report's sentences, which sentences there are, whether there
 was a release at all, and what the synthetic weights add up to.  AUC is the probability that a number from a file with
 the outlier exceeds one from a file without (or falls short of it, whichever is larger), with the 95% interval of
-DeLong, DeLong and Clarke-Pearson (1988) over files; "paired" is the same within pairs, for who knows all other records.
+DeLong, DeLong & Clarke-Pearson (1988) over files; "paired" is the same within pairs, for who knows all other records.
 
 Releases go to ``releases_*.jsonl`` in the folder as they are made, and a run that was stopped goes on there.
 """
@@ -147,7 +147,7 @@ def made(path: Path, n: int, kind: str, pairs: int) -> Iterator[dict[str, Any]]:
 
 
 def auc(without: Floats, with_outlier: Floats) -> tuple[float, float, float]:
-    """P(with > without) + P(equal) / 2, or 1 less that, and its 95% interval (DeLong et al. 1988)."""
+    """P(with > without) + P(equal) / 2, or 1 less that, and its 95% interval (DeLong, DeLong & Clarke-Pearson 1988)."""
     a, b = with_outlier.size, without.size
     ranks = rankdata(np.concatenate([with_outlier, without]))
     above = (ranks[:a] - rankdata(with_outlier)) / b

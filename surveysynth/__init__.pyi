@@ -21,17 +21,17 @@ from .estimation import (
 )
 from .measuring.outcome import Outcome
 from .models.base import Synthesizer
-from .models.beta.model import BetaRegression
+from .models.beta import BetaRegression
 from .models.check import check_model
-from .models.counts.model import NegativeBinomialRegression, PoissonRegression
+from .models.counts import NegativeBinomialRegression, PoissonRegression
 from .models.gamma import GammaRegression
 from .models.mixture.model import Mixture
 from .models.multinomial import MultinomialRegression
 from .models.normal.fbp import FBP
 from .models.normal.fbs import FBS
+from .models.scales.normal_scores import NormalScores
+from .models.scales.transforms import AsinhTransform, IdentityTransform, LogTransform
 from .models.sequential import Sequential
-from .models.shared.normal_scores import NormalScores
-from .models.shared.transforms import AsinhTransform, IdentityTransform, LogTransform
 from .models.stan_model import StanModel
 from .plan.expected_errors import expected_errors
 from .plan.plan import Plan

@@ -1,13 +1,19 @@
 """The command line, ``surveysynth`` or ``python -m surveysynth``: it can be stopped while it is being imported."""
 
+from __future__ import annotations
+
 import sys
+
+TYPE_CHECKING = False  # what can be stopped imports little
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 ADDRESS_SPACE = 4  # GiB, below which the libraries of linear algebra wait for memory for ever
 STOPPED = "Stopped: what was finished is kept, and nothing is left half-written."
 
 
-def main() -> None:
-    """Run the command line.  SIGTERM, and a terminal that is closed, stop it like Ctrl-C."""
+def main(commands: Callable[[], object] | None = None) -> None:
+    """Run the command line, or other commands.  SIGTERM, and a terminal that is closed, stop it like Ctrl-C."""
     came: list[int] = []
 
     def stop(number: int, frame: object) -> None:
@@ -35,7 +41,7 @@ def main() -> None:
         if came:
             settle()
         when_work_begins(settle)  # until then commands import what they need
-        run()
+        run() if commands is None else run(commands)
     except BaseException as error:
         if came or isinstance(error, KeyboardInterrupt):  # a library may turn a stopped import into another error
             print(STOPPED, file=sys.stderr)

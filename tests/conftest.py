@@ -172,10 +172,10 @@ def run(monkeypatch, capfd):
     What its lines of progress say is kept apart, in ``run.progress``; how much information is kept is left out.
     """
 
-    def command(*words):
+    def command(*words, program=cli.main):
         monkeypatch.setattr(sys, "argv", ["surveysynth", *map(str, words)])
         try:
-            cli.main()
+            program()
             code = 0
         except SystemExit as left:
             code = left.code or 0

@@ -11,7 +11,6 @@ from surveys import PSEUDO, make_design, model
 
 import surveysynth as ss
 from surveysynth import InputError
-from surveysynth.studies.tabular.own_file import compare_methods
 
 
 @pytest.fixture(scope="module")
@@ -185,8 +184,6 @@ def test_a_wrong_keyword_is_told_of_the_function_that_was_called(name):
      "Release.plot() got an unexpected keyword argument 'quantile'; did you mean 'quantiles'?"),
     (lambda: ss.SurveyDesign.read("f.csv", frame=1), "SurveyDesign.read() got an unexpected keyword argument 'frame'"),
     (lambda: ss.FBP.paper("y", "x", weights="full"), "FBP.paper() got an unexpected keyword argument 'weights'"),
-    (lambda: compare_methods(None, "y", "x", "x", epsilon=1, cluster="ignore"),
-     "compare_methods() got an unexpected keyword argument 'cluster'; did you mean 'clusters'?"),
 ])  # fmt: skip
 def test_names_that_are_handed_on(call, said):
     with pytest.raises(TypeError) as caught:

@@ -183,7 +183,7 @@ def test_universities(populations):
 
 
 def intraclass_correlation(population):
-    """Of log salary given field and gender, by analysis of variance, and its standard error (Donner and Koval 1980)."""
+    """Of log salary given field and gender, by analysis of variance, and its standard error (Donner & Koval 1980)."""
     e = pd.Series(log_errors(population)).groupby(population["psu"].to_numpy())
     n_c, N = e.size(), len(population)
     between = (n_c * e.mean() ** 2).sum() / (len(n_c) - 16)  # cell means were taken out

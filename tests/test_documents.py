@@ -15,6 +15,7 @@ PAGES = sorted(
     [
         *ROOT.glob("*.md"),
         *(ROOT / "docs").glob("*.md"),
+        *(ROOT / "docs" / "decisions").glob("*.md"),
         ROOT / "r_bridge" / "README.md",
         *ROOT.glob("benchmarks/*/*.md"),
     ]

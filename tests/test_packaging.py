@@ -80,7 +80,8 @@ def test_sdist_carries_documents_tests_and_lock_files(tmp_path):
     done = subprocess.run([sys.executable, "-c", build, tmp_path], cwd=ROOT, capture_output=True, text=True, check=True)
     with tarfile.open(tmp_path / done.stdout.split()[-1]) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    patterns = {"docs": "*", "locks": "*", "stan": "*.stan", "tests": "*.py", "benchmarks": "*.py"}
+    programs = dict.fromkeys(("tests", "benchmarks", "replication"), "*.py")
+    patterns = {"docs": "*", "locks": "*", "stan": "*.stan", **programs}
     for folder, pattern in patterns.items():
         wanted = {f"{folder}/{path.name}" for path in (ROOT / folder).glob(pattern) if path.is_file()}
         assert wanted and wanted <= names
@@ -155,18 +156,18 @@ BY_LETTER = re.compile(
     rf"|{ALONE}[TEC],? \d\.\d\b"
     r"|\b[Pp]apers? [TECRM]\b"
     rf"|{ALONE}[TEM]'s\b|{ALONE}C's (?!long double)"
-    r"|\bR's (?:Table|figure|finding|section|condition|[Aa]lgorithm|authors|own rule|rule|LW)\b"
+    r"|\bR's (?:Tables?|printed|figures?|findings?|sections?|condition|[Aa]lgorithm|authors|own rule|rule|LW|c1)\b"
     r"|\b(?:[Aa]s in|than in|equations? \d+ of|[Tt]ables? \d+ of) [TECM]\b(?![(\[=])"
     rf"|{ALONE}[TEC] (?:does|says|prints|writes|has|takes|names|compares|lets|advises|uses|counts|finds|refers)\b"
     r"|\bof R \((?:[Aa]lgorithm|section|eq)|\bR's \"[CL]W\"|\bas in R(?=[.;,] ``reweight)"
-    r"|\bR (?:does not say|says that|contracts on|has no such)\b"
+    r"|\bR (?:does not say|says that|contracts on|has no such)\b|\bthat R fits\b"
     r"|(?:  |# )[TEC]: "
     r"|(?<!\w)\((?:[TECRM](?:\)| in the | below\))|[TEC]: |R: contracts)"
 )
 TEXT = {".py", ".pyi", ".stan", ".stanfunctions", ".R", ".Rd", ".Rmd", ".md", ".toml"}
 PLACES = (
-    "surveysynth", "stan", "r_bridge", "benchmarks", "tests", "docs", "vignettes", "README.md", "CHANGELOG.md",
-    "pyproject.toml",
+    "surveysynth", "stan", "r_bridge", "replication", "benchmarks", "tests", "docs", "vignettes", "README.md",
+    "CHANGELOG.md", "pyproject.toml",
 )  # fmt: skip
 OLD = (
     "every fit under R's rule", "where R has no such column", "covered better here than in T, by",
@@ -175,7 +176,8 @@ OLD = (
     "a mixture of regressions (E), again", "(R: contracts on 6)", "(M, algorithm 2).", "(T in the docstrings",
     "Variances divide by R, as T does", "C does not say what it counts", "as in table 4 of T.", "(R 2.1)",
     'the "CW" of R (Algorithm 3)', 'R\'s "LW" is', "is one step, as in R; ``reweight=10``", "(2009), to which C refers",
-    '"  C: Unweighted about 7.5 to 15"', "CHAINS = 2  # C: 4 chains",
+    '"  C: Unweighted about 7.5 to 15"', "CHAINS = 2  # C: 4 chains", "R's c1 = 1", "the model that R fits to it",
+    "R's printed figures",
 )  # fmt: skip
 MATHEMATICS = (
     "(Hu, Savitsky & Williams 2022a, section 2.1, eq. 2-3; appendix C)", "R's ``survey``", "R 4.2 and later", "as in R",
@@ -183,8 +185,19 @@ MATHEMATICS = (
 )  # fmt: skip
 
 
-def cited_by_letter(text: str) -> list[str]:
-    return [match.group() for match in BY_LETTER.finditer(text)]
+# Where the papers' methods and studies are, no sentence is about the language R.
+OF_PAPERS = {"privacy", "counts", "mixture", "beta", "reweighting", "censoring", "risk_efficient", "tabular", "stan"}
+
+
+def cited_by_letter(text: str, path: Path = Path()) -> list[str]:
+    found = [match.group() for match in BY_LETTER.finditer(text)]
+    return found + (re.findall(r"\bR's(?= |$)", text) if OF_PAPERS & set(path.parts) else [])
+
+
+def with_next(lines: list[str]) -> list[str]:
+    """Each line with the first words of the next: "as in" and "T" may stand apart."""
+    heads = [" ".join(line.lstrip(" #'/").split()[:3]) for line in [*lines[1:], ""][: len(lines)]]
+    return [f"{line} {head}" for line, head in zip(lines, heads, strict=True)]
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -196,8 +209,8 @@ def test_papers_are_cited_by_author_and_year(place):
     found = {
         f"{file.relative_to(ROOT)}:{number}": cited
         for file in files
-        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1)
-        if (cited := cited_by_letter(line))
+        for number, line in enumerate(with_next(file.read_text(encoding="utf-8").splitlines()), 1)
+        if (cited := cited_by_letter(line, file.relative_to(ROOT)))
     }
     assert not found
 
@@ -205,6 +218,12 @@ def test_papers_are_cited_by_author_and_year(place):
 @pytest.mark.parametrize("old", OLD)
 def test_citations_by_letter_are_found(old):
     assert cited_by_letter(old)
+
+
+def test_citations_by_letter_are_found_across_lines_and_where_papers_are_spoken_of():
+    assert [len(cited_by_letter(line)) for line in with_next(["    # as in", "    # T, by cell"])] == [1, 0]
+    assert cited_by_letter("where R's just misses it", Path("surveysynth/privacy/x.py"))
+    assert not cited_by_letter("where R's just misses it", Path("surveysynth/design/x.py"))
 
 
 @pytest.mark.parametrize("fine", MATHEMATICS)

@@ -98,7 +98,7 @@ def test_rule_05_released_draws_are_apart_and_stand_under_the_maximum(kind):
     assert fit.weighted.posterior.failures == ()
     release, posterior = fit.release(), fit.weighted.posterior
     assert len(set(posterior.chain[fit.used])) == 3
-    densities = fit.synthesizer.log_density(fit.records.some(np.arange(fit.design.n)), posterior)[fit.used]
+    densities = fit.synthesizer.log_density(fit.records.subset(np.arange(fit.design.n)), posterior)[fit.used]
     assert (fit.weighted.alpha * np.abs(densities) <= fit.delta * (1 + 1e-12)).all()
     assert release.privacy.draws == posterior.size == 4000
     assert "different chains" in release.privacy.verdict

@@ -36,7 +36,7 @@ def sampled():
 
 def fresh(fit):
     """The same fit with no draws spent."""
-    return replace(fit, used=[], spent=[], streams=Streams.of(5))
+    return replace(fit, used=[], spent=[], streams=Streams.from_seed(5))
 
 
 def released(design=None, synthesizer=None, **settings):
@@ -137,7 +137,7 @@ def test_every_stream_has_128_bits_of_its_own_from_the_operating_system():
     seeds = [s.bit_generator.seed_seq.entropy for fit in fits for s in vars(fit.streams).values()]
     assert len(set(seeds)) == 6 and min(map(int.bit_length, seeds)) > 128 - 40  # fewer: a chance of 6 in 2^40
     assert all(fit.sampler.rng is fit.streams.draws for fit in fits)
-    seeded = [s.bit_generator.seed_seq for s in vars(Streams.of(7)).values()]
+    seeded = [s.bit_generator.seed_seq for s in vars(Streams.from_seed(7)).values()]
     assert {s.entropy for s in seeded} == {7} and len({s.spawn_key for s in seeded}) == 3
 
 

@@ -11,7 +11,7 @@
 # 5. the same under a policy, made from last year's file.
 #
 # At the end, the perturbed histogram, which needs no model. Mechanisms 1 to 4 and the histogram are those of Hu,
-# Williams and Savitsky, "Mechanisms for Global Differential Privacy under Bayesian Data Synthesis" (2025; "the paper"
+# Williams & Savitsky (2025, *Mechanisms for Global Differential Privacy under Bayesian Data Synthesis*; "the paper"
 # below).
 #
 # The file is made up: a simple random sample of 2,000 of 400,000 tenant households, and the share of income that goes
@@ -26,7 +26,7 @@ import pandas as pd
 from great_tables import GT
 
 import surveysynth as ss
-from surveysynth.studies import ecdf_differences
+from replication.censoring.study import ecdf_differences
 
 SEED = 2024
 N, n = 400_000, 2_000
@@ -280,6 +280,6 @@ print(f"of this year's households the clamp touches {clamped} ({clamped / n:.1%}
 # Weighted-e is there for comparison. Leaving households out moves the fit, which raises the bounds of others, which
 # are left out next. At small epsilon it loses more than the clamp does, for a weaker guarantee.
 #
-# One file says little about mechanisms. `surveysynth study censoring --out study/` repeats the simulation of the paper,
-# 100 files from Beta(0.5, 3), with the paper's printed numbers beside; with `--data` it compares the mechanisms on a
-# file of yours, in a folder that is not for publication.
+# One file says little about mechanisms. In a checkout `python -m replication.censoring --out study/` repeats the
+# simulation of the paper, 100 files from Beta(0.5, 3), with the paper's printed numbers beside; with `--data` it
+# compares the mechanisms on a file of yours, in a folder that is not for publication.

@@ -3,8 +3,8 @@
 #
 # How often people see a doctor is a count: many zeros, a few very large numbers. This page synthesizes such a file, and
 # shows what re-weighting does: a step after the privacy weights that raises those which are lower than epsilon asks
-# for. The method is that of Hu, Savitsky and Williams, "Maximizing Utility for Vector-Weighted Pseudo Posterior
-# Mechanisms under Differential Privacy" (2020; "the paper" below). In the order of the page:
+# for. The method is that of Hu, Savitsky & Williams (2020, *Maximizing Utility for Vector-Weighted Pseudo Posterior
+# Mechanisms under Differential Privacy*; "the paper" below). In the order of the page:
 #
 # 1. a model for counts: Poisson or negative binomial;
 # 2. two ways to find risky records, the paper's LW and CW, and what is "inefficient" about their weights;

@@ -4,7 +4,7 @@
 # Three choices before a release, on one page. The examples are the simulated survey of `tabular_study.py`, whose truth
 # is known: 1,000 doctorate holders, nine coefficients an outcome, and the flat prior, whose draws are exact and quick.
 # They have a seed, so that the page stays the same; a release for publication has none. "Of 40", "of 100" and
-# "of 400" mark larger studies, made with `surveysynth study tabular --seed 2024 --delta 1.8 --m 3`, that number of
+# "of 400" mark larger studies, made with `python -m replication.tabular --seed 2024 --delta 1.8 --m 3`, that number of
 # `--replicates`, and what else is named.
 
 # %%
@@ -16,9 +16,9 @@ import pandas as pd
 from great_tables import GT
 
 import surveysynth as ss
-from surveysynth import studies as evaluate
+from replication.tabular.study import repeated_sampling, sdr
 from surveysynth.datasets.sdr import sdr_population
-from surveysynth.studies import repeated_sampling, sdr
+from surveysynth.studies import summarize
 
 SEED, BY = 2024, ["field", "gender"]
 MODELS = {"FBS": ss.FBS, "FBP": ss.FBP}
@@ -88,7 +88,7 @@ plt.show()
 
 # %%
 study = repeated_sampling(population, replicates=5, m=[1, 3, 5], delta=[1.8], methods=["fbs", "fbp"], seed=SEED)
-summary = evaluate.summarize(study.estimates, BY)
+summary = summarize(study.estimates, BY)
 own = summary[summary["method"] == "confidential"].set_index([*BY, "statistic"])["ci_length"].rename("own_length")
 shown = summary[summary["setting"] == "debias"].join(own, on=[*BY, "statistic"]).astype({"m": int})
 shown["length"] = shown["ci_length"] / shown["own_length"]

@@ -3,8 +3,8 @@
 #
 # A synthetic income close to the true one, in a group where nobody else earns as much: someone who knows the person
 # would think to have found them. This page measures that for every record, and uses the measure to protect those who
-# need it. The method is that of Hu, Savitsky and Williams, "Risk-Efficient Bayesian Data Synthesis for Privacy
-# Protection" (2022b; "the paper" below). In the order of the page:
+# need it. The method is that of Hu, Savitsky & Williams (2022b, *Risk-Efficient Bayesian Data Synthesis for Privacy
+# Protection*; "the paper" below). In the order of the page:
 #
 # 1. a model for skewed incomes with zeros: the mixture of regressions;
 # 2. what an intruder is taken to know, and the risk of each record;
@@ -255,9 +255,9 @@ show(
 # %% [markdown]
 # One file (m = 1) shows each record once: either its synthetic income is near or it is not, so that the risk of some
 # is high by chance. Several files are averaged. For the whole comparison on your own file, with violins, the ten
-# riskiest records and the effect of the radius:
+# riskiest records and the effect of the radius, in a checkout of the repository:
 #
-#     surveysynth study risk-efficient --data survey.csv --value income --predictors "age_group + tenure" \
+#     python -m replication.risk_efficient --data survey.csv --value income --predictors "age_group + tenure" \
 #         --known age_group,urban --scale 1000 --out study
 #
 # and for files that exist already: `surveysynth risk original.csv synthetic_*.csv --known age_group --value income

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Tables from an informative sample: FBS and FBP under repeated sampling
 #
-# Hu, Savitsky and Williams (2022a, *Private Tabular Survey Data Products through Synthetic Microdata Generation*, here
+# Hu, Savitsky & Williams (2022a, *Private Tabular Survey Data Products through Synthetic Microdata Generation*, here
 # "the paper") test their two models on a simulated survey of doctorate holders: section 4 of the paper, and appendix F
 # for repeated samples. This document does their study again, beside the figures that they print. Then it says what this
 # package does differently, why, and what that changes.
@@ -24,9 +24,10 @@ from IPython.display import display
 from scipy.stats import chi2, norm
 
 import surveysynth as ss
-from surveysynth import studies as evaluate
+from replication.measures import compare_with_paper, rmse_ratios
+from replication.tabular.study import repeated_sampling, sdr
 from surveysynth.models.normal.fbp import to_population
-from surveysynth.studies import repeated_sampling, sdr
+from surveysynth.studies import summarize
 
 SEED = 2024
 BY = ["field", "gender"]
@@ -223,7 +224,7 @@ for (_, row), sd in zip(budget.iterrows(), noise, strict=True):
 # %%
 made = {"confidential": confidential, **tables, "Laplace, local": local.table, "Laplace, strict": strict.table}
 estimates = pd.concat([table.assign(method=name) for name, table in made.items()]).merge(population.truths)
-ratios = evaluate.rmse_ratios(estimates, BY)
+ratios = rmse_ratios(estimates, BY)
 five = ratios.groupby(["statistic", "method"])["rmse_ratio"].quantile([0, 0.25, 0.5, 0.75, 1]).unstack()
 five.columns = ["least", "quarter", "median", "three quarters", "most"]
 show(five.reset_index(), "RMSE over that of the sample", "over the domains", digits=2)
@@ -252,7 +253,7 @@ plt.show()
 # Here there are 12 samples, for the time's sake. They are the first 12 of a larger study, made with
 #
 # ```sh
-# surveysynth study tabular --replicates 400 --m 3 --delta 1.8 --seed 2024 --out study/
+# python -m replication.tabular --replicates 400 --m 3 --delta 1.8 --seed 2024 --out study/
 # ```
 #
 # That command writes its tables, a summary, and the paper's figures: RMSE ratios of the first sample, the Lipschitz
@@ -261,8 +262,8 @@ plt.show()
 
 # %%
 study = repeated_sampling(population, replicates=12, m=[M], delta=[1.8], seed=SEED)
-summary = evaluate.summarize(study.estimates, BY)
-printed = evaluate.compare_with_paper(summary)
+summary = summarize(study.estimates, BY)
+printed = compare_with_paper(summary)
 fields = printed[printed["gender"] == "all"]
 both = [f"{p:,.0f} / {h:,.0f}" for p, h in zip(fields["paper_ci_length"], fields["ci_length"], strict=True)]
 lengths = fields.assign(length=both, block=fields["block"].str.replace("_", " "))
@@ -313,8 +314,8 @@ print(f"divergences {found.divergences}, R-hat {found.rhat:.3f}, effective draws
 # %%
 data, posterior = by_chains.records, by_chains.weighted.posterior
 records = np.arange(design.n)
-as_fbp = by_chains.synthesizer.log_density(data.some(records), posterior)[:25]
-as_fbs = fits["FBS"].synthesizer.log_density(data.some(records), posterior)[:25] + data.Y[:, 1]
+as_fbp = by_chains.synthesizer.log_density(data.subset(records), posterior)[:25]
+as_fbs = fits["FBS"].synthesizer.log_density(data.subset(records), posterior)[:25] + data.Y[:, 1]
 X, log_y, log_pi = data.X[data.pattern], data.Y[:, 0], -data.Y[:, 1]
 eq6 = []
 for B, L in zip(posterior.values["B"][:25], posterior.values["L"][:25], strict=True):
@@ -428,7 +429,7 @@ show(
 # %% [markdown]
 # The package goes one step further than this kappa: a record's risk is a maximum over posterior draws, which is larger
 # than the risk at the truth, and that posterior is known under the model as well
-# (`surveysynth/models/normal/fisher_consistency.py`).
+# (`surveysynth/models/corrections/fisher_consistency.py`).
 #
 # The conditions, in plain words:
 #
@@ -476,7 +477,7 @@ known = repeated_sampling(
     replicates=12, m=[M], delta=[1.8], methods=["fbs"], seed=SEED,
 )  # fmt: skip
 rows = []
-public = {"N is public": summary, "stratum totals are public": evaluate.summarize(known.estimates, BY)}
+public = {"N is public": summary, "stratum totals are public": summarize(known.estimates, BY)}
 for name, part in public.items():
     inside = part[(part["method"] == "fbs") & (part["setting"] == "paper") & (part["statistic"] == "count")]
     inside = inside[(inside["field"] != "all") & (inside["gender"] != "all")]
@@ -518,7 +519,7 @@ for name, fit in (*fits.items(), ("FBP by Markov chains", by_chains)):
 #
 # - The guarantee is asymptotic: Delta is a maximum over this file and these draws. 10.8 is a large epsilon, for one
 #   record added or removed, and twice that for one replaced.
-# - The population is lognormal, as the models say. Real salaries are not. `surveysynth study tabular --population t4`
-#   (or `skewed`, `heteroskedastic`, `two-stage`) does the same where they are wrong.
+# - The population is lognormal, as the models say. Real salaries are not. The same command with `--population t4` (or
+#   `skewed`, `heteroskedastic`, `two-stage`) does the same where they are wrong.
 # - The paper's application to the public use file of the Survey of Doctorate Recipients is not repeated here.
 # - In all files the total count equals N by construction. It is among the 27 domains.

@@ -45,14 +45,14 @@ SVG(folder / "comparison" / "distributions.svg")
 # %% [markdown]
 # ## What one record can say
 #
-# Lipschitz bounds of the records without and with privacy weights, as Figure 1 of Hu, Savitsky and Williams (2022a),
+# Lipschitz bounds of the records without and with privacy weights, as Figure 1 of Hu, Savitsky & Williams (2022a),
 # for the two models of the paper on a simulated survey of doctorates. The largest bound with weights is what epsilon
 # is made of.
 
 # %%
 import pandas as pd
 
-from surveysynth.publication import figures
+from replication import figures
 
 doctorates = ss.datasets.sdr_sample(n=1_000, seed=2024)
 fits = {

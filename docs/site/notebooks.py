@@ -17,7 +17,10 @@ from traitlets.config import Config
 
 ROOT = Path(__file__).resolve().parents[2]
 RUN = ROOT / "docs" / "_build" / "run"
-SPEAKS = "surveysynth/**/*.py", "surveysynth/**/*.toml", "stan/*.stan", "benchmarks/*.py", "benchmarks/*/*.csv"
+SPEAKS = (
+    "surveysynth/**/*.py", "surveysynth/**/*.toml", "stan/*.stan", "replication/**/*.py", "benchmarks/*.py",
+    "benchmarks/*/*.csv",
+)  # fmt: skip
 
 
 def run(text: str, folder: Path = ROOT) -> NotebookNode:

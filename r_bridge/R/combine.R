@@ -204,7 +204,7 @@ degf_by <- function(design, result) {
 
 #' Combine results of m partially synthetic data sets
 #'
-#' The estimate is the mean of the m estimates, its variance `T = mean(u) + b / m` (Reiter and
+#' The estimate is the mean of the m estimates, its variance `T = mean(u) + b / m` (Reiter &
 #' Raghunathan 2007; Hu, Savitsky & Williams 2022a, appendix A), with t intervals on `(m - 1) (1 + mean(u) / (b / m))^2`
 #' degrees of freedom, at most those of the design; of `svyglm()` its residual ones, and of `svyby()` those of the PSUs
 #' and strata that hold the domain. Give `degf` for an estimate on a `subset()`. This is not Rubin's rule, which mitools
@@ -227,8 +227,8 @@ degf_by <- function(design, result) {
 #'   `summary()` (with t and p values), `plot()`, survey's `svycontrast()`, `tidy()`, `glance()` and `autoplot()` (see
 #'   [tidy.surveysynth_combined()]) and [wald_test()]; `as.data.frame()` gives the groups of `svyby()`, estimate, se, df
 #'   and the interval.
-#' @references Reiter and Raghunathan (2007), The Multiple Adaptations of Multiple Imputation, Journal of the American
-#'   Statistical Association 102, 1462-1471, \doi{10.1198/016214507000000932}. Hu, Savitsky and Williams (2022a), Private
+#' @references Reiter & Raghunathan (2007), The Multiple Adaptations of Multiple Imputation, Journal of the American
+#'   Statistical Association 102, 1462-1471, \doi{10.1198/016214507000000932}. Hu, Savitsky & Williams (2022a), Private
 #'   Tabular Survey Data Products through Synthetic Microdata Generation, Journal of Survey Statistics and Methodology
 #'   10, 720-752, \doi{10.1093/jssam/smac001}.
 #' @export

@@ -17,9 +17,11 @@
 #'   release's interval `holds` the file's estimate, `se_ratio`), `summary` (misses, and how many chance allows),
 #'   `distributions` (distances between weighted distribution functions), `curves` (these functions), `pmse` (propensity
 #'   score mean squared errors) and `joint` (how columns go together).
-#' @references Karr, Kohnen, Oganian, Reiter and Sanil (2006), The American Statistician 60, 224-232. Woo, Reiter, Oganian
-#'   and Karr (2009), Journal of Privacy and Confidentiality 1. Snoke, Raab, Nowok, Dibben and Slavkovic (2018), Journal
-#'   of the Royal Statistical Society A 181, 663-688.
+#' @references Karr et al. (2006), A Framework for Evaluating the Utility of Data Altered to Protect Confidentiality,
+#'   The American Statistician 60, 224-232, \doi{10.1198/000313006X124640}. Woo et al. (2009), Global Measures of Data
+#'   Utility for Microdata Masked for Disclosure Limitation, Journal of Privacy and Confidentiality 1, 111-124,
+#'   \doi{10.29012/jpc.v1i1.568}. Snoke et al. (2018), General and Specific Utility Measures for Synthetic Data, Journal
+#'   of the Royal Statistical Society A 181, 663-688, \doi{10.1111/rssa.12358}.
 #' @seealso [identification_risk()], for risks of records.
 #' @export
 #' @examples

@@ -1,7 +1,7 @@
 #' Synthetic values from a noisy histogram
 #'
 #' Values of one bounded outcome are drawn from a histogram with Laplace noise (Hu, Williams & Savitsky 2025, section
-#' 2.3; Wasserman and Zhou 2010). The guarantee is strict, at any sample size; one noisy histogram makes all m data
+#' 2.3; Wasserman & Zhou 2010). The guarantee is strict, at any sample size; one noisy histogram makes all m data
 #' sets, so `epsilon` does not grow with m. The files have the outcome and a weight, equal for all, and no predictors.
 #'
 #' @param design The confidential file, as for [synthesize()]; only its weights are used.
@@ -18,8 +18,8 @@
 #'   lowered to it, and the noise is as many times as large.
 #' @param ledger By [ledger()]: both epsilons are entered there before this function returns, if the cap allows it.
 #' @return A release, as by [synthesize()]. It is never seeded.
-#' @references Hu, Williams and Savitsky (2025), Mechanisms for Global Differential Privacy under Bayesian Data
-#'   Synthesis, Statistica Sinica 35, 563-584, \doi{10.5705/ss.202022.0162}. Wasserman and Zhou (2010), A statistical
+#' @references Hu, Williams & Savitsky (2025), Mechanisms for Global Differential Privacy under Bayesian Data
+#'   Synthesis, Statistica Sinica 35, 563-584, \doi{10.5705/ss.202022.0162}. Wasserman & Zhou (2010), A statistical
 #'   framework for differential privacy, JASA 105.
 #' @export
 #' @examplesIf surveysynth_available()

@@ -23,7 +23,7 @@
 #'   weight begin at 0; of the local form nothing.
 #' @return A list of class `surveysynth_laplace`: `table`, with the columns of [estimate()]; `budget`, what each group
 #'   of queries spends; `kind`, `epsilon`, `guarantee` (what is protected and what is not) and `postprocessing`.
-#' @references Hu, Savitsky and Williams (2022a), Private Tabular Survey Data Products through Synthetic Microdata
+#' @references Hu, Savitsky & Williams (2022a), Private Tabular Survey Data Products through Synthetic Microdata
 #'   Generation, Journal of Survey Statistics and Methodology 10, 720-752, \doi{10.1093/jssam/smac001}.
 #' @export
 #' @examplesIf surveysynth_available()

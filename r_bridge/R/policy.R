@@ -17,7 +17,7 @@
 #' @param map,c1,c2 As for [pseudo_posterior()]. Without `c1` it is tuned so that the Lipschitz bound of the historical
 #'   file is epsilon / (2 m): few records of a similar file are then clamped.
 #' @return A policy, of class `surveysynth_policy`. It lives as long as the R session; [write_policy()] keeps it.
-#' @references Hu, Williams and Savitsky (2025), Mechanisms for Global Differential Privacy under Bayesian Data
+#' @references Hu, Williams & Savitsky (2025), Mechanisms for Global Differential Privacy under Bayesian Data
 #'   Synthesis, Statistica Sinica 35, 563-584, \doi{10.5705/ss.202022.0162}.
 #' @export
 #' @examplesIf surveysynth_available()

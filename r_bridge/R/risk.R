@@ -29,13 +29,13 @@
 #'   frames or designs; make codes of categories a factor. A release knows its own.
 #' @return A number in \[0, 1\] for each record of `original`, named by its row; `NA` for those that the release left
 #'   out.
-#' @references Hu, Savitsky and Williams (2022b), Risk-Efficient Bayesian Data Synthesis for Privacy Protection, Journal
+#' @references Hu, Savitsky & Williams (2022b), Risk-Efficient Bayesian Data Synthesis for Privacy Protection, Journal
 #'   of Survey Statistics and Methodology 10, 1370-1399, \doi{10.1093/jssam/smab013}.
 #'
-#'   Reiter and Mitra (2009), Estimating Risks of Identification Disclosure in Partially Synthetic Data, Journal of
+#'   Reiter & Mitra (2009), Estimating Risks of Identification Disclosure in Partially Synthetic Data, Journal of
 #'   Privacy and Confidentiality 1, 99-110.
 #'
-#'   Hornby and Hu (2021), Identification Risks Evaluation of Partially Synthetic Data with the
+#'   Hornby & Hu (2021), Identification Risks Evaluation of Partially Synthetic Data with the
 #'   IdentificationRiskCalculation R Package, Transactions on Data Privacy 14, 37-52.
 #' @seealso [identification_rule()], [marginal_risk()]
 #' @export
@@ -115,7 +115,7 @@ what_is_known <- function(known) {
 #' @param max_risk The limit, from 0 to below 1.
 #' @param radius,relative,floor How near is near, as for [count_risk()].
 #' @return A rule, for the argument `rule` of [synthesize()] under [pseudo_posterior()] or [weighted_e()].
-#' @references Hu, Savitsky and Williams (2022b), Risk-Efficient Bayesian Data Synthesis for Privacy Protection, Journal
+#' @references Hu, Savitsky & Williams (2022b), Risk-Efficient Bayesian Data Synthesis for Privacy Protection, Journal
 #'   of Survey Statistics and Methodology 10, 1370-1399, \doi{10.1093/jssam/smab013}.
 #' @export
 #' @examples

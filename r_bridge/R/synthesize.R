@@ -88,10 +88,10 @@
 #' @return A release, of class `surveysynth_release`: a list with `designs`, `count_designs` and `manifest` as
 #'   described at [read_release()]. It lives as long as the R session; [write_release()] keeps it.
 #' @seealso [privacy()], [tables()], [with_release()], [write_release()]
-#' @references Hu, Savitsky and Williams (2022a), Private Tabular Survey Data Products through Synthetic Microdata
+#' @references Hu, Savitsky & Williams (2022a), Private Tabular Survey Data Products through Synthetic Microdata
 #'   Generation, Journal of Survey Statistics and Methodology 10, 720-752, \doi{10.1093/jssam/smac001}.
 #'
-#'   Hu, Savitsky and Williams (2020), Maximizing Utility for Vector-Weighted Pseudo Posterior Mechanisms under
+#'   Hu, Savitsky & Williams (2020), Maximizing Utility for Vector-Weighted Pseudo Posterior Mechanisms under
 #'   Differential Privacy, arXiv:2006.01230.
 #' @export
 #' @examplesIf surveysynth_available()
@@ -203,7 +203,7 @@ expected_errors <- function(design, synthesizer, epsilon, by = NULL, delta = NUL
 #'   `verdict`. Else a list of class `surveysynth_privacy_cost`: `m`, `c1`, `delta_target`, `delta` (the Lipschitz bound
 #'   of one draw), `epsilon` (2 delta m), `mean_alpha` (the share of the file's information that is left),
 #'   `weighted_down` (the share of the records with a privacy weight below 1) and `verdict` (of the sampler's diagnostics).
-#' @references Hu, Savitsky and Williams (2022a), Private Tabular Survey Data Products through Synthetic Microdata
+#' @references Hu, Savitsky & Williams (2022a), Private Tabular Survey Data Products through Synthetic Microdata
 #'   Generation, Journal of Survey Statistics and Methodology 10, 720-752, \doi{10.1093/jssam/smac001}.
 #' @export
 #' @examplesIf surveysynth_available()

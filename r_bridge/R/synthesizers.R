@@ -33,7 +33,7 @@
 #' @param weight `"public"` declares that the survey weight is public: it is kept and published. So are weights that are
 #'   a function of the predictors, but under [strict()], where it has to be said.
 #' @return A model, for [synthesize()] and [privacy_cost()].
-#' @references Hu, Savitsky and Williams (2022a), Private Tabular Survey Data Products through Synthetic Microdata
+#' @references Hu, Savitsky & Williams (2022a), Private Tabular Survey Data Products through Synthetic Microdata
 #'   Generation, Journal of Survey Statistics and Methodology 10, 720-752, \doi{10.1093/jssam/smac001}.
 #' @export
 #' @examples
@@ -77,7 +77,7 @@ fbp <- function(outcome, predictors = NULL, prior = c("paper", "flat"), transfor
 #' @param weight `"public"` declares that the survey weight is public: it is kept and published, and may vary among
 #'   records with the same predictors.
 #' @return A model, for [synthesize()] and [privacy_cost()].
-#' @references Hu, Williams and Savitsky (2025), Mechanisms for Global Differential Privacy under Bayesian Data
+#' @references Hu, Williams & Savitsky (2025), Mechanisms for Global Differential Privacy under Bayesian Data
 #'   Synthesis, Statistica Sinica 35, 563-584, \doi{10.5705/ss.202022.0162}.
 #' @export
 #' @examples
@@ -113,7 +113,7 @@ beta_regression <- function(outcome, predictors = NULL, bounds = NULL, missing =
 #'   without correlations, sensible with more than about 20 predictors.
 #' @param weight `"public"` declares that the survey weight is public: it is kept and published.
 #' @return A model, for [synthesize()] and [privacy_cost()].
-#' @references Hu, Savitsky and Williams (2020), Maximizing Utility for Vector-Weighted Pseudo Posterior Mechanisms
+#' @references Hu, Savitsky & Williams (2020), Maximizing Utility for Vector-Weighted Pseudo Posterior Mechanisms
 #'   under Differential Privacy, arXiv:2006.01230.
 #' @export
 #' @examples
@@ -248,7 +248,7 @@ python_model <- function(file, outcome, predictors = NULL) {
 #'   guarantee.
 #' @param weight `"public"` declares that the survey weight is public: it is kept and published.
 #' @return A model, for [synthesize()] and [privacy_cost()].
-#' @references Hu, Savitsky and Williams (2022b), Risk-Efficient Bayesian Data Synthesis for Privacy Protection, Journal
+#' @references Hu, Savitsky & Williams (2022b), Risk-Efficient Bayesian Data Synthesis for Privacy Protection, Journal
 #'   of Survey Statistics and Methodology 10, 1370-1399, \doi{10.1093/jssam/smab013}.
 #' @export
 #' @examples
@@ -287,7 +287,7 @@ mixture <- function(outcome, predictors = NULL, transform = "log", zeros = FALSE
 #' @param elsewhere What outcomes are where they do not apply: `list(rent = 0)`; by default numbers are missing there, and
 #'   categories "not applicable".
 #' @return A model, for [synthesize()].
-#' @references Raghunathan, Reiter and Rubin (2003), Multiple Imputation for Statistical Disclosure Limitation, Journal
+#' @references Raghunathan, Reiter & Rubin (2003), Multiple Imputation for Statistical Disclosure Limitation, Journal
 #'   of Official Statistics 19, 1-16, section 3.
 #' @export
 #' @examples
@@ -407,7 +407,7 @@ outcome_columns <- function(side) {
 #' @param values The outcome in the historical file, at least 1,000 records.
 #' @param weights Survey weights of the historical file, if any.
 #' @param knots How many quantiles, evenly spaced in arcsin(sqrt(p)); quantiles invert the mid-distribution function
-#'   (Ma, Genton and Parzen 2011).
+#'   (Ma, Genton & Parzen 2011).
 #' @return A transform, for the argument `transform` of [fbs()], [fbp()] and [mixture()].
 #' @export
 #' @examples
@@ -474,10 +474,10 @@ transforms <- function(transform, outcomes = NULL) {
 #' @param risk How the risk of a record is measured: [lipschitz_risk()], [count_risk()], [marginal_risk()] or
 #'   [pairwise_risk()].
 #' @return A mechanism, for [synthesize()] and [privacy_cost()].
-#' @references Hu, Savitsky and Williams (2022a), Private Tabular Survey Data Products through Synthetic Microdata
+#' @references Hu, Savitsky & Williams (2022a), Private Tabular Survey Data Products through Synthetic Microdata
 #'   Generation, Journal of Survey Statistics and Methodology 10, 720-752, \doi{10.1093/jssam/smac001}.
 #'
-#'   Hu, Savitsky and Williams (2020), Maximizing Utility for Vector-Weighted Pseudo Posterior Mechanisms under
+#'   Hu, Savitsky & Williams (2020), Maximizing Utility for Vector-Weighted Pseudo Posterior Mechanisms under
 #'   Differential Privacy, arXiv:2006.01230.
 #' @export
 #' @examples
@@ -513,10 +513,10 @@ pseudo_posterior <- function(map = c("inverse", "linear"), c1 = NULL, c2 = 0, ri
 #' @param floor Least radius, in the unit of the outcome; one, or one for each. Without it zeros are near zeros alone.
 #' @param datasets How many data sets are simulated.
 #' @return A measure of risk, for the argument `risk` of [pseudo_posterior()], [weighted_e()] and [censored()].
-#' @references Hu, Savitsky and Williams (2020), Maximizing Utility for Vector-Weighted Pseudo Posterior Mechanisms
+#' @references Hu, Savitsky & Williams (2020), Maximizing Utility for Vector-Weighted Pseudo Posterior Mechanisms
 #'   under Differential Privacy, arXiv:2006.01230.
 #'
-#'   Hu, Savitsky and Williams (2022b), Risk-Efficient Bayesian Data Synthesis for Privacy Protection, Journal of Survey
+#'   Hu, Savitsky & Williams (2022b), Risk-Efficient Bayesian Data Synthesis for Privacy Protection, Journal of Survey
 #'   Statistics and Methodology 10, 1370-1399, \doi{10.1093/jssam/smab013}.
 #' @export
 #' @examples
@@ -578,7 +578,7 @@ check_risk <- function(risk) {
 #' @param weighted Whether records get privacy weights before they are clamped.
 #' @param map,c1,c2,risk Of the privacy weights, as for [pseudo_posterior()]; c1 is not tuned.
 #' @return A mechanism, for [synthesize()].
-#' @references Hu, Williams and Savitsky (2025), Mechanisms for Global Differential Privacy under Bayesian Data
+#' @references Hu, Williams & Savitsky (2025), Mechanisms for Global Differential Privacy under Bayesian Data
 #'   Synthesis, Statistica Sinica 35, 563-584, \doi{10.5705/ss.202022.0162}.
 #' @export
 #' @examples
@@ -616,7 +616,7 @@ weighted_e <- function(epsilon = NULL, map = c("linear", "inverse"), c1 = 1, c2 
 #' @param delta Probability up to which epsilon holds, `1e-10` say: the noise of the tables is Gaussian then, which is
 #'   smaller than Laplace noise where there are many tables, that is for three outcomes or more.
 #' @return A mechanism, for [synthesize()].
-#' @references McKenna, Miklau and Sheldon (2021), Winning the NIST Contest: A Scalable and General Approach to
+#' @references McKenna, Miklau & Sheldon (2021), Winning the NIST Contest: A Scalable and General Approach to
 #'   Differentially Private Synthetic Data, Journal of Privacy and Confidentiality 11, \doi{10.29012/jpc.778}.
 #' @seealso [outcome()], [expected_errors()]
 #' @export

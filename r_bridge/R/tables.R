@@ -1,7 +1,7 @@
 #' Tables of a release
 #'
 #' Every cell of the variables, every margin and the total, estimated in each of the m data sets and combined:
-#' the mean of the estimates, with variance T = mean(u) + b / m (Hu, Savitsky & Williams 2022a, appendix A; Reiter and
+#' the mean of the estimates, with variance T = mean(u) + b / m (Hu, Savitsky & Williams 2022a, appendix A; Reiter &
 #' Raghunathan 2007). Tables are made of the published data alone.
 #'
 #' @param release From [synthesize()] or [read_release()].
@@ -10,7 +10,7 @@
 #' @param outcome Names of outcomes and derived columns; default: all outcomes.
 #' @param statistic One or several of `"count"`, `"mean"`, `"total"`, `"proportion"`, `"ratio"`, `"quantile"`,
 #'   `"variance"` (that of the population, as `svyvar()`), `"gini"`, `"quintile_share_ratio"` (S80/S20) and
-#'   `"poverty_rate"` (the share below the poverty line), with linearized variances (Osier 2009; Langel and Tille 2011,
+#'   `"poverty_rate"` (the share below the poverty line), with linearized variances (Osier 2009; Langel & Tille 2011,
 #'   2013) or from replicates; default: counts, means of numbers and proportions of categories.
 #' @param denominator Numeric column, by name or as a formula: a ratio is the total of the outcome over the
 #'   total of this.
@@ -35,7 +35,7 @@
 #'   intervals, of 95% unless `level` says otherwise, on the logit scale for proportions (of shares of 0
 #'   and 1 those of Clopper and Pearson). It is printed statistic by
 #'   statistic; [plot()][plot.surveysynth_table] draws it, and [wide()] puts the categories of one variable side by side.
-#' @references Hu, Savitsky and Williams (2022a), Private Tabular Survey Data Products through Synthetic Microdata
+#' @references Hu, Savitsky & Williams (2022a), Private Tabular Survey Data Products through Synthetic Microdata
 #'   Generation, Journal of Survey Statistics and Methodology 10, 720-752, \doi{10.1093/jssam/smac001}.
 #' @export
 #' @examplesIf surveysynth_available()

@@ -6,6 +6,7 @@ import re
 import sys
 import traceback
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, TextIO
 
@@ -62,15 +63,15 @@ errors = Console(stderr=True)
 PLAN_COMMANDS = "plan", "check", "release", "compare", "dossier", "synthesize", "policy", "privacy-cost"  # commands
 
 
-def main() -> None:
-    """Run the command line; errors and warnings become one sentence on stderr."""
+def main(commands: Callable[[], object] = app) -> None:
+    """Run the command line, or other commands; errors and warnings become one sentence on stderr."""
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")  # labels in other alphabets than the terminal's
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _warn
             with plain_lines():
-                app()
+                commands()
                 sys.stdout.flush()
     except NotFitForRelease as error:
         _say("Not fit for release", str(error))

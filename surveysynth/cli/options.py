@@ -63,6 +63,21 @@ def by_commas(help: str, parser: Callable[[str], Any] = names, *declared: str, *
     return typer.Option(*declared, parser=parser, metavar=METAVARS[parser], help=help, **settings)
 
 
+def simulated(text: str, parser: Callable[[str], Any] | None = None, **settings: Any) -> Any:
+    """An option of a study of a population that is known."""
+    return _in_panel("Simulated population", text, parser, settings)
+
+
+def own(text: str, parser: Callable[[str], Any] | None = None, **settings: Any) -> Any:
+    """An option of a study of the user's own file."""
+    return _in_panel("Your own file", text, parser, settings)
+
+
+def _in_panel(panel: str, text: str, parser: Callable[[str], Any] | None, settings: dict[str, Any]) -> Any:
+    settings = settings | {"rich_help_panel": panel}
+    return typer.Option(help=text, **settings) if parser is None else by_commas(text, parser, **settings)
+
+
 File = Annotated[Path, typer.Argument(help="csv, parquet, Stata, SPSS or SAS file", show_default=False)]
 Seed = Annotated[int | None, typer.Option(min=0, help="For tests only; the release is marked not for publication.")]
 Weights = Annotated[str | None, typer.Option(help="Column of survey weights.")]

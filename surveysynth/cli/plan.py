@@ -110,12 +110,14 @@ def drafted(
     file: Path, entries: Sequence[str] | None, needed: Sequence[str] = (), *, guess: bool = False, **options: Any
 ) -> ss.Plan:
     """The plan that the options describe; an entry may lack only in a draft that somebody fills in (``guess``)."""
+    from ..plan.strict import is_strict
+
     given = {name: list(value) if isinstance(value, list | tuple) else value for name, value in options.items()}
     plan = ss.Plan.draft(file, set=_entries(entries), guess=guess, **given)
     lacks = {entry: what for entry, what in plan.lacking.items() if not needed or entry in needed}
     if lacks and not guess:
         lines = "".join(f"\n  {OPTIONS.get(entry, f'--set {entry}=')}: {what}" for entry, what in lacks.items())
-        by_default = "privacy.mechanism" in plan.reasons and plan.settings.privacy.mechanism == "strict"
+        by_default = "privacy.mechanism" in plan.reasons and is_strict(plan.settings)
         raise InputError(f"say, too:{lines}{STRICT if by_default and not needed else ''}")
     return plan
 
@@ -144,7 +146,9 @@ def _print_entries() -> None:
     """Print all entries of plans in the form that --set takes."""
     from ..models.registry import MODELS
     from ..plan.settings import BY_NAME, sections
+    from ..privacy.mechanisms import in_plans
 
+    registries = {"model.name": [*MODELS], "privacy.mechanism": [*in_plans()]}
     shown = Table(box=SIMPLE)
     shown.add_column("entry", no_wrap=True)
     shown.add_column("what it says")
@@ -153,7 +157,7 @@ def _print_entries() -> None:
             several = [entry.annotation, *get_args(entry.annotation)]
             values = [value for each in several if get_origin(each) is Literal for value in get_args(each)]
             values = [value for value in values if isinstance(value, str)]
-            values = list(MODELS) if (section, name) == ("model", "name") else values
+            values = registries.get(f"{section}.{name}", values)
             at = f"{section}.NAME.{name}" if section in BY_NAME else f"{section}.{name}"
             shown.add_row(at, escape(str(entry.description)) + (f": {', '.join(values)}" if values else ""))
     console.print(shown)

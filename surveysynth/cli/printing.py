@@ -127,3 +127,14 @@ def print_filled(text: str) -> None:
 def print_written(what: str) -> None:
     """Print where the files are."""
     console.print(f"\nWritten: {what}", markup=False, highlight=False, soft_wrap=True)
+
+
+def print_stopped(out: Path) -> None:
+    """That a study which was stopped goes on from what its folder holds."""
+    console.print(f"Finished samples are in {out}; the same command goes on from there.", markup=False)
+
+
+def print_study(out: Path) -> None:
+    """The summary of a study, and where the rest is."""
+    console.print((out / "summary.txt").read_text(encoding="utf-8"), markup=False, highlight=False, soft_wrap=True)
+    console.print(f"Written: {out}", markup=False, highlight=False, soft_wrap=True)

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import re
 
-MECHANISMS = {
-    "PseudoPosterior": "pseudo-posterior", "Censored": "censored", "WeightedE": "weighted-e", "Strict": "strict",
-}  # fmt: skip
 VALUE = r"'[^'()\n]*'|True\b|False\b|-?\d++(?:\.\d++)?|\[[^\]\n]*\]|\{[^}\n]*\}"
 WORDS = re.compile(
     r"(?P<quoted>(?<!\w)'[^'\n]*')"  # a name or a path, which stays as it is; no apostrophe within a word
@@ -22,7 +19,11 @@ WHOLE = {"overwrite=True": "--overwrite", "Strict()": "the strict mechanism"}
 def in_words_of_plans(text: str) -> str:
     """``FBS(..., weight='public')`` is ``weight = 'public' in [model]``, ``overwrite=True`` is ``--overwrite``."""
     from ..plan.settings import sections as sections_of_plans
+    from ..privacy.mechanisms import in_plans
 
+    mechanisms: dict[str, str] = {}  # by their classes, the first of their names in plans
+    for name, (mechanism, _) in in_plans().items():
+        mechanisms.setdefault(mechanism.__name__, name)
     sections: dict[str, str] = {}
     for section, kind in sections_of_plans().items():
         sections |= dict.fromkeys(kind.model_fields, section)
@@ -32,7 +33,7 @@ def in_words_of_plans(text: str) -> str:
             return match[0]
         if match["mechanism"]:
             name = match["mechanism"]
-            return f"mechanism = '{MECHANISMS[name]}' in [privacy]" if name in MECHANISMS else match[0]
+            return f"mechanism = '{mechanisms[name]}' in [privacy]" if name in mechanisms else match[0]
         if match["within"]:
             return in_words_of_plans(match["within"])
         if match["name"] not in sections or match["name"] == "weights":  # an argument of FBP, too

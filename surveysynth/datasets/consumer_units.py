@@ -49,7 +49,7 @@ def consumer_units(n: int = 5571, seed: int | np.random.Generator | None = None)
     report none more often than others, 8% in all; one in a thousand reports a loss.  Answers are heaped: most are
     rounded to 100, 1,000 or 5,000 dollars.  All lie from -200,000 to 2 million dollars, limits that are public: a
     larger income is drawn again, one unit in 20,000.  Those of the survey go from about -7,000 to 1.8 million (Hu,
-    Savitsky and Williams 2022, section 1.1).
+    Savitsky & Williams 2022b, section 1.1).
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Calibration of weights to known totals of groups and of numbers (Deville and Sarndal 1992).
+"""Calibration of weights to known totals of groups and of numbers (Deville & Sarndal 1992).
 
 With weights d before calibration, known totals t of the auxiliary variables x (indicators of groups, or numbers) and
 ratios g = w / d, the calibrated weights are
@@ -156,7 +156,7 @@ def rake(weights: Floats, margins: Sequence[Codes], totals: Sequence[Floats]) ->
 
     Each margin's weights are scaled to its totals in turn, until all fit (iterative proportional
     fitting).  The result is the one with the least raking distance sum d (g log g - g + 1), with
-    g = w / d (Deville and Sarndal 1992, case 2).
+    g = w / d (Deville & Sarndal 1992, case 2).
 
     Parameters
     ----------

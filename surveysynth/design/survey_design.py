@@ -531,7 +531,7 @@ class SurveyDesign:
         linearized values from the groups and numbers (R's ``postStratify``, ``calibrate``).  Where there are
         replicate weights, each replicate is calibrated to the same totals.
 
-        Source: Deville and Sarndal 1992, cases 1, 2, 6 and 7.
+        Source: Deville & Sarndal 1992, cases 1, 2, 6 and 7.
 
         Parameters
         ----------
@@ -652,9 +652,9 @@ class SurveyDesign:
         ----------
         method : {"preston", "rao_wu", "JK1", "JKn", "BRR", "Fay", "successive_differences"}
             Preston's (2009) rescaled bootstrap, which takes any design, fpc and later stages
-            included; Rao and Wu's (1988) of PSUs with replacement; the jackknife without and with strata; balanced
+            included; Rao & Wu's (1988) of PSUs with replacement; the jackknife without and with strata; balanced
             repeated replication of two PSUs a stratum, and Fay's form of it; successive differences of PSUs that
-            were drawn systematically in the order of the file (Fay and Train 1995).
+            were drawn systematically in the order of the file (Fay & Train 1995).
         R : int, optional
             Replicates of the bootstraps, and the most for successive differences; default 100.  The other methods have
             a number of their own.

@@ -121,20 +121,20 @@ def _compile(source: Path, text: str, folder: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="surveysynth-stan-") as name:
         program = Path(name) / source.name
         program.write_text(text, encoding="utf-8")
-        said = ""
+        output = ""
         with during(f"compiling the Stan program {source.stem}, once; this takes a minute or two"):
             try:
                 executable = compile_stan_file(program)
             except ValueError as error:
-                said = str(error)
-        if said:  # of the program alone, which holds no data
-            raise EngineError(f"CmdStan cannot compile the program {source.name!r}:\n{_reason(said)}")
+                output = str(error)
+        if output:  # of the program alone, which holds no data
+            raise EngineError(f"CmdStan cannot compile the program {source.name!r}:\n{_reason(output)}")
         shutil.copy(executable, folder)
 
 
-def _reason(said: str) -> str:
+def _reason(output: str) -> str:
     """What stanc, or the end of what make, said."""
-    lines = said.splitlines()
+    lines = output.splitlines()
     begun = [k for k, line in enumerate(lines) if re.match(r"(Syntax|Semantic|.*[Ee]rror)", line)]
     ended = [k for k, line in enumerate(lines) if line.startswith("make:")]
     return "\n".join(lines[begun[0] if begun else 0 : ended[-1] if ended else None][-20:]).strip()

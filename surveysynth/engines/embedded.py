@@ -59,8 +59,8 @@ def check_program(path: Path) -> None:
     try:
         stanli.stan_to_mir(path.read_text(encoding="utf-8"), include_paths=[str(path.parent)])
     except RuntimeError as error:
-        said = str(error).replace("'string'", f"'{path.name}'").strip()
-        raise ModelError(f"the Stan program {path.name!r} does not compile. {said}") from None
+        message = str(error).replace("'string'", f"'{path.name}'").strip()
+        raise ModelError(f"the Stan program {path.name!r} does not compile. {message}") from None
 
 
 def check_data(path: Path, data: Mapping[str, Any]) -> None:
@@ -71,16 +71,16 @@ def check_data(path: Path, data: Mapping[str, Any]) -> None:
     try:
         _model(path, data)
     except (RuntimeError, ValueError, TypeError) as error:
-        said = str(error)
+        message = str(error)
     else:
         return
-    missing, sizes = re.search(r"unknown (?:data variable|int) (\w+)", said), SIZES.search(said)
+    missing, sizes = re.search(r"unknown (?:data variable|int) (\w+)", message), SIZES.search(message)
     if missing:
         why = f"data= has no entry {missing[1]!r}, which the program declares"
     elif sizes:
         why = f"the entry {sizes[1]!r} of data= has the size {sizes[3]}, and the program declares {sizes[2]}"
     else:
-        names = [name for name in data if re.search(rf"\b{re.escape(name)}\b", said)]
+        names = [name for name in data if re.search(rf"\b{re.escape(name)}\b", message)]
         why = f"the program does not take the data ({', '.join(names) or 'no entry is named'}): check types and limits"
     raise ModelError(f"{path.name}: {why}") from None
 

@@ -158,6 +158,6 @@ def _root(visited: Floats, scale: Floats) -> Floats:
     """Factor of about the covariance of the points that were visited, drawn towards independence and ``scale``."""
     n, factor, centred = len(visited), np.diag(scale), visited - visited.mean(axis=0)
     root = factor * np.sqrt((n * np.linalg.solve(factor, visited.T).var(axis=1) + 10) / (n + 10))
-    apart = np.linalg.solve(root, centred.T)
+    whitened = np.linalg.solve(root, centred.T)
     towards = 10 + len(root) / 2
-    return np.asarray(root @ np.linalg.cholesky((apart @ apart.T + towards * np.eye(len(root))) / (n + towards)))
+    return np.asarray(root @ np.linalg.cholesky((whitened @ whitened.T + towards * np.eye(len(root))) / (n + towards)))

@@ -6,7 +6,7 @@ are the eigenvalues of
 
     Delta = (C' D^-1 C / n)^-1 C' D^-1 V D^-1 C,    D = diag(p)
 
-(Rao and Scott 1981, section 3; 1984, eq. 4.2).
+(Rao & Scott 1981, section 3; Rao & Scott 1984, eq. 4.2).
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ def independence_test(
     row, column : str
         Columns of categories.
     statistic : {"F", "chi-square", "Wald", "adjusted Wald"}
-        Pearson's statistic with Rao and Scott's (1984) second-order correction, as an F; or with the first-order one,
+        Pearson's statistic with Rao & Scott's (1984) second-order correction, as an F; or with the first-order one,
         as a chi-square; Wald's statistic of the differences between cells and what independence expects there
-        (Koch, Freeman and Freeman 1975), and with Fellegi's (1980) correction for few degrees of freedom.
+        (Koch, Freeman & Freeman 1975), and with Fellegi's (1980) correction for few degrees of freedom.
     missing : {"fail", "drop"}
         "drop" tests the records that have both, as a domain.
 
@@ -87,7 +87,7 @@ def independence_tests(
 ) -> Test:  # fmt: skip
     """Test that two categorical columns are independent, on m synthetic data sets.
 
-    Wald's test of the (r - 1) (c - 1) differences between cells and what independence expects there (Koch, Freeman and
+    Wald's test of the (r - 1) (c - 1) differences between cells and what independence expects there (Koch, Freeman &
     Freeman 1975), combined by the rule of Reiter (2005, section 2).  Pearson's statistic has no such rule.
 
     Parameters

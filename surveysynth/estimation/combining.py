@@ -1,6 +1,6 @@
 """Combining rules for partially synthetic data.
 
-Source: Hu, Savitsky & Williams 2022a, appendix A; Reiter and Raghunathan 2007.
+Source: Hu, Savitsky & Williams 2022a, appendix A; Reiter & Raghunathan 2007.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ def difference(
     Within one design the two domains may share PSUs, as two periods of a panel do: the variance
     is that of the difference of their linearized values (or of their replicates), which holds
     the covariance; of a quantile these are the values of the share of records not above it, over the density that its
-    Woodruff interval says (Francisco and Fuller 1991).  Degrees of freedom are those of the PSUs and strata that hold
+    Woodruff interval says (Francisco & Fuller 1991).  Degrees of freedom are those of the PSUs and strata that hold
     either domain, less 1: it is the t test of the regression on the two (R's ``svyttest`` and ``svyglm``).  Two designs
     are taken as independent: their variances add up, with Welch's degrees of freedom.
 

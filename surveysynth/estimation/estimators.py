@@ -231,7 +231,7 @@ def as_shares(
     (Estimates, Quantity, float array (domains,))
         The quantiles; the mean of what is 1 for a record not above the quantile of its domain, else 0; and by what that
         mean is multiplied: minus the standard error of the quantile over that of the share, so that each of the two
-        domains of a difference has its own Woodruff variance (Francisco and Fuller 1991).
+        domains of a difference has its own Woodruff variance (Francisco & Fuller 1991).
     """
     assert quantity.y is not None
     estimator = onepass if design.replication is None else replicates

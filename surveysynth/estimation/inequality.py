@@ -12,9 +12,9 @@ V is R's ``svyvar``; G, Q and P are those of R's laeken, as shares where it has 
 variance of the total of z_k = w_k u_k (Deville 1999), with the derivatives u_k
 
     V:  (n / (n - 1) (y_k - mean)^2 - V) / N,
-    G:  (2 (y_k N_k - Y_k) + Y - y_k N - G (Y + y_k N)) / (N Y)                             (Langel and Tille 2013),
+    G:  (2 (y_k N_k - Y_k) + Y - y_k N - G (Y + y_k N)) / (N Y)                             (Langel & Tille 2013),
     Q:  (u80_k - Q u20_k) / S20,    u20_k = y_k 1(y_k <= q_.2) - q_.2 (1(y_k <= q_.2) - .2),
-                                    u80_k = y_k 1(y_k > q_.8) + q_.8 (1(y_k <= q_.8) - .8)  (Langel and Tille 2011),
+                                    u80_k = y_k 1(y_k > q_.8) + q_.8 (1(y_k <= q_.8) - .8)  (Langel & Tille 2011),
     P:  (1(y_k < L) - P) / N  within the domain, and of every record  -0.6 f(L) (1(y_k <= q_.5) - .5) / (N' f'(q_.5))
                                                                                                        (Osier 2009).
 

@@ -65,11 +65,11 @@ class Interval:
         - mean: p -+ t s;
         - xlogit: the same on the scale of log odds;
         - asin: the same on the scale of arcsin(sqrt(p));
-        - beta: Clopper and Pearson's with n_eff (t_n-1 / t)^2 records (Korn and Graubard 1998, section 3);
+        - beta: Clopper and Pearson's with n_eff (t_n-1 / t)^2 records (Korn & Graubard 1998, section 3);
         - wilson: the p_0 with |p - p_0| <= t sqrt(p_0 (1 - p_0) / n_eff) (Franco et al. 2019, section 2);
         - likelihood: the p_0 with 2 n_eff KL(p, p_0) <= t^2 (Rao and Scott's scaled likelihood).
 
-        A share of 0 or 1 has standard error 0, which says nothing: by every method its limits are Clopper and
+        A share of 0 or 1 has standard error 0, which says nothing: by every method its limits are Clopper &
         Pearson's (1934) with n min(1, (t_n-1 / t)^2) records.  A share in between that has standard error 0 is fixed by
         the design, and its own limits.
 

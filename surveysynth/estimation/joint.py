@@ -25,7 +25,7 @@ Floats = NDArray[np.float64]
 Function = Callable[[pd.Series], object]
 Contrast = Mapping[str, float] | Function
 
-STEP = 1e-20  # imaginary step of a derivative: exact to rounding (Squire and Trapp 1998)
+STEP = 1e-20  # imaginary step of a derivative: exact to rounding (Squire & Trapp 1998)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""Predictive margins: the mean of the population if all of it were in one group (Graubard and Korn 1999)."""
+"""Predictive margins: the mean of the population if all of it were in one group (Graubard & Korn 1999)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def predictive_margins(
     theta_k = sum w_i mu(x_i(k)'b) / sum w_i.  The variance is that of the mean of the predictions, as if they were
     known, plus that of the coefficients, d' V d with d = sum w_i mu' x_i(k) / sum w_i.
 
-    Source: Graubard and Korn 1999, section 3.
+    Source: Graubard & Korn 1999, section 3.
 
     Parameters
     ----------

@@ -3,9 +3,9 @@
 With z_i = y_i / pi_i for a total (in general the weighted, linearized value of record i in its
 domain, 0 in the others: the whole design stays), and pi_ij the joint inclusion probabilities,
 
-    Sen, Yates and Grundy (1953):     sum_{i<j} (pi_i pi_j - pi_ij) / pi_ij (z_i - z_j)^2,
-    Horvitz and Thompson (1952):      sum_ij (pi_ij - pi_i pi_j) / pi_ij z_i z_j,   pi_ii = pi_i,
-    Hajek (1964), an approximation:   sum_h n_h / (n_h - 1) sum_{i in h} c_i (z_i - B_h)^2,
+    Sen (1953), Yates & Grundy (1953): sum_{i<j} (pi_i pi_j - pi_ij) / pi_ij (z_i - z_j)^2,
+    Horvitz & Thompson (1952):         sum_ij (pi_ij - pi_i pi_j) / pi_ij z_i z_j,   pi_ii = pi_i,
+    Hajek (1964), an approximation:    sum_h n_h / (n_h - 1) sum_{i in h} c_i (z_i - B_h)^2,
 
 with c_i = 1 - pi_i, B_h = sum_h c_i z_i / sum_h c_i and n_h the units of stratum h that are not
 certain.  The first is for samples of fixed size and vanishes where z is constant; the second is

@@ -81,7 +81,7 @@ class Regression:
             As the formula has them: "stype", "ell:meals"; default all but the intercept.
         working : bool
             Rao and Scott's test instead of Wald's: the statistic has the covariance that the model would have of
-            independent records, and its distribution comes from the design (Lumley and Scott 2014; R's
+            independent records, and its distribution comes from the design (Lumley & Scott 2014; R's
             ``method="WorkingWald"``).  Steadier than Wald's where many coefficients are tested on few degrees of
             freedom.
 
@@ -189,7 +189,7 @@ def likelihood_ratio_test(
     sum_j lambda_j chi2_1, where the lambda_j are the eigenvalues of V0^-1 V of their coefficients: V by the design, V0
     from the information.
 
-    Source: Lumley and Scott 2014, eq. 5.
+    Source: Lumley & Scott 2014, eq. 5.
 
     Parameters
     ----------
@@ -300,7 +300,7 @@ def regressions(
     """:func:`regression` on m synthetic designs, combined by the partial-synthesis rule.
 
     With estimates b_l and covariances U_l the covariance is the mean of the U_l plus that of the
-    b_l between data sets over m (Hu, Savitsky & Williams 2022a, appendix A, coefficient by coefficient; Reiter and
+    b_l between data sets over m (Hu, Savitsky & Williams 2022a, appendix A, coefficient by coefficient; Reiter &
     Raghunathan 2007); and that over ``redrawn`` designs, the first one under noise that was drawn again.
 
     Raises

@@ -6,7 +6,7 @@ their residuals from the variables whose totals are known,
     e_i = u_i - x_i' B,    B = (sum d x x')^-1 sum d x u,
 
 x_i being the indicators of the record's groups, and its numbers, whose totals are known, and d the weights before
-calibration (Deville and Sarndal 1992, eq. 3.4; R's ``postStratify`` and ``calibrate``).  Where calibrated weights were
+calibration (Deville & Sarndal 1992, eq. 3.4; R's ``postStratify`` and ``calibrate``).  Where calibrated weights were
 trimmed afterwards, w are those before trimming and u holds the factor of trimming, as in R.
 """
 

@@ -109,7 +109,7 @@ def rao_scott(statistic: float, eigenvalues: Floats, ddf: float, method: str) ->
     statistic : float
         A working Wald or likelihood ratio statistic, not divided by degrees of freedom.
     eigenvalues : float array (p,)
-        Generalized design effects (Rao and Scott 1984, section 3).
+        Generalized design effects (Rao & Scott 1984, section 3).
     ddf : float
         Degrees of freedom of the design.
 

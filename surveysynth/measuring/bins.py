@@ -56,13 +56,13 @@ class Bins:
         return cls(edges, knee)
 
     @classmethod
-    def of_amounts(cls, low: float, high: float) -> Bins:
+    def for_amounts(cls, low: float, high: float) -> Bins:
         """Bins of about equal ratios, or of equal width for shares, which are not skewed by size."""
         knee = np.inf if low >= 0 and high <= 1 else max(abs(low), abs(high)) / RANGE
         return cls.between(low, high, knee, FINE)
 
     @classmethod
-    def of_whole_numbers(cls, low: float, high: float) -> Bins:
+    def for_whole_numbers(cls, low: float, high: float) -> Bins:
         """A bin for each whole number, or, where these are many, for several of them."""
         low, high = np.ceil(low), np.floor(high)
         if high - low < FINE:
@@ -127,17 +127,17 @@ class Cells:
         return Tail(float(ends[1] - ends[0]) / len(self.bins), self.index)
 
     @classmethod
-    def of(cls, outcome: Outcome) -> Cells:
+    def for_outcome(cls, outcome: Outcome) -> Cells:
         """The cells of a schema."""
         if outcome.bounds is None:
             return cls(outcome, None)
         low, high = outcome.bounds
         if outcome.whole:
-            return cls(outcome, Bins.of_whole_numbers(low, high))
-        return cls(outcome, Bins.of_amounts(low, high))
+            return cls(outcome, Bins.for_whole_numbers(low, high))
+        return cls(outcome, Bins.for_amounts(low, high))
 
     @classmethod
-    def of_weights(cls, bounds: tuple[float, float], unit: float) -> Cells:
+    def for_weights(cls, bounds: tuple[float, float], unit: float) -> Cells:
         """Those of weights, whose bounds are in units of the mean weight."""
         low, high = bounds[0] * unit, bounds[1] * unit
         bins = Bins.between(low, high, WEIGHT_KNEE * unit, WEIGHT_BINS)
@@ -277,11 +277,12 @@ class Cells:
                 f"{name!r} is missing in {rows(missing)}, and its schema has no missing values: declare "
                 f'outcomes={{"{name}": Outcome(..., missing="category")}}'
             )
-        codes = self._of_levels(column, missing, name) if self.bins is None else self._of_numbers(column, missing, name)
+        find = self._level_codes if self.bins is None else self._number_codes
+        codes = find(column, missing, name)
         codes[missing] = self.answers - 1
         return codes
 
-    def _of_levels(self, column: pd.Series, missing: NDArray[np.bool_], name: str) -> Codes:
+    def _level_codes(self, column: pd.Series, missing: NDArray[np.bool_], name: str) -> Codes:
         labels = {label_of(level): code for code, level in enumerate(self.outcome.levels or ())}
         texts = column.map(label_of, na_action="ignore") if column.dtype == object else column  # True is not 1
         code, values = pd.factorize(texts)
@@ -291,7 +292,7 @@ class Cells:
             raise InputError(f"{name!r} has levels that were not declared, in {rows(unknown)}: declare every level")
         return found
 
-    def _of_numbers(self, column: pd.Series, missing: NDArray[np.bool_], name: str) -> Codes:
+    def _number_codes(self, column: pd.Series, missing: NDArray[np.bool_], name: str) -> Codes:
         refuse_dates(column, name)
         numbers = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
         text = np.isnan(numbers) & ~missing

@@ -40,7 +40,7 @@ class Count:
         Scores of the earlier variable's cells, by which a record is multiplied.
     """
 
-    of: str
+    variable: str
     groups: Codes
     term: str | None = None
     levels: int = 1
@@ -108,7 +108,7 @@ class Part:
         """As of :class:`Counter`."""
         levels, J = what.shape
         counts = np.zeros(levels * J, dtype=np.int64)
-        code = self.codes[what.of]
+        code = self.codes[what.variable]
         for first in range(0, len(code), BLOCK):  # sums of a block are whole numbers that floats hold
             these = slice(first, first + BLOCK)
             cell = self._rows(what, these) * J + what.groups[code[these]]

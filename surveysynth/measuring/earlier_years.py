@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
-from .noisy_tables import WEIGHT, NoisyTables, Variable, tables_by
+from .noisy_tables import WEIGHT, NoisyTables, Variable, tables_from_json
 from .terms import Term, public_cells
 
 NEAR = 1e-6  # by which edges of cells may differ, over the last one
 
 
-def of_the_same_terms(earlier: NoisyTables, measured: NoisyTables) -> NoisyTables:
+def aligned_tables(earlier: NoisyTables, measured: NoisyTables) -> NoisyTables:
     """An earlier year's tables by the levels of this year's terms, without those of strata and PSUs.
 
     Raises
@@ -34,7 +34,7 @@ def of_the_same_terms(earlier: NoisyTables, measured: NoisyTables) -> NoisyTable
     found = [_variable(theirs.get(variable.name), variable, earlier, measured) for variable in measured.variables]
     terms = {name: _term(earlier.terms[name], term) for name, term in measured.terms.items() if not term.drawn}
     weight = found.pop() if measured.weight is not None else None
-    totals = {name: _by_level(earlier, measured, name) for name in earlier.population_totals}
+    totals = {name: _totals_by_level(earlier, measured, name) for name in earlier.population_totals}
     return replace(
         earlier, predictors=measured.predictors, outcomes=tuple(found), weight=weight, terms=terms,
         population_totals=totals,
@@ -75,7 +75,7 @@ def _term(theirs: Term, ours: Term) -> Term:
     return replace(ours, level=level, step=level)
 
 
-def _by_level(earlier: NoisyTables, measured: NoisyTables, name: str) -> Any:
+def _totals_by_level(earlier: NoisyTables, measured: NoisyTables, name: str) -> Any:
     """Public totals of the earlier year in the order of this year's levels; 0 where it had none."""
     place = {labels: level for level, labels in enumerate(measured.terms[name].labels)}
     out = np.zeros(measured.terms[name].levels)
@@ -92,11 +92,11 @@ def as_json(earlier: NoisyTables) -> dict[str, Any]:
                                           "records": records.tolist()}}  # fmt: skip
 
 
-def read(said: Mapping[str, Any], measured: NoisyTables) -> NoisyTables:
+def read(document: Mapping[str, Any], measured: NoisyTables) -> NoisyTables:
     """What :func:`as_json` wrote, with this year's terms."""
-    records = np.array(said["cells"]["records"], dtype=np.intp)
+    records = np.array(document["cells"]["records"], dtype=np.intp)
     terms = {}
-    for name, steps in said["cells"]["levels"].items():
+    for name, steps in document["cells"]["levels"].items():
         level = np.repeat(np.array(steps, dtype=np.intp), records)
         terms[name] = replace(measured.terms[name], level=level, step=level)
-    return tables_by(terms, said)
+    return tables_from_json(terms, document)

@@ -79,9 +79,9 @@ def by_simulated(
     expected : dict of str to float array (G,)
         Records that each cell has by the fit: steps of simulated ones are made to add up to them.
     """
-    step = {name: of[codes[name]] for name, of in steps.items()}
+    step = {name: own[codes[name]] for name, own in steps.items()}
     w = (records / np.bincount(cell))[cell]
-    margins = [(step[name], np.bincount(of, expected[name])) for name, of in steps.items()]
+    margins = [(step[name], np.bincount(own, expected[name])) for name, own in steps.items()]
     for _ in range(ROUNDS):
         for code, total in [*margins, (cell, records)]:
             w = w * (total / np.maximum(np.bincount(code, w, len(total)), LEAST))[code]

@@ -16,17 +16,17 @@ from numpy.typing import NDArray
 
 from ..design.conditions import columns_of_condition, is_one_comparison, obeyed
 from ..models.loglinear.bases import Response, one_hot, smooth_features
-from ..models.loglinear.fitting import Perturbation
 from ..models.loglinear.response import Observed, Rows, Total, fit_response
+from ..models.loglinear.table_fit import Perturbation
+from .bin_groups import effect_steps
 from .bins import Cells
-from .combinations import combined
 from .expanded import LEAST, Expanded, by_one, by_simulated, without_earlier
-from .groups import steps_of
 from .measure import smoothed
 from .noisy_tables import SCORE_UNIT, WEIGHT, NoisyTable, NoisyTables, Variable
 from .public_cells import PublicCells
 from .row_probabilities import RowProbabilities
-from .variable_fit import Feature, VariableDraw, VariableFit, centred, of_terms, perturbation
+from .terms import combined
+from .variable_fit import Feature, VariableDraw, VariableFit, centred, perturbation, term_tables
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -83,12 +83,12 @@ class JointFit:
                 ]
             made.append(
                 [
-                    VariableDraw(fit.draw(each, of_levels), of_levels)
-                    for fit, each, of_levels in zip(fits, by, levels, strict=True)
+                    VariableDraw(fit.draw(each, own_levels), own_levels)
+                    for fit, each, own_levels in zip(fits, by, levels, strict=True)
                 ]
             )
-        of_variables = [centred(fit, each) for fit, each in zip(fits, zip(*made, strict=True), strict=True)]
-        return [*zip(*of_variables, strict=True)]
+        by_variable = [centred(fit, each) for fit, each in zip(fits, zip(*made, strict=True), strict=True)]
+        return [*zip(*by_variable, strict=True)]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -121,13 +121,13 @@ class Records:
     cells: Mapping[str, Cells] = field(default_factory=dict)
 
     def with_variable(
-        self, variable: Variable, fit: VariableFit, of: VariableDraw, rng: Generator, rules: Sequence[Rule] = ()
+        self, variable: Variable, fit: VariableFit, drawn: VariableDraw, rng: Generator, rules: Sequence[Rule] = ()
     ) -> Records:  # fmt: skip
         """With one variable more; records that are not asked have the last of its cells.
 
         Where a rule about it and earlier columns is broken, its cell is drawn among those that obey the rule.
         """
-        p = fit.probabilities(of, self.cell, self.codes)
+        p = fit.probabilities(drawn, self.cell, self.codes)
         code = np.where(variable.cells.asked(self.frame), p.draw(rng), variable.cells.answers)
         made = self._with(variable, code, variable.cells.values(code, rng))
         return made._obeying(variable, p, rules, rng.spawn(1)[0]) if rules else made
@@ -159,8 +159,8 @@ class Records:
         A = variable.cells.answers
         code = np.tile(np.arange(A), len(which))
         tried, at = variable.cells.values(code, rng), np.repeat(which, A)
-        some = Records(self.cell[at], self.frame.iloc[at], {k: v[at] for k, v in self.codes.items()}, self.cells)
-        return ~some._with(variable, code, tried).broken(rules).reshape(len(which), A), tried
+        candidates = Records(self.cell[at], self.frame.iloc[at], {k: v[at] for k, v in self.codes.items()}, self.cells)
+        return ~candidates._with(variable, code, tried).broken(rules).reshape(len(which), A), tried
 
     def _with(self, variable: Variable, code: Codes, values: pd.Series) -> Records:
         frame = self.frame.assign(**{variable.name: values.array})
@@ -194,12 +194,12 @@ class Records:
         code, A = self.codes[variable.name].copy(), variable.cells.answers
         broken = np.flatnonzero(self.broken(rules) & (code < A))
         possible, tried = self.possible(variable, rules, broken, rng)
-        q = p.some(broken) * possible
-        some = q.sum(axis=1) > 0
-        found = RowProbabilities.one_by_one(q[some] / q[some].sum(axis=1, keepdims=True)).draw(rng)
-        code[broken[some]] = found
+        q = p.subset(broken) * possible
+        mendable = q.sum(axis=1) > 0
+        found = RowProbabilities.one_by_one(q[mendable] / q[mendable].sum(axis=1, keepdims=True)).draw(rng)
+        code[broken[mendable]] = found
         values = pd.Series(self.frame[variable.name].array)
-        values.iloc[broken[some]] = tried.iloc[np.flatnonzero(some) * A + found].array
+        values.iloc[broken[mendable]] = tried.iloc[np.flatnonzero(mendable) * A + found].array
         return self._with(variable, code, values)
 
     def replaced(self, there: NDArray[np.bool_], others: Records) -> Records:
@@ -227,7 +227,7 @@ def fit_measurements(
         Those of an earlier year, of the same variables by the same terms, see :func:`of_the_same_terms`.
     """
     past = None if earlier is None else fit_measurements(earlier, pd.DataFrame(index=range(earlier.n)))
-    cells, fits = PublicCells.of(measured), dict[str, VariableFit]()
+    cells, fits = PublicCells.from_tables(measured), dict[str, VariableFit]()
     alone = {variable.name for variable in measured.variables if not variable.parents}
     exact = all(
         len(variable.parents) < 2 and {*variable.parents} <= alone and variable.cells.outcome.applies is None
@@ -235,8 +235,8 @@ def fit_measurements(
     ) and not edits
     records = None
     if not exact:
-        some = cells.some(SIMULATED)
-        records = Records(cells.of_record[some], public.iloc[some].reset_index(drop=True), {})
+        selected = cells.representative_records(SIMULATED)
+        records = Records(cells.cell_of_record[selected], public.iloc[selected].reset_index(drop=True), {})
     rng = np.random.default_rng(0)  # public, so that every reader has the same fit
     for k, variable in enumerate(measured.variables):
         asked = records is not None and variable.name != WEIGHT
@@ -261,20 +261,21 @@ def _fit(
     for term in (measured.terms[name] for name in variable.terms):
         smooth = [np.eye(term.levels)] if term.score is None else smooth_features(term.score)
         features += [Feature(term.name, z) for z in smooth]
-    crossed = [table for table in of_terms(variable) if table.by and table.earlier and table.kind == "counts"]
+    crossed = [table for table in term_tables(variable) if table.by and table.earlier and table.kind == "counts"]
     features += [_crossed(table, measured) for table in crossed]
-    data = _Data.of(measured, variable, cells, fits, steps, records, rules)
-    of_rows = [data.features(feature) for feature in features]
+    data = _Data.for_variable(measured, variable, cells, fits, steps, records, rules)
+    row_features = [data.features(feature) for feature in features]
     p, numbers, drift = data.smooth(variable), variable.cells.numbers, None
     rows, observed, totals, counts = data.rows, data.observed, data.totals, 0
     if past is not None and before is not None:
-        other = _Data.of(past.measured, before, past.cells, past.variables, steps, past.records, ())
-        of_rows = [np.concatenate([z, other.features(each)]) for z, each in zip(of_rows, features, strict=True)]
+        other = _Data.for_variable(past.measured, before, past.cells, past.variables, steps, past.records, ())
+        pairs = zip(row_features, features, strict=True)
+        row_features = [np.concatenate([z, other.features(each)]) for z, each in pairs]
         rows, observed, totals, drift = data.with_year(other)
         counts = sum(each.counts.size for each in observed[len(data.observed) :])
         features += [Feature(None, np.ones((1, 1))), *features]
-    fit = fit_response(rows, of_rows, observed, totals, p, numbers, variable.cells.tail, drift)
-    features += [_product(table, measured) for table in of_terms(variable) if table.by_scores is not None]
+    fit = fit_response(rows, row_features, observed, totals, p, numbers, variable.cells.tail, drift)
+    features += [_product(table, measured) for table in term_tables(variable) if table.by_scores is not None]
     made = VariableFit(cells, data.expanded, data.row, data.x, steps, features, fit.model, fit, p, {}, counts)
     return made.with_levels(variable)
 
@@ -313,7 +314,7 @@ class _Data:
     counted: float
 
     @classmethod
-    def of(
+    def for_variable(
         cls, measured: NoisyTables, variable: Variable, cells: PublicCells, fits: Mapping[str, VariableFit],
         steps: Mapping[str, Codes], records: Records | None, rules: Sequence[Rule],
     ) -> _Data:  # fmt: skip
@@ -331,15 +332,15 @@ class _Data:
         weight, n = np.bincount(row, inside), np.bincount(x, cells.n).astype(np.float64)
         unit = x[expanded.cell[first]]
         step = {name: cells.step[name][expanded.cell[first]] for name in variable.terms}
-        step |= {name: of[first] for name, of in expanded.step.items()}
-        cell = {name: np.unique(of, return_index=True)[1][step[name]] for name, of in steps.items()}
+        step |= {name: for_variable[first] for name, for_variable in expanded.step.items()}
+        cell = {name: np.unique(for_variable, return_index=True)[1][step[name]] for name, for_variable in steps.items()}
         level = {name: measured.terms[name].level_of_step[step[name]] for name in variable.terms}
 
         def mean(name: str, values: Floats) -> Floats:
             return np.asarray(np.bincount(row, inside * expanded.mean[name](values)) / np.maximum(weight, LEAST))
 
         observed = []
-        for table in of_terms(variable):
+        for table in term_tables(variable):
             at = np.zeros(len(first), dtype=np.intp) if table.by is None else level[table.by]
             times = None
             if table.earlier is not None and table.by_groups is not None:
@@ -354,8 +355,8 @@ class _Data:
 
     def features(self, feature: Feature) -> Floats:
         """Of each row (R, A)."""
-        assert feature.of is not None
-        return feature.rows(self.step[feature.of], None if feature.times is None else self.cell[feature.times])
+        assert feature.source is not None
+        return feature.rows(self.step[feature.source], None if feature.times is None else self.cell[feature.times])
 
     def with_year(self, other: _Data) -> tuple[Rows, list[Observed], list[Total], Floats]:
         """Rows of this year and of an earlier one, what was counted and is known of both; and which are this year's.
@@ -425,16 +426,16 @@ def _expanded(
     if not steps and not ruled and variable.cells.outcome.applies is None:
         return without_earlier(np.arange(C), C)
     if records is None:
-        ((name, of),) = steps.items()
-        return by_one(name, of, fits[name].most_probable().p)
+        ((name, own),) = steps.items()
+        return by_one(name, own, fits[name].most_probable().p)
     if not steps:
         return without_earlier(records.cell, C).asked(variable.cells.asked(records.frame))
     expected, n = {}, cells.n.astype(np.float64)
-    for name, of in steps.items():
+    for name, own in steps.items():
         every = fits[name].most_probable()
         answers = every.records @ every.p * (n.sum() / cells.counted.sum())
         others = np.maximum(n.sum() - answers.sum(), 0.0)  # those that are not asked
-        expected[name] = np.append(answers, np.full(len(of) - len(answers), others))
+        expected[name] = np.append(answers, np.full(len(own) - len(answers), others))
     made = by_simulated(records.cell, n, records.codes, steps, expected)
     return made.asked(variable.cells.asked(records.frame))
 
@@ -450,7 +451,7 @@ def _steps(
     model, numbers = fit.fit.model, parent.cells.numbers
     p = (fit.is_now(model) * model.records) @ model.probabilities(fit.fit.theta)
     p = p if p.sum() > 0 else fit.p  # of those who are asked there may be none
-    steps = steps_of(p, _groups(variable, parent.name), numbers)
+    steps = effect_steps(p, _groups(variable, parent.name), numbers)
     if before is not None:
         steps = np.unique(np.stack([steps, _groups(before, parent.name)]), axis=1, return_inverse=True)[1].ravel()
     J, many = int(steps.max()) + 1, int(steps[numbers - 1]) + 1 if numbers else 0

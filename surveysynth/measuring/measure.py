@@ -17,15 +17,15 @@ from threadpoolctl import threadpool_limits
 from ..design.survey_design import SurveyDesign
 from ..models.loglinear.response import smooth_histogram
 from ..models.loglinear.table_model import places
+from .bin_groups import MOST, TAILS, cell_scores, coarser_groups, table_groups
 from .bins import Cells, Codes, Floats
 from .cluster import counting
 from .counting import Count, Counter
-from .groups import MOST, TAILS, coarser, groups_of, scores_of
-from .noise import TableBudget, discrete_laplace_variance, noise_variance, noisy
 from .noisy_tables import SCORE_UNIT, WEIGHT, NoisyTable, NoisyTables, Variable
 from .outcome import Outcome
+from .protected_units import PARTS, Units, most_records
+from .table_noise import TableBudget, discrete_laplace_variance, noise_variance, noisy
 from .terms import Term, public_cells, unit_name
-from .units import PARTS, Units, most_records
 
 # Shares of epsilon by kind of table, of an outcome and of the weight, over the sum of those of the tables that are made
 OUTCOME = {"histogram": 0.12, "by terms": 0.4, "by design": 0.12}
@@ -115,7 +115,7 @@ def measure_design(
         The file contradicts the schema; no cluster answers.
     """
     fixed, levels = [t for t in terms if not t.drawn], [t for t in terms if t.drawn]
-    every = [Cells.of(question.outcome) for question in questions]
+    every = [Cells.for_outcome(question.outcome) for question in questions]
     factors = [
         (len(q.terms) + len(q.earlier) + len(q.products), c.scored, q.importance)
         for q, c in zip(questions, every, strict=True)
@@ -136,7 +136,7 @@ def measure_design(
         outcomes = tuple(measured[q.name].variable(q.terms, q.earlier) for q in questions)
         weight = None
         if not public_weight:
-            cells = Cells.of_weights(weight_bounds, population_total / design.n)
+            cells = Cells.for_weights(weight_bounds, population_total / design.n)
             weight = _weight(file, cells, measured, fixed, levels, multiplied, split[-1])
     return NoisyTables(
         predictors, outcomes, weight, {term.name: term for term in terms}, design.n, population_total,
@@ -150,41 +150,41 @@ def _outcomes(
 ) -> dict[str, _Measured]:  # fmt: skip
     """The tables of the outcomes, in sequence."""
     measured: dict[str, _Measured] = {}
-    for question, cells, of in zip(questions, every, split, strict=False):  # the weight is the last of split
+    for question, cells, epsilons in zip(questions, every, split, strict=False):  # the weight is the last of split
         y = _Measured(question.name, cells, file)
-        y.histogram(of["histogram"])
+        y.histogram(epsilons["histogram"])
         for term in fixed:
             if term.name in question.terms:
-                y.by_term(term, of["by terms"], scored=cells.scored)
+                y.by_term(term, epsilons["by terms"], scored=cells.scored)
         for name in question.earlier:
-            y.by_earlier(measured[name], of["by terms"], MOST_PARENTS, scored=cells.scored)
+            y.by_earlier(measured[name], epsilons["by terms"], MOST_PARENTS, scored=cells.scored)
         for term_name, name in question.products:
             term = next(each for each in fixed if each.name == term_name)
-            y.by_both(term, measured[name], of["by terms"], scored=cells.scored)
+            y.by_both(term, measured[name], epsilons["by terms"], scored=cells.scored)
         for term in levels:
-            y.within(term, of["by design"])
+            y.within(term, epsilons["by design"])
         measured[question.name] = y
     return measured
 
 
 def _weight(
     file: _File, cells: Cells, measured: Mapping[str, _Measured], fixed: Sequence[Term], levels: Sequence[Term],
-    multiplied: Sequence[Term], of: Mapping[str, float],
+    multiplied: Sequence[Term], epsilons: Mapping[str, float],
 ) -> Variable:  # fmt: skip
     """The tables of the weight, which depends on all outcomes and terms."""
     w = _Measured(WEIGHT, cells, file)
-    w.histogram(of["histogram"])
+    w.histogram(epsilons["histogram"])
     most = int(np.clip(ROWS // len(public_cells(fixed, file.n)[0]), LEAST_PARENTS, MOST_PARENTS))
     for y in measured.values():
-        w.by_earlier(y, of["by outcomes"], most)
+        w.by_earlier(y, epsilons["by outcomes"], most)
     for term in fixed:
-        if "scores by terms" in of:
-            w.scores(term, of["scores by terms"])
-        for y in measured.values() if "products by terms" in of and term in multiplied else ():
-            w.products(term, of["products by terms"], y)
-        w.by(term, of["by terms"], most=MOST_OF_WEIGHTS)
+        if "scores by terms" in epsilons:
+            w.scores(term, epsilons["scores by terms"])
+        for y in measured.values() if "products by terms" in epsilons and term in multiplied else ():
+            w.products(term, epsilons["products by terms"], y)
+        w.by(term, epsilons["by terms"], most=MOST_OF_WEIGHTS)
     for term in levels:
-        w.within(term, of["by design"])
+        w.within(term, epsilons["by design"])
     return w.variable(tuple(term.name for term in fixed), tuple(measured))
 
 
@@ -330,7 +330,7 @@ class _Measured:
         self.name, self.cells, self.file = name, cells, file
         self.tables: list[NoisyTable] = []
         self.p: Floats = np.empty(0)
-        self.of_earlier: dict[str, Codes] = {}  # groups of cells of earlier variables
+        self.earlier_groups: dict[str, Codes] = {}  # groups of cells of earlier variables
         file.counter.add(name, cells)
 
     def add(
@@ -361,7 +361,7 @@ class _Measured:
         most, tails = (MOST, TAILS) if most is None else (most, 0)
         most = min(most, max(MOST_CELLS // levels, OF_LEVELS))
         file = self.file
-        return groups_of(self.p, self.cells.numbers, file.n, levels, file.sd(epsilon), most, tails)
+        return table_groups(self.p, self.cells.numbers, file.n, levels, file.sd(epsilon), most, tails)
 
     def by(self, term: Term, epsilon: float, most: int | None = None) -> None:
         """Measure groups of the cells by the levels of a term."""
@@ -377,13 +377,13 @@ class _Measured:
     def by_earlier(self, earlier: _Measured, epsilon: float, most: int, *, scored: bool = False) -> None:
         """Measure groups of the cells by those of an earlier variable, at most so many of it."""
         sd = noise_variance(epsilon, gaussian=self.file.gaussian) ** 0.5
-        group = groups_of(earlier.p, earlier.cells.numbers, self.file.n, PARENT_LEVELS, sd, most, tails=0)
-        self.of_earlier[earlier.name] = group
+        group = table_groups(earlier.p, earlier.cells.numbers, self.file.n, PARENT_LEVELS, sd, most, tails=0)
+        self.earlier_groups[earlier.name] = group
         self._crossed(None, epsilon, earlier, group, scored=scored)
 
     def by_both(self, term: Term, earlier: _Measured, epsilon: float, *, scored: bool) -> None:
         """Measure groups of the cells by the levels of a term and a few groups of an earlier variable, crossed."""
-        group = coarser(self.of_earlier[earlier.name], earlier.p, earlier.cells.numbers, CROSSED)
+        group = coarser_groups(self.earlier_groups[earlier.name], earlier.p, earlier.cells.numbers, CROSSED)
         self._crossed(term, epsilon, earlier, group, scored=scored)
 
     def _crossed(
@@ -391,16 +391,16 @@ class _Measured:
     ) -> None:  # fmt: skip
         name, levels = (None, 1) if term is None else (term.name, term.levels)
         rows = levels * (int(group.max()) + 1)
-        of: dict[str, Any] = {"term": term, "levels": levels, "earlier": earlier, "by_groups": group}
+        table: dict[str, Any] = {"term": term, "levels": levels, "earlier": earlier, "by_groups": group}
         if scored:
-            self.add(epsilon, name, self._kinds, scores=self.scores_by(rows, epsilon), **of)
-        self.add(epsilon, name, self.groups(rows, epsilon, MOST_OF_WEIGHTS), **of)
+            self.add(epsilon, name, self._kinds, scores=self.scores_by(rows, epsilon), **table)
+        self.add(epsilon, name, self.groups(rows, epsilon, MOST_OF_WEIGHTS), **table)
 
     def within(self, term: Term, epsilon: float) -> None:
         """Measure how strata or PSUs differ: by each, or by pairs of records of one, whichever tells more."""
         file = self.file
-        of_units = file.units is not None and term.level is file.units.of_record
-        if of_units or pairs_tell_more(term.levels, file.n / term.levels, epsilon / file.most):
+        by_unit = file.units is not None and term.level is file.units.unit_of_record
+        if by_unit or pairs_tell_more(term.levels, file.n / term.levels, epsilon / file.most):
             self.pairs(term, epsilon)
         else:
             self.by(term, epsilon, most=OF_LEVELS)
@@ -412,9 +412,9 @@ class _Measured:
         """
         file = self.file
         rng = file.rng or np.random.default_rng()
-        one, other = pairs_of(term.level, rng, None if file.units is None else file.units.of_record)
+        one, other = pairs_of(term.level, rng, None if file.units is None else file.units.unit_of_record)
         sd = noise_variance(epsilon, gaussian=file.gaussian) ** 0.5
-        group = groups_of(self.p, self.cells.numbers, len(one), OF_LEVELS, sd, OF_LEVELS, 0)
+        group = table_groups(self.p, self.cells.numbers, len(one), OF_LEVELS, sd, OF_LEVELS, 0)
         J = int(group.max()) + 1
         a, b = (file.counter.groups_of(self.name, group, records) for records in (one, other))
         there = np.ones(len(one), dtype=bool) if file.blank is None else (one != file.blank) & (other != file.blank)
@@ -436,7 +436,7 @@ class _Measured:
     def scores_by(self, levels: int, epsilon: float) -> Codes:
         """Score of each cell (G,), for sums by so many levels."""
         assert self.cells.bins is not None
-        return scores_of(self.p, self.cells.bins.means, self.file.n, levels, self.file.sd(epsilon), SCORE_UNIT)
+        return cell_scores(self.p, self.cells.bins.means, self.file.n, levels, self.file.sd(epsilon), SCORE_UNIT)
 
     def products(self, term: Term, epsilon: float, earlier: _Measured) -> None:
         """Measure sums of the products of a score and that of an earlier variable's cell, by the levels of a term.

@@ -17,8 +17,8 @@ from ..design.survey_design import SurveyDesign
 from ..errors import InputError, guarded
 from ..models.loglinear.bases import one_hot
 from .bins import Bins, Cells
-from .noise import composed, noise_variance
 from .outcome import Outcome
+from .table_noise import composed, noise_variance
 from .terms import Term, terms_of, unit_name
 
 Floats = NDArray[np.float64]
@@ -282,7 +282,7 @@ class NoisyTables:
         }  # fmt: skip
 
 
-def read_json(said: Mapping[str, Any], public: SurveyDesign) -> NoisyTables:
+def read_json(document: Mapping[str, Any], public: SurveyDesign) -> NoisyTables:
     """What :meth:`NoisyTables.as_json` wrote, with the public columns that it goes with.
 
     Raises
@@ -290,68 +290,69 @@ def read_json(said: Mapping[str, Any], public: SurveyDesign) -> NoisyTables:
     InputError
         It is of another version, is damaged, or goes with other columns.
     """
-    if said.get("format") != FORMAT:
+    if document.get("format") != FORMAT:
         raise InputError(f"these are no measurements that this version reads: their format is not {FORMAT!r}")
     return guarded(
-        lambda: _read(said, public),
+        lambda: _read(document, public),
         (KeyError, TypeError, ValueError, IndexError),
         lambda kind: InputError(f"the measurements are damaged ({kind}), or go with other public columns"),
     )
 
 
-def _read(said: Mapping[str, Any], public: SurveyDesign) -> NoisyTables:
-    unit, grouped = said.get("unit"), said["effects_of_strata_and_psus"]
-    terms = {term.name: term for term in terms_of(public, said["predictors"], grouped, unit)}
-    if said["records"] != public.n:
+def _read(document: Mapping[str, Any], public: SurveyDesign) -> NoisyTables:
+    unit, grouped = document.get("unit"), document["effects_of_strata_and_psus"]
+    terms = {term.name: term for term in terms_of(public, document["predictors"], grouped, unit)}
+    if document["records"] != public.n:
         raise InputError("the measurements are of another number of records than these public columns have")
-    for variable in said["variables"]:
+    for variable in document["variables"]:
         for table in variable["tables"]:
             other = "pairs_of_records_of_one_level" in table or "earlier" in table
             if table["by"] in terms and not other and table["rows"] != _labels(terms[table["by"]]):
                 raise InputError(f"the measurements have other levels of {table['by']!r} than the public columns")
-    return tables_by(terms, said)
+    return tables_from_json(terms, document)
 
 
-def tables_by(terms: Mapping[str, Term], said: Mapping[str, Any]) -> NoisyTables:
+def tables_from_json(terms: Mapping[str, Term], content: Mapping[str, Any]) -> NoisyTables:
     """What :meth:`NoisyTables.as_json` wrote, by terms whose levels are those of the records."""
-    variables = [_variable_of(variable) for variable in said["variables"]]
+    variables = [_read_variable(variable) for variable in content["variables"]]
     weight = variables.pop() if variables[-1].name == WEIGHT else None
     totals = {
         name: np.array([given[label] for label in _labels(terms[name])], dtype=np.float64)
-        for name, given in said["population_totals"].items()
+        for name, given in content["population_totals"].items()
     }
     return NoisyTables(
-        said["predictors"], tuple(variables), weight, terms, said["records"], float(said["population_total"]),
-        totals, said.get("unit"), said.get("records_of_a_unit_at_most", 1), said.get("delta"),
+        content["predictors"], tuple(variables), weight, terms, content["records"], float(content["population_total"]),
+        totals, content.get("unit"), content.get("records_of_a_unit_at_most", 1), content.get("delta"),
     )  # fmt: skip
 
 
-def _variable_of(said: Mapping[str, Any]) -> Variable:
+def _read_variable(content: Mapping[str, Any]) -> Variable:
     known = {field.name for field in fields(Outcome)}
-    outcome = Outcome(**{name: value for name, value in said["schema"].items() if name in known})
+    outcome = Outcome(**{name: value for name, value in content["schema"].items() if name in known})
     bins = None
-    if "edges" in said:
-        bins = Bins(np.array(said["edges"], dtype=np.float64), np.inf if said["knee"] is None else float(said["knee"]))
-    cells = Cells(outcome, bins, *([float(said["tail_index"])] if bins else []))
-    tables = tuple(_table_of(table, len(cells)) for table in said["tables"])
-    return Variable(said["name"], cells, tuple(said["terms"]), tuple(said["parents"]), tables)
+    if "edges" in content:
+        knee = np.inf if content["knee"] is None else float(content["knee"])
+        bins = Bins(np.array(content["edges"], dtype=np.float64), knee)
+    cells = Cells(outcome, bins, *([float(content["tail_index"])] if bins else []))
+    tables = tuple(_read_table(table, len(cells)) for table in content["tables"])
+    return Variable(content["name"], cells, tuple(content["terms"]), tuple(content["parents"]), tables)
 
 
-def _table_of(said: Mapping[str, Any], cells: int) -> NoisyTable:
-    groups, by_groups = np.array(said["group_of_each_cell"], dtype=np.intp), said.get("group_of_each_earlier_cell")
-    counts, scores = np.array(said["counts"], dtype=np.int64), said.get("score_of_each_cell")
-    by_scores, gaussian = said.get("score_of_each_earlier_cell"), "epsilon" not in said
-    epsilon = float(said["epsilon_of_equal_laplace_variance" if gaussian else "epsilon"])
-    if len(groups) != cells or counts.shape != (len(said["rows"]), groups.max() + 1):
+def _read_table(entry: Mapping[str, Any], cells: int) -> NoisyTable:
+    groups, by_groups = np.array(entry["group_of_each_cell"], dtype=np.intp), entry.get("group_of_each_earlier_cell")
+    counts, scores = np.array(entry["counts"], dtype=np.int64), entry.get("score_of_each_cell")
+    by_scores, gaussian = entry.get("score_of_each_earlier_cell"), "epsilon" not in entry
+    epsilon = float(entry["epsilon_of_equal_laplace_variance" if gaussian else "epsilon"])
+    if len(groups) != cells or counts.shape != (len(entry["rows"]), groups.max() + 1):
         raise ValueError
     if scores is not None and (len(scores) != cells or np.abs(scores).max() > SCORE_UNIT):
         raise ValueError
     return NoisyTable(
-        said["by"], groups, counts, epsilon, said.get("earlier"),
+        entry["by"], groups, counts, epsilon, entry.get("earlier"),
         None if by_groups is None else np.array(by_groups, np.intp),
         None if scores is None else np.array(scores, np.int64),
         None if by_scores is None else np.array(by_scores, np.int64),
-        int(said["unit"]), int(said["per"]), said.get("pairs_of_records_of_one_level", False), gaussian,
+        int(entry["unit"]), int(entry["per"]), entry.get("pairs_of_records_of_one_level", False), gaussian,
     )  # fmt: skip
 
 

@@ -128,7 +128,7 @@ class Outcome:
         return np.nan if self.levels is None else NOT_ASKED
 
     @property
-    def said(self) -> str:
+    def text(self) -> str:
         """What is declared, in words."""
         if self.bounds is None:
             words = [f"levels {', '.join(map(str, self.levels or ()))}"]

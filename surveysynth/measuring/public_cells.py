@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 from ..errors import InputError
 from ..models.loglinear.table_model import places
 from ..validation import rows
-from .combinations import combined
 from .noisy_tables import NoisyTables
-from .terms import Term, public_cells
-from .units import PARTS, Units
+from .protected_units import PARTS, Units
+from .terms import Term, combined, public_cells
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -49,14 +48,14 @@ class PublicCells:
 
     step: Mapping[str, Codes]
     n: Codes
-    of_record: Codes
+    cell_of_record: Codes
     leaf: Codes
     levels: Mapping[str, Codes]
     pairs: Mapping[str, Codes]
     times: Floats | None
 
     @classmethod
-    def of(cls, measured: NoisyTables) -> PublicCells:
+    def from_tables(cls, measured: NoisyTables) -> PublicCells:
         """Of the records that were measured."""
         terms, n = [*measured.terms.values()], measured.n
         steps, cell, records = public_cells(terms, n)
@@ -72,13 +71,13 @@ class PublicCells:
             return cls(step, records, cell, leaf, levels, pairs, None)
         units = Units(drawn[-1].level, measured.most)
         pairs = {name: np.bincount(level) // 2 for name, level in levels.items()}  # one record of each unit
-        pairs[measured.units] = np.minimum(np.bincount(units.of_record) // 2, 1)
+        pairs[measured.units] = np.minimum(np.bincount(units.unit_of_record) // 2, 1)
         times = np.bincount(cell, units.parts) / PARTS / records
         return cls(step, records, cell, leaf, levels, pairs, times)
 
-    def some(self, count: int) -> Codes:
+    def representative_records(self, count: int) -> Codes:
         """About so many records, of every combination at least one, and as many of each as there are (K,)."""
-        order = np.argsort(self.of_record, kind="stable")
+        order = np.argsort(self.cell_of_record, kind="stable")
         times = np.maximum(np.rint(self.n * (count / self.n.sum())), 1).astype(np.intp)
         inside = places(times) * np.repeat(self.n, times) // np.repeat(times, times)
         return order[np.repeat(np.cumsum(self.n) - self.n, times) + inside]
@@ -101,7 +100,7 @@ class PublicCells:
         """What records of each place count for, places of combinations (C,) being from 0 to the last."""
         return None if self.times is None else self.mean_of(self.times[:, None], place)[:, 0]
 
-    def units_of(self, terms: Iterable[Term], n: int) -> Codes:
+    def cells_of_records(self, terms: Iterable[Term], n: int) -> Codes:
         """The combination of each of n records, from their terms (n,).
 
         Raises

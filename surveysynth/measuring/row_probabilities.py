@@ -42,6 +42,6 @@ class RowProbabilities:
         """Expected values of the cells' values (G,), for each record (n,)."""
         return np.asarray((self.rows @ values)[self.record])
 
-    def some(self, records: Codes) -> Floats:
+    def subset(self, records: Codes) -> Floats:
         """Probabilities of some records (K, G)."""
         return np.asarray(self.rows[self.record[records]])

@@ -14,14 +14,14 @@ from formulaic.parser.types import Term as FormulaTerm
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from ..design.columns import check_cells
+from ..design.columns import check_cells, occurring
 from ..design.discrete import is_discrete
 from ..design.formula import columns_of, factors_of
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
-from ..models.shared.groups import groups_of
+from ..models.predictors.groups import groups_of
+from ..models.predictors.model_matrix import first_records
 from ..validation import rows
-from .combinations import combined
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -254,3 +254,12 @@ def _crossed(terms: Sequence[Term]) -> Term:
     labels = tuple(tuple(term.labels[term.level[record]][0] for term in terms) for record in first)
     columns = tuple(term.name for term in terms)
     return Term(":".join(columns), columns, labels, level, level, None)
+
+
+def combined(codes: Sequence[Codes]) -> tuple[Codes, Codes]:
+    """Combinations of codes (n,) that there are, in order: the first record of each (R,), and that of each record."""
+    place = np.zeros_like(codes[0])
+    for code in codes:
+        many = int(code.max(initial=0)) + 1
+        place = occurring(place * many + code, (int(place.max(initial=0)) + 1) * many)[1]
+    return first_records(place), place

@@ -10,15 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..models.loglinear.bases import Response, one_hot
-from ..models.loglinear.fitting import Perturbation, TableFit, draw, refitted
 from ..models.loglinear.level_effects import LevelEffects, LevelRows, fit_levels, levels_from_pairs, tilted
+from ..models.loglinear.table_fit import Perturbation, TableFit, draw, refitted
 from ..models.loglinear.table_model import TableModel
-from .combinations import combined
 from .expanded import LEAST, Expanded
-from .noise import simulated_noise
 from .noisy_tables import NoisyTable, Variable
 from .public_cells import PublicCells
 from .row_probabilities import RowProbabilities
+from .table_noise import simulated_noise
+from .terms import combined
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -44,7 +44,7 @@ class Feature:
         Of its cells, by kind.
     """
 
-    of: str | None
+    source: str | None
     by_step: Floats
     times: str | None = None
     score: Floats | None = None
@@ -102,8 +102,8 @@ class VariableFit:
         """Changes of log probabilities by leaf (L, G)."""
         if not self.effects:
             return None
-        of = zip(self.effects.items(), coefficients, strict=True)
-        return np.asarray(sum(effect.of(b)[self.cells.levels[name]] for (name, effect), b in of))
+        pairs = zip(self.effects.items(), coefficients, strict=True)
+        return np.asarray(sum(effect.log_changes(b)[self.cells.levels[name]] for (name, effect), b in pairs))
 
     @property
     def mean_levels(self) -> Coefficients:
@@ -139,7 +139,7 @@ class VariableFit:
         unit = np.concatenate([unit, base.unit[past] - X + len(n)])
         offset = np.concatenate([offset, np.zeros((len(past), offset.shape[1]))])
         times = self.cells.times_of(place)
-        return base.of_rows(
+        return base.for_rows(
             np.concatenate([row, past]), unit, np.concatenate([share, base.share[past]]),
             np.concatenate([n.astype(np.float64), base.n[X:]]), offset, times,
         )  # fmt: skip
@@ -188,7 +188,7 @@ class VariableFit:
                     if table.pairs
                     else fit_levels(response, at, groups, counts, table.variance)
                 )  # fmt: skip
-                every, found[name] = at.tilted(effects.of(effects.mean)), effects
+                every, found[name] = at.tilted(effects.log_changes(effects.mean)), effects
             made = replace(made, effects=found)
             typical = made.drawn_levels(np.random.default_rng(turn))
             made = replace(made, fit=refitted(made.fit, made.model(typical)))
@@ -200,13 +200,13 @@ class VariableFit:
         changes = self.changes(self.mean_levels)
         return rows if changes is None else rows.tilted(changes)
 
-    def margin(self, of: VariableDraw) -> Floats:
+    def margin(self, drawn: VariableDraw) -> Floats:
         """Expected records of each cell under a draw, as tables count them, of this year (G,)."""
-        if (changes := self.changes(of.levels)) is not None:
-            every = self.level_rows(of.theta).tilted(changes)
+        if (changes := self.changes(drawn.levels)) is not None:
+            every = self.level_rows(drawn.theta).tilted(changes)
             return np.asarray(every.records @ every.p)
         model = self.base.sketch
-        return np.asarray((self.is_now(model) * model.counted) @ model.probabilities(of.theta))
+        return np.asarray((self.is_now(model) * model.counted) @ model.probabilities(drawn.theta))
 
     def margin_of_fit(self) -> Floats:
         """The same under the fit, whose effects of strata and PSUs are those of classes (G,)."""
@@ -224,7 +224,7 @@ class VariableFit:
         """Which rows of a model, with such effects or without, are of this year (R,)."""
         return np.asarray(model.unit < len(model.n) - (len(self.base.n) - self.cells_now))
 
-    def probabilities(self, of: VariableDraw, cell: Codes, code: Mapping[str, Codes]) -> RowProbabilities:
+    def probabilities(self, drawn: VariableDraw, cell: Codes, code: Mapping[str, Codes]) -> RowProbabilities:
         """Of the cells of each record.
 
         Parameters
@@ -240,16 +240,16 @@ class VariableFit:
         first, record = combined(alike)
         rows = [np.ones((len(first), 1))]
         for feature in self.features:
-            if feature.of is None:
+            if feature.source is None:
                 rows.append(np.ones((len(first), 1)))
                 continue
-            if feature.of in self.steps:
-                step = self.steps[feature.of][code[feature.of][first]]
+            if feature.source in self.steps:
+                step = self.steps[feature.source][code[feature.source][first]]
             else:
-                step = self.cells.step[feature.of][cell[first]]
+                step = self.cells.step[feature.source][cell[first]]
             rows.append(feature.rows(step, None if feature.times is None else code[feature.times][first]))
-        p = self.base.of_features(rows).probabilities(of.theta)
-        changes = self.changes(of.levels)
+        p = self.base.for_features(rows).probabilities(drawn.theta)
+        changes = self.changes(drawn.levels)
         if changes is None:
             return RowProbabilities(p, record)
         first, by_leaf = combined([record, self.cells.leaf[cell]])
@@ -272,7 +272,7 @@ def perturbation(variable: Variable, made: VariableFit, rng: np.random.Generator
     fit = made.fit
     counted = [
         simulated_noise(rng, table.epsilon / table.unit, table.counts.size, gaussian=table.gaussian) / table.per
-        for table in of_terms(variable)
+        for table in term_tables(variable)
     ]
     size = sum(len(noise) for noise in counted)
     past = slice(size, size + made.past)
@@ -280,7 +280,7 @@ def perturbation(variable: Variable, made: VariableFit, rng: np.random.Generator
         counted.append(fit.root[past, past] @ rng.standard_normal(made.past))
     known = fit.noise[size + made.past :]
     noise = np.concatenate([*counted, rng.standard_normal(len(known)) * np.sqrt(known)])
-    return Perturbation.of(fit, noise, rng)
+    return Perturbation.for_fit(fit, noise, rng)
 
 
 def centred(fit: VariableFit, draws: Sequence[VariableDraw]) -> list[VariableDraw]:
@@ -304,6 +304,6 @@ def centred(fit: VariableFit, draws: Sequence[VariableDraw]) -> list[VariableDra
     return [*draws]
 
 
-def of_terms(variable: Variable) -> list[NoisyTable]:
+def term_tables(variable: Variable) -> list[NoisyTable]:
     """Tables of the histogram, the formula's terms and earlier variables: not those of strata and PSUs."""
     return [table for table in variable.answers if table.by is None or table.by in variable.terms]

@@ -10,8 +10,8 @@ import numpy as np
 
 from ..errors import InputError
 from .registry import MODELS
-from .shared.normal_scores import NormalScores
-from .shared.transforms import AsinhTransform, IdentityTransform, LogTransform
+from .scales.normal_scores import NormalScores
+from .scales.transforms import AsinhTransform, IdentityTransform, LogTransform
 
 TRANSFORMS = (NormalScores, AsinhTransform, IdentityTransform, LogTransform)
 CLASSES: dict[str, type] = {
@@ -40,13 +40,13 @@ def as_json(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def from_json(said: Any) -> Any:
+def from_json(value: Any) -> Any:
     """What :func:`as_json` made, as it was; its classes are the package's own."""
-    if isinstance(said, list):
-        return [from_json(v) for v in said]
-    if not isinstance(said, dict):
-        return said
-    if "items" in said:
-        return {from_json(k): from_json(v) for k, v in said["items"]}
-    arguments = {name: from_json(v) for name, v in said.items() if name != "class"}
-    return CLASSES[said["class"]](**arguments)
+    if isinstance(value, list):
+        return [from_json(v) for v in value]
+    if not isinstance(value, dict):
+        return value
+    if "items" in value:
+        return {from_json(k): from_json(v) for k, v in value["items"]}
+    arguments = {name: from_json(v) for name, v in value.items() if name != "class"}
+    return CLASSES[value["class"]](**arguments)

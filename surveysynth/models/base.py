@@ -23,10 +23,10 @@ from ..design.survey_design import SurveyDesign
 from ..errors import InputError
 from ..validation import check_keywords, rows
 from .draws import Draws, Sampler, Synthetic
+from .predictors.groups import groups_of
+from .predictors.model_matrix import Constants, numeric_columns, predictor_rows, with_unit_size
+from .predictors.public_weights import public_weight, refuse_proportional
 from .records import Public, Records
-from .shared.groups import groups_of
-from .shared.predictors import Constants, numeric_columns, predictor_rows, with_unit_size
-from .shared.public_weights import public_weight, refuse_proportional
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -189,7 +189,7 @@ class Synthesizer(Generic[R], metaclass=Complete):
     # ---- defaults
 
     def simulations(
-        self, records: R, draws: Draws, chosen: Iterable[int], rng: np.random.Generator
+        self, records: R, draws: Draws, positions: Iterable[int], rng: np.random.Generator
     ) -> Iterator[Synthetic]:
         """Synthetic data sets from some draws; the model gets what is public, and nothing else.
 
@@ -201,18 +201,18 @@ class Synthesizer(Generic[R], metaclass=Complete):
             As :meth:`prepare` gives them.
         draws : Draws
             S draws of the parameters.
-        chosen : iterable of int
-            Positions of the draws, from 0.
+        positions : iterable of int
+            Of the draws, from 0.
         rng : numpy.random.Generator
             Source of the randomness.
 
         Returns
         -------
         iterator of Synthetic
-            A data set a draw, in the order of ``chosen``.
+            A data set a draw, in the order of ``positions``.
         """
         given = records if self.from_records else records.public
-        return (self.simulate(given, draws.some([s]), rng) for s in chosen)
+        return (self.simulate(given, draws.subset([s]), rng) for s in positions)
 
     @property
     def lacking(self) -> tuple[str, ...]:
@@ -382,10 +382,10 @@ class Synthesizer(Generic[R], metaclass=Complete):
         """
         key = np.arange(records.n) if unit is None else unit
         out = np.empty(int(key.max()) + 1)
-        for chosen in _blocks(key, draws.size):
+        for block in _blocks(key, draws.size):
             logs, (here, first) = (
-                self.log_density(records.some(chosen), draws),
-                np.unique(key[chosen], return_index=True),
+                self.log_density(records.subset(block), draws),
+                np.unique(key[block], return_index=True),
             )
             out[here] = np.abs(np.add.reduceat(logs, first, axis=1)).max(axis=0)
         return np.where(np.isfinite(out), out, np.inf)
@@ -408,11 +408,11 @@ class Synthesizer(Generic[R], metaclass=Complete):
             Of every draw.
         """
         out = np.zeros(draws.size)
-        for chosen in _blocks(np.arange(records.n), draws.size):
-            here = chosen[after[chosen] != before[chosen]]
+        for block in _blocks(np.arange(records.n), draws.size):
+            here = block[after[block] != before[block]]
             if here.size == 0:
                 continue
-            out += self.log_density(records.some(here), draws) @ (after - before)[here]
+            out += self.log_density(records.subset(here), draws) @ (after - before)[here]
         return out
 
     def describe(self, public: Public) -> dict[str, Any]:
@@ -435,7 +435,7 @@ class Synthesizer(Generic[R], metaclass=Complete):
         }  # fmt: skip
 
     @property
-    def said_of_public_weight(self) -> str:
+    def public_weight_text(self) -> str:
         """Why the weight is kept, in a sentence."""
         return PUBLIC_WEIGHT
 
@@ -454,8 +454,8 @@ class Synthesizer(Generic[R], metaclass=Complete):
         """
         return [
             f"the model {self.name} was given by the agency; its density is that of: {self.measure}",
-            *said_of_numbers(public),
-            *([] if public.public_weights is None else [self.said_of_public_weight]),
+            *numeric_predictors_text(public),
+            *([] if public.public_weights is None else [self.public_weight_text]),
         ]
 
 
@@ -466,7 +466,7 @@ PUBLIC_WEIGHT = (
 )
 
 
-def said_of_numbers(public: Public) -> list[str]:
+def numeric_predictors_text(public: Public) -> list[str]:
     """Which predictors enter as numbers, in a sentence; none where there are none."""
     numeric = numeric_columns(public.columns)
     return [f"numeric predictors enter as numbers, not as categories: {', '.join(numeric)}"] if numeric else []
@@ -510,7 +510,7 @@ class Boundable(Synthesizer[R]):
         Hu, Williams & Savitsky (2025), eq. 3.6.
         """
 
-    def uncensored(self, records: R, draws: Draws, chosen: Sequence[int], bound: float) -> Draws:
+    def uncensored(self, records: R, draws: Draws, positions: Sequence[int], bound: float) -> Draws:
         """Some draws of a censored fit, without what the clamp does to them.
 
         Raises
@@ -521,7 +521,7 @@ class Boundable(Synthesizer[R]):
         raise InputError(f"{self.name} has no debias for the censored mechanism: use FBS or FBP, or leave debias out")
 
     def variance_factor(
-        self, records: R, draws: Draws, chosen: Sequence[int], bound: float, *, corrected: bool
+        self, records: R, draws: Draws, positions: Sequence[int], bound: float, *, corrected: bool
     ) -> float | None:
         """How many times as variable the clamp makes means as files from some draws say; None where it is not known."""
         return None
@@ -536,7 +536,7 @@ class Debiasable(Synthesizer[R]):
 
     @abstractmethod
     def debias_draws(
-        self, records: R, draws: Draws, chosen: Sequence[int], alpha: Callable[..., Floats],
+        self, records: R, draws: Draws, positions: Sequence[int], alpha: Callable[..., Floats],
         unit: Codes | None, rng: np.random.Generator, *, debias: bool,
     ) -> Draws:  # fmt: skip
         """Some draws, without what privacy weights do to what is :meth:`biased`.

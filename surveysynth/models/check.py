@@ -101,18 +101,18 @@ def check_model(
     check_seed(seed)
     records = model.prepare(design, clusters)
     rng = np.random.default_rng(seed)
-    chosen = get_engine(engine)
-    sampler = Sampler(lambda: chosen, rng, 4, 500, 500)
+    backend = get_engine(engine)
+    sampler = Sampler(lambda: backend, rng, 4, 500, 500)
     draws = model.fit(records, np.ones(records.n), sampler)
-    some = draws.some(np.linspace(0, draws.size - 1, 20).astype(int).tolist())
-    passed = [_rows(model, records, some, rng)]
+    subset = draws.subset(np.linspace(0, draws.size - 1, 20).astype(int).tolist())
+    passed = [_rows(model, records, subset, rng)]
     if isinstance(model, StanModel):
-        passed.append(_target(model, records, some, rng))
+        passed.append(_target(model, records, subset, rng))
     else:
         passed.append(_carried(model, records, draws, sampler))
     own = len(model.outcomes) == 1 and not model.categorical and records.y.size == records.n
     if own and np.array_equal(records.y.ravel(), design.numeric(model.outcomes[0])):
-        passed += _values(model, records, some.some([int(rng.integers(some.size))]), rng)
+        passed += _values(model, records, subset.subset([int(rng.integers(subset.size))]), rng)
     return ModelCheck(model.name, tuple(passed))
 
 
@@ -122,9 +122,9 @@ def _rows(model: Synthesizer, records: Records, draws: Draws, rng: np.random.Gen
     if not np.isfinite(everybody).any():
         raise ModelError(f"log_density of {model.name} is nowhere finite")
     order = rng.permutation(records.n)
-    for chosen in np.array_split(order, 3):
-        apart = model.log_density(records.some(chosen), draws)
-        if not np.allclose(apart, everybody[:, chosen], rtol=1e-8, atol=1e-10, equal_nan=True):
+    for part in np.array_split(order, 3):
+        separately = model.log_density(records.subset(part), draws)
+        if not np.allclose(separately, everybody[:, part], rtol=1e-8, atol=1e-10, equal_nan=True):
             raise ModelError(
                 f"log_density of {model.name} says something else of records among others, or in another order: the "
                 "density of record i may depend on records.x[i], records.y[i], records.log_w[i] and the draw alone"
@@ -159,7 +159,8 @@ def _carried(model: Synthesizer, records: Records, draws: Draws, sampler: Sample
     worst = 0.0
     for values in by:
         rank = np.argsort(np.argsort(values)) / records.n
-        worst = max(worst, _apart(model, records, draws, 1 - min(1.0, SHIFT / np.sqrt(records.n)) * rank, sampler))
+        alpha = 1 - min(1.0, SHIFT / np.sqrt(records.n)) * rank
+        worst = max(worst, _largest_difference(model, records, draws, alpha, sampler))
     if worst > FAR:
         raise ModelError(
             f"fit and log_density of {model.name} do not belong together: draws under other privacy weights are not "
@@ -169,7 +170,7 @@ def _carried(model: Synthesizer, records: Records, draws: Draws, sampler: Sample
     return f"draws under other privacy weights are those that log_density says, within {worst:.1f} standard errors"
 
 
-def _apart(model: Synthesizer, records: Records, draws: Draws, alpha: Floats, sampler: Sampler) -> float:
+def _largest_difference(model: Synthesizer, records: Records, draws: Draws, alpha: Floats, sampler: Sampler) -> float:
     """Largest difference of means between draws that were carried over to alpha and those of a fit there, in errors."""
     other = model.fit(records, alpha, sampler)
     log_ratio = model.log_ratio(records, np.ones(records.n), alpha, draws)
@@ -191,7 +192,7 @@ def _values(model: Synthesizer, records: Records, draw: Draws, rng: np.random.Ge
     masses, chances = [], []
     for i in rng.choice(records.n, min(RECORDS, records.n), replace=False).tolist():
         one = np.full(SIMULATED, i)
-        y = model.simulate(records.public_of(one), draw, rng).outcomes[:, 0]
+        y = model.simulate(records.public_subset(one), draw, rng).outcomes[:, 0]
         counted = bool((y == np.round(y)).all() and (records.y == np.round(records.y)).all())
         grid = _counts(y) if counted else _grid(np.log(y) if logarithmic else y)
         at = np.exp(grid) if logarithmic and not counted else grid
@@ -238,7 +239,7 @@ def _counts(y: Floats) -> Floats:
 
 def _density(model: Synthesizer, records: Records, i: int, y: Floats, draw: Draws) -> Floats:
     """Density of y for record i, the weight integrated out where it is modelled: (points,)."""
-    copies = records.some(np.full(len(y), i))
+    copies = records.subset(np.full(len(y), i))
     column = y if records.y.ndim == 1 else y[:, None]
     if records.log_w is None:
         return _exp(model, replace(copies, y=column), draw)

@@ -38,7 +38,7 @@ class Streams:
     order: np.random.Generator
 
     @classmethod
-    def of(cls, seed: int | None) -> Self:
+    def from_seed(cls, seed: int | None) -> Self:
         """Each with 128 bits of its own from the operating system; all from one seed, for tests."""
         seeds = [None] * 3 if seed is None else np.random.SeedSequence(seed).spawn(3)
         return cls(*map(np.random.default_rng, seeds))
@@ -128,9 +128,9 @@ class Draws:
         """Number of draws S."""
         return int(self.chain.size)
 
-    def some(self, chosen: Sequence[int], values: Mapping[str, Floats] | None = None) -> Draws:
+    def subset(self, positions: Sequence[int], values: Mapping[str, Floats] | None = None) -> Draws:
         """These draws alone, equally likely, some of their values replaced."""
-        here = list(chosen)
+        here = list(positions)
         kept = {name: v[here] for name, v in self.values.items()} | dict(values or {})
         effects = {name: v[here] for name, v in self.effects.items()}
         return replace(self, values=kept, effects=effects, chain=self.chain[here], weight=np.empty(0))

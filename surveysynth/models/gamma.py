@@ -20,8 +20,8 @@ from ..validation import rows
 from .draws import Draws, Sampler, Synthetic
 from .one_outcome import OneOutcome, Standardized, smoothed_weights
 from .records import Public
-from .shared.sufficient_statistics import sufficient_statistics
-from .shared.weight_regression import draw_weights, weight_log_density
+from .regression.sufficient_statistics import sufficient_statistics
+from .regression.weight_regression import draw_weights, weight_log_density
 
 Floats = NDArray[np.float64]
 

@@ -30,12 +30,12 @@ from ..design.survey_design import SurveyDesign
 from ..engines.base import Diagnostics, diagnose
 from ..engines.hamiltonian import Target, chains
 from ..errors import InputError, ModelError
-from .base import said_of_numbers
+from .base import numeric_predictors_text
 from .draws import Draws, Sampler, Synthetic
 from .one_outcome import OneOutcome, Standardized, standardized
+from .predictors.model_matrix import Constants, with_unit_size
 from .records import Public
-from .shared.levels import levels_of
-from .shared.predictors import Constants, with_unit_size
+from .scales.category_levels import levels_of
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -216,8 +216,8 @@ class MultinomialRegression(OneOutcome[CategoryRecords]):
         return [
             f"the log odds of the categories of {self.outcome} are linear in the predictors ({self.predictors})",
             PRIOR,
-            *said_of_numbers(public),
-            self.said_of_public_weight,
+            *numeric_predictors_text(public),
+            self.public_weight_text,
         ]
 
 

@@ -16,9 +16,9 @@ from ..errors import InputError
 from ..validation import is_finite, one_of, several
 from .base import DECLARED_WEIGHT, PUBLIC_WEIGHT, Portable
 from .draws import Draws
+from .predictors.model_matrix import LOG_WEIGHT, Constants, with_column
+from .predictors.public_weights import varies_within
 from .records import Public, Records
-from .shared.predictors import LOG_WEIGHT, Constants, with_column
-from .shared.public_weights import varies_within
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -97,7 +97,7 @@ class OneOutcome(Portable[S]):
         return super().survey_weights(design, X, row, mean_weight)
 
     @property
-    def said_of_public_weight(self) -> str:
+    def public_weight_text(self) -> str:
         """As of :class:`Synthesizer`; a weight may be declared."""
         return PUBLIC_WEIGHT if self.weight is None else DECLARED_WEIGHT
 

@@ -69,17 +69,17 @@ class Records(Public):
         kept = {f.name: getattr(self, f.name) for f in fields(self.view)}
         return self.view(**{name: getattr(value, "public", value) for name, value in kept.items()})
 
-    def public_of(self, chosen: Codes) -> Public:
+    def public_subset(self, records: Codes) -> Public:
         """What is public of some of the records, each any number of times."""
-        return self.some(chosen).public
+        return self.subset(records).public
 
-    def some(self, chosen: Codes) -> Self:
+    def subset(self, records: Codes) -> Self:
         """Some of the records, or the same in another order; X stays whole."""
-        taken = {f.name: _some(getattr(self, f.name), chosen) for f in fields(self) if f.metadata.get("each")}
+        taken = {f.name: _subset(getattr(self, f.name), records) for f in fields(self) if f.metadata.get("each")}
         return replace(self, **taken)
 
 
-def _some(value: Any, chosen: Codes) -> Any:
+def _subset(value: Any, records: Codes) -> Any:
     if value is None:
         return None
-    return value[chosen] if isinstance(value, np.ndarray) else value.some(chosen)
+    return value[records] if isinstance(value, np.ndarray) else value.subset(records)

@@ -71,9 +71,9 @@ MODELS = {  # by the names that the command line has for them
     "fbs": Listed("normal.fbs:FBS", "fbs", "FBS"),
     "fbp": Listed("normal.fbp:FBP", "fbp", "FBP"),
     "fbp-paper": Listed("normal.fbp:FBP.paper", "fbp", "FBP as in the paper"),
-    "beta": Listed("beta.model:BetaRegression", "beta_regression", "a beta regression of one bounded outcome"),
-    "nb": Listed("counts.model:NegativeBinomialRegression", "negbin", "a negative binomial regression of one count"),
-    "poisson": Listed("counts.model:PoissonRegression", "poisson_counts", "a Poisson regression of one count"),
+    "beta": Listed("beta:BetaRegression", "beta_regression", "a beta regression of one bounded outcome"),
+    "nb": Listed("counts:NegativeBinomialRegression", "negbin", "a negative binomial regression of one count"),
+    "poisson": Listed("counts:PoissonRegression", "poisson_counts", "a Poisson regression of one count"),
     "gamma": Listed("gamma:GammaRegression", "gamma_regression", "a gamma regression of one positive outcome"),
     "multinomial": Listed(
         "multinomial:MultinomialRegression", "multinomial_regression", "a multinomial regression of one category"

@@ -36,8 +36,8 @@ from .base import Synthesizer
 from .draws import Draws, Sampler, Synthetic
 from .multinomial import MultinomialRegression
 from .one_outcome import OneOutcome, Standardized
+from .predictors.model_matrix import LOG_WEIGHT, Constants, model_spec
 from .records import EACH, Public, Records
-from .shared.predictors import LOG_WEIGHT, Constants, model_spec
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -76,15 +76,15 @@ class Later:
     columns: tuple[str, ...]
     mean: Floats | None
     sd: Floats | None
-    beside: Mapping[str, Any]
+    public_fields: Mapping[str, Any]
 
     @classmethod
-    def of(cls, design: SurveyDesign, model: Synthesizer, records: Records) -> Self:
+    def from_records(cls, design: SurveyDesign, model: Synthesizer, records: Records) -> Self:
         """As in these records."""
         mean, sd = (records.mean, records.sd) if isinstance(records, Standardized) else (None, None)
         whole = [f.name for f in fields(records.view) if not f.metadata.get("each") and f.name not in ("X", "columns")]
-        beside = {name: getattr(records, name) for name in whole}
-        return cls(records.view, *model_spec(design, model.predictors), records.columns, mean, sd, beside)
+        public_fields = {name: getattr(records, name) for name in whole}
+        return cls(records.view, *model_spec(design, model.predictors), records.columns, mean, sd, public_fields)
 
     def public(self, frame: pd.DataFrame, weights: Floats) -> Public:
         """What the model simulates from, given a frame with the log weight: every record has a row of its own."""
@@ -100,7 +100,7 @@ class Later:
                 f"predictors that are synthetic have no finite value in {int(unusable.sum()):,} records: the formula "
                 "takes the log of an outcome that can be 0, say; write log(income + 1)"
             )
-        return self.view(X=X, row=np.arange(len(X)), columns=self.columns, public_weights=weights, **self.beside)
+        return self.view(X=X, row=np.arange(len(X)), columns=self.columns, public_weights=weights, **self.public_fields)
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -147,9 +147,9 @@ class SequentialRecords(Records, SequentialPublic):
         """One a model."""
         return (self.first, *self.others)
 
-    def some(self, chosen: Codes) -> Self:
+    def subset(self, records: Codes) -> Self:
         """As of :class:`Records`."""
-        return replace(super().some(chosen), others=tuple(other.some(chosen) for other in self.others))
+        return replace(super().subset(records), others=tuple(other.subset(records) for other in self.others))
 
 
 class Sequential(Synthesizer[SequentialRecords]):
@@ -330,7 +330,7 @@ class Sequential(Synthesizer[SequentialRecords]):
         for model, file, there in self._files(_with_log_weight(design.frame, design.weights / mean)):
             weighted = SurveyDesign(_standing_in(model, file, there), **design.roles(), labels=design.labels)
             others.append(model.prepare(weighted, "ignore", mean_weight))
-            later.append(Later.of(weighted, model, others[-1]))
+            later.append(Later.from_records(weighted, model, others[-1]))
             asked.append(there)
         frame = design.frame[list(self.predictor_columns)].reset_index(drop=True)
         y = np.column_stack([part.y for part in (first, *others)])
@@ -360,31 +360,31 @@ class Sequential(Synthesizer[SequentialRecords]):
         out = np.zeros((draws.size, records.n))
         for k, (model, part, asked) in enumerate(zip(self.models, records.parts, records.asked.T, strict=True)):
             if asked.all():
-                out += model.log_density(part, _of_model(draws, k))
+                out += model.log_density(part, _model_draws(draws, k))
             elif asked.any():
                 there = np.flatnonzero(asked)
-                out[:, there] += model.log_density(part.some(there), _of_model(draws, k))
+                out[:, there] += model.log_density(part.subset(there), _model_draws(draws, k))
         return out
 
     def simulate(self, public: Public, draw: Draws, rng: np.random.Generator) -> Synthetic:
         """One synthetic data set: the first model's outcomes and weights, then one model after the other."""
         assert isinstance(public, SequentialPublic)
         first, *others = self.models
-        made = first.simulate(public.first, _of_model(draw, 0), rng)
+        made = first.simulate(public.first, _model_draws(draw, 0), rng)
         frame = public.frame.iloc[public.place].reset_index(drop=True).assign(**first.columns_of(made))
         # Modelled weights are relative to the mean that the fit had, and not to that of what was drawn.
         relative = made.weights if public.first.public_weights is None else made.weights / made.weights.mean()
         frame = _with_log_weight(frame, relative)
         for k, (model, later) in enumerate(zip(others, public.later, strict=True), 1):
-            own, there = _of_model(draw, k), self._whom(model, frame)
+            own, there = _model_draws(draw, k), self._whom(model, frame)
             if there.all():
                 frame = frame.assign(**model.columns_of(model.simulate(later.public(frame, made.weights), own, rng)))
                 continue
             (outcome,) = model.outcomes
             column = np.full(len(frame), self._elsewhere(model), dtype=object)
             if there.any():
-                some = model.simulate(later.public(frame[there], made.weights[there]), own, rng)
-                column[there] = np.asarray(model.columns_of(some)[outcome], dtype=object)
+                made_there = model.simulate(later.public(frame[there], made.weights[there]), own, rng)
+                column[there] = np.asarray(model.columns_of(made_there)[outcome], dtype=object)
             text = outcome in self.categorical
             frame = frame.assign(**{outcome: column.astype(str) if text else column.astype(np.float64)})
         labels = {name: frame[name] for name in self.categorical}
@@ -395,32 +395,32 @@ class Sequential(Synthesizer[SequentialRecords]):
         formulas = [f"{' + '.join(model.outcomes)} ~ {model.predictors}" for model in self.models]
         steps = [f"{model.name}: {formula}" for model, formula in zip(self.models, formulas, strict=True)]
         measures = [model.measure for model in self.models]
-        said: dict[str, Any] = {"sequence": steps, "transform": measures}
+        facts: dict[str, Any] = {"sequence": steps, "transform": measures}
         if self.applies:
             unsaid = {o: NOT_APPLICABLE if o in self.categorical else MISSING for o in self.applies}
             others = unsaid | self.elsewhere
-            said |= {"applies": self.applies, "elsewhere": others}
-        return super().describe(public) | said
+            facts |= {"applies": self.applies, "elsewhere": others}
+        return super().describe(public) | facts
 
     def assumptions(self, public: Public) -> list[str]:
         """What each model takes as given."""
         assert isinstance(public, SequentialPublic)
-        said = [f"{len(self.models)} models in sequence, each given the outcomes that its formula names"]
-        said += self.models[0].assumptions(public.first)
+        sentences = [f"{len(self.models)} models in sequence, each given the outcomes that its formula names"]
+        sentences += self.models[0].assumptions(public.first)
         for model in self.models[1:]:
             what = f"{', '.join(model.outcomes)}: {model.name} given {model.predictors}"
-            said.append(f"{what}, on the scale {model.measure}")
+            sentences.append(f"{what}, on the scale {model.measure}")
             if (rule := self._rule(model)) is not None:
                 value = self._elsewhere(model)
                 other = "missing" if value != value else value
-                said.append(f"{model.outcomes[0]} applies where {rule}, a public rule, and is {other} elsewhere")
-        return said
+                sentences.append(f"{model.outcomes[0]} applies where {rule}, a public rule, and is {other} elsewhere")
+        return sentences
 
     @property
     def computed_from_file(self) -> list[str]:
         """Scales of predictors that are confidential."""
-        of = [o for model in self.models[1:] if isinstance(model, OneOutcome) for o in model.outcomes]
-        return [SCALES.format(", ".join(of))] if of else []
+        outcomes = [o for model in self.models[1:] if isinstance(model, OneOutcome) for o in model.outcomes]
+        return [SCALES.format(", ".join(outcomes))] if outcomes else []
 
 
 def _given_the_weight(model: Synthesizer) -> Synthesizer:
@@ -467,7 +467,7 @@ def _standing_in(model: Synthesizer, frame: pd.DataFrame, there: Bools) -> pd.Da
     return frame.assign(**{c: frame[c].where(there, first[c]) for c in (*model.outcomes, *numbers)})
 
 
-def _of_model(draws: Draws, k: int) -> Draws:
+def _model_draws(draws: Draws, k: int) -> Draws:
     """The draws of one model."""
     own = f"{k}."
     values = {name.removeprefix(own): value for name, value in draws.values.items() if name.startswith(own)}

@@ -25,8 +25,8 @@ from ..storage import as_path
 from ..validation import as_list, one_of
 from .base import Synthesizer
 from .draws import Draws, Sampler, Synthetic
+from .predictors.model_matrix import Constants
 from .records import Public, Records
-from .shared.predictors import Constants
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -145,10 +145,10 @@ class StanModel(Synthesizer[Records]):
         check_data(self.program, entries)
         fit = sampler.sample(str(self.program), entries)
         values = {name: draws.reshape(-1, *draws.shape[2:]) for name, draws in fit.values.items()}
-        of_records = [name for name, v in values.items() if v.ndim > 1 and records.n > 1 and records.n in v.shape[1:]]
-        if of_records:
+        record_sized = [name for name, v in values.items() if v.ndim > 1 and records.n > 1 and records.n in v.shape[1:]]
+        if record_sized:
             raise ModelError(
-                f"{self.program.name}: {', '.join(of_records)} has an entry for every record. Leave it out of the "
+                f"{self.program.name}: {', '.join(record_sized)} has an entry for every record. Leave it out of the "
                 "program: log_density= and simulate= compute what belongs to records"
             )
         return Draws(values, sampler.chain_of_draws, fit.diagnostics, fit.engine, fit.version)

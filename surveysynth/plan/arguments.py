@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +12,10 @@ from ..errors import InputError
 from ..estimation.quantities import check_statistics
 from ..models.base import Synthesizer
 from ..models.registry import MODELS, OWN_MODEL, model_from_file
+from ..models.scales.normal_scores import NormalScores
+from ..models.scales.transforms import as_transform
 from ..models.sequential import Sequential
-from ..models.shared.normal_scores import NormalScores
-from ..models.shared.transforms import as_transform
-from ..privacy.mechanisms import Mechanism, PseudoPosterior
-from ..privacy.mechanisms.censored import Censored
-from ..privacy.mechanisms.weighted_e import WeightedE
+from ..privacy.mechanisms import Mechanism, in_plans
 from ..privacy.release_rule import IdentificationRule
 from ..privacy.risks.base import Risk
 from ..privacy.risks.count import CountRisk
@@ -28,12 +25,8 @@ from ..publication.quality import Symbols, symbols_of
 from ..publication.wording import Wording
 from ..synthesis.all_columns import ALL
 from ..synthesis.policy import Policy
-from .settings import LaterModel, MechanismName, Model, Settings
+from .settings import LaterModel, Model, Settings
 
-MECHANISMS: dict[MechanismName, Callable[..., Mechanism]] = {  # that fit records
-    "pseudo-posterior": PseudoPosterior, "weighted-e": WeightedE,
-    "censored": Censored, "censored-weighted": partial(Censored, weighted=True),
-}  # fmt: skip
 OF_WEIGHTS = "map", "c1", "c2"  # entries of mechanisms whose privacy weights are a map of risks
 CONFIRMED = "population_total"  # among what a plan accepts: it is right, whatever the weights add up to
 NEAR = "radius", "absolute", "floor"
@@ -41,7 +34,7 @@ OF_MODELS = "prior", "zeros", "missing", "weight", "components"
 SET_BY_POLICY = (
     *(f"model.{name}" for name in Model.model_fields if name not in ("clusters", "engine")),
     *(f"privacy.{name}" for name in (
-        "epsilon", "delta", "bounds", "levels", "mechanism", *OF_WEIGHTS, "risk", "known", *NEAR, "reweight",
+        "epsilon", "delta", "bounds", "levels", "mechanism", "options", *OF_WEIGHTS, "risk", "known", *NEAR, "reweight",
     )),
     "release.m",
 )  # fmt: skip
@@ -112,17 +105,22 @@ def _later(said: LaterModel, given: dict[str, Any], bounds: Any) -> Synthesizer:
 
 
 def mechanism_of(settings: Settings) -> Mechanism:
-    """The mechanism of a plan by which records are fitted; InputError where an entry is not of that mechanism."""
-    said = settings.privacy
-    assert said.mechanism is not None  # as choose sees to
-    own: tuple[str, ...] = () if said.mechanism == "censored" else (*OF_WEIGHTS, "risk")
-    entries = {name: getattr(said, name) for name in ("delta", *OF_WEIGHTS, "risk")}
-    given = {name: value for name, value in entries.items() if value is not None}
+    """The mechanism of a plan; InputError where an entry is not of that mechanism."""
+    privacy = settings.privacy
+    assert privacy.mechanism is not None  # as choose sees to
+    mechanism, name = in_plans()[privacy.mechanism]
+    arguments = {entry: getattr(privacy, entry) for entry in ("delta", *OF_WEIGHTS, "risk")}
+    arguments = {entry: value for entry, value in arguments.items() if value is not None}
     risk = _risk(settings)
-    if wrong := [f"privacy.{name}" for name in given if name not in own]:
-        has = "which has privacy weights" if own else "which has no privacy weights"
-        raise InputError(f"{', '.join(wrong)}: not with privacy.mechanism = {said.mechanism!r}, {has}; leave it out")
-    return MECHANISMS[said.mechanism](**given | ({"risk": risk} if own else {}))
+    if wrong := [f"privacy.{entry}" for entry in arguments if entry not in name.entries]:
+        has = "which has privacy weights" if "risk" in name.entries else "which has no privacy weights"
+        raise InputError(f"{', '.join(wrong)}: not with privacy.mechanism = {privacy.mechanism!r}, {has}; leave it out")
+    if "risk" in name.entries:
+        arguments["risk"] = risk
+    try:
+        return mechanism(**name.options, **arguments, **privacy.options or {})
+    except TypeError:
+        raise InputError(f"privacy.options: not all are options of privacy.mechanism = {privacy.mechanism!r}") from None
 
 
 def _risk(settings: Settings) -> Risk:

@@ -8,13 +8,14 @@ from typing import Any
 from ..choices import OutcomeKind
 from ..design.survey_design import SurveyDesign
 from ..models.base import Boundable, Synthesizer
+from ..models.predictors.model_matrix import predictor_rows
 from ..models.registry import MODELS
-from ..models.shared.predictors import predictor_rows
+from ..privacy.mechanisms import in_plans
 from ..synthesis.fitting import M_OF_RECORDS
 from ..synthesis.measured import M
 from .arguments import check_formulas, sides, synthesizer_of
 from .public_facts import PublicFacts
-from .settings import MechanismName, Settings
+from .settings import Settings
 from .strict import is_strict, model_of, refuse_of_records, refuse_only_strict
 
 MODEL_OF: dict[OutcomeKind, tuple[str, str]] = {
@@ -71,6 +72,7 @@ def choose(settings: Settings, facts: PublicFacts, folder: Path) -> tuple[Settin
     for column in (*model.outcomes, *model.predictor_columns):
         design.column(column)  # mistyped names are refused at once
     say("privacy.mechanism", *_mechanism_for(model))
+    mechanism: Any = in_plans()[str(settings.privacy.mechanism)][0]  # which fits records
     takes = _takes(settings)
     if settings.survey.unweighted and "weight" in takes:
         say("model.weight", "public", "every record has the same weight")
@@ -82,7 +84,7 @@ def choose(settings: Settings, facts: PublicFacts, folder: Path) -> tuple[Settin
             say("model.transform", "asinh", "amounts can be zero or negative within the bounds")
         if settings.model.transform == "asinh":
             say("model.scale", max(abs(low), abs(high)) / SCALE, "1/400 of the largest bound; public")
-    if settings.privacy.mechanism == "pseudo-posterior" and settings.model.name == "fbs" and not design.clustered:
+    if mechanism.tunes_c1 and settings.model.name == "fbs" and not design.clustered:
         columns = _columns(settings, design)
         if facts.n >= PER_COLUMN * columns:
             say("model.prior", "flat", f"{columns} columns, {facts.n:,} records: draws are exact, without chains")
@@ -109,7 +111,8 @@ def lacking(settings: Settings, *, at_hand: bool) -> dict[str, str]:
     told = said.population_total is not None or (
         strict and (said.population_totals is not None or settings.model.weight == "public")
     )
-    if not told and (strict or said.mechanism in ("censored", "censored-weighted")):
+    mechanism = said.mechanism or ("strict" if strict else None)
+    if not told and mechanism is not None and "population_total" in in_plans()[mechanism][1].asks:
         out["privacy.population_total"] = "number of population units, from a census or a register, not from this file"
     if by_policy or said.bounds is not None or settings.outcomes:
         return out
@@ -118,7 +121,7 @@ def lacking(settings: Settings, *, at_hand: bool) -> dict[str, str]:
     return out
 
 
-def _mechanism_for(model: Synthesizer) -> tuple[MechanismName, str]:
+def _mechanism_for(model: Synthesizer) -> tuple[str, str]:
     if isinstance(model, Boundable):
         return "censored", "strict: what a record adds to the likelihood is clamped"
     return "pseudo-posterior", (

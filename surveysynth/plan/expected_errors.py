@@ -121,7 +121,7 @@ def expected_errors(
         rng = np.random.default_rng(run)
         frame, columns = design.frame, dict[str, Any]()
         for name, each in schema.items():
-            asked, values = Cells.of(each).asked(frame), _values(each, terms, design.n, rng)
+            asked, values = Cells.for_outcome(each).asked(frame), _values(each, terms, design.n, rng)
             columns[name] = values if asked.all() else values.astype(object).where(asked, each.outside).infer_objects()
             frame = frame.assign(**{name: columns[name].array})
         if weight != "public":
@@ -199,7 +199,7 @@ def _numbers(schema: Outcome, terms: Sequence[Term], n: int, rng: np.random.Gene
     if schema.whole and low >= 0:
         rate = COUNT[0] * high * np.exp(_shifted(terms, n, rng, COUNT[1]))
         return np.clip(rng.poisson(rate), low, high).astype(np.float64)
-    knee = Bins.of_amounts(low, high).knee
+    knee = Bins.for_amounts(low, high).knee
     if np.isinf(knee):
         return np.clip(low + (high - low) * (SHARE[0] + _shifted(terms, n, rng, SHARE[1])), low, high)
     scale = Bins(np.array([low, high]), knee)

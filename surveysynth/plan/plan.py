@@ -28,9 +28,10 @@ from ..design.survey_design import SurveyDesign
 from ..design.to_synthesize import REPLICATE_ROLES, to_synthesize
 from ..errors import InputError
 from ..models.base import Synthesizer
-from ..models.shared.predictors import numeric_predictors
+from ..models.predictors.model_matrix import numeric_predictors
 from ..privacy.accounting.ledger import Ledger
-from ..privacy.mechanisms import Mechanism, Strict
+from ..privacy.mechanisms import Mechanism
+from ..privacy.mechanisms.censored import WEIGHTED
 from ..release.comparison import Comparison, compare
 from ..release.folder import check_place
 from ..release.manifest import seal_of
@@ -388,9 +389,10 @@ class Plan:
         settings, policy, _ = self.settings, self._policy, self.ledger
         if policy is not None:
             settings = settings.set(
-                {"privacy.epsilon": policy.epsilon, "privacy.mechanism": "censored-weighted", "release.m": policy.m}
+                {"privacy.epsilon": policy.epsilon, "privacy.mechanism": WEIGHTED, "release.m": policy.m}
             )
-        found = preview(settings, self._public_facts(settings), model, mechanism, self._folder, self.reasons, inside=inside)
+        facts = self._public_facts(settings)
+        found = preview(settings, facts, model, mechanism, self._folder, self.reasons, inside=inside)
         taken = [] if is_free(self.place()) else [
             f"{str(self.place())!r} is there: --overwrite replaces a release, or say another folder in [release]"
         ]  # fmt: skip
@@ -537,7 +539,7 @@ class Plan:
         if self._policy is not None:
             raise InputError("a policy says itself what it costs: Policy.load(...), or print it")
         synthesizer, mechanism = self._parts()
-        if isinstance(mechanism, Strict):
+        if not mechanism.fits_records:
             raise InputError(
                 "a strict release has no privacy weights to price: check() says what its epsilon buys. Say mechanism = "
                 "'pseudo-posterior' in [privacy] for a dry run of a fit to records"
@@ -571,8 +573,8 @@ class Plan:
         """
         self._refuse_unfinished()
         privacy, model = self.settings.privacy, self.settings.model
-        if privacy.mechanism != "censored-weighted" or self._policy is not None:
-            raise InputError("a policy is of privacy.mechanism = 'censored-weighted': the plan says another")
+        if privacy.mechanism != WEIGHTED or self._policy is not None:
+            raise InputError(f"a policy is of privacy.mechanism = {WEIGHTED!r}: the plan says another")
         if privacy.epsilon is None:
             raise InputError("a policy needs privacy.epsilon, whatever c1")
         assert privacy.population_total is not None  # or else the plan is not filled in
@@ -728,13 +730,13 @@ class Plan:
             return f"Plan of {self.settings.model.formula}, to be filled in:\n{said}"
         return str(self.check())
 
-    def _parts(self) -> tuple[Synthesizer, Mechanism | Strict]:
+    def _parts(self) -> tuple[Synthesizer, Mechanism]:
         """Model and mechanism."""
         if self._policy is not None:
             return self._policy.synthesizer, self._policy.mechanism
-        if is_strict(self.settings):
-            return model_of(self.settings, self.design), Strict(delta=self.settings.privacy.delta)
-        return synthesizer_of(self.settings, self._folder), mechanism_of(self.settings)
+        strict = is_strict(self.settings)
+        model = model_of(self.settings, self.design) if strict else synthesizer_of(self.settings, self._folder)
+        return model, mechanism_of(self.settings)
 
     def _refuse_unfinished(self, *needed: str) -> None:
         lacks = {entry: what for entry, what in self.lacking.items() if entry in needed or not needed}

@@ -22,11 +22,11 @@ from ..errors import InputError, ModelError
 from ..estimation import estimate
 from ..measuring.outcome import Outcome
 from ..models.base import Synthesizer
+from ..models.predictors.model_matrix import numeric_predictors, predictor_rows
+from ..models.scales.transforms import as_transform
 from ..models.sequential import Sequential
-from ..models.shared.predictors import numeric_predictors, predictor_rows
-from ..models.shared.transforms import as_transform
-from ..privacy.mechanisms import Mechanism, Strict
-from ..privacy.report import LEAST_INFORMATION
+from ..privacy.mechanisms import Mechanism, RecordMechanism
+from ..privacy.mechanisms.base import LEAST_INFORMATION
 from ..privacy.units import unit_of
 from ..publication.footnotes import protected, unprotected
 from ..synthesis.measured import M
@@ -47,9 +47,6 @@ NAMED = 5  # levels that a warning names
 ATOM, SKEWED, TAILED, RELATED = 0.05, 0.5, 3.0, 3.0  # share of one value; of residuals; t of a rank correlation
 CODES, ONCE = 20, 0.9  # whole numbers of so few values, or of so many values a record, may be codes
 WIDTH = 112
-KINDS = {
-    "strict": "strict", "censored": "strict", "censored-weighted": "strict given the privacy weights",
-}  # fmt: skip
 HINTS = {  # where records are fitted
     "missing": "say missing = 'drop' in [model]",
     "zero": "a strict release keeps them, with zeros = true in [outcomes]",
@@ -105,7 +102,7 @@ class Preview:
 
 
 def preview(
-    settings: Settings, facts: PublicFacts, model: Synthesizer, mechanism: Mechanism | Strict, folder: Path,
+    settings: Settings, facts: PublicFacts, model: Synthesizer, mechanism: Mechanism, folder: Path,
     reasons: Mapping[str, str], *, inside: bool,
 ) -> Preview:  # fmt: skip
     """As :meth:`Plan.check` says."""
@@ -115,12 +112,12 @@ def preview(
     # what is synthesized is confidential: how many records have each of its levels is not said
     by = [name for name in by_of(settings, model) or [] if name not in model.outcomes]
     tables, before, given = None, 0.0, dict[str, Any]()
-    if isinstance(mechanism, Strict):
+    if isinstance(mechanism, RecordMechanism):
+        mechanism.check_model(model, privacy.unit)
+    else:
         before = epsilon_before(settings, folder)
         given = expected_arguments(settings, design)
         tables = expected_errors(design, **given, by=by, m=settings.release.m or M)
-    else:
-        mechanism.check_model(model, privacy.unit)
     ratio = None if tables is None else _typical(tables)
     schema = given.get("outcomes", {})
     cells = facts.cells(by).assign(se_ratio=np.nan if ratio is None else ratio)
@@ -132,14 +129,14 @@ def preview(
             _said_of_model(settings, model) if tables is None else _said_of_tables_made(settings, given),
             *_kinds_of_predictors(facts, model),
         ],
-        "Privacy": [_said_of_privacy(settings, before)],
+        "Privacy": [_said_of_privacy(settings, mechanism, before)],
         "Public": [_said_of_public(settings, facts, model)],
         "Chosen": [f"{entry} = {settings[entry]}: {why.removeprefix('chosen. ')}" for entry, why in reasons.items()],
         "Expected": [NO_FORMULA] if tables is None else _said_of_tables(tables),
-        "Page": _said_on_page(settings, facts, model, folder, before),
+        "Page": _said_on_page(settings, facts, model, mechanism, folder, before),
         "Time": [_said_of_time(settings) if tables is None else SECONDS],
     }
-    warnings = _warnings(settings, facts, model, cells, schema)
+    warnings = _warnings(settings, facts, model, mechanism, cells, schema)
     seen = _look_inside(settings, design, model, mechanism, by, ratio, schema) if inside else []
     return Preview({heading: lines for heading, lines in said.items() if lines}, warnings, cells, seen)
 
@@ -160,7 +157,7 @@ def _said_of_model(settings: Settings, model: Synthesizer) -> str:
 def _said_of_tables_made(settings: Settings, given: Mapping[str, Any]) -> str:
     formulas = given["formula"] if isinstance(given["formula"], list) else [settings.model.formula]
     parts = [f"{str(settings.model.name).upper()} from noisy tables: {'; '.join(map(str, formulas))}"]
-    parts += [f"{name} is declared as {outcome.said}" for name, outcome in given["outcomes"].items()]
+    parts += [f"{name} is declared as {outcome.text}" for name, outcome in given["outcomes"].items()]
     return "; ".join([*parts, *(["weights public"] if settings.model.weight else [])])
 
 
@@ -174,9 +171,9 @@ def _kinds_of_predictors(facts: PublicFacts, model: Synthesizer) -> list[str]:
     return [f"predictors that are {'; '.join(parts)}"] if parts else []
 
 
-def _said_of_privacy(settings: Settings, before: float) -> str:
+def _said_of_privacy(settings: Settings, mechanism: Mechanism, before: float) -> str:
     p = settings.privacy
-    kind = "strict" if p.policy else KINDS.get(str(p.mechanism), "asymptotic")
+    kind = "strict" if p.policy else mechanism.kind.replace("alpha", "the privacy weights")
     asked = f"epsilon = {p.epsilon:g}" if p.epsilon is not None else f"c1 = {p.c1:g}, whose epsilon the fit tells"
     of = f"one {p.unit}" if p.unit else "one record"
     by = f", by {p.policy}" if p.policy else ""
@@ -250,16 +247,15 @@ def _range(values: pd.Series, form: str) -> str:
 
 
 def _said_on_page(
-    settings: Settings, facts: PublicFacts, model: Synthesizer, folder: Path, before: float
+    settings: Settings, facts: PublicFacts, model: Synthesizer, mechanism: Mechanism, folder: Path, before: float
 ) -> list[str]:  # fmt: skip
     """What public/tables.html will say first, which is what the agency signs; the third sentence has to wait."""
     p, (_, words), design = settings.privacy, print_of(settings, model, folder), facts.design
     if p.epsilon is None:
         return []
-    kind = "strict" if p.policy else {**KINDS, "censored-weighted": "strict given alpha"}.get(str(p.mechanism))
     weight = [str(design.weights_name)] if settings.model.weight == "public" else []
     kept = list(dict.fromkeys([*model.predictor_columns, *design.fpc_names, *weight]))
-    said = protected(kind or "asymptotic", p.epsilon + before, p.unit, words)
+    said = protected("strict" if p.policy else mechanism.kind, p.epsilon + before, p.unit, words)
     return [said, unprotected([design.labels.get(c, c) for c in kept], facts.n, words)]
 
 
@@ -270,7 +266,8 @@ def _said_of_time(settings: Settings) -> str:
 
 
 def _warnings(
-    settings: Settings, facts: PublicFacts, model: Synthesizer, cells: pd.DataFrame, schema: Mapping[str, Outcome]
+    settings: Settings, facts: PublicFacts, model: Synthesizer, mechanism: Mechanism, cells: pd.DataFrame,
+    schema: Mapping[str, Outcome],
 ) -> list[str]:
     """What public facts alone make worth a look."""
     said, p, design = list(facts.left_out), settings.privacy, facts.design
@@ -301,7 +298,7 @@ def _warnings(
             "epsilon protects single records; where a person or household has several, say which column that is, as "
             "unit in [privacy]"
         )
-    if p.mechanism in ("pseudo-posterior", "weighted-e"):
+    if mechanism.kind == "asymptotic":
         said.append("the guarantee is asymptotic, not strict at this number of records; the report says so")
     if p.population_total is None and p.population_totals is None:
         said.append("no population_total: the sum of the survey weights is published, which epsilon does not cover")
@@ -381,12 +378,12 @@ def _alike(count: pd.Series) -> list[list[str]]:
 
 
 def _look_inside(
-    settings: Settings, design: SurveyDesign, model: Synthesizer, mechanism: Mechanism | Strict, by: list[str],
+    settings: Settings, design: SurveyDesign, model: Synthesizer, mechanism: Mechanism, by: list[str],
     ratio: float | None, schema: Mapping[str, Outcome],
 ) -> list[str]:  # fmt: skip
     """Heaps, values beyond the bounds, the shape of residuals, sizes that go with the outcome, expected errors."""
-    said, fitted = list[str](), isinstance(mechanism, Mechanism)
-    if isinstance(mechanism, Mechanism):
+    said, fitted = list[str](), mechanism.fits_records
+    if isinstance(mechanism, RecordMechanism):
         said = _of_refusal(settings, design, model, mechanism)
         if said:
             return said
@@ -399,7 +396,7 @@ def _look_inside(
     return said
 
 
-def _of_refusal(settings: Settings, design: SurveyDesign, model: Synthesizer, mechanism: Mechanism) -> list[str]:
+def _of_refusal(settings: Settings, design: SurveyDesign, model: Synthesizer, mechanism: RecordMechanism) -> list[str]:
     """What in the file would stop the release."""
     try:
         file, _, _ = without_missing(design, model)
@@ -412,10 +409,12 @@ def _of_refusal(settings: Settings, design: SurveyDesign, model: Synthesizer, me
     return []
 
 
-def _of_information(settings: Settings, design: SurveyDesign, model: Synthesizer, mechanism: Mechanism) -> list[str]:
+def _of_information(
+    settings: Settings, design: SurveyDesign, model: Synthesizer, mechanism: RecordMechanism
+) -> list[str]:
     """What privacy weights keep: from a fit."""
     privacy = settings.privacy
-    if privacy.mechanism != "pseudo-posterior":
+    if not mechanism.tunes_c1:
         return []
     cost = privacy_cost(
         design, model, epsilon=privacy.epsilon, m=settings.release.m, mechanism=mechanism, unit=privacy.unit,

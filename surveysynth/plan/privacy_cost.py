@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
@@ -14,8 +14,8 @@ from ..design.to_synthesize import to_synthesize
 from ..errors import InputError, ModelError, PrivacyError
 from ..models.base import Synthesizer
 from ..privacy.budget import Budget
-from ..privacy.mechanisms import Mechanism, PseudoPosterior, Strict
-from ..privacy.report import LEAST_INFORMATION
+from ..privacy.mechanisms import Mechanism, PseudoPosterior, RecordMechanism
+from ..privacy.mechanisms.base import LEAST_INFORMATION
 from ..progress import bar
 from ..synthesis.draws import verdict
 from ..synthesis.fitting import check_kinds, fit
@@ -118,19 +118,15 @@ def privacy_cost(
     (['m', 'epsilon', 'information', 'se_ratio', 'verdict'], 6)
     """
     check_keywords(privacy_cost, settings, fit)
-    if isinstance(mechanism, Strict):
-        raise InputError("Strict() has no privacy weights: expected_errors() foretells its releases")
     mechanism = PseudoPosterior() if mechanism is None else mechanism
+    if isinstance(mechanism, Mechanism) and not mechanism.fits_records:
+        raise InputError("Strict() has no privacy weights: expected_errors() foretells its releases")
     check_kinds(design, "y ~ x" if synthesizer is None else synthesizer, mechanism)
     own = (mechanism.epsilon, getattr(mechanism, "c1", None))
     if all(number is None for number in (epsilon, c1, *own)):
         return _table(design, synthesizer, mechanism, DATA_SETS if m is None else (m,), settings)
     if c1 is not None:
-        if not isinstance(mechanism, PseudoPosterior):
-            raise InputError(f"c1 of a {type(mechanism).__name__} is given to it: {type(mechanism).__name__}(c1=...)")
-        if mechanism.c1 is not None:
-            raise InputError("c1 is given twice: to privacy_cost and to the mechanism")
-        mechanism = replace(mechanism, c1=c1)
+        mechanism = mechanism.with_c1(c1)
     done = fit(design, synthesizer, epsilon=epsilon, m=m, mechanism=mechanism, **settings)
     if done.kind == "none":
         raise InputError("allocation='posterior' has no privacy cost: no epsilon holds for it")
@@ -147,7 +143,7 @@ def _table(
 ) -> pd.DataFrame:  # fmt: skip
     """One row for each number of data sets and epsilon."""
     model, mechanism = check_kinds(design, synthesizer, mechanism)
-    if not isinstance(mechanism, PseudoPosterior):
+    if not mechanism.tunes_c1:
         raise InputError("there are tables of PseudoPosterior() with Lipschitz risks alone: say epsilon= or c1=")
     design = declared(design, model, settings.get("levels"))
     settings = {name: value for name, value in settings.items() if name != "levels"}
@@ -163,10 +159,10 @@ def _table(
     return pd.DataFrame(rows, columns=["m", "epsilon", "information", "se_ratio", "verdict"])
 
 
-def _of_weights(design: SurveyDesign, model: Synthesizer, mechanism: PseudoPosterior, settings: dict[str, Any]) -> Any:
+def _of_weights(design: SurveyDesign, model: Synthesizer, mechanism: RecordMechanism, settings: dict[str, Any]) -> Any:
     """The mean privacy weight as a function of the budget: tuned with the model's pilot, where it has one."""
     pilot = model.pilot()
-    fit(design, model if pilot is None else pilot, mechanism=replace(mechanism, c1=1.0), m=1, **settings)  # its errors
+    fit(design, model if pilot is None else pilot, mechanism=mechanism.with_c1(1.0), m=1, **settings)  # its errors
     found: dict[float, float] = {}
 
     def information(budget: Budget) -> float:

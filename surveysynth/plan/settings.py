@@ -26,17 +26,19 @@ from pydantic import (
     Strict,
     Tag,
     ValidationError,
+    WithJsonSchema,
     model_validator,
 )
+from pydantic_core import PydanticKnownError
 
 from .. import choices
 from ..errors import InputError
 from ..measuring.outcome import Outcome
 from ..models.one_outcome import checked_bounds
+from ..privacy.mechanisms import in_plans
 
 SCHEMA = "plan.schema.json"
 FILL_IN = "FILL IN"
-MechanismName = Literal["strict", "pseudo-posterior", "weighted-e", "censored", "censored-weighted"]
 KINDS = {  # what pydantic calls by the names of Python
     "bool_type": "should be true or false", "dict_type": "should be a table, as {other = ['x', 'y']}",
     "list_type": "should be a list, as ['x', 'y']", "string_type": "should be a text",
@@ -88,8 +90,16 @@ def _bounds(pair: tuple[float, float]) -> tuple[float, float]:
         raise ValueError(str(error)) from None
 
 
+def _mechanism(name: str) -> str:
+    if name not in in_plans():
+        *most, last = map(repr, in_plans())
+        raise PydanticKnownError("literal_error", {"expected": f"{', '.join(most)} or {last}"})
+    return name
+
+
 PathText = Annotated[str, AfterValidator(_no_name_too_long)]
 Number = Annotated[float, BeforeValidator(_number), AllowInfNan(False)]
+MechanismName = Annotated[str, AfterValidator(_mechanism), WithJsonSchema({"enum": [*in_plans()], "type": "string"})]
 Level = int | float | str  # as the file has it, or as text
 Whole = Annotated[int, BeforeValidator(_number)]
 Truth = Annotated[bool, Strict()]
@@ -281,6 +291,7 @@ class Privacy(Section):
     )
     unit: str | None = Field(None, description="column of what epsilon protects, as households; default a record")
     mechanism: MechanismName | None = Field(None, description="how records are protected")
+    options: dict[str, Any] | None = Field(None, description="arguments of a mechanism of your own: {noise = 2}")
     delta: Number | None = Field(
         None, gt=0, le=0.1, description="probability up to which epsilon holds: noise is Gaussian, for many tables, as "
         "1e-10"

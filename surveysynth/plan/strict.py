@@ -15,7 +15,7 @@ from ..errors import InputError
 from ..measuring.outcome import Outcome
 from ..models.normal.fbp import FBP
 from ..models.normal.fbs import FBS
-from ..privacy.mechanisms import Strict
+from ..privacy.mechanisms import Strict, in_plans
 from ..release.measurements import Measurements, read_measurements
 from ..release.release import Release, read_release
 from ..synthesis.all_columns import written_out
@@ -26,7 +26,8 @@ from .settings import OutcomeSettings, Settings
 
 OF_RECORDS = (  # entries that only fits to records have
     "model.prior", "model.transform", "model.scale", "model.components", "model.missing", "model.engine", "privacy.map",
-    "privacy.c1", "privacy.c2", "privacy.risk", "privacy.known", "privacy.radius", "privacy.absolute", "privacy.floor",
+    "privacy.c1", "privacy.c2", "privacy.options", "privacy.risk", "privacy.known", "privacy.radius",
+    "privacy.absolute", "privacy.floor",
     "privacy.max_risk", "privacy.reweight", "privacy.policy", "release.debias",
 )  # fmt: skip
 NOTHING: dict[str, Any] = {  # values of such entries that ask for nothing
@@ -43,8 +44,9 @@ TIGHT = "from public knowledge: tight ones make shorter intervals"
 def is_strict(settings: Settings) -> bool:
     """Whether the release is drawn from noisy tables, the default; else records are fitted."""
     privacy = settings.privacy
-    by_default = privacy.mechanism is None and privacy.policy is None and settings.model.name in (None, *SYNTHESIZERS)
-    return by_default or privacy.mechanism == "strict"
+    if privacy.mechanism is not None:
+        return not in_plans()[privacy.mechanism][0].fits_records
+    return privacy.policy is None and settings.model.name in (None, *SYNTHESIZERS)
 
 
 def _is_said(settings: Settings, entry: str) -> bool:

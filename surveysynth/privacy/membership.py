@@ -246,7 +246,7 @@ def membership_attack(
 
     Notes
     -----
-    Neyman and Pearson (1933) for the test, Bennett (1976, eq. 12) for the ratio of normalizing constants.
+    Neyman & Pearson (1933) for the test, Bennett (1976, eq. 12) for the ratio of normalizing constants.
 
     Examples
     --------

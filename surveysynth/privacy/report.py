@@ -4,64 +4,22 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
 from decimal import ROUND_CEILING, Decimal
-from typing import Any, Literal
+from typing import Any
 
-Kind = Literal["asymptotic", "strict", "strict given alpha", "none"]
+from ..choices import Kind
+from .mechanisms import MECHANISMS
+from .mechanisms.base import LEAST_INFORMATION
 
-LOCAL = (
-    "Asymptotic differential privacy: 2 * Delta * m is at most epsilon, where Delta is the largest weighted absolute "
-    "log density of any {unit} under any of the posterior draws that were examined (more draws can only raise it). The "
-    "bound is local to this file; it becomes a differential privacy guarantee only as the number of {units} grows and "
-    "the share of them whose privacy weight is below 1 vanishes, which at a fixed epsilon it need not. "
-    "This is not a strict (epsilon, 0) guarantee at this sample size."
-)
-CLAMPED = (
-    "every {unit} changes the log likelihood by at most epsilon / (2 m) in either direction, whatever the parameters: "
-    "contributions are clamped there. So m exact posterior draws, and what is computed from them and from public "
-    "information, are epsilon-differentially private at any sample size, given that there is a release: epsilon holds "
-    "for files that differ in whether one {unit}'s values take part, 2 epsilon for files that differ in these values. "
-    "This assumes what is listed below, above all exact draws."
-)
 NOTHING = (
     "None: what is published of a record was drawn given its confidential value, and no epsilon bounds what that "
     "reveals. Privacy weights lower measured risks, such as the probability of identification; they are no guarantee."
 )
-GUARANTEES: dict[str, str] = {
-    "pseudo posterior": LOCAL,
-    "weighted-e": f"{LOCAL} Records whose bound exceeded epsilon / (2 m) have weight 0.",
-    "censored": f"Strict differential privacy: {CLAMPED}",
-    "censored, strict given alpha": (
-        f"Differential privacy given the privacy weights: {CLAMPED} The privacy weights alpha, which come before the "
-        "clamp, were computed from this very file, and what they reveal about a record is not covered. With weights "
-        "from a policy set on a historical file, or without weights, the guarantee is strict."
-    ),
-    "noisy tables": (
-        "Strict differential privacy at any number of records. Records were counted by cells of their outcome and "
-        "weight and by public columns, and every count and sum has integer {noise} noise (OpenDP): they are in "
-        "measurements.json, and all else is computed from them and from public columns. Blanking outcome and weight of "
-        "any one {unit} changes the probability of whatever comes out by at most a factor e^epsilon, replacing them "
-        "by at most e^({more}){up_to}. This holds for all that was ever computed from these counts, further data sets "
-        "and no release among it. It assumes that the file conforms to the declared schema, and what is listed below."
-    ),
-    "perturbed histogram": (
-        "Strict differential privacy, given that there is a release: Laplace noise in the counts of bins that do not "
-        "depend on the file; all data sets come from one noisy histogram. The number of records is public: "
-        "epsilon holds for files that differ in whether one record is counted in the histogram, 2 epsilon for files "
-        "that differ in one record's values."
-    ),
-}
-LEAST_INFORMATION = 0.3  # mean privacy weight below which the agency must accept a release by name
-ADD_OR_REMOVE = ("pseudo posterior", "weighted-e")  # the others hold the number of records, which is public, fixed
 
 SUM_OF_WEIGHTS = (
     "the sum of the synthetic weights: it is the sum of the survey weights, as no population_total was given. It is "
     "published exactly, and an intruder who knows all other weights finds a record's by subtraction"
 )
 PUBLIC_SUM = "the sum of the survey weights is public, as they are: the weights in the files add up to it"
-BY_GIVEN_CONSTANTS = (
-    "the constants of that correction were given and not tuned on this file: it is post-processing of the drawn "
-    "parameters"
-)
 
 
 def public_epsilon(exact: float, requested: float | None) -> float:
@@ -136,15 +94,11 @@ class PrivacyReport:
         """The guarantee in words, with what it is not."""
         if self.kind == "none":
             return NOTHING
-        text = GUARANTEES[f"{self.mechanism}, {self.kind}" if self.kind == "strict given alpha" else self.mechanism]
-        if self.mechanism == "noisy tables":
-            noise, up_to, more = "Laplace", "", "2 epsilon"
-            if self.delta is not None:
-                noise, up_to, more = "Gaussian", f", up to probability delta = {self.delta:.3g}", f"{self.replaced:g}"
-            text = text.replace("{noise}", noise).replace("{up_to}", up_to).replace("{more}", more)
+        mechanism = MECHANISMS[self.mechanism]
+        text = mechanism.guarantee(self.kind, self.delta, self.replaced)
         if self.unit is None:
             return text.format(unit="record", units="records")
-        fitted = "" if self.mechanism == "noisy tables" else " (their log densities add up)"
+        fitted = " (their log densities add up)" if mechanism.fits_records else ""
         return text.format(unit=f"group of records with the same {self.unit!r}{fitted}", units="such groups")
 
     @property
@@ -167,7 +121,7 @@ class PrivacyReport:
         if self.kind == "none":
             return {}
         records = f"all records of one {self.unit!r}"
-        if self.mechanism in ADD_OR_REMOVE:
+        if MECHANISMS[self.mechanism].neighbours == "add or remove":
             what = "one record" if self.unit is None else records
             relations = f"add or remove {what}", f"replace {what}"
         else:

@@ -161,8 +161,8 @@ def reweight(first: ProtectedFit, pseudo: PseudoLikelihood, steps: int, *, toler
     Returns
     -------
     ProtectedFit
-        With the posterior of ``first`` where there is nothing to be gained.  k may come out above 1, where R's
-        just misses it: the bound decides.
+        With the posterior of ``first`` where there is nothing to be gained.  k may come out above 1, where that of
+        the paper is just below it: the bound decides.
     """
     done, k = first, START
     logs: list[Floats] = []

@@ -1,7 +1,7 @@
 """Machine-readable metadata that go with the files of a release: a Frictionless data package and CSV on the Web.
 
-Sources: Frictionless Data Package specification, version 1 (profile "tabular-data-resource" for csv files); W3C,
-Metadata Vocabulary for Tabular Data (2015).
+Sources: Frictionless Data Package specification, version 1 (profile "tabular-data-resource" for csv files);
+W3C (2015), Metadata Vocabulary for Tabular Data.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ import re
 from functools import cache
 
 from ..models.registry import MODELS
+from ..privacy.mechanisms import MECHANISMS
 
 ARGUMENTS = {  # that are set elsewhere in R
     "lonely_psu": "options(survey.lonely.psu = {})", "combined": "svrepdesign(combined.weights = {})",
@@ -13,8 +14,8 @@ ARGUMENTS = {  # that are set elsewhere in R
 CONSTRUCTORS = {"LogTransform()": '"log"', "FBP.paper(": 'fbp(weights = "paper", variance = "paper", '}
 OTHER_NAMES = {"Sequential": "in_sequence", "StanModel": "python_model"}
 MADE_IN_R = (
-    "AsinhTransform", "Censored", "CountRisk", "IdentificationRule", "IdentityTransform", "LipschitzRisk",
-    "MarginalRisk", "NormalScores", "Outcome", "PairwiseRisk", "PseudoPosterior", "Strict", "WeightedE",
+    "AsinhTransform", "CountRisk", "IdentificationRule", "IdentityTransform", "LipschitzRisk",
+    "MarginalRisk", "NormalScores", "Outcome", "PairwiseRisk",
 )  # fmt: skip
 # after a model's name in reports, which may be a common word
 VERB = r"(?= (?:is|has|needs|cannot|models|synthesizes)\b)"
@@ -36,6 +37,7 @@ def in_words_of_r(text: str) -> str:
 def _functions() -> dict[str, str]:
     """The function of R for every class of Python."""
     named = {name: re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower() for name in MADE_IN_R} | OTHER_NAMES
+    named |= {mechanism.__name__: mechanism.in_r for mechanism in MECHANISMS.values()}
     return named | {model.kind.__name__: model.in_r for model in MODELS.values()}
 
 

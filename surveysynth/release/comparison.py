@@ -245,10 +245,9 @@ def compare(
 
     Notes
     -----
-    Karr, Kohnen, Oganian, Reiter and Sanil (2006) for the overlap of intervals; Woo, Reiter, Oganian and Karr (2009)
-    for distributions and propensity scores; Snoke, Raab, Nowok, Dibben and Slavkovic (2018, theorem 1) for the expected
-    propensity score mean squared error, of outcomes given the predictors: ranks, their squares and products, and their
-    products with predictors where records are at least 20 times as many.
+    Karr et al. (2006) for the overlap of intervals; Woo et al. (2009) for distributions and propensity scores; Snoke
+    et al. (2018, theorem 1) for the expected propensity score mean squared error, of outcomes given the predictors:
+    ranks, their squares and products, and their products with predictors where records are at least 20 times as many.
 
     Examples
     --------

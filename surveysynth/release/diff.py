@@ -249,7 +249,7 @@ def _with_noise(
 ) -> pd.DataFrame:
     """Estimates with the standard error of their synthesis, ``noise``: sqrt(T - u_bar), NaN with one data set.
 
-    T - u_bar is b / m, and N, the variance by the noise of tables, where they were measured (Reiter and Raghunathan
+    T - u_bar is b / m, and N, the variance by the noise of tables, where they were measured (Reiter & Raghunathan
     2007).
     """
     asked: dict[str, Any] = {"outcome": None if as_list(statistic) == ["count"] else outcomes, "statistic": statistic}

@@ -54,7 +54,7 @@ class Estimates(DomainEstimates):
         """Any estimator of one data set, combined over the m data sets.
 
         The estimate is the mean of the m estimates, its variance T = mean(u) + b / m (Hu, Savitsky & Williams 2022a,
-        appendix A; Reiter and Raghunathan 2007), as in :meth:`tables`, with that of the noise in the tables where they
+        appendix A; Reiter & Raghunathan 2007), as in :meth:`tables`, with that of the noise in the tables where they
         were measured.
 
         Parameters

@@ -11,9 +11,11 @@ from typing import Annotated, Any, Literal, Self
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from ..choices import Kind
 from ..errors import InputError, guarded
 from ..expenses import Expense
-from ..privacy.report import GUARANTEES, Kind, PrivacyReport
+from ..privacy.mechanisms import MECHANISMS
+from ..privacy.report import PrivacyReport
 from ..storage import unsealed
 
 FORMATS = ("csv", "parquet")
@@ -105,13 +107,15 @@ class Manifest(Said):
             raise ValueError(f"m is {self.m}, but the synthetic files are {', '.join(sorted(data)) or 'not listed'}")
         if self.mechanism in WENT:
             raise ValueError(f"it was made by version 0.2 of surveysynth {WENT[self.mechanism]}: read it with that one")
-        if self.delta is not None and self.mechanism != "noisy tables":
+        if self.mechanism not in MECHANISMS:
+            raise ValueError(f"the mechanism {self.mechanism!r} is not one of {', '.join(MECHANISMS)}")
+        mechanism = MECHANISMS[self.mechanism]
+        if self.delta is not None and not mechanism.has_delta:
             raise ValueError(f"delta = {self.delta} does not go with the mechanism {self.mechanism!r}")
         if (self.epsilon is None) != (self.kind == "none"):
             raise ValueError(f"epsilon = {self.epsilon} does not go with the kind {self.kind!r}")
-        key = f"{self.mechanism}, {self.kind}" if self.kind == "strict given alpha" else self.mechanism
-        if self.kind != "none" and key not in GUARANTEES:
-            raise ValueError(f"the mechanism {self.mechanism!r} is not one of {', '.join(GUARANTEES)}")
+        if self.kind not in ("none", *mechanism.guarantees):
+            raise ValueError(f"the kind {self.kind!r} does not go with the mechanism {self.mechanism!r}")
         lacking = {*self.synthesized, *self.public_predictors, *self.derived, *self.levels} - {*self.dtypes}
         if lacking:
             raise ValueError(f"dtypes lacks {', '.join(sorted(lacking))}")

@@ -87,7 +87,7 @@ class Measurements:
     def release(self, m: int = 20, *, seed: int | None = None) -> Release:
         """A release of m data sets, drawn from the noisy tables and the public columns alone.
 
-        Source: Räisä, Jälkö, Kaski & Honkela (2023) for synthesis that knows the noise; Reiter & Kinney (2012) for
+        Source: Räisä et al. (2023) for synthesis that knows the noise; Reiter & Kinney (2012) for
         draws without uncertainty from sampling.
 
         Parameters

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from inspect import isfunction
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from ..privacy.accounting.ledger import Ledger, check_ledger
 from ..publication.formats import check_suffix, write
 from ..storage import as_path, discard
 from ..validation import as_list, check_keywords, positive
+from .domains import DomainEstimates
 from .estimates import Estimates
 from .folder import check_format, check_place, enter, read_folder, write_folder
 from .printed import check_printed, printed
@@ -332,3 +334,9 @@ def read_release(path: str | Path) -> Release:
     Release: m = 3 synthetic data sets of 1,000 records by FBS, outcomes salary, epsilon = 10.8 (asymptotic)
     """
     return Release(**read_folder(as_path(path)))
+
+
+for part in (DomainEstimates, Estimates):  # their methods are a release's, also in what Python says of a wrong argument
+    for name, method in vars(part).items():
+        if isfunction(method):
+            method.__qualname__ = f"Release.{name}"

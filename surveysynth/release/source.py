@@ -27,13 +27,13 @@ from ..measuring import earlier_years
 from ..measuring.joint_fit import Draw, JointFit, Records, Rule, fit_measurements
 from ..measuring.noisy_tables import WEIGHT, NoisyTables, read_json
 from ..models.sequential import MISSING
+from ..privacy.mechanisms import Strict
 from ..privacy.report import PrivacyReport, public_epsilon
 from .data_set_files import in_a_file
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-MECHANISM = "noisy tables"
 PAIR = 2  # data sets of one draw, which differ by their own simulation alone
 ROUNDS = 100  # at most, in which a record that breaks a rule is drawn anew
 BLOCK = 1 << 16  # records that are drawn together
@@ -192,7 +192,7 @@ class Source:
 
         Large data sets lie in files, which are removed with the last data set that is read from them.
         """
-        n, unit = self.tables.n, self._fit.cells.of_record
+        n, unit = self.tables.n, self._fit.cells.cell_of_record
 
         def one(job: tuple[Draw, np.random.Generator]) -> tuple[SurveyDesign, NDArray[np.int32]]:
             coefficients, own = job
@@ -249,7 +249,7 @@ class Source:
 
     def _unit(self, design: SurveyDesign) -> Codes:
         """The public cell of each record in a design that has the public columns."""
-        return self._fit.cells.units_of(self.tables.terms_of(design), design.n)
+        return self._fit.cells.cells_of_records(self.tables.terms_of(design), design.n)
 
     def _data_set(
         self, like: SurveyDesign, unit: Codes, draw: Draw,
@@ -348,7 +348,7 @@ class Source:
         replaced = self.replaced + sum(each for _, each in before)
         return PrivacyReport(
             kind="strict", epsilon=epsilon, epsilon_requested=self.epsilon, m=m, draws=0, verdict=FITTED,
-            assumptions=[*self.notes], data_dependent=[], publishable=self.publishable, mechanism=MECHANISM,
+            assumptions=[*self.notes], data_dependent=[], publishable=self.publishable, mechanism=Strict.name,
             unit=self.tables.unit, delta=self.delta or None,
             replaced=None if replaced == 2 * epsilon else public_epsilon(replaced, None),
         )  # fmt: skip

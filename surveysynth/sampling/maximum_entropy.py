@@ -2,7 +2,7 @@
 
 Among the designs of fixed size with inclusion probabilities pi, conditional Poisson selection has
 the largest entropy.  Its samples have probabilities proportional to the product of their units'
-odds p / (1 - p) (Hajek 1964; Chen, Dempster and Liu 1994).  With S the size of the Poisson sample
+odds p / (1 - p) (Hajek 1964; Chen, Dempster & Liu 1994).  With S the size of the Poisson sample
 and phi its characteristic function, everything about it is a short Fourier sum:
 
     P(S = n) = 1/M sum_j phi(t_j) exp(-i n t_j),                  t_j = 2 pi j / M,
@@ -159,11 +159,11 @@ def _log_odds(pi: Floats, n: int) -> tuple[Floats, Floats, Complex]:
     eta = np.log(pi) - np.log1p(-pi)
     x = np.arcsinh(eta / 2) / BIN
     first = np.floor(x.min())
-    of_unit = (x - first).astype(np.intp)
-    x -= of_unit + (first + 0.5)
+    bin_of_unit = (x - first).astype(np.intp)
+    x -= bin_of_unit + (first + 0.5)
     x *= 2  # within its bin, from -1 to 1
-    dense = np.bincount(of_unit) >= DENSE
-    code = np.where(dense, np.cumsum(dense) - 1, -1)[of_unit]
+    dense = np.bincount(bin_of_unit) >= DENSE
+    code = np.where(dense, np.cumsum(dense) - 1, -1)[bin_of_unit]
     alone = np.flatnonzero(code < 0)
     # nodes and how many units each stands for
     angle = (np.arange(DEGREE) + 0.5) * np.pi / DEGREE
@@ -291,9 +291,9 @@ def _spectrum(p: Floats, q: Floats, w: Floats, n: int, N: int) -> tuple[Floats, 
 
 
 @nb.njit(cache=True)
-def _nodes(variance: float, N: int, apart: float) -> Floats:
+def _nodes(variance: float, N: int, width: float) -> Floats:
     """Nodes t_j >= 0, j < M / 2, that distinguish sizes which differ by less; except those where |phi| < 1e-20."""
-    M = min(N + 1, int(apart)) | 1
+    M = min(N + 1, int(width)) | 1
     t = np.empty(M // 2 + 1)
     for j in range(t.size):
         t[j] = 2 * np.pi * j / M

@@ -128,25 +128,25 @@ def draw(
     drawn, joints = [], []
     for h, size_h in enumerate(n_h):
         if groups is None:
-            chosen, joint = _draw(pi, size_h, method, rng)
+            selected, joint = _draw(pi, size_h, method, rng)
         else:
             members = groups.order[groups.start[h] : groups.start[h + 1]]
-            chosen, joint = _draw(pi[members], size_h, method, rng)
-            chosen = members[chosen]
-        drawn.append(chosen)
+            selected, joint = _draw(pi[members], size_h, method, rng)
+            selected = members[selected]
+        drawn.append(selected)
         joints.append(joint)
     positions = np.concatenate(drawn)
     order = np.argsort(positions, kind="stable")
     place = np.empty(order.size, dtype=np.intp)
     place[order] = np.arange(order.size)
-    taken = np.array([chosen.size for chosen in drawn])
-    of_stratum = np.split(place, np.cumsum(taken)[:-1])
+    taken = np.array([selected.size for selected in drawn])
+    places = np.split(place, np.cumsum(taken)[:-1])
     return Selection(
         positions=positions[order],
         pi=pi[positions[order]],
         population=np.repeat(units, taken)[order],
         joint=tuple(
-            replace(joint, positions=at) for joint, at in zip(joints, of_stratum, strict=True) if joint and at.size
+            replace(joint, positions=at) for joint, at in zip(joints, places, strict=True) if joint and at.size
         ),
     )
 
@@ -168,7 +168,7 @@ def _draw(pi: Floats, n: float, method: str, rng: np.random.Generator) -> tuple[
         return multinomial(pi, int(n), rng), None
     if method == "maximum_entropy":
         fitted = conditional_poisson(pi)
-        chosen = fitted.draw(rng)
-        return chosen, entropy_joint(fitted, pi, chosen)
-    chosen = simple_random(pi.size, int(n), rng) if method == "srs" else PROPORTIONAL[method](pi, rng)
-    return chosen, JOINTS[method](pi, chosen) if method in JOINTS else None
+        selected = fitted.draw(rng)
+        return selected, entropy_joint(fitted, pi, selected)
+    selected = simple_random(pi.size, int(n), rng) if method == "srs" else PROPORTIONAL[method](pi, rng)
+    return selected, JOINTS[method](pi, selected) if method in JOINTS else None

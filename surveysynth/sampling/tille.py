@@ -4,7 +4,7 @@ Let pi(i|k) be unit i's inclusion probability in a sample of k.  Going from k + 
 goes with probability r = 1 - pi(i|k) / pi(i|k+1).  In samples of k, c_k units are certain, and the
 others have pi(i|k) = f_k size_i, f_k = (k - c_k) / (sum of their sizes).  So all units that were not
 certain at k + 1 have one r between them, and each unit has one r of its own, at the step where it
-ceases to be certain.  Sorted by size, a sample takes O(N) (Tille 1996, Biometrika 83).
+ceases to be certain.  Sorted by size, a sample takes O(N) (Tille 1996).
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ from ..design.formula import quoted, sides_of
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
 from ..measuring.measure import OUTCOME, PARENT_LEVELS
-from ..measuring.noise import TableBudget, noise_variance
 from ..measuring.outcome import Outcome
+from ..measuring.table_noise import TableBudget, noise_variance
 from ..measuring.terms import terms_of
 from ..validation import positive, several
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,24 +14,21 @@ from ..design.survey_design import SurveyDesign
 from ..errors import InputError, ModelError, NotFitForRelease, PrivacyError, told_if_it_breaks_down
 from ..expenses import Expense, id_of, new_id
 from ..models.base import Boundable, Debiasable, Synthesizer
-from ..models.draws import Draws, Sampler, Streams, Synthetic
-from ..models.records import Records
+from ..models.draws import Draws, Synthetic
 from ..privacy.accounting.ledger import Ledger
 from ..privacy.budget import MOST_DATASETS, Budget
-from ..privacy.mechanisms.base import Mechanism
-from ..privacy.mechanisms.privacy_weights import PrivacyWeights
+from ..privacy.mechanisms.base import LEAST_INFORMATION, RecordMechanism
 from ..privacy.protected_fit import ProtectedFit, PseudoLikelihood, times
 from ..privacy.release_rule import IdentificationRule
-from ..privacy.report import LEAST_INFORMATION, Kind, public_epsilon
+from ..privacy.report import public_epsilon
 from ..privacy.tuning import reweight
-from ..privacy.units import Unit
 from ..release.release import Release
 from ..validation import as_list, positive, whole
-from . import report_notes
-from .draws import choose_draws, verdict
+from . import fit_report
+from .draws import choose_draws
 from .edits import check_rules, redrawn
-from .policy import Policy
-from .synthetic_design import Total, assemble, count_roles_of, public_columns, public_frame, roles_of, totals_of
+from .fitted_model import FittedModel, Spending
+from .synthetic_design import assemble, count_roles_of, public_columns, public_frame, roles_of, totals_of
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -43,22 +39,6 @@ LITTLE_LEFT = (
     "means and totals of the synthetic files could be far off, more than their intervals say. {}, or accept "
     "that by name: accept_diagnostics=['information'] (--accept information)"
 )
-
-Protect = Callable[[PseudoLikelihood, Floats, Callable[[str], None]], ProtectedFit]
-
-
-@dataclass(frozen=True)
-class Spending:
-    """What one release spends: m draws, the epsilon that was asked for, and the one that is published.
-
-    ``epsilon`` is None of kind "none"; ``lag`` is the largest autocorrelation between draws of one chain that are
-    released.
-    """
-
-    m: int
-    asked: float | None
-    epsilon: float | None
-    lag: float = 0.0
 
 
 @dataclass(frozen=True, repr=False)
@@ -83,8 +63,7 @@ class Chosen:
     simulated: Sequence[int]  # positions among ``draws``
 
 
-@dataclass
-class Fit:
+class Fit(FittedModel):
     """A synthesizer fitted to a design under tuned privacy weights; everything here is confidential.
 
     One fit makes releases of several m: ``fit.release(m=3)``.  Each release spends its own
@@ -98,7 +77,7 @@ class Fit:
         Rows of the file, from 0, that its records are.
     synthesizer : Synthesizer
         The model.
-    mechanism : Mechanism
+    mechanism : RecordMechanism
         How records are protected.
     policy : Policy or None
         Where everything was set on a historical file.
@@ -139,67 +118,6 @@ class Fit:
     True
     """
 
-    design: SurveyDesign
-    rows: Codes  # of the file, those of the design's records: some may have been left out
-    synthesizer: Synthesizer
-    mechanism: Mechanism
-    policy: Policy | None
-    records: Records
-    unit: Unit
-    weighted: ProtectedFit
-    budget: Budget
-    population_total: Total
-    report_notes: list[str]
-    sampler: Sampler = field(repr=False)
-    streams: Streams = field(repr=False)
-    protect: Protect = field(repr=False)  # makes the protected fit; what was asked of :func:`fit` is in it
-    seeded: bool
-    used: list[int] = field(default_factory=list)
-    spent: list[float] = field(default_factory=list)  # by each data set, of this fit and of those re-weighted from it
-    blocked: list[int] = field(default_factory=list)  # m of the releases that a rule held back
-    coded: Mapping[str, Any] = field(default_factory=dict)
-
-    def __repr__(self) -> str:
-        said = verdict(self.draws)
-        return f"Fit of {self.synthesizer.name} to {self.design!r}, tuned for m = {self.budget.m}. {said}"
-
-    @property
-    def draws(self) -> Draws:
-        """Draws from the protected posterior."""
-        return self.weighted.posterior
-
-    @property
-    def risk(self) -> Floats:
-        """Risks of the records, or units, that the privacy weights were made of: (U,)."""
-        return self.weighted.risk
-
-    @property
-    def mean_alpha(self) -> float:
-        """Mean privacy weight of the records."""
-        return float(self.unit.spread(self.weighted.alpha).mean())
-
-    @property
-    def information(self) -> float | None:
-        """The share of the file's information that privacy weights leave, their mean; None under a clamp."""
-        return None if self.mechanism.clamps else self.mean_alpha
-
-    @property
-    def little_left(self) -> bool:
-        """Whether privacy weights keep so little of the file that its release has to be accepted by name."""
-        return self.information is not None and self.information < LEAST_INFORMATION
-
-    @property
-    def delta(self) -> float:
-        """The overall Lipschitz bound Delta_alpha of this fit."""
-        return self.weighted.delta
-
-    @property
-    def kind(self) -> Kind:
-        """The guarantee: ``asymptotic``, ``strict``, ``strict given alpha`` or ``none``."""
-        if self.synthesizer.from_records:
-            return "none"
-        return "strict" if self.policy is not None else self.mechanism.kind
-
     def reweighted(self, steps: int = 1, *, tolerance: float = 0.01) -> Fit:
         """Raise privacy weights where bounds lie below the overall one, at no more epsilon.
 
@@ -237,11 +155,6 @@ class Fit:
         same = weighted.posterior is self.weighted.posterior
         used = self.used if same else []  # draws are never used twice
         return replace(self, weighted=weighted, protect=protect, used=used)
-
-    @property
-    def weights_from_file(self) -> bool:
-        """Whether a privacy weight depends on other records: on their risks, or on constants tuned on them."""
-        return self.policy is None and self.mechanism.weights_from_file
 
     def refitted(self, left_out: Sequence[int], rng: np.random.Generator) -> ProtectedFit:
         """The fit anew, as if records (units) took no part: their risks aside, constants, privacy weights and draws.
@@ -291,7 +204,7 @@ class Fit:
             return self.synthesizer.log_ratio(self.records, before, after, posterior)
         total = np.zeros(posterior.size)
         for some in np.array_split(np.arange(n), -(-n * posterior.size // BLOCK)):
-            log_p = self.synthesizer.log_density(self.records.some(some), posterior)
+            log_p = self.synthesizer.log_density(self.records.subset(some), posterior)
             here, there = (np.clip(times(alpha[some], log_p), -clamp, clamp) for alpha in (before, after))
             total += (there - here).sum(axis=1)
         return total
@@ -310,16 +223,8 @@ class Fit:
             A row a draw.
         """
         alpha, clamp = self.unit.spread(self.weighted.alpha)[records], self.weighted.clamp
-        added = times(alpha, self.synthesizer.log_density(self.records.some(records), self.weighted.posterior))
+        added = times(alpha, self.synthesizer.log_density(self.records.subset(records), self.weighted.posterior))
         return added if clamp is None else np.clip(added, -clamp, clamp)
-
-    @property
-    def epsilon_spent(self) -> float:
-        """2 Delta of each data set released so far, added up; infinite of kind ``none``.
-
-        Of this fit, and of those that it was re-weighted from or that were re-weighted from it: they share one file.
-        """
-        return math.fsum(self.spent)
 
     def release(
         self,
@@ -342,7 +247,7 @@ class Fit:
             The most that this release may spend; the default is the epsilon of the fit.
         debias : bool
             Correct the released draws for what the privacy weights do to the model, by the
-            model's own rule (:mod:`surveysynth.models.normal.debias`); assumes that the model is right.  The
+            model's own rule (:mod:`surveysynth.models.corrections`); assumes that the model is right.  The
             correction uses c1.  Tuned on this file, c1 stays internal, and the correction is **not covered by
             epsilon**: the report says so.  With ``PseudoPosterior(c1=...)`` it is post-processing, as it is under
             ``Censored(weighted=False)``, where only the clamp is to be corrected for.
@@ -402,14 +307,14 @@ class Fit:
             self.spent.extend(self._spent_by(of.m))
             release = Release(
                 datasets=made.datasets,
-                privacy=report_notes.report(self, of, debias, factor, rule, rules, made.redrawn),
+                privacy=fit_report.report(self, of, debias, factor, rule, rules, made.redrawn),
                 predictors=tuple(
                     c for c in public_columns(self.design, self.synthesizer) if c in self.synthesizer.predictor_columns
                 ),
                 outcomes=self.synthesizer.outcomes,
                 categorical=self.synthesizer.categorical,
-                method=report_notes.method(self, debias) | found | ({"edits": rules} if rules else {}),
-                internal=report_notes.internal(self) | made.internal,
+                method=fit_report.method(self, debias) | found | ({"edits": rules} if rules else {}),
+                internal=fit_report.internal(self) | made.internal,
                 count_roles=made.count_roles,
                 rests_on=(expense,),
             )
@@ -462,7 +367,7 @@ class Fit:
         if self.mechanism.clamps:
             assert isinstance(model, Boundable) and self.weighted.clamp is not None
             return Chosen(positions, model.uncensored(records, self.draws, positions, self.weighted.clamp), chosen)
-        assert isinstance(model, Debiasable) and isinstance(self.mechanism, PrivacyWeights)  # as check_debias sees to
+        assert isinstance(model, Debiasable)  # as check_debias sees to
         alpha = self.mechanism.weigh_again(self.weighted, self.budget.bound)
         corrected = model.debias_draws(
             records, self.draws, positions, alpha, self.unit.of_record, self.streams.draws, debias=debias
@@ -511,54 +416,12 @@ class Fit:
         if self.little_left and "information" not in accepted:
             raise NotFitForRelease(LITTLE_LEFT.format(self.mechanism.more_left))
 
-    @property
-    def biased(self) -> dict[str, bool]:
-        """What privacy weights bias much, debias or not, and whether the model can take that off."""
-        model = self.synthesizer
-        return model.biased(self.records, self.unit.of_record) if isinstance(model, Debiasable) else {}
-
-    @property
-    def corrected(self) -> tuple[str, ...]:
-        """What is always corrected, if privacy weights follow from a record's risk and constants."""
-        follow = self.mechanism.corrects and self.weighted.asked == 0
-        return tuple(what for what, can_be in self.biased.items() if can_be and follow)
-
-    @property
-    def constants_given(self) -> bool:
-        """Whether what a correction uses was given: the clamp, or c1."""
-        return self.mechanism.constants_given
-
-    @property
-    def within_request(self) -> bool:
-        """Whether the epsilon asked for bounds what is released; without it, or under a c1 given, it may not."""
-        return self.budget.epsilon is not None and self.delta <= self.budget.bound
-
-    @property
-    def public_weights(self) -> bool:
-        """Whether the survey weights are kept."""
-        return self.records.public_weights is not None
-
     def _expense(self, of: Spending, positions: Sequence[int]) -> Expense:
         """What a release of these draws spends; its id is random, or by the draws where there is a seed."""
-        released = self.draws.some(positions).values.values()
+        released = self.draws.subset(positions).values.values()
         id = id_of("draws", *released) if self.seeded else new_id()
         replaced = None if of.epsilon is None else 2 * of.epsilon
         return Expense("draws", of.epsilon, replaced, id)
-
-    def budget_of(self, m: int) -> Budget:
-        """That of m data sets of this fit.
-
-        Parameters
-        ----------
-        m : int
-            Number of data sets.
-
-        Returns
-        -------
-        Budget
-            Without an epsilon of its own.
-        """
-        return Budget(None, m)
 
     def _spent_by(self, m: int) -> list[float]:
         """Epsilon of each of m data sets."""
@@ -595,7 +458,7 @@ def check_accepted(accepted: Sequence[str]) -> None:
 
 
 def check_rule(
-    rule: IdentificationRule | None, design: SurveyDesign, synthesizer: Synthesizer, mechanism: Mechanism
+    rule: IdentificationRule | None, design: SurveyDesign, synthesizer: Synthesizer, mechanism: RecordMechanism
 ) -> None:
     """Refuse what is no rule, one that does not suit the file, and one that would take a strict guarantee away."""
     if not isinstance(rule, IdentificationRule | None):
@@ -606,7 +469,7 @@ def check_rule(
     rule.check(design, synthesizer)
 
 
-def check_debias(synthesizer: Synthesizer | None, mechanism: Mechanism, reweighted: bool) -> None:
+def check_debias(synthesizer: Synthesizer | None, mechanism: RecordMechanism, reweighted: bool) -> None:
     """Refuse to correct for privacy weights that do not follow from the record and constants, or a paper's setting."""
     mechanism.check_debias()
     if reweighted:
@@ -617,7 +480,7 @@ def check_debias(synthesizer: Synthesizer | None, mechanism: Mechanism, reweight
         raise InputError(f"{synthesizer.name} has no debias: leave it out, or use FBS")
 
 
-def check_steps(steps: int, mechanism: Mechanism) -> int:
+def check_steps(steps: int, mechanism: RecordMechanism) -> int:
     """Steps of re-weighting as a number, if they are one and the mechanism has bounds to raise."""
     steps = int(steps) if isinstance(steps, bool | np.bool_) else steps
     if isinstance(steps, int | np.integer) and steps == 0:

@@ -29,13 +29,11 @@ from ..measuring.outcome import Outcome
 from ..models.base import Synthesizer
 from ..models.draws import Draws, Sampler, Streams
 from ..models.normal.fbs import FBS
+from ..models.predictors.model_matrix import LOG_UNIT
 from ..models.sequential import Sequential
-from ..models.shared.predictors import LOG_UNIT
 from ..privacy.accounting.ledger import Ledger, check_ledger
 from ..privacy.budget import Budget
-from ..privacy.mechanisms import Assessment, Mechanism, Strict
-from ..privacy.mechanisms.censored import Censored
-from ..privacy.mechanisms.privacy_weights import PrivacyWeights
+from ..privacy.mechanisms import Assessment, Censored, Mechanism, RecordMechanism
 from ..privacy.protected_fit import ProtectedFit, PseudoLikelihood
 from ..privacy.release_rule import IdentificationRule
 from ..privacy.units import Unit, unit_of
@@ -226,7 +224,7 @@ def fit(
     notes += _said_of_units(design, protected)
 
     mean_weight = public_mean_weight(design, population_total) if mechanism.clamps else None
-    streams = Streams.of(seed)
+    streams = Streams.from_seed(seed)
     chosen_engine = get_engine(engine)
     sampler = Sampler(lambda: chosen_engine, streams.draws, chains, warmup, draws)
     with told_if_it_breaks_down(), stages() as say:
@@ -244,17 +242,15 @@ def fit(
 
 
 def protected_by(
-    design: SurveyDesign, mechanism: Mechanism, policy: Policy | None, budget: Budget, tolerance: float, reweight: int,
-    pseudo: PseudoLikelihood, present: Floats, say: Callable[[str], None],
+    design: SurveyDesign, mechanism: RecordMechanism, policy: Policy | None, budget: Budget, tolerance: float,
+    reweight: int, pseudo: PseudoLikelihood, present: Floats, say: Callable[[str], None],
 ) -> ProtectedFit:  # fmt: skip
     """What the mechanism makes of the file; ``present`` (U,) is 1, or 0 for what is left out."""
 
     def risks(unweighted: Callable[[], Draws]) -> Floats:
         if policy is not None:
             return policy.risk(design, pseudo.records)
-        assert isinstance(mechanism, PrivacyWeights)  # who else asks for no risks
-        rng = pseudo.sampler.rng
-        return mechanism.risk.compute(design, pseudo.model, pseudo.records, pseudo.unit, unweighted, rng)
+        return mechanism.risks(design, pseudo, unweighted)
 
     assessment = Assessment(risks, None if policy is None else policy.span, present)
     return mechanism.fit(pseudo, budget, assessment, tolerance=tolerance, reweight=reweight, say=say)
@@ -345,7 +341,9 @@ def synthesize(
         "outcomes": outcomes, "population_totals": population_totals, "weight": weight, "weight_bounds": weight_bounds,
         "importance": importance, "earlier": earlier, "bounds": bounds, "scheduler": scheduler,
     }  # fmt: skip
-    if policy is None and isinstance(mechanism, Strict | None):
+    if not isinstance(mechanism, Mechanism | None):
+        raise InputError(NO_MECHANISM)
+    if policy is None and (mechanism is None or not mechanism.fits_records):
         of_records = {"debias": debias, "accept_diagnostics": accept_diagnostics, "rule": rule}
         given = settings | schema | of_records | {"edits": edits}
         return _measured(design, synthesizer, _once(epsilon, mechanism), m, ledger, given)
@@ -393,7 +391,7 @@ def _measured(
         return measured.release(m, seed=asked.settings.get("seed"))
 
 
-def _once(epsilon: float | None, mechanism: Mechanism | Strict | None) -> float | None:
+def _once(epsilon: float | None, mechanism: Mechanism | None) -> float | None:
     """The epsilon of a release (InputError: it is given twice)."""
     of_mechanism = None if mechanism is None else mechanism.epsilon
     if epsilon is not None and of_mechanism is not None:
@@ -403,13 +401,13 @@ def _once(epsilon: float | None, mechanism: Mechanism | Strict | None) -> float 
 
 def check_kinds(
     design: SurveyDesign, synthesizer: Synthesizer | str | Sequence[Synthesizer | str] | None,
-    mechanism: Mechanism | Strict | None,
-) -> tuple[Synthesizer, Mechanism]:  # fmt: skip
+    mechanism: Mechanism | None,
+) -> tuple[Synthesizer, RecordMechanism]:  # fmt: skip
     """The model and the mechanism, where they fit records (InputError: what is none, and what counts them)."""
     if not isinstance(design, SurveyDesign):
         raise InputError(NO_DESIGN)
-    if not isinstance(mechanism, Mechanism):
-        raise InputError(NO_RECORDS if isinstance(mechanism, Strict | None) else NO_MECHANISM)
+    if not isinstance(mechanism, RecordMechanism):
+        raise InputError(NO_RECORDS if isinstance(mechanism, Mechanism | None) else NO_MECHANISM)
     if isinstance(synthesizer, str) and "~" in synthesizer:
         synthesizer = FBS(synthesizer)
     if isinstance(synthesizer, Sequence) and not isinstance(synthesizer, str):
@@ -444,7 +442,7 @@ def _check_names(synthesizer: Synthesizer, unit: str | None) -> None:
         raise InputError(f"unit {unit!r} is an outcome: a unit is a column of labels that is not synthesized")
 
 
-def _budget(epsilon: float | None, m: int | None, synthesizer: Synthesizer, mechanism: Mechanism) -> Budget:
+def _budget(epsilon: float | None, m: int | None, synthesizer: Synthesizer, mechanism: RecordMechanism) -> Budget:
     """What may be spent: an epsilon, if there can be one, that is given once."""
     budget = Budget(_once(epsilon, mechanism), M_OF_RECORDS if m is None else m)
     if synthesizer.from_records:
@@ -454,7 +452,7 @@ def _budget(epsilon: float | None, m: int | None, synthesizer: Synthesizer, mech
     return budget
 
 
-def _refuse_epsilon(epsilon: float | None, mechanism: Mechanism) -> None:
+def _refuse_epsilon(epsilon: float | None, mechanism: RecordMechanism) -> None:
     """Refuse to promise anything for synthetic values that are drawn given the confidential ones (method 11.10)."""
     if epsilon is not None or mechanism.needs_epsilon:
         raise InputError(

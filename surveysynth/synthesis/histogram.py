@@ -29,6 +29,7 @@ from ..expenses import Expense
 from ..noise import laplace
 from ..privacy.accounting.ledger import Ledger, check_ledger
 from ..privacy.budget import MOST_DATASETS
+from ..privacy.mechanisms import PerturbedHistogram
 from ..privacy.report import PrivacyReport
 from ..release.laplace import finite_outcome
 from ..release.release import Release
@@ -241,7 +242,7 @@ def _report(
         ],
         data_dependent=[REFUSED.format("" if weight_bound is not None else "; and if the weights are not all equal")],
         publishable=True,
-        mechanism="perturbed histogram",
+        mechanism=PerturbedHistogram.name,
     )  # fmt: skip
 
 

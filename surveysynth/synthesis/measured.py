@@ -20,7 +20,7 @@ from ..errors import InputError, ModelError
 from ..estimation.tables import OWN
 from ..expenses import Expense, new_id
 from ..measuring.bins import Cells, refuse_dates
-from ..measuring.earlier_years import of_the_same_terms
+from ..measuring.earlier_years import aligned_tables
 from ..measuring.measure import WEIGHT_BOUNDS, Question, measure_design
 from ..measuring.noisy_tables import NoisyTables
 from ..measuring.outcome import Outcome
@@ -28,7 +28,7 @@ from ..measuring.terms import RightHandSide, Term, columns_of_terms, split_terms
 from ..models.base import Synthesizer
 from ..models.normal.fbp import FBP
 from ..models.normal.fbs import FBS
-from ..models.shared.transforms import LogTransform
+from ..models.scales.transforms import LogTransform
 from ..privacy.accounting.ledger import Ledger, check_ledger
 from ..privacy.mechanisms.strict import check_delta
 from ..release.measurements import Measurements, entered
@@ -217,7 +217,7 @@ def measure(
     said = _said(noisy, public_columns(design, model, unit), schema, weight_bounds, rules)
     said += [*notes, *(said_of_ignored(design, model) if clusters == "ignore" else [])]
     year = of_an_earlier_year(earlier)
-    past = None if year is None else of_the_same_terms(year.tables, noisy)
+    past = None if year is None else aligned_tables(year.tables, noisy)
     before = () if year is None else (year.expense, *year.spent_before)
     said += [] if year is None else [EARLIER.format(epsilon, sum(each.blank or 0.0 for each in before))]
     what = f"noisy tables of {', '.join(schema)}" + ("" if delta is None else f", delta = {delta:.3g}")
@@ -241,7 +241,7 @@ def _said(
     return [
         PUBLIC.format(", ".join(columns)),
         *([] if noisy.unit is None else [UNITS.format(noisy.unit, noisy.most)]),
-        *(SCHEMA.format(name, outcome.said) for name, outcome in schema.items()),
+        *(SCHEMA.format(name, outcome.text) for name, outcome in schema.items()),
         *([] if noisy.weight is None else [WEIGHTS.format(*weight_bounds), "the population total is public"]),
         *([HELD.format("; ".join(rules))] if rules else []),
     ]
@@ -282,7 +282,7 @@ def _try_rules(public: pd.DataFrame, schema: Mapping[str, Outcome], rules: Seque
     rng = np.random.default_rng(0)
     frame = public.head(TRIED)
     for name, outcome in schema.items():
-        cells = Cells.of(outcome)
+        cells = Cells.for_outcome(outcome)
         cells.asked(frame)
         frame = frame.assign(**{name: cells.values(rng.integers(0, len(cells), len(frame)), rng).array})
     obeyed(rules, frame)

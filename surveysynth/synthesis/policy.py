@@ -31,7 +31,7 @@ from ..errors import InputError, ModelError
 from ..models.as_json import as_json, from_json
 from ..models.base import Boundable, Portable, Synthesizer
 from ..models.draws import Draws, Sampler
-from ..models.shared.predictors import Constants, predictor_constants
+from ..models.predictors.model_matrix import Constants, predictor_constants
 from ..privacy.budget import Budget
 from ..privacy.mechanisms import Assessment, PseudoPosterior
 from ..privacy.mechanisms.censored import Censored

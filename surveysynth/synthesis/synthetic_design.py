@@ -19,7 +19,7 @@ from ..design.survey_design import SurveyDesign
 from ..errors import InputError, ModelError
 from ..models.base import Synthesizer
 from ..models.draws import Synthetic
-from ..models.shared.groups import groups_of
+from ..models.predictors.groups import groups_of
 from ..privacy.report import PUBLIC_SUM
 from ..validation import as_list, positive, rows
 

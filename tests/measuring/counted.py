@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from surveysynth.measuring.bins import Cells
 from surveysynth.measuring.counting import Count, Part
 from surveysynth.measuring.measure import _File, _Measured
-from surveysynth.measuring.units import Units
+from surveysynth.measuring.protected_units import Units
 
 Codes = NDArray[np.intp]
 

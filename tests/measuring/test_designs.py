@@ -11,8 +11,8 @@ import surveysynth as ss
 from surveysynth import InputError
 from surveysynth.measuring.bins import Cells
 from surveysynth.measuring.measure import pairs_of, pairs_tell_more
+from surveysynth.measuring.protected_units import Units, most_records
 from surveysynth.measuring.terms import Term, terms_of
-from surveysynth.measuring.units import Units, most_records
 from surveysynth.models.loglinear.bases import Response
 from surveysynth.models.loglinear.level_effects import LevelRows, fit_levels, levels_from_pairs
 
@@ -109,7 +109,7 @@ def test_the_variance_between_levels_is_found(sd, pairs):
         else:
             table = counted(level, 150, code, groups) + rng.laplace(0, 1.5, (150, 4))
             effects = fit_levels(response, rows, indicators, table, 4.5)
-        drawn = effects.of(effects.draw(rng))
+        drawn = effects.log_changes(effects.draw(rng))
         score = response.scores
         found.append(np.var([np.polyfit(score, each, 1, w=np.sqrt(response.p))[0] for each in drawn]))
     error = np.std(found) / np.sqrt(12)
@@ -182,7 +182,7 @@ def households(seed=1, share=0.4):
 @pytest.mark.parametrize("most", [1, 2, 5])
 def test_a_unit_changes_every_table_by_what_its_noise_is_made_for(most):
     """Brute force over the tables as they are measured: every unit blanked, and replaced by extreme values."""
-    rng, cells = np.random.default_rng(4), Cells.of(ss.Outcome(bounds=(0, 500)))
+    rng, cells = np.random.default_rng(4), Cells.for_outcome(ss.Outcome(bounds=(0, 500)))
     of_record = np.repeat(np.arange(30), rng.integers(1, 8, 30))
     n = len(of_record)
     level = rng.integers(0, 3, n)

@@ -8,7 +8,7 @@ import pytest
 
 import surveysynth as ss
 from surveysynth import InputError, Outcome
-from surveysynth.measuring.noise import TableBudget, composed, noise_variance, noisy, simulated_noise
+from surveysynth.measuring.table_noise import TableBudget, composed, noise_variance, noisy, simulated_noise
 
 TOTAL, DELTA = 100_000.0, 1e-10
 

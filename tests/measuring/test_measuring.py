@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 import surveysynth as ss
 from surveysynth import InputError
+from surveysynth.measuring.bin_groups import cell_scores, effect_steps, table_groups
 from surveysynth.measuring.bins import Bins, Cells
-from surveysynth.measuring.groups import groups_of, scores_of, steps_of
 from surveysynth.measuring.joint_fit import fit_measurements
 from surveysynth.measuring.measure import Question, histogram_groups, measure_design, shares
-from surveysynth.measuring.noise import TableBudget, composed, discrete_laplace, discrete_laplace_variance, noisy
 from surveysynth.measuring.noisy_tables import SCORE_UNIT, WEIGHT, read_json
 from surveysynth.measuring.outcome import Outcome
+from surveysynth.measuring.table_noise import TableBudget, composed, discrete_laplace, discrete_laplace_variance, noisy
 from surveysynth.measuring.terms import Term, terms_of
 
 ANY = st.floats(allow_nan=False, width=64)
@@ -33,7 +33,7 @@ ANY_HISTOGRAM = given(  # seed, bins, special values, records, levels, standard 
 
 @given(st.lists(ANY, min_size=1, max_size=30))
 def test_every_number_has_one_cell(values):
-    cells = Cells.of(Outcome(bounds=(-500, 1e6), zeros=True, heaps=[10, 99_999]))
+    cells = Cells.for_outcome(Outcome(bounds=(-500, 1e6), zeros=True, heaps=[10, 99_999]))
     codes = cells.codes(pd.Series(values, dtype="float64"), "y")
     for value, code in zip(values, codes, strict=True):
         if value in (0, 10, 99_999):
@@ -44,13 +44,13 @@ def test_every_number_has_one_cell(values):
 
 
 def test_missing_values_and_levels_have_cells_where_they_are_declared():
-    amount = Cells.of(Outcome(bounds=(0, 100), missing="category"))
+    amount = Cells.for_outcome(Outcome(bounds=(0, 100), missing="category"))
     assert amount.codes(pd.Series([np.nan, 5.0]), "y")[0] == len(amount) - 1
-    job = Cells.of(Outcome(levels=["none", "full"], missing="category"))
+    job = Cells.for_outcome(Outcome(levels=["none", "full"], missing="category"))
     assert job.codes(pd.Series(["full", None, "none"]), "job").tolist() == [1, 2, 0]
-    answer = Cells.of(Outcome(levels=[0, 1], missing="category"))  # a column of integers some of which are missing
+    answer = Cells.for_outcome(Outcome(levels=[0, 1], missing="category"))  # integers, some missing
     assert answer.codes(pd.Series([1.0, np.nan, 0.0]), "ill").tolist() == [1, 2, 0]
-    whole = Cells.of(Outcome(bounds=(0, 20), whole=True))
+    whole = Cells.for_outcome(Outcome(bounds=(0, 20), whole=True))
     assert whole.codes(pd.Series([0, 7, 20, 25, -3]), "visits").tolist() == [0, 7, 20, 20, 0]
 
 
@@ -64,7 +64,7 @@ def test_missing_values_and_levels_have_cells_where_they_are_declared():
 )
 def test_a_file_that_contradicts_its_schema_is_refused(outcome, column, message):
     with pytest.raises(InputError, match=message) as error:
-        Cells.of(outcome).codes(pd.Series(column, dtype=object), "y")
+        Cells.for_outcome(outcome).codes(pd.Series(column, dtype=object), "y")
     assert "many" not in str(error.value) and "'c'" not in str(error.value)
 
 
@@ -77,7 +77,7 @@ def test_a_file_that_contradicts_its_schema_is_refused(outcome, column, message)
 )
 def test_dates_and_durations_are_asked_for_in_days(column, days):
     """To pandas they are numbers of nanoseconds, all of which lie beyond the bounds; the line to paste makes days."""
-    cells = Cells.of(Outcome(bounds=(-5, 5), whole=True))
+    cells = Cells.for_outcome(Outcome(bounds=(-5, 5), whole=True))
     with pytest.raises(InputError, match="make whole days of them") as error:
         cells.codes(column, "y")
     assert days in str(error.value)
@@ -121,15 +121,15 @@ def test_bins_have_equal_ratios_and_values_are_drawn_within_them():
 @ANY_HISTOGRAM
 def test_groups_are_runs_of_bins_and_single_special_values(seed, numbers, special, n, levels, sd):
     p = np.random.default_rng(seed).dirichlet(np.full(numbers + special, 0.3))
-    groups = groups_of(p, numbers, n, levels, sd)
+    groups = table_groups(p, numbers, n, levels, sd)
     assert groups[0] == 0 and set(np.diff(groups[:numbers])) <= {0, 1}
     assert groups[numbers:].tolist() == [groups[numbers - 1] + 1 + k for k in range(special)]
 
 
 def test_more_records_and_less_noise_make_more_groups():
     p = np.full(128, 1 / 128)
-    few, many = (groups_of(p, 128, n, 9, 7.0).max() + 1 for n in (2_000, 50_000))
-    assert few < many and groups_of(p, 128, 2_000, 9, 0.5).max() + 1 > few
+    few, many = (table_groups(p, 128, n, 9, 7.0).max() + 1 for n in (2_000, 50_000))
+    assert few < many and table_groups(p, 128, 2_000, 9, 0.5).max() + 1 > few
 
 
 @settings(max_examples=200)
@@ -138,7 +138,7 @@ def test_scores_rise_with_the_amount_and_are_never_beyond_the_unit(seed, numbers
     rng = np.random.default_rng(seed)
     p = rng.dirichlet(np.full(numbers + special, 0.3))
     values = np.cumsum(rng.exponential(size=numbers)) - 3
-    scores = scores_of(p, values, n, levels, sd, SCORE_UNIT)
+    scores = cell_scores(p, values, n, levels, sd, SCORE_UNIT)
     assert np.abs(scores).max() == SCORE_UNIT and (np.diff(scores[:numbers]) >= 0).all()
     assert scores[0] == -SCORE_UNIT and scores[numbers - 1] == SCORE_UNIT
     assert (scores[numbers:] == SCORE_UNIT).all()
@@ -150,14 +150,14 @@ def test_scores_rise_with_the_amount_and_are_never_beyond_the_unit(seed, numbers
 
 def test_less_noise_leaves_less_beyond_the_scores():
     p, values = np.full(100, 0.01), np.arange(100.0)
-    few, many = ((np.abs(scores_of(p, values, n, 4, 7.0, 1000)) < 1000).sum() for n in (1_000, 50_000))
+    few, many = ((np.abs(cell_scores(p, values, n, 4, 7.0, 1000)) < 1000).sum() for n in (1_000, 50_000))
     assert few < many
 
 
 def test_a_bin_of_many_records_is_between_the_ends_of_the_scores():
     p = np.full(100, 0.3 / 99)
     p[40] = 0.7
-    scores = scores_of(p, np.arange(100.0), 2_000, 9, 14.0, SCORE_UNIT)
+    scores = cell_scores(p, np.arange(100.0), 2_000, 9, 14.0, SCORE_UNIT)
     assert scores[39] == -SCORE_UNIT and abs(scores[40]) < SCORE_UNIT
 
 
@@ -165,7 +165,7 @@ def test_a_sum_of_scores_is_the_mean_of_a_level():
     """Where nothing is beyond, mean = low + (score + 1) / 2 (high - low)."""
     values, rng = np.arange(50.0), np.random.default_rng(1)
     code, level = rng.integers(0, 50, 4_000), rng.integers(0, 3, 4_000)
-    scores = scores_of(np.full(50, 0.02), values, 10**9, 3, 0.01, SCORE_UNIT)
+    scores = cell_scores(np.full(50, 0.02), values, 10**9, 3, 0.01, SCORE_UNIT)
     sums = counted(level, 3, code, np.zeros(50, dtype=np.intp), scores)[:, 0] / SCORE_UNIT
     means = np.bincount(level, values[code]) / np.bincount(level)
     assert np.allclose((sums / np.bincount(level) + 1) / 2 * 49, means, atol=49 / SCORE_UNIT)
@@ -177,15 +177,15 @@ def test_steps_are_within_groups(seed, numbers, special, n):
     if numbers + special < 2:
         return
     p = np.random.default_rng(seed).dirichlet(np.full(numbers + special, 0.3))
-    groups = groups_of(p, numbers, n, 4, 7.0, 5, tails=0)
-    steps = steps_of(p, groups, numbers)
+    groups = table_groups(p, numbers, n, 4, 7.0, 5, tails=0)
+    steps = effect_steps(p, groups, numbers)
     assert steps[0] == 0 and set(np.diff(steps[:numbers])) <= {0, 1} and set(np.diff(steps[numbers:])) <= {1}
     assert all(len(set(groups[steps == step])) == 1 for step in range(steps.max() + 1))
 
 
 def test_steps_cut_the_first_and_the_last_group():
     groups = np.append(np.repeat(np.arange(5), 20), [5, 6])
-    steps = steps_of(np.append(np.full(100, 0.009), [0.05, 0.05]), groups, 100)
+    steps = effect_steps(np.append(np.full(100, 0.009), [0.05, 0.05]), groups, 100)
     sizes = np.bincount(steps)
     assert sizes.tolist() == [1, 3, 6, 10, 20, 20, 20, 10, 6, 3, 1, 1, 1]
 
@@ -206,7 +206,7 @@ def test_the_noise_has_the_law_that_the_variance_is_of(epsilon):
 
 
 def approximate(rho, delta):
-    """Bun and Steinke's (2016) epsilon of rho, proposition 1.3, which OpenDP's is not above."""
+    """Bun & Steinke's (2016) epsilon of rho, proposition 1.3, which OpenDP's is not above."""
     return rho + 2 * math.sqrt(rho * math.log(1 / delta))
 
 
@@ -280,7 +280,7 @@ def changes(one, other):
     ],
 )
 def test_a_record_changes_every_table_by_one_cell_or_two(outcome, values):
-    cells, rng = Cells.of(outcome), np.random.default_rng(2)
+    cells, rng = Cells.for_outcome(outcome), np.random.default_rng(2)
     column = pd.Series(rng.choice(np.array(values, dtype=object), 40), dtype=object)
     level, groups = rng.integers(0, 3, 40), histogram_groups(cells, 40, 1.0)
     fine, coarse = cells.codes(column, "y"), np.minimum(groups, 4)
@@ -304,7 +304,7 @@ def test_a_record_changes_every_table_by_one_cell_or_two(outcome, values):
 def test_a_record_changes_sums_of_scores_by_one_or_two(outcome):
     """Every table of scores as it is measured: blanked, and replaced by any value."""
     rng, n = np.random.default_rng(2), 60
-    cells = Cells.of(outcome)
+    cells = Cells.for_outcome(outcome)
     own, level = rng.integers(0, len(cells), n), rng.integers(0, 3, n)
     y = measured("y", cells, file_of({"y": own}, {"region": level}, rng))
     y.scores(Term("region", ("region",), (("a",), ("b",), ("c",)), level, level, None), 0.5)
@@ -325,8 +325,8 @@ def test_a_record_changes_sums_of_scores_by_one_or_two(outcome):
 def test_a_record_changes_sums_of_products_by_one_or_two():
     """Outcome and weight blanked, and replaced by any other pair of cells."""
     rng, n = np.random.default_rng(2), 40
-    outcome = Cells.of(Outcome(bounds=(-3, 12), whole=True, missing="category"))
-    weight = Cells.of_weights((0.1, 5.0), 1.0)
+    outcome = Cells.for_outcome(Outcome(bounds=(-3, 12), whole=True, missing="category"))
+    weight = Cells.for_weights((0.1, 5.0), 1.0)
     codes = {"y": rng.integers(0, len(outcome), n), "w": rng.integers(0, len(weight), n)}
     region = Term("region", ("region",), (("a",), ("b",), ("c",)), *[rng.integers(0, 3, n)] * 2, None)
     file = file_of(codes, {"region": region.level}, rng)

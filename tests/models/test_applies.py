@@ -26,8 +26,8 @@ def test_a_model_is_that_of_the_records_to_which_it_applies():
     expected = np.linalg.lstsq(X, np.log(frame["rent"])[asked], rcond=None)[0]
     b = draws["1.B"][:, :, 0]
     assert (np.abs(b.mean(axis=0) - expected) < 5 * b.std(axis=0) / 4000**0.5).all()
-    few = draws.some(range(5))
-    alone = FIRST.log_density(records.first, few.some(range(5), {"B": few["0.B"], "L": few["0.L"]}))
+    few = draws.subset(range(5))
+    alone = FIRST.log_density(records.first, few.subset(range(5), {"B": few["0.B"], "L": few["0.L"]}))
     together = SOME.log_density(records, few)
     np.testing.assert_allclose(together[:, ~asked], alone[:, ~asked])
     assert (np.abs(together[:, asked] - alone[:, asked]) > 1e-6).all()
@@ -97,7 +97,7 @@ def test_categories_that_do_not_apply_are_a_level_of_their_own():
     assert list(records.others[0].levels) == ["1", "2", "3"]
     assert any("not applicable" in column for column in records.others[1].columns)
     draws = sequence.fit(records, np.full(800, 0.8), sampler(400))
-    made = sequence.simulate(records.public, draws.some([3]), np.random.default_rng(4))
+    made = sequence.simulate(records.public, draws.subset([3]), np.random.default_rng(4))
     asked = made.outcomes[:, 0] >= 22_000
     assert set(made.labels["floor"][asked]) == {"1", "2", "3"}
     assert set(made.labels["floor"][~asked]) == {"not applicable"}

@@ -11,10 +11,10 @@ from scipy.stats import beta as beta_distribution
 from scipy.stats import logistic, norm, pareto
 
 from surveysynth import FBS, InputError, ModelError, SurveyDesign, synthesize
-from surveysynth.models.beta import model as beta
-from surveysynth.models.beta.model import EDGE, BetaRegression
+from surveysynth.models import beta as beta
+from surveysynth.models.beta import EDGE, BetaRegression
+from surveysynth.models.densities import row_density
 from surveysynth.models.draws import Draws
-from surveysynth.models.shared import row_density
 from surveysynth.privacy.weight_maps import MAPS
 from tests.surveys import PSEUDO
 
@@ -197,7 +197,7 @@ def test_densities_are_those_of_scipy(monkeypatch, small_blocks):
     sums = np.array([log_p[:, unit == u].sum(axis=1) for u in range(9)])
     np.testing.assert_allclose(MODEL.lipschitz(data, posterior, unit), np.abs(sums).max(axis=1), rtol=1e-9)
     some = np.array([7, 3, 3, 50])
-    np.testing.assert_allclose(MODEL.log_density(data.some(some), posterior), log_p[:, some], rtol=1e-10)
+    np.testing.assert_allclose(MODEL.log_density(data.subset(some), posterior), log_p[:, some], rtol=1e-10)
     before, after = alphas(60), np.random.default_rng(9).uniform(0, 1, 60)
     ratio = MODEL.log_ratio(data, before, after, posterior)
     np.testing.assert_allclose(ratio, log_p @ (after - before), rtol=1e-9)

@@ -31,7 +31,7 @@ from surveysynth.models.normal.category_effects import (
     sample_with_effects,
     simulate_with_effects,
 )
-from surveysynth.models.shared.groups import Groups
+from surveysynth.models.predictors.groups import Groups
 
 N = 90
 JOB = np.array(["works", "looks", "neither"])[np.random.default_rng(1).integers(3, size=N)]
@@ -452,10 +452,10 @@ def test_counts_of_groups_add_up_over_blocks_in_any_order(order, cut):
     for b in (order[:cut], order[cut:]):
         block = replace(data, cell=data.cell[b], category=data.category[b])
         parts.append(grouped_counts(block, alpha[b], replace(groups, record=groups.record[b])))
-    whole, both = grouped_counts(data, alpha, groups), parts[0] + parts[1]
-    for found, expected in ((both.cell, whole.cell), (both.group, whole.group)):
+    whole, (one, two) = grouped_counts(data, alpha, groups), parts
+    for found, expected in ((one.cell + two.cell, whole.cell), (one.group + two.group, whole.group)):
         np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14)
-    np.testing.assert_allclose(both.pair.toarray(), whole.pair.toarray(), rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose((one.pair + two.pair).toarray(), whole.pair.toarray(), rtol=1e-12, atol=1e-14)
 
 
 @pytest.mark.parametrize("block", [4_000_000, 60])

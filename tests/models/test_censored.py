@@ -13,9 +13,9 @@ from scipy.stats import t as student_t
 
 from surveysynth import FBP, FBS, ModelError, SurveyDesign
 from surveysynth.engines import base
+from surveysynth.models.corrections.clamp_correction import uncensored, uncensored_tilted, variance_factor
 from surveysynth.models.draws import Sampler
 from surveysynth.models.normal import censored_fit as censored
-from surveysynth.models.normal.uncensored import uncensored, uncensored_tilted, variance_factor
 
 NEVER = 1e9  # a clamp that nothing reaches
 

@@ -117,7 +117,7 @@ def test_effects_of_strata_are_drawn_and_densities_are_given_them(make):
         expected += data.Y[:, 1]
     some = rng.permutation(design.n)[:50]
     np.testing.assert_allclose(
-        synthesizer.log_density(data.some(some), posterior), expected[:, some], rtol=1e-9, atol=1e-9
+        synthesizer.log_density(data.subset(some), posterior), expected[:, some], rtol=1e-9, atol=1e-9
     )
     np.testing.assert_allclose(synthesizer.lipschitz(data, posterior), np.abs(expected).max(axis=0), rtol=1e-9)
     alpha = rng.uniform(-1, 1, design.n)
@@ -131,7 +131,7 @@ def test_new_effects_are_drawn_for_psus_and_kept_for_strata():
     """Records of one PSU share an effect that differs from data set to data set; a stratum's stays the draw's."""
     design, synthesizer = clustered(), model("gender")
     data, posterior = fitted(design, synthesizer, draws=2)
-    posterior = posterior.some([0], {"L": 1e-6 * posterior.values["L"][:1]})
+    posterior = posterior.subset([0], {"L": 1e-6 * posterior.values["L"][:1]})
     rng = np.random.default_rng(0)
     psu = data.groups.record
     effects = []
@@ -146,7 +146,7 @@ def test_new_effects_are_drawn_for_psus_and_kept_for_strata():
     assert np.abs(np.mean(effects, axis=0) - above).max() < 4.5 * sd / np.sqrt(400)
     assert np.std(effects, axis=0) == pytest.approx(np.full(30, sd), rel=4.5 / np.sqrt(800))
     only_strata, kept = fitted(clustered(psu=None), synthesizer, draws=2)
-    one, two = (synthesizer.effects_of_records(only_strata, kept.some([1]), rng) for _ in range(2))
+    one, two = (synthesizer.effects_of_records(only_strata, kept.subset([1]), rng) for _ in range(2))
     np.testing.assert_array_equal(one, two)
     np.testing.assert_array_equal(one, kept.effects["strata"][1][only_strata.groups.record])
 
@@ -277,7 +277,7 @@ def test_sizes_of_psus_predict_where_they_differ():
 
 def test_predictors_that_tell_the_psu_leave_it_no_effect():
     """Its mean is a coefficient then; and where every stratum has one PSU, the two are one level."""
-    from surveysynth.models.shared.groups import groups_of
+    from surveysynth.models.predictors.groups import groups_of
 
     frame = clustered_frame().assign(town=lambda f: "t" + (f["stratum"] * 100 + f["psu"]).astype(str))
     design = ss.SurveyDesign(frame, weights="wt", psu="town")

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from scipy.stats import chi2, invwishart, multivariate_normal, norm
 
 from surveysynth import FBP, FBS, ModelError, SurveyDesign, fit
-from surveysynth.models.normal import density as gaussian
+from surveysynth.models.corrections.fisher_consistency import Weighting
+from surveysynth.models.corrections.normal_correction import correct, correct_with_shares, normal_nodes
+from surveysynth.models.corrections.share_correction import Shares, Tilts
+from surveysynth.models.densities import normal_density as gaussian
 from surveysynth.models.normal.categories import draw_log_shares
-from surveysynth.models.normal.debias import correct, correct_with_shares, normal_nodes
-from surveysynth.models.normal.debias_shares import Shares, Tilts
-from surveysynth.models.normal.fisher_consistency import Weighting
-from surveysynth.models.shared.sufficient_statistics import sufficient_statistics
+from surveysynth.models.regression.sufficient_statistics import sufficient_statistics
 from surveysynth.synthesis.fit import choose_draws
 from tests.surveys import PSEUDO
 

@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 from scipy.stats import gamma, nbinom, norm, poisson
 
 import surveysynth as ss
-from surveysynth.models.counts.debias import correct
+from surveysynth.models.corrections.count_correction import correct
 from tests.surveys import PSEUDO
 
 HUGE = 1e14  # records: the posterior behind the risks is a point

@@ -6,13 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from surveysynth import ModelError
+from surveysynth.models.corrections.fisher_consistency import Weighting
+from surveysynth.models.corrections.psu_correction import RECORDS, ClusteredFile, _sampled_psus, correct_with_effects
+from surveysynth.models.densities import normal_density as gaussian
 from surveysynth.models.draws import Sampler
-from surveysynth.models.normal import density as gaussian
 from surveysynth.models.normal.cluster_effects import grouped_statistics
-from surveysynth.models.normal.debias_effects import RECORDS, ClusteredFile, _some_psus, correct_with_effects
-from surveysynth.models.normal.fisher_consistency import Weighting
 from surveysynth.models.normal.variance_components import sample_with_effects
-from surveysynth.models.shared.groups import Groups
+from surveysynth.models.predictors.groups import Groups
 from surveysynth.privacy.units import even
 
 X = np.array([[1.0, h == 1, h == 2, g] for h in range(3) for g in range(2)])
@@ -159,7 +159,7 @@ def test_the_lack_of_small_psus_is_larger_and_of_households_larger_yet():
 def test_small_files_are_repeated_and_of_large_ones_whole_psus_are_taken():
     for sizes in ([3, 0, 5], np.full(2000, 7)):
         psu = np.random.default_rng(1).permutation(np.repeat(np.arange(len(sizes)), sizes))
-        records, group, of = _some_psus(psu, np.random.default_rng(2))
+        records, group, of = _sampled_psus(psu, np.random.default_rng(2))
         assert RECORDS <= len(records) < RECORDS + 8
         np.testing.assert_array_equal(psu[records], of[group])
         np.testing.assert_array_equal(np.bincount(group), np.asarray(sizes)[of])

@@ -17,8 +17,6 @@ from surveysynth.models.base import Synthesizer
 from surveysynth.models.draws import Draws, Synthetic
 from surveysynth.models.records import Public
 from surveysynth.models.registry import MODELS, model_from_file
-from surveysynth.studies.risk_efficient.study import consumer_units_study
-from surveysynth.studies.tabular.own_file import compare_methods
 from tests.surveys import PSEUDO
 
 GUIDE = Path(__file__).parents[2] / "docs" / "extending.md"
@@ -385,11 +383,6 @@ def test_the_list_of_models_is_the_one_of_python_and_of_r():
      (lambda: Toy(pay=1), "Toy() takes no arguments"),
      (lambda: ss.SurveyDesign.read("f.csv", weight="w"),
       "SurveyDesign.read() got an unexpected keyword argument 'weight'; did you mean 'weights'?"),
-     (lambda: compare_methods(file(),
-      "pay", "group", "group", epsilon=9, cluster="ignore"),
-      "compare_methods() got an unexpected keyword argument 'cluster'; did you mean 'clusters'?"),
-     (lambda: consumer_units_study(9, dataset=1),
-      "consumer_units_study() got an unexpected keyword argument 'dataset'; did you mean 'datasets'?"),
      (lambda: ss.Release.tables(None, byy="group"), "Release.tables() got an unexpected keyword argument 'byy'")],
 )  # fmt: skip
 def test_a_wrong_argument_is_told_of_the_function_that_was_called(call, said):

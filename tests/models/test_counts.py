@@ -13,11 +13,11 @@ from scipy.stats import halfcauchy, invgamma, nbinom, norm, poisson
 from scipy.stats import t as student_t
 
 from surveysynth import FBS, InputError, ModelError, SurveyDesign, synthesize
-from surveysynth.models.counts import likelihood as count_likelihood
-from surveysynth.models.counts import model as counts
-from surveysynth.models.counts.model import NegativeBinomialRegression, PoissonRegression
+from surveysynth.models import counts as counts
+from surveysynth.models.counts import NegativeBinomialRegression, PoissonRegression
+from surveysynth.models.densities import count_likelihood as count_likelihood
+from surveysynth.models.densities import row_density
 from surveysynth.models.draws import Draws
-from surveysynth.models.shared import row_density
 from tests.surveys import PSEUDO
 
 MODELS = {"nb": NegativeBinomialRegression, "poisson": PoissonRegression}
@@ -141,7 +141,7 @@ def test_log_density_for_any_phi(phi):
     rise = [math.fsum(np.log1p(np.arange(v) / phi)) for v in y]
     spent = mu if phi == np.inf else phi * np.log1p(mu / phi)
     expected = rise - gammaln(y + 1) + y * (3 - np.log1p(mu / phi)) - spent
-    found = NegativeBinomialRegression("y").log_density(data.some(np.arange(8)), posterior)[0]
+    found = NegativeBinomialRegression("y").log_density(data.subset(np.arange(8)), posterior)[0]
     np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-11)
     if phi >= 1e8:
         np.testing.assert_allclose(found[:6], poisson.logpmf(y[:6], mu), rtol=1e-5)
@@ -245,7 +245,7 @@ def test_densities_are_those_of_scipy(monkeypatch, kind, modelled, small_blocks)
     sums = np.array([log_p[:, unit == u].sum(axis=1) for u in range(9)])
     np.testing.assert_allclose(model.lipschitz(data, posterior, unit), np.abs(sums).max(axis=1), rtol=1e-8)
     some = np.array([7, 3, 3, 50])
-    np.testing.assert_allclose(model.log_density(data.some(some), posterior), log_p[:, some], rtol=1e-8)
+    np.testing.assert_allclose(model.log_density(data.subset(some), posterior), log_p[:, some], rtol=1e-8)
     before, after = alphas(60), np.random.default_rng(9).uniform(0, 1, 60)
     ratio = model.log_ratio(data, before, after, posterior)
     np.testing.assert_allclose(ratio, log_p @ (after - before), rtol=1e-7, atol=1e-6)

@@ -190,7 +190,7 @@ def test_record_densities_are_equation_6(D):
         expected = np.array([population_density(X, Y[:, :d], -Y[:, d], *point) for point in points])
     records = rng.permutation(60)[:40]
     np.testing.assert_allclose(
-        model.log_density(data.some(records), posterior), expected[:, records], rtol=1e-10, atol=1e-9
+        model.log_density(data.subset(records), posterior), expected[:, records], rtol=1e-10, atol=1e-9
     )
     np.testing.assert_allclose(model.lipschitz(data, posterior), np.abs(expected).max(axis=0), rtol=1e-10, atol=1e-9)
     alpha = rng.normal(size=60)  # differences of alphas have either sign

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from surveysynth.models.normal import density as gaussian
-from surveysynth.models.normal.density import Effects, log_density, max_abs_log_density
+from surveysynth.models.densities import normal_density as gaussian
+from surveysynth.models.densities.normal_density import Effects, log_density, max_abs_log_density
 
 n, K, S, G, C, U = 60, 2, 700, 7, 5, 11  # more draws than the compiled loops take at a time
 

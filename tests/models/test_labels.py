@@ -66,7 +66,7 @@ def test_the_density_of_a_record_is_the_share_of_its_category_times_the_normal(m
     expected += Y[:, 1] if make is ss.FBP else 0.0
     some = np.random.default_rng(0).permutation(600)[:40]
     np.testing.assert_allclose(
-        synthesizer.log_density(data.some(some), posterior), expected[:, some], rtol=1e-9, atol=1e-9
+        synthesizer.log_density(data.subset(some), posterior), expected[:, some], rtol=1e-9, atol=1e-9
     )
     np.testing.assert_allclose(synthesizer.lipschitz(data, posterior), np.abs(expected).max(axis=0), rtol=1e-9)
     alpha = np.random.default_rng(1).uniform(-1, 1, 600)
@@ -76,7 +76,7 @@ def test_the_density_of_a_record_is_the_share_of_its_category_times_the_normal(m
 def test_synthetic_records_follow_the_shares_and_the_rows_of_their_own_categories():
     design, synthesizer = labelled(labelled_frame(3000)), both()
     data, posterior = fitted(design, synthesizer, draws=2)
-    posterior = posterior.some([0], {"L": 1e-7 * posterior.values["L"][:1]})
+    posterior = posterior.subset([0], {"L": 1e-7 * posterior.values["L"][:1]})
     rng, cell = np.random.default_rng(4), (design.frame["gender"] == "m").to_numpy().astype(int)
     shares, seen = np.exp(posterior.values["log_shares"][0]), np.zeros((2, 6))
     for _ in range(40):
@@ -271,7 +271,7 @@ def test_effects_of_psus_on_numbers_are_integrated_out_and_those_on_categories_g
         fit = ss.fit(labelled(frame, psu="psu"), synthesizer, epsilon=40, m=2, seed=1, draws=300, **DECLARED)
     posterior, data = fit.weighted.posterior, fit.records
     assert posterior.integrated and posterior.effects["tilt"].shape == (1200, 30, 2)
-    some = posterior.some([3, 900], {})
+    some = posterior.subset([3, 900], {})
     alpha, psu, k = np.random.default_rng(0).uniform(0.2, 1, 600), frame["psu"].to_numpy(), frame["disabled"].to_numpy()
     cell = (frame["gender"] == "m").to_numpy().astype(int)
     ours = synthesizer.lipschitz(data, some, alpha=alpha)

@@ -72,7 +72,7 @@ def test_synthetic_categories_have_the_model_shares():
     model = ss.MultinomialRegression("C(activity) ~ region", weight="public")
     records = model.prepare(ss.SurveyDesign(frame.assign(w=10.0), weights="w"))
     draws = model.fit(records, np.ones(4000), Sampler(None, np.random.default_rng(1), 2, 300, 100))
-    one = draws.some([0])
+    one = draws.subset([0])
     made = model.simulate(records.public, one, np.random.default_rng(2)).labels["activity"]
     expected = softmax(records.x @ one["b"][0], axis=1).sum(axis=0)
     counted = made.value_counts().reindex(["at work", "none", "retired"]).to_numpy()

@@ -6,8 +6,8 @@ import pytest
 from scipy.stats import multivariate_normal
 
 import surveysynth as ss
-from surveysynth.models.normal import density, farthest_draw
-from surveysynth.models.shared.predictors import predictor_rows
+from surveysynth.models.densities import lipschitz_search, normal_density
+from surveysynth.models.predictors.model_matrix import predictor_rows
 
 
 @pytest.mark.parametrize("D", [1, 2, 3])
@@ -20,8 +20,8 @@ def test_the_farthest_of_all_draws_is_found(D, tilt, monkeypatch):
     B = np.array([0.1, 0.2])[:, None] + 0.1 * rng.standard_normal((S, 2, D))
     L = np.eye(D) + 0.1 * np.tril(rng.standard_normal((S, D, D)))
     base = tilt * rng.random(n)
-    monkeypatch.setattr(farthest_draw, "TASK", 250)
-    found = density.max_abs_log_density(Y, pattern, X, B, L, base)
+    monkeypatch.setattr(lipschitz_search, "TASK", 250)
+    found = normal_density.max_abs_log_density(Y, pattern, X, B, L, base)
     residual = [Y - (X @ B[s])[pattern] for s in range(S)]
     each = np.array([multivariate_normal(np.zeros(D), L[s] @ L[s].T).logpdf(residual[s]) for s in range(S)])
     np.testing.assert_allclose(found, np.abs(each + base).max(axis=0), rtol=1e-10)
@@ -34,7 +34,7 @@ def test_rows_of_one_record_each_are_those_of_all_records(formula, monkeypatch):
     frame = pd.DataFrame({"region": region, "sex": sex, "age": rng.integers(18, 80, 500), "w": 1.0})
     design = ss.SurveyDesign(frame, weights="w")
     X, row, columns = predictor_rows(design, formula, None)
-    monkeypatch.setattr("surveysynth.models.shared.predictors._row_by_row", lambda predictors: False)
+    monkeypatch.setattr("surveysynth.models.predictors.model_matrix._row_by_row", lambda predictors: False)
     whole, same, names = predictor_rows(design, formula, None)
     np.testing.assert_array_equal(X, whole)
     np.testing.assert_array_equal(row, same)

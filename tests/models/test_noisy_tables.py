@@ -9,8 +9,17 @@ from hypothesis import strategies as st
 from scipy.linalg import solve_triangular
 
 from surveysynth.models.loglinear import table_model
-from surveysynth.models.loglinear.bases import Response, Variances, one_hot, spline_kernel, start_of
-from surveysynth.models.loglinear.fitting import (
+from surveysynth.models.loglinear.bases import Response, Variances, one_hot, spline_kernel, start_coefficients
+from surveysynth.models.loglinear.response import (
+    Observed,
+    Rows,
+    Tail,
+    Total,
+    _known,
+    fit_response,
+    smooth_histogram,
+)
+from surveysynth.models.loglinear.table_fit import (
     Components,
     Known,
     Perturbation,
@@ -21,15 +30,6 @@ from surveysynth.models.loglinear.fitting import (
     information,
     spread,
 )  # fmt: skip
-from surveysynth.models.loglinear.response import (
-    Observed,
-    Rows,
-    Tail,
-    Total,
-    _known,
-    fit_response,
-    smooth_histogram,
-)
 from surveysynth.models.loglinear.table_model import Table, TableModel
 
 REGION, SEX = np.array([0, 0, 1, 1, 2, 2]), np.array([0, 1, 0, 1, 0, 1])
@@ -152,7 +152,7 @@ def test_draws_vary_as_noise_and_prior_leave_them_open():
     fit, _, _ = fitted(None, 100.0)
     rng = np.random.default_rng(4)
     functional = fit.model.jacobian(fit.model.probabilities(fit.theta))[32:]  # of the table's cells
-    drawn = np.array([draw(fit, Perturbation.of(fit, 10 * rng.normal(size=len(fit.y)), rng)) for _ in range(400)])
+    drawn = np.array([draw(fit, Perturbation.for_fit(fit, 10 * rng.normal(size=len(fit.y)), rng)) for _ in range(400)])
     found = (drawn @ functional.T).var(axis=0, ddof=1)
     expected = np.diag(functional @ spread(fit) @ functional.T)
     assert np.median(found / expected) == pytest.approx(1, abs=0.12)
@@ -170,7 +170,7 @@ def test_draws_by_bfgs_and_by_full_steps_are_at_the_same_minimum(sd):
     total = Total(one, values, np.array([1_400.0]), np.array([4.0]))
     fit = fit_response(Rows.one(1_000), [], [fine], [total], p, 32, tail)
     for _ in range(5):
-        by = Perturbation.of(fit, sd * rng.normal(size=len(fit.y)), rng)
+        by = Perturbation.for_fit(fit, sd * rng.normal(size=len(fit.y)), rng)
         y = fit.model.expected(fit.model.probabilities(fit.theta)) + by.noise
         known = Known(fit.known.rows, fit.known.rows @ fit.theta + by.known, fit.known.variance)
         quick, enough = descend_from(fit, fit.model, y, known, fit.theta + by.prior)
@@ -213,7 +213,7 @@ def test_levels_with_cells_of_their_own_have_bounded_effects():
     fit = fit_response(rows, [one_hot(np.arange(5), 5)], [fine, crossed], [], p, 32, None)
     assert fit.variance.max() <= 30
     for _ in range(4):
-        theta = draw(fit, Perturbation.of(fit, 2 * rng.normal(size=len(fit.y)), rng))
+        theta = draw(fit, Perturbation.for_fit(fit, 2 * rng.normal(size=len(fit.y)), rng))
         assert fit.model.probabilities(theta)[np.arange(5), bins].min() > 0.9
 
 
@@ -257,7 +257,7 @@ def test_a_start_has_the_probabilities_that_it_is_made_from():
     p /= p.sum()
     effects = [Response(p, 20).baseline(1, Variances())]
     model = TableModel(np.zeros(1, dtype=np.intp), np.ones(1), np.ones(1), [], effects)
-    assert np.allclose(model.probabilities(start_of(effects, p))[0], p, rtol=0.02, atol=1e-4)
+    assert np.allclose(model.probabilities(start_coefficients(effects, p))[0], p, rtol=0.02, atol=1e-4)
 
 
 def test_known_functions_of_the_coefficients_enter_as_observations():
@@ -326,7 +326,7 @@ def test_draws_by_a_sketch_are_those_of_all_rows(few_rows, monkeypatch):
     components = Components(np.full(20, 0.1), np.full(20, np.inf))
     fit = fit_tables(model, y, noise, components, known, theta)
     rng, moves = np.random.default_rng(6), []
-    by = [Perturbation.of(fit, 2 * rng.normal(size=len(y)), rng) for _ in range(4)]
+    by = [Perturbation.for_fit(fit, 2 * rng.normal(size=len(y)), rng) for _ in range(4)]
     by_sketch = [draw(fit, each) for each in by]
     assert model.sketch is not model
     monkeypatch.setattr(table_model, "MOST_ROWS", 1_000)

@@ -14,7 +14,7 @@ from surveysynth import (
     ModelError,
     SurveyDesign,
 )
-from surveysynth.models.shared.transforms import as_transform
+from surveysynth.models.scales.transforms import as_transform
 
 N = 60
 RNG = np.random.default_rng(20)

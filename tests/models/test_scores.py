@@ -17,7 +17,7 @@ from scipy.interpolate import PchipInterpolator
 
 from surveysynth import FBS, AsinhTransform, IdentityTransform, InputError, LogTransform, SurveyDesign
 from surveysynth.datasets.census import census_workers
-from surveysynth.models.shared.normal_scores import NormalScores
+from surveysynth.models.scales.normal_scores import NormalScores
 
 BASES = [LogTransform(), AsinhTransform(scale=500.0), IdentityTransform(scale=300.0)]
 Z5 = [-2.0, -1.0, 0.0, 1.0, 2.0]

@@ -39,12 +39,12 @@ def test_what_the_weight_is_measured_by_changes_no_outcome(times):
     """The public mean weight, N / n, may be far from the file's: two intercepts take that up, and nothing else."""
     design, model = make_design(), ss.Sequential([FIRST, SECOND])
     records = model.prepare(design, "ignore")
-    draw = model.fit(records, np.ones(design.n), sampler()).some([7])
+    draw = model.fit(records, np.ones(design.n), sampler()).subset([7])
     other = model.prepare(design, "ignore", times * design.weights.mean())
     first, second = draw["0.B"].copy(), draw["1.B"].copy()
     first[0, 0, 1] -= np.log(times)  # of the log weight
     second[0, 0, 0] += np.log(times) * second[0, -1, 0]  # the last column is the log weight
-    moved = draw.some([0], {**draw.values, "0.B": first, "1.B": second})
+    moved = draw.subset([0], {**draw.values, "0.B": first, "1.B": second})
     np.testing.assert_allclose(
         model.log_density(other, moved), model.log_density(records, draw), rtol=1e-8
     )  # fmt: skip
@@ -93,7 +93,7 @@ def test_it_does_not_matter_how_records_come_in_blocks_or_in_which_order():
     records = model.prepare(design)
     draws = model.fit(records, np.ones(design.n), sampler(20))
     whole, chosen = model.log_density(records, draws), np.random.default_rng(3).permutation(design.n)[:50]
-    np.testing.assert_allclose(model.log_density(records.some(chosen), draws), whole[:, chosen])
+    np.testing.assert_allclose(model.log_density(records.subset(chosen), draws), whole[:, chosen])
     np.testing.assert_allclose(model.lipschitz(records, draws), np.abs(whole).max(axis=0))
     turned = model.prepare(ss.SurveyDesign(design.frame.iloc[::-1], weights="w"))
     np.testing.assert_allclose(model.log_density(turned, draws), whole[:, ::-1])
@@ -168,7 +168,7 @@ def test_counts_and_amounts_go_together_under_the_pseudo_posterior():
 def test_the_density_of_a_later_model_is_normal_given_the_predictors():
     records = ss.Sequential([FIRST, SECOND]).prepare(make_design(40))
     part = records.others[0]
-    draws = SECOND.fit(part, np.ones(40), sampler(3)).some(range(3))
+    draws = SECOND.fit(part, np.ones(40), sampler(3)).subset(range(3))
     mean, sd = draws["B"][:, :, 0] @ part.x[4], draws["L"][:, 0, 0]
     expected = norm.logpdf(part.Y[4, 0], mean, sd)
     np.testing.assert_allclose(SECOND.log_density(part, draws)[:, 4], expected)

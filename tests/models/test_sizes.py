@@ -151,7 +151,7 @@ def test_votes_are_proportional_to_the_size_of_counties(r_frame):
 
 
 def test_an_outcome_that_does_not_go_with_size_is_not_refused():
-    """Selection by an outcome with as much noise as it has spread itself (Hu, Savitsky and Williams 2022, eq. 11)."""
+    """Selection by an outcome with as much noise as it has spread itself (Hu, Savitsky & Williams 2022a, eq. 11)."""
     rng = np.random.default_rng(3)
     y = np.exp(10 + 0.4 * rng.standard_normal(20_000))
     size = y * np.exp(0.4 * rng.standard_normal(y.size))

@@ -2,7 +2,7 @@
 
 The attacker knows both files, of which one is real, and the mechanism.  By Neyman and Pearson his best events are
 level sets of the privacy loss log p(output | D) - log p(output | D').  One half of the draws under D and under D'
-chooses the level, the other half bounds the probabilities of the event by Clopper and Pearson (1934), so that
+chooses the level, the other half bounds the probabilities of the event by Clopper & Pearson (1934), so that
 
     epsilon >= log(lower bound of P_D(event) / upper bound of P_D'(event))
 

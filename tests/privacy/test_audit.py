@@ -12,7 +12,7 @@ import surveysynth as ss
 from surveysynth.measuring import measure
 from surveysynth.measuring.counting import Part
 from surveysynth.studies.audit import files, limits, outputs, study
-from surveysynth.studies.audit import games as tables
+from surveysynth.studies.audit import games as played_games
 
 BOUNDS, TOTAL = (0.0, 20_000.0), 20_000.0
 COMMAND = ("study", "audit")
@@ -196,7 +196,7 @@ def judged(games=4_000, relations=("blank",), epsilon=10.8, file=None):
     file = own() if file is None else file
     cell = study.Cell(file, "heavy", epsilon, 1)
     planted, rng = files.plant(file, "heavy"), np.random.default_rng(5)
-    played = {side: tables.noisy_tables(planted, side, epsilon, games, rng) for side in ("in", *relations)}
+    played = {side: played_games.noisy_tables(planted, side, epsilon, games, rng) for side in ("in", *relations)}
     found = []
     for relation in relations:
         times = {"blank": 1, "replaced": 2}[relation]
@@ -212,8 +212,8 @@ def quick(monkeypatch):
     rng, with_noise = np.random.default_rng(7), measure.noisy
     monkeypatch.setattr(measure, "noisy", lambda counts, epsilon, _, **k: with_noise(counts, epsilon, rng, **k))
     monkeypatch.setattr(measure, "smoothed", lambda table, cells, n: np.full(len(cells), 1 / len(cells)))
-    monkeypatch.setattr(tables, "FILES", 10**9)
-    monkeypatch.setattr(tables, "_of_a_file", lambda *_: {"files_outcome": 0.0, "files_weight": 0.0})
+    monkeypatch.setattr(played_games, "FILES", 10**9)
+    monkeypatch.setattr(played_games, "_of_a_file", lambda *_: {"files_outcome": 0.0, "files_weight": 0.0})
 
 
 def above(found):
@@ -254,12 +254,12 @@ def test_noise_that_is_a_fifth_too_small_is_found(quick, monkeypatch):
 def test_a_record_that_is_counted_twice_is_found(quick, monkeypatch):
     right = Part.count
     monkeypatch.setattr(Part, "count", lambda *of: 2 * right(*of))
-    speaks = tables._speaks
+    speaks = played_games._speaks
 
     def of_twice(table, *of):  # the intruder knows the rule
         return speaks(replace(table, counts=table.counts // 2), *of)
 
-    monkeypatch.setattr(tables, "_speaks", of_twice)
+    monkeypatch.setattr(played_games, "_speaks", of_twice)
     assert "survey weight" in above(judged())["part"].tolist()
 
 

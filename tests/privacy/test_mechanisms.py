@@ -14,7 +14,7 @@ from scipy import stats
 from scipy.interpolate import BSpline
 
 import surveysynth as ss
-from surveysynth.models.shared.predictors import predictor_constants
+from surveysynth.models.predictors.model_matrix import predictor_constants
 from surveysynth.privacy.budget import Budget
 from tests.surveys import PSEUDO
 
@@ -75,7 +75,7 @@ def test_epsilon_of_a_strict_release_is_the_one_asked_for_whatever_the_file(stri
 def test_contributions_are_clamped_and_are_those_of_the_records(strict):
     added = strict.contributions(np.arange(300))
     assert np.abs(added).max() == 1.5
-    by_hand = strict.synthesizer.log_density(strict.records.some(np.arange(300)), strict.weighted.posterior)
+    by_hand = strict.synthesizer.log_density(strict.records.subset(np.arange(300)), strict.weighted.posterior)
     np.testing.assert_array_equal(added, np.clip(by_hand, -1.5, 1.5))
     assert (np.abs(by_hand) >= 1.5).any(axis=0).sum() == strict.weighted.invocations
 

@@ -261,7 +261,7 @@ def test_a_fit_of_a_survey_is_within_its_bound():
     c = fit.contributions(np.arange(400))
     np.testing.assert_allclose(np.abs(c).max(), fit.delta, rtol=1e-9)
     everyone = np.arange(400)
-    exact = fit.weighted.alpha * fit.synthesizer.log_density(fit.records.some(everyone), fit.weighted.posterior)
+    exact = fit.weighted.alpha * fit.synthesizer.log_density(fit.records.subset(everyone), fit.weighted.posterior)
     np.testing.assert_allclose(c, exact, rtol=1e-9)
 
 
@@ -326,7 +326,7 @@ def test_a_refit_is_the_fit_of_the_file_without_the_record(map):
     """Risks, c1, privacy weights and draws, with the same random numbers; the mean weight moves one intercept alone."""
     frame, settings = make_frame(200), {"epsilon": 10.8, "m": 3, "mechanism": ss.PseudoPosterior(map=map), "seed": 4}
     refit = ss.fit(ss.SurveyDesign(frame, weights="wt"), model("1"), **({"mechanism": PSEUDO} | settings)).refitted(
-        [11], Streams.of(4).draws
+        [11], Streams.from_seed(4).draws
     )
     without = ss.fit(
         ss.SurveyDesign(frame.drop(index=11), weights="wt"), model("1"), **({"mechanism": PSEUDO} | settings)

@@ -15,7 +15,7 @@ from surveysynth.engines import get_engine
 from surveysynth.models.draws import Sampler
 from surveysynth.models.normal.categories import Categories
 from surveysynth.models.normal.category_effects import grouped_counts, sample_with_effects
-from surveysynth.models.shared.groups import Groups
+from surveysynth.models.predictors.groups import Groups
 
 STRATUM = np.array([0, 0, 0, 1, 1, 2, 2, 3, 3, 3, 4, 4])
 N, G, CHAINS, DRAWS = 180, 2, 4, 2000

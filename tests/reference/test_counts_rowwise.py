@@ -11,7 +11,7 @@ from batches import moments
 
 from surveysynth import SurveyDesign
 from surveysynth.engines import get_engine
-from surveysynth.models.counts.model import NegativeBinomialRegression, PoissonRegression
+from surveysynth.models.counts import NegativeBinomialRegression, PoissonRegression
 from surveysynth.models.draws import Sampler
 
 pytestmark = pytest.mark.reference

@@ -15,7 +15,7 @@ from surveysynth.engines import get_engine
 from surveysynth.models.draws import Sampler
 from surveysynth.models.normal.cluster_effects import draw_strata, grouped_statistics
 from surveysynth.models.normal.variance_components import sample_with_effects
-from surveysynth.models.shared.groups import Groups
+from surveysynth.models.predictors.groups import Groups
 
 PRIORS = {"flat": 0, "independent": 1, "paper": 2}
 STRATUM = np.array([0, 0, 0, 1, 1, 2, 2, 3, 3, 3, 4, 4])

@@ -23,7 +23,7 @@ def rao_wu(
     A PSU that is drawn t times has the factor t n / (n - 1), so that the variance of a total is, in expectation, that
     of PSUs drawn with replacement, and no factor is negative.
 
-    Source: Rao and Wu 1988, section 2; Rao, Wu and Yue 1992, eq. 2.
+    Source: Rao & Wu 1988, section 2; Rao, Wu & Yue 1992, eq. 2.
 
     Parameters
     ----------

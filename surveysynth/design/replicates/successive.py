@@ -29,7 +29,7 @@ def successive_differences(stages: tuple[Stage, ...], R: int, lonely_psu: Lonely
 
     else rows are used again, in other pairs, and it is so in expectation only.
 
-    Source: Fay and Train 1995; Ash 2014, eq. 2.4 (the circular SD2) and section 3.
+    Source: Fay & Train 1995; Ash 2014, eq. 2.4 (the circular SD2) and section 3.
 
     Parameters
     ----------

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.stats import norm
 
-from .fitting import Components
+from .table_fit import Components
 from .table_model import Codes, Effect, Floats
 
 SCORE_LIMIT = 2.6  # beyond it an effect is constant
@@ -121,7 +121,7 @@ class Response:
         )  # fmt: skip
 
 
-def start_of(effects: list[Effect], p: Floats) -> Floats:
+def start_coefficients(effects: list[Effect], p: Floats) -> Floats:
     """Coefficients under which every row has about the probabilities p; all but those of the first effect are 0."""
     basis, log_p = effects[0].basis, np.log(p + 1e-12)
     ridge = np.diag(1e-3 / effects[0].relative)

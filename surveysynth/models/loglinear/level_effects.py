@@ -13,8 +13,8 @@ from functools import cached_property
 import numpy as np
 
 from .bases import Response, Variances
-from .fitting import Components, renewed
 from .response import LEAST_NOISE
+from .table_fit import Components, renewed
 from .table_model import Codes, Floats
 
 RENEWALS = 60  # of V and of the variance components, at most
@@ -97,7 +97,7 @@ class LevelEffects:
         """Coefficients (L, K) from their whole distribution, what sampling leaves open among it."""
         return self.mean + (self.root @ rng.standard_normal((*self.mean.shape, 1)))[:, :, 0]
 
-    def of(self, coefficients: Floats) -> Floats:
+    def log_changes(self, coefficients: Floats) -> Floats:
         """Changes of log probabilities (L, G)."""
         return coefficients @ self.basis.T
 
@@ -123,7 +123,7 @@ def fit_levels(response: Response, rows: LevelRows, groups: Floats, counts: Floa
     noise : float
         Variance of each.
     """
-    basis, relative, component, components = _effect_of(response)
+    basis, relative, component, components = _level_effect(response)
     noise = max(noise, LEAST_NOISE)
     L, K = rows.levels, basis.shape[1]
     variance, b = components.variance.copy(), np.zeros((L, K))
@@ -168,20 +168,20 @@ def levels_from_pairs(
     coarser : sequence of LevelEffects
         Those of levels that hold these: what is open of them makes pairs alike, too.
     """
-    basis, relative, component, components = _effect_of(response)
+    basis, relative, component, components = _level_effect(response)
     m = rows.p @ groups
     mu, D, _ = rows.moments(groups, basis)
     n = rows.sums(np.ones(len(m)))
     P, own = pairs, rows.sums(m[:, :, None] * m[:, None, :])
     different = (mu[:, :, None] * mu[:, None, :] - own) / np.maximum(n * (n - 1), 1)[:, None, None]
-    apart = np.sum(P[:, None, None] * different, axis=0)
+    independent = np.sum(P[:, None, None] * different, axis=0)
     d = D / np.maximum(n, 1)[:, None, None]
     variance = components.variance.copy()
     for c, contrasts in enumerate(_contrasts(response, groups)):
         inside = np.einsum("aj,ljk->lak", contrasts, d[:, :, component == c]) ** 2 * relative[component == c]
         expected = np.sum(P[:, None, None] * inside)  # of what follows, over the variance
-        alike = np.einsum("aj,jk,ak->", contrasts, counts - apart, contrasts)
-        error = np.einsum("aj,jk,ak->", contrasts**2, np.maximum(apart, 0) + noise, contrasts**2)
+        alike = np.einsum("aj,jk,ak->", contrasts, counts - independent, contrasts)
+        error = np.einsum("aj,jk,ak->", contrasts**2, np.maximum(independent, 0) + noise, contrasts**2)
         worth = error / (WIDE * variance[c]) ** 2
         found = (alike * expected + worth * variance[c]) / (expected**2 + worth) if len(contrasts) else LEAST
         variance[c] = np.clip(found, LEAST, MOST)
@@ -191,7 +191,7 @@ def levels_from_pairs(
     return LevelEffects(basis, np.zeros((L, K)), np.broadcast_to(np.diag(np.sqrt(q)), (L, K, K)))
 
 
-def _effect_of(response: Response) -> tuple[Floats, Floats, Codes, Components]:
+def _level_effect(response: Response) -> tuple[Floats, Floats, Codes, Components]:
     variances = Variances()
     effect = response.effect(np.ones((1, 1)), variances, BENDS)
     guess = variances.components

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .bases import Response, Variances, one_hot, start_of
-from .fitting import Known, TableFit, fit_tables
+from .bases import Response, Variances, one_hot, start_coefficients
+from .table_fit import Known, TableFit, fit_tables
 from .table_model import Codes, Floats, Table, TableModel
 
 LEAST_NOISE = 0.05  # variance of a count; without noise the covariance of tables would be singular
@@ -120,8 +120,8 @@ def fit_response(
     effects = [response.baseline(len(rows.unit), variances)]
     effects += [response.effect(z, variances) for z in features]
     if drift is not None:
-        of_year = [drift[:, None], *(z * drift[:, None] for z in features)]
-        effects += [response.effect(z, variances, guess=DRIFT) for z in of_year]
+        drift_features = [drift[:, None], *(z * drift[:, None] for z in features)]
+        effects += [response.effect(z, variances, guess=DRIFT) for z in drift_features]
     effects += [
         response.product(one_hot(o.level, len(o.counts)) * o.times[:, None], o.adds[:, 0], variances)
         for o in observed if o.times is not None
@@ -131,7 +131,7 @@ def fit_response(
     y = np.concatenate([*(o.counts.ravel() for o in observed), *(t.totals for t in totals)])
     noise = [np.full(o.counts.size, max(o.variance, LEAST_NOISE)) for o in observed]
     noise += [t.se**2 for t in totals]
-    start = start_of(effects, p)
+    start = start_coefficients(effects, p)
     known = _known(response, effects[0].basis, len(start), tail)
     return fit_tables(model, y.astype(np.float64), np.concatenate(noise), variances.components, known, start)
 

@@ -62,7 +62,7 @@ class Table:
         """Number of cells, L J."""
         return self.levels * self.bins.shape[1]
 
-    def of_rows(self, rows: Codes) -> Table:
+    def for_rows(self, rows: Codes) -> Table:
         """The same table of other rows, which have the levels of these."""
         return replace(self, level=self.level[rows], times=None if self.times is None else self.times[rows])
 
@@ -71,7 +71,7 @@ class Table:
         return rows if self.times is None else (rows.T * self.times).T
 
     @cached_property
-    def adds_up(self) -> csr_array:
+    def level_indicators(self) -> csr_array:
         """Indicators of the rows of each level (L, R)."""
         R = len(self.level)
         return csr_array((np.ones(R), (self.level, np.arange(R))), shape=(self.levels, R))
@@ -142,16 +142,16 @@ class TableModel:
     offset: Floats | None = None
     times: Floats | None = None
 
-    def of_rows(
+    def for_rows(
         self, rows: Codes, unit: Codes, share: Floats, n: Floats, offset: Floats | None, times: Floats | None
     ) -> TableModel:  # fmt: skip
         """The same model of other rows, which have features and levels of these."""
         return TableModel(
-            unit, share, n, [table.of_rows(rows) for table in self.tables],
+            unit, share, n, [table.for_rows(rows) for table in self.tables],
             [replace(effect, features=effect.features[rows]) for effect in self.effects], offset, times,
         )  # fmt: skip
 
-    def of_features(self, features: Sequence[Floats]) -> TableModel:
+    def for_features(self, features: Sequence[Floats]) -> TableModel:
         """The effects alone, for other rows with these features (R, A) each: for probabilities."""
         effects = [replace(effect, features=z) for effect, z in zip(self.effects, features, strict=True)]
         return TableModel(np.zeros(0, dtype=np.intp), np.zeros(0), np.zeros(0), [], effects)
@@ -175,7 +175,7 @@ class TableModel:
         share = np.asarray(np.bincount(at, (mass / many)[unit]), dtype=np.float64)
         rows = order[rows]
         offset = None if self.offset is None else self.offset[rows]
-        return self.of_rows(rows, self.unit[rows], share, self.n, offset, self.times)
+        return self.for_rows(rows, self.unit[rows], share, self.n, offset, self.times)
 
     def slopes(self, theta: Floats, p: Floats) -> Floats:
         """About the derivatives of the expected tables by the coefficients (M, d), p the probabilities of all rows."""
@@ -206,13 +206,13 @@ class TableModel:
         """Effects by their basis, those with the same one together: there are few, and each is one product."""
         groups: list[list[int]] = []
         for k, effect in enumerate(self.effects):
-            same = next((of for of in groups if np.array_equal(self.effects[of[0]].basis, effect.basis)), None)
+            same = next((group for group in groups if np.array_equal(self.effects[group[0]].basis, effect.basis)), None)
             groups.append([k]) if same is None else same.append(k)
         return [
             _Block(
-                np.concatenate([self.effects[k].features for k in of], axis=1), self.effects[of[0]].basis,
-                np.concatenate([np.arange(self.places[k].start, self.places[k].stop) for k in of]),
-            ) for of in groups
+                np.concatenate([self.effects[k].features for k in group], axis=1), self.effects[group[0]].basis,
+                np.concatenate([np.arange(self.places[k].start, self.places[k].stop) for k in group]),
+            ) for group in groups
         ]  # fmt: skip
 
     def probabilities(self, theta: Floats) -> Floats:
@@ -228,7 +228,7 @@ class TableModel:
         """Bins of tables (G, J), and the tables that have these, with the places of their cells in mu."""
         found: list[tuple[Floats, list[tuple[Table, slice]]]] = []
         for table, at in self._at():
-            same = next((of for bins, of in found if np.array_equal(bins, table.bins)), None)
+            same = next((group for bins, group in found if np.array_equal(bins, table.bins)), None)
             found.append((table.bins, [(table, at)])) if same is None else same.append((table, at))
         return found
 
@@ -238,7 +238,7 @@ class TableModel:
         for bins, tables in self.columns:
             mean = p @ bins
             for table, at in tables:
-                out[at] = (table.adds_up @ (self._rows(table)[:, None] * mean)).ravel()
+                out[at] = (table.level_indicators @ (self._rows(table)[:, None] * mean)).ravel()
         return out
 
     def jacobian(self, p: Floats) -> Floats:
@@ -250,7 +250,7 @@ class TableModel:
         for block, by_table in zip(self.blocks, self._placed, strict=True):
             mean = p @ block.basis
             for (table, at), placed in zip(self._at(), by_table, strict=True):
-                out[at, block.places] = _jacobian_of(table, block, placed, self._rows(table)[:, None] * p, mean)
+                out[at, block.places] = _table_jacobian(table, block, placed, self._rows(table)[:, None] * p, mean)
         return out
 
     @cached_property
@@ -310,9 +310,9 @@ class TableModel:
         """Sum over public cells of n_x m m', m the expected tables of one record of the cell (M, M)."""
         means = np.zeros((len(self.n), sum(table.size for table in self.tables)))
         for table, at in self._sampled():
-            of = np.zeros((len(self.n), table.levels, table.bins.shape[1]))
-            np.add.at(of, (self.unit, table.level), table.weighted(self.share[:, None] * (p @ table.bins)))
-            means[:, at] = of.reshape(len(self.n), table.size)
+            sums = np.zeros((len(self.n), table.levels, table.bins.shape[1]))
+            np.add.at(sums, (self.unit, table.level), table.weighted(self.share[:, None] * (p @ table.bins)))
+            means[:, at] = sums.reshape(len(self.n), table.size)
         means *= (np.sqrt(self.n) * (1.0 if self.times is None else self.times))[:, None]
         return means.T @ means
 
@@ -326,7 +326,7 @@ class _Block:
     places: Codes
 
 
-def _jacobian_of(table: Table, block: _Block, placed: csr_array, w: Floats, mean: Floats) -> Floats:
+def _table_jacobian(table: Table, block: _Block, placed: csr_array, w: Floats, mean: Floats) -> Floats:
     """Derivatives of a table by the coefficients of a block (L J, A K), from its rows' records by bin w (R, G)."""
     counts, (A, K), J, R = w @ table.bins, (block.features.shape[1], block.basis.shape[1]), table.bins.shape[1], len(w)
     both = (block.basis[:, :, None] * table.bins[:, None, :]).reshape(len(block.basis), K * J)
@@ -336,14 +336,14 @@ def _jacobian_of(table: Table, block: _Block, placed: csr_array, w: Floats, mean
         return (((placed @ w) @ both).reshape(second.shape) - second).transpose(0, 2, 1).reshape(table.size, K)
     out = np.empty((table.levels * A, K, J))
     few = placed.shape[0] <= R
-    of_levels = placed @ w if few else w
+    level_products = placed @ w if few else w
     each = max(AT_ONCE // (max(R, placed.shape[0]) * K), 1)
     for j in range(0, J, each):
-        some = slice(j, j + each)
-        columns = both.reshape(-1, K, J)[:, :, some].reshape(len(both), -1)
-        of_rows = (mean[:, :, None] * counts[:, None, some]).reshape(R, -1)
-        made = of_levels @ columns - placed @ of_rows if few else placed @ (w @ columns - of_rows)
-        out[:, :, some] = made.reshape(table.levels * A, K, -1)
+        chunk = slice(j, j + each)
+        columns = both.reshape(-1, K, J)[:, :, chunk].reshape(len(both), -1)
+        row_products = (mean[:, :, None] * counts[:, None, chunk]).reshape(R, -1)
+        made = level_products @ columns - placed @ row_products if few else placed @ (w @ columns - row_products)
+        out[:, :, chunk] = made.reshape(table.levels * A, K, -1)
     return out.reshape(table.levels, A, K, J).transpose(0, 3, 1, 2).reshape(table.size, A * K)
 
 

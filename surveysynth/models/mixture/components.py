@@ -1,8 +1,8 @@
-"""Components of a mixture: drawn for records, and matched across draws."""
+"""Records of a mixture, and their components: drawn for records, and matched across draws."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -11,13 +11,27 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 from scipy.special import log_ndtr, ndtri_exp
 
+from ..densities.row_density import blocks
 from ..draws import Draws
-from ..shared.row_density import blocks
+from ..one_outcome import Standardized
+from ..records import EACH
 from .density import log_densities
-from .records import MixtureRecords
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class MixtureRecords(Standardized):
+    """The records of a mixture; y is 0 for those that are ``zero``.
+
+    Attributes
+    ----------
+    zero : bool array (n,)
+        Whether the outcome is exactly 0 and zeros have a probability of their own.
+    """
+
+    zero: NDArray[np.bool_] = field(metadata=EACH)
 
 
 @dataclass(frozen=True)
@@ -59,48 +73,48 @@ def drawn(p: Floats, row: Codes, rng: np.random.Generator) -> Codes:
     return np.asarray((rng.random((row.size, 1)) * cumulated[row, -1:] > cumulated[row, :-1]).sum(axis=1))
 
 
-def responsibilities(values: dict[str, Floats], mean: Floats, y: Floats, beside: Floats | float = 0.0) -> Floats:
+def responsibilities(values: dict[str, Floats], mean: Floats, y: Floats, extra: Floats | float = 0.0) -> Floats:
     """Probabilities (n, K) of the components given y (n,), their means (n, K), and other log densities beside."""
     with np.errstate(divide="ignore"):
-        logs = np.log(values["share"]) - np.log(values["sd"]) - 0.5 * ((y[:, None] - mean) / values["sd"]) ** 2 + beside
+        logs = np.log(values["share"]) - np.log(values["sd"]) - 0.5 * ((y[:, None] - mean) / values["sd"]) ** 2 + extra
     p = np.exp(logs - logs.max(axis=1, keepdims=True))
     return np.asarray(p / p.sum(axis=1, keepdims=True))
 
 
 def components_given(records: MixtureRecords, values: dict[str, Floats], rng: np.random.Generator) -> Codes:
     """Components given the records' own values (eq. 7)."""
-    beside: Floats | float = 0.0
+    extra: Floats | float = 0.0
     if records.log_w is not None:
         c, sd = values["c"][:-1], values["sd_w"][:-1]
         r = records.log_w[:, None] - (records.X @ c[:, :-1].T)[records.row] - c[:, -1] * records.y[:, None]
-        beside = -np.log(sd) - 0.5 * (r / sd) ** 2
-    p = responsibilities(values, (records.X @ values["b"].T)[records.row], records.y, beside)
+        extra = -np.log(sd) - 0.5 * (r / sd) ** 2
+    p = responsibilities(values, (records.X @ values["b"].T)[records.row], records.y, extra)
     return drawn(p, np.arange(len(p)), rng)
 
 
 def matched(records: MixtureRecords, draws: Draws) -> pd.DataFrame:
     """Shares, locations and standard deviations of components, matched to those of the likeliest draw."""
-    values, some = draws.values, np.flatnonzero(~records.zero)
+    values, nonzero = draws.values, np.flatnonzero(~records.zero)
     S, K = values["share"].shape
 
-    def of(s: int) -> Floats:
+    def memberships(s: int) -> Floats:
         draw = {name: values[name][s] for name in ("share", "sd")}
-        return responsibilities(draw, (records.X @ values["b"][s].T)[records.row[some]], records.y[some])
+        return responsibilities(draw, (records.X @ values["b"][s].T)[records.row[nonzero]], records.y[nonzero])
 
-    chosen = np.unique(np.linspace(0, S - 1, min(S, 1000)).astype(int))
-    log_likelihood = np.zeros(chosen.size)
-    for block in blocks(np.arange(some.size), 1, chosen.size):
-        here = some[block]
+    selected = np.unique(np.linspace(0, S - 1, min(S, 1000)).astype(int))
+    log_likelihood = np.zeros(selected.size)
+    for block in blocks(np.arange(nonzero.size), 1, selected.size):
+        here = nonzero[block]
         log_likelihood += log_densities(
-            records.X, records.row[here], records.y[here], np.empty(0), np.log(values["share"][chosen] + 1e-300),
-            values["b"][chosen], values["sd"][chosen], np.empty((0, 0, 0)), np.empty((0, 0)),
+            records.X, records.row[here], records.y[here], np.empty(0), np.log(values["share"][selected] + 1e-300),
+            values["b"][selected], values["sd"][selected], np.empty((0, 0, 0)), np.empty((0, 0)),
         ).sum(axis=0)  # fmt: skip
-    pivot = of(int(chosen[log_likelihood.argmax()]))
-    own = np.empty((chosen.size, K), dtype=np.intp)
-    for at, s in enumerate(chosen.tolist()):
-        own[at] = linear_sum_assignment(-(pivot.T @ of(s)))[1]
+    pivot = memberships(int(selected[log_likelihood.argmax()]))
+    own = np.empty((selected.size, K), dtype=np.intp)
+    for at, s in enumerate(selected.tolist()):
+        own[at] = linear_sum_assignment(-(pivot.T @ memberships(s)))[1]
     share, location, sd = (
-        np.take_along_axis(v[chosen], own, axis=1) for v in (values["share"], values["b"][:, :, 0], values["sd"])
+        np.take_along_axis(v[selected], own, axis=1) for v in (values["share"], values["b"][:, :, 0], values["sd"])
     )
     low, high = np.quantile(share, (0.025, 0.975), axis=0)
     table = pd.DataFrame(

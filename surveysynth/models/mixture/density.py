@@ -6,7 +6,7 @@ import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
-from .mathematics import HALF_LOG_2PI, exp_of
+from .mathematics import HALF_LOG_2PI, fast_exp
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -82,7 +82,7 @@ def _log_densities(
                     for k in range(K):
                         logs[s * K + k] -= largest
                     out[i, s0 + s] = largest
-                exp_of(logs[: width * K], exps[: width * K])
+                fast_exp(logs[: width * K], exps[: width * K])
                 for s in range(width):
                     total = 0.0
                     for k in range(K):

@@ -24,7 +24,7 @@ MANTISSA, ONE, TWO_52 = (1 << 52) - 1, 1023 << 52, 1075 << 52
 
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")  # no reassociation: x + WHOLE - WHOLE is not x
-def exp_of(x: Floats, out: Floats) -> None:
+def fast_exp(x: Floats, out: Floats) -> None:
     """out_i = exp(x_i), for x_i below 700; 1e-304 below -700."""
     bits = out.view(np.int64)
     for i in range(x.size):
@@ -51,7 +51,7 @@ def exp_of(x: Floats, out: Floats) -> None:
 
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")
-def log_of(x: Floats, out: Floats) -> None:
+def fast_log(x: Floats, out: Floats) -> None:
     """out_i = log(x_i), for x_i above 1e-300 and finite; x is lost."""
     bits, exponent = x.view(np.int64), out.view(np.int64)
     for i in range(x.size):

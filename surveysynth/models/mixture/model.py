@@ -35,17 +35,16 @@ from ...engines import Diagnostics
 from ...engines.base import diagnose
 from ...errors import InputError, ModelError
 from ...validation import one_of, positive, rows, whole
-from ..base import Boundable, present, said_of_numbers
+from ..base import Boundable, numeric_predictors_text, present
+from ..densities.row_density import blocks
 from ..draws import Draws, Sampler, Synthetic
 from ..one_outcome import OneOutcome, checked_bounds, standardized
+from ..predictors.model_matrix import Constants, with_unit_size
 from ..records import Public
-from ..shared.predictors import Constants, with_unit_size
-from ..shared.row_density import blocks
-from ..shared.transforms import AsinhTransform, IdentityTransform, LogTransform, Transform, as_transform
+from ..scales.transforms import AsinhTransform, IdentityTransform, LogTransform, Transform, as_transform
 from .chain import ODDS_SD, run_chain, start, zero_odds
-from .components import Between, components_given, drawn, matched, responsibilities
+from .components import Between, MixtureRecords, components_given, drawn, matched, responsibilities
 from .density import log_densities
-from .records import MixtureRecords
 from .sampler import fill
 from .state import KernelRecords
 
@@ -197,18 +196,6 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
     ) -> MixtureRecords:  # fmt: skip
         """The outcome on its working scale and distinct predictor rows, after the checks that belong to the model.
 
-        Parameters
-        ----------
-        design : SurveyDesign
-        clusters : {"model", "ignore"}
-            "ignore" leaves out effects of PSUs and strata, which Mixture does not have.
-        mean_weight : float, optional
-            A public number that weights are divided by, N / n; by default their mean.
-        constants : mapping of str to mapping, optional
-            Means, knots and the like of the formula's terms, from another file; by default from this one.
-        unit : int array (n,), optional
-            Units that epsilon protects, where they are several records: the log of their sizes becomes a predictor.
-
         Raises
         ------
         InputError
@@ -310,15 +297,15 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
         """What the sampler needs of the file; records of alpha = 0 say nothing."""
         order = np.argsort(records.row, kind="stable")
         order = order[alpha[order] > 0]
-        some, zeros = order[~records.zero[order]], order[records.zero[order]]
+        kept, zeros = order[~records.zero[order]], order[records.zero[order]]
         w = records.log_w
         nothing = np.empty(0)
         return KernelRecords(
-            x=records.X, row=records.row[some], y=records.y[some], w=nothing if w is None else w[some],
-            alpha=alpha[some],
-            part=alpha[some].copy(), row0=records.row[zeros], w0=nothing if w is None else w[zeros],
+            x=records.X, row=records.row[kept], y=records.y[kept], w=nothing if w is None else w[kept],
+            alpha=alpha[kept],
+            part=alpha[kept].copy(), row0=records.row[zeros], w0=nothing if w is None else w[zeros],
             alpha0=alpha[zeros], part0=alpha[zeros].copy(), clamp=float(clamp),
-            exact=bool((alpha[some] == 1).all() and np.isinf(clamp)), zeros=self.zeros, common=self.prior == "common",
+            exact=bool((alpha[kept] == 1).all() and np.isinf(clamp)), zeros=self.zeros, common=self.prior == "common",
             least_sd=float(self.least_sd), least_sd_w=LEAST_SD_W, a_gamma=float(self.a_gamma),
             b_gamma=float(self.b_gamma), odds_sd=ODDS_SD,
         )  # fmt: skip
@@ -327,9 +314,9 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
         """Of what does not depend on labels: the log pseudo likelihood, and the synthetic distribution."""
         watched = {"log_likelihood": self._log_likelihood(records, alpha, clamp, draws).reshape(chains, -1)}
         step = max(1, draws.size // chains // WATCHED)
-        some = np.arange(draws.size).reshape(chains, -1)[:, ::step]
-        shares = self._distribution(records, draws, some.ravel())
-        watched["distribution"] = shares.reshape(*some.shape, -1)
+        selected = np.arange(draws.size).reshape(chains, -1)[:, ::step]
+        shares = self._distribution(records, draws, selected.ravel())
+        watched["distribution"] = shares.reshape(*selected.shape, -1)
         first, second = (diagnose({name: values}, 0) for name, values in watched.items())
         return Diagnostics(
             0, max(first.rhat, second.rhat), min(first.ess_bulk, second.ess_bulk), min(first.ess_tail, second.ess_tail),
@@ -344,12 +331,12 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
             out += np.clip(logs, -clamp, clamp).sum(axis=0)
         return out
 
-    def _distribution(self, records: MixtureRecords, draws: Draws, chosen: Codes) -> Floats:
+    def _distribution(self, records: MixtureRecords, draws: Draws, selected: Codes) -> Floats:
         """Synthetic distribution in some draws: below the file's quantiles, zeros, and mean log weights: (draws, .)."""
         size = np.bincount(records.row, minlength=len(records.X)) / len(records.row)
         points = np.quantile(records.y[~records.zero], QUANTILES)
-        out = np.empty((chosen.size, len(points) + self.zeros + (records.log_w is not None)))
-        for at, s in enumerate(chosen.tolist()):
+        out = np.empty((selected.size, len(points) + self.zeros + (records.log_w is not None)))
+        for at, s in enumerate(selected.tolist()):
             share, mean, sd = (draws.values[name][s] for name in ("share", "b", "sd"))
             mean = records.X @ mean.T
             other = np.ones(len(size))
@@ -369,15 +356,15 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
 
     def _logs(self, records: MixtureRecords, block: Codes, draws: Draws) -> Floats:
         """log p of some records in every draw: (records, S)."""
-        values, some = draws.values, block[~records.zero[block]]
-        row, number = np.unique(records.row[some], return_inverse=True)
+        values, kept = draws.values, block[~records.zero[block]]
+        row, number = np.unique(records.row[kept], return_inverse=True)
         nothing = np.empty((0, 0, 0))
         out = np.empty((block.size, draws.size))
         weighted = records.log_w is not None
         with np.errstate(divide="ignore"):
             log_share = np.log(values["share"])
         logs = log_densities(
-            records.X[row], number, records.y[some], records.log_w[some] if records.log_w is not None else np.empty(0),
+            records.X[row], number, records.y[kept], records.log_w[kept] if records.log_w is not None else np.empty(0),
             log_share, values["b"], values["sd"], values["c"] if weighted else nothing,
             values["sd_w"] if weighted else np.empty((0, 0)),
         )  # fmt: skip
@@ -385,13 +372,13 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
             return np.asarray(logs)
         zeros = block[records.zero[block]]
         odds = records.X @ values["zero"].T
-        out[~records.zero[block]] = logs + log_expit(-odds[records.row[some]])
-        of_zeros = log_expit(odds[records.row[zeros]])
+        out[~records.zero[block]] = logs + log_expit(-odds[records.row[kept]])
+        zero_logs = log_expit(odds[records.row[zeros]])
         if records.log_w is not None:
             c, sd = values["c"][:, -1], values["sd_w"][:, -1]
             r = (records.log_w[zeros, None] - (records.X @ c[:, :-1].T)[records.row[zeros]]) / sd
-            of_zeros = of_zeros - 0.5 * r**2 - np.log(sd) - 0.5 * np.log(2 * np.pi)
-        out[records.zero[block]] = of_zeros
+            zero_logs = zero_logs - 0.5 * r**2 - np.log(sd) - 0.5 * np.log(2 * np.pi)
+        out[records.zero[block]] = zero_logs
         return out
 
     def lipschitz(
@@ -451,7 +438,7 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
         The labels of the components change along a chain and from chain to chain, so that means over draws of what
         belongs to "component 3" mean nothing.  Each draw's components are matched to those of a pivot, the draw of
         the largest log likelihood, such that as much as possible of what the pairs have in common is kept: of the
-        records, by their probabilities to belong to either (Marin, Mengersen and Robert 2005).
+        records, by their probabilities to belong to either (Marin, Mengersen & Robert 2005).
 
         Parameters
         ----------
@@ -482,7 +469,7 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
 
     def assumptions(self, public: Public) -> list[str]:
         """What Mixture takes as given, in sentences."""
-        said = [
+        sentences = [
             f"given the predictors ({self.predictors}) the outcome is a mixture of at most {self.components} normal "
             f"regressions on the scale: {self._scale.describe()}; residual standard deviations are at least "
             f"{self.least_sd:g}, a public number",
@@ -491,21 +478,21 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
             "standard deviations are those of the predictors of all records, which are public and held fixed",
         ]
         if self.zeros:
-            said.append(
+            sentences.append(
                 "an outcome of exactly 0 has a probability of its own, whose log odds are linear in the predictors "
                 f"(coefficients ~ N(0, {ODDS_SD:g}^2)); that there are zeros is public"
             )
         if self.bounds is not None:
-            said.append(
+            sentences.append(
                 f"the outcome lies between {self.bounds[0]:,.10g} and {self.bounds[1]:,.10g}, which is public and was "
                 "not found by looking at the file; synthetic values are from the mixture between them"
             )
-        said += said_of_numbers(public)
+        sentences += numeric_predictors_text(public)
         if public.public_weights is not None:
-            said.append(self.said_of_public_weight)
+            sentences.append(self.public_weight_text)
         else:
-            said.append(
+            sentences.append(
                 "the log of the survey weight is normal in each component given the predictors and the outcome on its "
                 "working scale; smoothed weights are released. Its prior is that of the outcome's regression"
             )
-        return said
+        return sentences

@@ -14,7 +14,7 @@ of it), and if it does, it is in component k with probability a_ik / S_i:
 The first factor is the posterior of a mixture whose components are known: coefficients are normal given z, shares
 Dirichlet.  The second is what is left.  Where every alpha is 1 it is 1, and this is the plain Gibbs sampler.  Elsewhere
 log S_i counts alpha_i - 1 with probability alpha_i and alpha_i otherwise, on average nothing: it moves a little around
-0, and **elliptical slice sampling** (Murray, Adams and MacKay 2010) around the first factor hardly ever has to look
+0, and **elliptical slice sampling** (Murray, Adams & MacKay 2010) around the first factor hardly ever has to look
 twice.  Nothing is tuned, but for who is inside a clamp, which warm-up finds, and nothing is approximated, but for
 densities below 1e-290 and shares of 1e-14 of a density, which count as these or as nothing.
 
@@ -32,7 +32,7 @@ from math import lgamma
 import numpy as np
 from numpy.typing import NDArray
 
-from .mathematics import HALF_LOG_2PI, back, compiled, exp_of, forward, log_of, normal, vectorised_sum
+from .mathematics import HALF_LOG_2PI, back, compiled, fast_exp, fast_log, forward, normal, vectorised_sum
 from .state import Kept, KernelRecords, Regression, State
 
 Floats = NDArray[np.float64]
@@ -70,7 +70,7 @@ def _sum_of_contributions(alpha: Floats, log_p: Floats, other: Floats, clamp: fl
 
 
 @vectorised_sum
-def _less(takes: Floats, log_S: Floats) -> float:
+def _sum_of_participants(takes: Floats, log_S: Floats) -> float:
     """Sum of log S_i over who takes part."""
     total = 0.0
     for i in range(takes.size):
@@ -90,22 +90,23 @@ def _others(state: State, k: int, out: Floats) -> None:
 
 
 @compiled
-def _left(records: KernelRecords, state: State, others: Floats, k: int, y_log: Floats, w_log: Floats) -> float:
+def _remainder(records: KernelRecords, state: State, others: Floats, k: int, y_log: Floats, w_log: Floats) -> float:
     """Log of what is left of the target, the second factor, if component k had these log densities."""
     n, share = y_log.size, np.exp(state.log_share[k])
     S, log_S = np.empty(n), np.empty(n)
-    exp_of(y_log + w_log if w_log.size else y_log, S)
+    fast_exp(y_log + w_log if w_log.size else y_log, S)
     for i in range(n):
         S[i] = max(others[i] + share * S[i], LEAST)
-    log_of(S, log_S)
-    return _sum_of_contributions(records.alpha, log_S, state.other, records.clamp) - _less(state.takes, log_S)
+    fast_log(S, log_S)
+    total = _sum_of_contributions(records.alpha, log_S, state.other, records.clamp)
+    return total - _sum_of_participants(state.takes, log_S)
 
 
 @compiled
-def _left_of_zeros(records: KernelRecords, state: State, w_log: Floats) -> float:
+def _zeros_remainder(records: KernelRecords, state: State, w_log: Floats) -> float:
     """The same of the regression of the zeros' log weight."""
     total = _sum_of_contributions(records.alpha0, w_log, state.log_zero[records.row0], records.clamp)
-    return total - _less(records.part0, w_log)
+    return total - _sum_of_participants(records.part0, w_log)
 
 
 @compiled
@@ -173,16 +174,16 @@ def _draw_scales(b: Floats, scale: Floats, centre: Floats, common: bool, rng: np
         for k in range(K):
             squares += (b[k, a] - centre[a]) ** 2
         here = np.log(scale[a])
-        level = _of_scale(here, K, squares) + np.log(rng.random())
+        level = _scale_log_density(here, K, squares) + np.log(rng.random())
         low = here - width * rng.random()
         high = low + width
-        while _of_scale(low, K, squares) > level:
+        while _scale_log_density(low, K, squares) > level:
             low -= width
-        while _of_scale(high, K, squares) > level:
+        while _scale_log_density(high, K, squares) > level:
             high += width
         while True:
             new = low + (high - low) * rng.random()
-            if _of_scale(new, K, squares) > level:
+            if _scale_log_density(new, K, squares) > level:
                 break
             if new < here:
                 low = new
@@ -192,76 +193,79 @@ def _draw_scales(b: Floats, scale: Floats, centre: Floats, common: bool, rng: np
 
 
 @compiled
-def _of_scale(log_scale: float, K: int, squares: float) -> float:
+def _scale_log_density(log_scale: float, K: int, squares: float) -> float:
     return _log_prior_of_scale(log_scale, 0.0) - K * log_scale - squares / 2 * np.exp(-2 * log_scale)
 
 
 @compiled
-def _regression(records: KernelRecords, state: State, k: int, of_weight: bool) -> Regression:
+def _regression(records: KernelRecords, state: State, k: int, for_weight: bool) -> Regression:
     """The regression of y, or of the log weight, in component k; that of the zeros' weight is the last one."""
     zeros = k == state.log_share.size
-    if of_weight:
+    if for_weight:
         coefficients, sds, scale, centre = state.c[k], state.sd_w, state.scale_w, state.centre_w
     else:
         coefficients, sds, scale, centre = state.b[k], state.sd, state.scale, state.centre
     if zeros:
         row, t, u, v, z = records.row0, records.w0, np.empty(0), records.part0, state.z[:0]
         now, other = state.w0_log, state.w0_log[:0]
-    elif of_weight:
+    elif for_weight:
         row, t, u, v, z = records.row, records.w, records.y, state.takes, state.z
         now, other = state.w_log[k], state.y_log[k]
     else:
         row, t, u, v, z = records.row, records.y, records.y[:0], state.takes, state.z
         now, other = state.y_log[k], (state.w_log[k] if records.w.size else state.y_log[k, :0])
-    least = records.least_sd_w if of_weight else records.least_sd
+    least = records.least_sd_w if for_weight else records.least_sd
     exact = records.exact or (zeros and np.isinf(records.clamp))
     return Regression(k, zeros, exact, coefficients, sds, scale, centre, row, t, u, v, z, now, other, least)
 
 
 @compiled
-def _left_of(records: KernelRecords, state: State, of: Regression, others: Floats, log_p: Floats) -> float:
+def _regression_remainder(
+    records: KernelRecords, state: State, reg: Regression, others: Floats, log_p: Floats
+) -> float:  # fmt: skip
     """What is left of the target, where the log densities of this regression are ``log_p``."""
-    if of.zeros:
-        return _left_of_zeros(records, state, log_p)
-    return _left(records, state, others, of.k, log_p, of.other)
+    if reg.zeros:
+        return _zeros_remainder(records, state, log_p)
+    return _remainder(records, state, others, reg.k, log_p, reg.other)
 
 
 @compiled
 def _draw_regression(
-    records: KernelRecords, state: State, k: int, of_weight: bool, others: Floats, rng: np.random.Generator
+    records: KernelRecords, state: State, k: int, for_weight: bool, others: Floats, rng: np.random.Generator
 ) -> None:
     """Coefficients and residual standard deviation of one component's regression, of y or of the log weight."""
-    of = _regression(records, state, k, of_weight)
-    left = _draw_coefficients(records, state, of, others, rng)
-    _draw_sd(records, state, of, others, left, rng)
-    _normal_logs(records.x, of.row, of.t, of.u, of.coefficients, of.sds[k], of.now)
-    if not of.zeros:
-        exp_of(of.now + of.other if of.other.size else of.now, state.density[k])
+    reg = _regression(records, state, k, for_weight)
+    left = _draw_coefficients(records, state, reg, others, rng)
+    _draw_sd(records, state, reg, others, left, rng)
+    _normal_logs(records.x, reg.row, reg.t, reg.u, reg.coefficients, reg.sds[k], reg.now)
+    if not reg.zeros:
+        fast_exp(reg.now + reg.other if reg.other.size else reg.now, state.density[k])
 
 
 @compiled
 def _draw_coefficients(
-    records: KernelRecords, state: State, of: Regression, others: Floats, rng: np.random.Generator
+    records: KernelRecords, state: State, reg: Regression, others: Floats, rng: np.random.Generator
 ) -> float:
     """Coefficients: elliptical slice around their normal distribution given z; what is left of the target there."""
-    mean, root = _reference(records.x, of.row, of.t, of.u, of.v, of.z, of.k, of.sds[of.k], of.scale, of.centre)
+    sd = reg.sds[reg.k]
+    mean, root = _reference(records.x, reg.row, reg.t, reg.u, reg.v, reg.z, reg.k, sd, reg.scale, reg.centre)
     nu = normal(root, rng)
-    if of.exact:
-        of.coefficients[:] = mean + nu
+    if reg.exact:
+        reg.coefficients[:] = mean + nu
         return 0.0
-    new, left = np.empty(of.t.size), 0.0
-    level = _left_of(records, state, of, others, of.now) + np.log(rng.random())
-    away = of.coefficients - mean
+    new, left = np.empty(reg.t.size), 0.0
+    level = _regression_remainder(records, state, reg, others, reg.now) + np.log(rng.random())
+    away = reg.coefficients - mean
     angle = 2 * np.pi * rng.random()
     low, high = angle - 2 * np.pi, angle
     while True:
         proposed = mean + away * np.cos(angle) + nu * np.sin(angle)
-        _normal_logs(records.x, of.row, of.t, of.u, proposed, of.sds[of.k], new)
-        left = _left_of(records, state, of, others, new)
+        _normal_logs(records.x, reg.row, reg.t, reg.u, proposed, reg.sds[reg.k], new)
+        left = _regression_remainder(records, state, reg, others, new)
         if left > level:
             break
         if high - low < 1e-12:
-            proposed = of.coefficients.copy()
+            proposed = reg.coefficients.copy()
             left = level
             break
         if angle < 0:
@@ -269,44 +273,44 @@ def _draw_coefficients(
         else:
             high = angle
         angle = low + (high - low) * rng.random()
-    of.coefficients[:] = proposed
+    reg.coefficients[:] = proposed
     return left
 
 
 @compiled
 def _draw_sd(
-    records: KernelRecords, state: State, of: Regression, others: Floats, left: float, rng: np.random.Generator
+    records: KernelRecords, state: State, reg: Regression, others: Floats, left: float, rng: np.random.Generator
 ) -> None:
     """Residual standard deviation: elliptical slice of its logarithm around a normal approximation."""
-    new = np.empty(of.t.size)
-    _normal_logs(records.x, of.row, of.t, of.u, of.coefficients, 1.0, new)
+    new = np.empty(reg.t.size)
+    _normal_logs(records.x, reg.row, reg.t, reg.u, reg.coefficients, 1.0, new)
     weight = squares = 0.0
-    residual = np.empty(of.t.size)
-    for i in range(of.t.size):
+    residual = np.empty(reg.t.size)
+    for i in range(reg.t.size):
         residual[i] = -2 * (new[i] + HALF_LOG_2PI)  # squared
-        if of.zeros or of.z[i] == of.k:
-            weight += of.v[i]
-            squares += of.v[i] * residual[i]
+        if reg.zeros or reg.z[i] == reg.k:
+            weight += reg.v[i]
+            squares += reg.v[i] * residual[i]
     mode, width = 0.5 * np.log(squares / weight), 1 / np.sqrt(2 * weight)
     if not (weight > 0.5 and np.isfinite(mode)):
         mode, width = 0.0, 1.0
-    mode = max(mode, np.log(of.least))
-    away, nu = np.log(of.sds[of.k]) - mode, width * rng.standard_normal()
+    mode = max(mode, np.log(reg.least))
+    away, nu = np.log(reg.sds[reg.k]) - mode, width * rng.standard_normal()
     log_sd = mode + away
-    conjugate = _of_sd(log_sd, weight, squares, of.least) + 0.5 * (away / width) ** 2
-    if not of.exact:
+    conjugate = _sd_log_density(log_sd, weight, squares, reg.least) + 0.5 * (away / width) ** 2
+    if not reg.exact:
         conjugate += left
     level = conjugate + np.log(rng.random())
     angle = 2 * np.pi * rng.random()
     low, high = angle - 2 * np.pi, angle
     while high - low > 1e-12:
         step = away * np.cos(angle) + nu * np.sin(angle)
-        value = _of_sd(mode + step, weight, squares, of.least) + 0.5 * (step / width) ** 2
-        if not of.exact and value > -np.inf:
+        value = _sd_log_density(mode + step, weight, squares, reg.least) + 0.5 * (step / width) ** 2
+        if not reg.exact and value > -np.inf:
             half = 0.5 * np.exp(-2 * (mode + step))
-            for i in range(of.t.size):
+            for i in range(reg.t.size):
                 new[i] = -(mode + step) - HALF_LOG_2PI - half * residual[i]
-            value += _left_of(records, state, of, others, new)
+            value += _regression_remainder(records, state, reg, others, new)
         if value > level:
             log_sd = mode + step
             break
@@ -315,11 +319,11 @@ def _draw_sd(
         else:
             high = angle
         angle = low + (high - low) * rng.random()
-    of.sds[of.k] = np.exp(log_sd)
+    reg.sds[reg.k] = np.exp(log_sd)
 
 
 @compiled
-def _of_sd(log_sd: float, weight: float, squares: float, least: float) -> float:
+def _sd_log_density(log_sd: float, weight: float, squares: float, least: float) -> float:
     """Log density of the logarithm of a standard deviation given coefficients and z: the conjugate part."""
     prior = _log_prior_of_scale(log_sd, least)
     return prior if prior == -np.inf else prior - weight * log_sd - squares / 2 * np.exp(-2 * log_sd)
@@ -362,15 +366,15 @@ def _draw_empty(
         if not own:
             _others(state, k, others)
         w_now = state.w_log[k] if both else w_log
-        now = _left(records, state, others, k, state.y_log[k], w_now)
-        if np.log(rng.random()) >= _left(records, state, others, k, y_log, w_log) - now:
+        now = _remainder(records, state, others, k, state.y_log[k], w_now)
+        if np.log(rng.random()) >= _remainder(records, state, others, k, y_log, w_log) - now:
             return True
     state.b[k], state.sd[k], state.y_log[k] = b, sd, y_log
     if both:
         state.c[k], state.sd_w[k], state.w_log[k] = c, sd_w, w_log
-        exp_of(y_log + w_log, state.density[k])
+        fast_exp(y_log + w_log, state.density[k])
     else:
-        exp_of(y_log, state.density[k])
+        fast_exp(y_log, state.density[k])
     return counts
 
 
@@ -384,29 +388,30 @@ def _draw_shares(records: KernelRecords, state: State, rng: np.random.Generator)
         if state.z[i] >= 0:
             sizes[state.z[i]] += 1
     for k in range(K):
-        log_share[k] = _log_of_gamma(state.gamma[0] / K + sizes[k], rng)
+        log_share[k] = _log_gamma_variate(state.gamma[0] / K + sizes[k], rng)
     top = log_share.max()
     log_share -= top + np.log(np.exp(log_share - top).sum())
     if not records.exact:
-        now = _left_of_shares(records, state, state.log_share)
-        if np.log(rng.random()) >= _left_of_shares(records, state, log_share) - now:
+        now = _shares_remainder(records, state, state.log_share)
+        if np.log(rng.random()) >= _shares_remainder(records, state, log_share) - now:
             return
     state.log_share[:] = log_share
 
 
 @compiled
-def _left_of_shares(records: KernelRecords, state: State, log_share: Floats) -> float:
+def _shares_remainder(records: KernelRecords, state: State, log_share: Floats) -> float:
     S, log_S = np.full(records.y.size, LEAST), np.empty(records.y.size)
     for k in range(log_share.size):
         share, density = np.exp(log_share[k]), state.density[k]
         for i in range(S.size):
             S[i] += share * density[i]
-    log_of(S, log_S)
-    return _sum_of_contributions(records.alpha, log_S, state.other, records.clamp) - _less(state.takes, log_S)
+    fast_log(S, log_S)
+    total = _sum_of_contributions(records.alpha, log_S, state.other, records.clamp)
+    return total - _sum_of_participants(state.takes, log_S)
 
 
 @compiled
-def _log_of_gamma(shape: float, rng: np.random.Generator) -> float:
+def _log_gamma_variate(shape: float, rng: np.random.Generator) -> float:
     """Log of a standard gamma variate; those of small shapes are too small for floating point."""
     return np.log(rng.standard_gamma(shape + 1)) + np.log(1 - rng.random()) / shape
 
@@ -415,16 +420,16 @@ def _log_of_gamma(shape: float, rng: np.random.Generator) -> float:
 def _draw_gamma(state: State, a: float, b: float, steps: int, rng: np.random.Generator) -> None:
     """The concentration given the shares."""
     total = state.log_share.sum()
-    here = _of_gamma(state.gamma[0], total, state.log_share.size, a, b)
+    here = _gamma_log_density(state.gamma[0], total, state.log_share.size, a, b)
     for _ in range(steps):
         gamma = state.gamma[0] * np.exp(0.7 * rng.standard_normal())
-        there = _of_gamma(gamma, total, state.log_share.size, a, b)
+        there = _gamma_log_density(gamma, total, state.log_share.size, a, b)
         if np.log(rng.random()) < there - here:
             state.gamma[0], here = gamma, there
 
 
 @compiled
-def _of_gamma(gamma: float, total: float, K: int, a: float, b: float) -> float:
+def _gamma_log_density(gamma: float, total: float, K: int, a: float, b: float) -> float:
     return a * np.log(gamma) - b * gamma + lgamma(gamma) - K * lgamma(gamma / K) + gamma / K * total
 
 
@@ -452,15 +457,15 @@ def _draw_splits(records: KernelRecords, state: State, rng: np.random.Generator)
         odds = one - two
         if np.exp(both) * max(state.density[j].max(), state.density[k].max()) <= NOTHING * base.min():
             shape = state.gamma[0] / K
-            new = _log_of_gamma(shape, rng) - _log_of_gamma(shape, rng)
+            new = _log_gamma_variate(shape, rng) - _log_gamma_variate(shape, rng)
         else:
-            level = _of_split(records, state, base, j, k, odds, both) + np.log(rng.random())
+            level = _log_p_of_split(records, state, base, j, k, odds, both) + np.log(rng.random())
             width = 0.5 * np.exp(4 * rng.random())  # of any size, and no stepping out
             low = odds - width * rng.random()
             high = low + width
             while True:
                 new = low + (high - low) * rng.random()
-                if new == odds or _of_split(records, state, base, j, k, new, both) > level:
+                if new == odds or _log_p_of_split(records, state, base, j, k, new, both) > level:
                     break
                 if new < odds:
                     low = new
@@ -471,13 +476,15 @@ def _draw_splits(records: KernelRecords, state: State, rng: np.random.Generator)
 
 
 @compiled
-def _of_split(records: KernelRecords, state: State, base: Floats, j: int, k: int, odds: float, both: float) -> float:
+def _log_p_of_split(
+    records: KernelRecords, state: State, base: Floats, j: int, k: int, odds: float, both: float
+) -> float:  # fmt: skip
     s, n = 1 / (1 + np.exp(-odds)), base.size
     one, two = np.exp(both) * s, np.exp(both) / (1 + np.exp(odds))
     S, log_S, d_j, d_k = np.empty(n), np.empty(n), state.density[j], state.density[k]
     for i in range(n):
         S[i] = max(base[i] + one * d_j[i] + two * d_k[i], LEAST)
-    log_of(S, log_S)
+    fast_log(S, log_S)
     shape = state.gamma[0] / state.log_share.size
     prior = -shape * (np.abs(odds) + 2 * np.log1p(np.exp(-np.abs(odds))))
     return prior + _sum_of_contributions(records.alpha, log_S, state.other, records.clamp)
@@ -513,7 +520,7 @@ def _log_odds(x: Floats, zero: Floats, log_zero: Floats, log_other: Floats) -> N
 
 
 @compiled
-def _of_zeros(
+def _log_p_of_zeros(
     records: KernelRecords, ones: Floats, zeros: Floats, logs: Floats, state: State, log_zero: Floats, log_other: Floats
 ) -> float:
     """Log likelihood of who is zero; ones and zeros (G,) are sums of alpha, logs (n,) are log S_i, if clamped."""
@@ -542,8 +549,8 @@ def _draw_zeros(records: KernelRecords, state: State, mode: Floats, root: Floats
 
     def left(zero: Floats) -> float:
         away = root.T @ (zero - mode)
-        beside = (away**2).sum() / 2 - (zero**2).sum() / (2 * records.odds_sd**2)
-        return _of_zeros(records, ones, zeros, logs, state, log_zero, log_other) + beside
+        adjustment = (away**2).sum() / 2 - (zero**2).sum() / (2 * records.odds_sd**2)
+        return _log_p_of_zeros(records, ones, zeros, logs, state, log_zero, log_other) + adjustment
 
     level = left(state.zero) + np.log(rng.random())
     nu, away = normal(root, rng), state.zero - mode
@@ -586,10 +593,10 @@ def fill(records: KernelRecords, state: State) -> None:
     state.other[:] = state.log_other[records.row]
     for k in range(state.log_share.size):
         _normal_logs(records.x, records.row, records.y, records.y[:0], state.b[k], state.sd[k], state.y_log[k])
-        exp_of(state.y_log[k], state.density[k])
+        fast_exp(state.y_log[k], state.density[k])
         if records.w.size:
             _normal_logs(records.x, records.row, records.w, records.y, state.c[k], state.sd_w[k], state.w_log[k])
-            exp_of(state.y_log[k] + state.w_log[k], state.density[k])
+            fast_exp(state.y_log[k] + state.w_log[k], state.density[k])
     if records.w0.size:
         K = state.log_share.size
         _normal_logs(records.x, records.row0, records.w0, records.y[:0], state.c[K], state.sd_w[K], state.w0_log)

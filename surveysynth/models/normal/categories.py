@@ -25,8 +25,8 @@ from scipy.special import logsumexp
 
 from ...design.survey_design import SurveyDesign
 from ...errors import InputError
-from ..shared.levels import levels_of
-from ..shared.predictors import refuse_missing
+from ..predictors.model_matrix import refuse_missing
+from ..scales.category_levels import levels_of
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -93,12 +93,12 @@ class Categories(Cells):
         """Without the categories of the records."""
         return Cells(self.names, self.levels, self.cell, self.cells)
 
-    def some(self, chosen: Codes) -> Categories:
+    def subset(self, records: Codes) -> Categories:
         """Those of some of the records."""
-        return replace(self, cell=self.cell[chosen], category=self.category[chosen])
+        return replace(self, cell=self.cell[records], category=self.category[records])
 
     def counts(self, alpha: Floats) -> Floats:
-        """Sum of alpha of each cell and category, (G, K); counts of blocks of records add up."""
+        """Sum of alpha in each cell and category: (G, K)."""
         pair = self.cell * self.K + self.category
         sums = np.bincount(pair, alpha, self.cells * self.K)
         return np.asarray(sums, dtype=np.float64).reshape(self.cells, self.K)

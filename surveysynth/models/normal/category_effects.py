@@ -22,7 +22,7 @@ from scipy.special import logsumexp, softmax
 from ...design.columns import occurring
 from ...engines import Diagnostics
 from ..draws import Sampler
-from ..shared.groups import Groups
+from ..predictors.groups import Groups
 from .categories import BLOCK, Categories, log_likelihood, log_share, refuse_large, simulate
 
 Floats = NDArray[np.float64]
@@ -34,7 +34,7 @@ NEWTON_STEPS = 20  # towards the mode of the effects, which places the sampler's
 
 @dataclass(frozen=True, repr=False)  # a repr would show confidential values
 class GroupedCounts:
-    """What the likelihood with effects knows of the records, sums of alpha; blocks of records add up.
+    """Sums of alpha over the records, on which the likelihood with effects depends.
 
     Attributes
     ----------
@@ -52,9 +52,6 @@ class GroupedCounts:
     pair: csr_array
     parent: Codes | None
 
-    def __add__(self, other: GroupedCounts) -> GroupedCounts:
-        return GroupedCounts(self.cell + other.cell, self.group + other.group, self.pair + other.pair, self.parent)
-
 
 def grouped_counts(data: Categories, alpha: Floats, groups: Groups) -> GroupedCounts:
     """Sums of alpha by cell, by group and by both.
@@ -64,7 +61,6 @@ def grouped_counts(data: Categories, alpha: Floats, groups: Groups) -> GroupedCo
     data : Categories
     alpha : float array (n,)
     groups : Groups
-        Of these records; blocks that are to add up number the same groups.
     """
     C, K = groups.size, data.K
     by_group = np.bincount(groups.record * K + data.category, alpha, C * K).reshape(C, K)
@@ -115,15 +111,14 @@ def sample_with_effects(counts: GroupedCounts, sampler: Sampler) -> SharesDraws:
     numbers = 2 * G * K + 2 * (C + H) * (K - 1) + (C + H) * K // 2  # effects are kept in half the precision
     refuse_large(size, numbers, f"{G:,} cells and {C + H:,} PSUs and strata with {K:,} categories")
     data = _stan_data(counts)
-    fit = sampler.engine().sample(
-        "categories", data, chains=sampler.chains, warmup=sampler.warmup, draws=sampler.draws, seed=sampler.seed()
-    )
+    fit = sampler.sample("categories", data)
     v = {name: a.reshape(size, *a.shape[2:]) for name, a in fit.values.items()}
     basis = np.asarray(data["Q"]).T
     b = (v["e"].reshape(-1, K - 1) @ basis).reshape(size, C, K).astype(np.float32)
     strata = (v["v"].reshape(-1, K - 1) @ basis).reshape(size, H, K).astype(np.float32) if H else None
-    chain = np.repeat(np.arange(sampler.chains), sampler.draws)
-    return SharesDraws(v["log_share"], b, strata, v["sigma"], chain, fit.diagnostics, fit.engine, fit.version)
+    return SharesDraws(
+        v["log_share"], b, strata, v["sigma"], sampler.chain_of_draws, fit.diagnostics, fit.engine, fit.version
+    )  # fmt: skip
 
 
 def _stan_data(counts: GroupedCounts) -> dict[str, object]:
@@ -133,10 +128,10 @@ def _stan_data(counts: GroupedCounts) -> dict[str, object]:
     stratum = np.zeros(C, dtype=np.intp) if counts.parent is None else counts.parent
     shape = 1 / K + counts.cell
     Q, information, pull = _quadratic(counts, shape / shape.sum(axis=1, keepdims=True))
-    spread, of_strata = [_spread(information)], np.zeros((H, K - 1))
+    spread, strata_information = [_spread(information)], np.zeros((H, K - 1))
     if H:
         spread.append(_spread(_sums(information, stratum)))
-        of_strata = _sums(information / (1 + TYPICAL * information), stratum)
+        strata_information = _sums(information / (1 + TYPICAL * information), stratum)
     return {
         "G": G, "K": K, "C": C, "levels": len(spread), "H": H, "Q": Q, "shape": shape, "n_psu": counts.group,
         "pairs": by_cell.nnz, "cell": 1 + np.repeat(np.arange(G), np.diff(by_cell.indptr)),
@@ -144,7 +139,7 @@ def _stan_data(counts: GroupedCounts) -> dict[str, object]:
         "stratum": 1 + stratum, "member": 1 + np.argsort(stratum, kind="stable"),
         "start_stratum": 1 + np.append(0, np.cumsum(np.bincount(stratum)))[: H + 1],
         "information": information, "pull": pull, "spread": np.array(spread),
-        "mirror": _mirror(information), "mirror_stratum": _mirror(of_strata),
+        "mirror": _mirror(information), "mirror_stratum": _mirror(strata_information),
     }  # fmt: skip
 
 

@@ -9,7 +9,7 @@ the rest are sorted by predictor row.
 of the file, one record could decide which of them all chains sample.  So modes are looked for from several public
 starts, spread as wide as the priors.  Out there every record is at the clamp and the density is flat, so the search
 first comes down to the file by Gibbs steps of a regression with t errors (4 degrees of freedom), which have one mode
-whatever the file (Kent and Tyler 1991) and under which no record leads far.  From points through single records around
+whatever the file (Kent & Tyler 1991) and under which no record leads far.  From points through single records around
 that place it goes uphill under the clamp.  A file with another mode that counts is refused.
 
 **How probable a mode must be to count.**  One record has at most 2 M to say about which of two modes is the more
@@ -30,7 +30,9 @@ from numpy.typing import NDArray
 from scipy.stats import invwishart
 
 from ...errors import ModelError
-from ..shared.sufficient_statistics import SufficientStatistics, sufficient_statistics
+from ..densities import modes
+from ..densities.normal_density import log_height
+from ..regression.sufficient_statistics import SufficientStatistics, sufficient_statistics
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -41,7 +43,6 @@ STUCK = 0.02  # least share of the records' weight inside the clamp: with less t
 DF = 4.0  # of the t errors
 DESCENT = 60  # Gibbs steps from a public start
 STARTS, AROUND = 4, 12  # public starts of the search for modes, and points around the place that each comes down to
-NEGLIGIBLE, BARRIER = 9.0, 5.0  # log probability of a mode that may be missed; log density that chains get across
 
 
 @dataclass(frozen=True, repr=False)  # a repr would show confidential values
@@ -83,11 +84,6 @@ class Pilot:
     S0: Floats
     B: Floats
     L: Floats
-
-
-def log_height(L: Floats) -> float:
-    """Log density of N(0, L L') at 0."""
-    return float(-len(L) / 2 * np.log(2 * np.pi) - np.log(np.diag(L)).sum())
 
 
 def distinct_records(X: Floats, pattern: Codes, Y: Floats, alpha: Floats, base: Floats) -> DistinctRecords:
@@ -201,16 +197,7 @@ def only_mode(records: DistinctRecords, bound: float, rng: np.random.Generator) 
     if not found:
         raise _too_tight()
     probability = [_log_probability(records, mode, bound) for mode in found]
-    best = int(np.argmax(probability))
-    least = probability[best] - max(NEGLIGIBLE, 4 * bound)
-    for mode, log_p in zip(found, probability, strict=True):
-        if log_p > least and _apart(records, bound, found[best], mode):
-            raise ModelError(
-                "under this clamp the posterior has several modes apart from each other, which Markov chains do not "
-                "visit in proportion, so that one record could decide which of them is released: ask for a larger "
-                "epsilon or a smaller m, or use another model"
-            )
-    return found[best]
+    return found[modes.only_mode(probability, bound, lambda i, j: _separated(records, bound, found[i], found[j]))]
 
 
 def _around(records: DistinctRecords, inverse: Floats, place: Point, rng: np.random.Generator) -> Point:
@@ -222,10 +209,10 @@ def _around(records: DistinctRecords, inverse: Floats, place: Point, rng: np.ran
     B, L = place
     n, G = len(records.Y), len(records.X)
     residuals = records.Y - (records.X @ B)[records.pattern]
-    one, of_each = rng.integers(n), np.zeros((G, len(L)))
-    some = rng.permutation(n)
-    of_each[records.pattern[some]] = residuals[some]
-    through = of_each if rng.random() < 0.5 else np.broadcast_to(residuals[one], of_each.shape)
+    one, by_row = rng.integers(n), np.zeros((G, len(L)))
+    order = rng.permutation(n)
+    by_row[records.pattern[order]] = residuals[order]
+    through = by_row if rng.random() < 0.5 else np.broadcast_to(residuals[one], by_row.shape)
     return B + inverse @ through, L * np.exp(rng.uniform(-4, 0))
 
 
@@ -235,12 +222,12 @@ def _log_probability(records: DistinctRecords, mode: Pilot, bound: float) -> flo
     C0, D = mode.R.T @ mode.R, len(mode.L)
     scales = np.sqrt(np.diag(mode.L @ mode.L.T))
     precision = sum(np.linalg.slogdet(C0 / s**2 + np.eye(len(C0)) / 100)[1] for s in scales)
-    of_scales = np.log(np.diag(mode.L)).sum() - D * (D + 1) / 4 * np.log(mode.A)
-    return float(height - precision / 2 + of_scales)
+    scale_volume = np.log(np.diag(mode.L)).sum() - D * (D + 1) / 4 * np.log(mode.A)
+    return float(height - precision / 2 + scale_volume)
 
 
-def _apart(records: DistinctRecords, bound: float, one: Pilot, other: Pilot) -> bool:
-    """Whether the density falls between two modes so far that chains do not get across."""
+def _separated(records: DistinctRecords, bound: float, one: Pilot, other: Pilot) -> bool:
+    """Whether the density falls so far between two modes that chains do not cross."""
 
     def density(share: float) -> float:
         logs = [np.log(np.diag(mode.L)) for mode in (one, other)]
@@ -250,8 +237,7 @@ def _apart(records: DistinctRecords, bound: float, one: Pilot, other: Pilot) -> 
         B = one.B + share * (other.B - one.B)
         return float(np.clip(records.contributions(B, L), -bound, bound) @ records.count)
 
-    between = [density(share) for share in np.linspace(0, 1, 21)]
-    return min(between) < min(between[0], between[-1]) - BARRIER
+    return modes.falls_between(density)
 
 
 def coordinates(records: DistinctRecords, bound: float, pilot: Pilot) -> dict[str, object]:

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from ..shared.groups import Groups
-from ..shared.sufficient_statistics import SufficientStatistics, sufficient_statistics
+from ..predictors.groups import Groups
+from ..regression.sufficient_statistics import SufficientStatistics, sufficient_statistics
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -30,7 +30,7 @@ BLOCK = 4_000_000  # numbers in one block of draws
 
 @dataclass(frozen=True, repr=False)  # a repr would show confidential values
 class GroupedStatistics:
-    """What the likelihood with effects knows of the records; blocks of records add up.
+    """Sums over the records that the likelihood with effects depends on.
 
     Attributes
     ----------
@@ -48,10 +48,6 @@ class GroupedStatistics:
     t: Floats
     parent: Codes | None
 
-    def __add__(self, other: GroupedStatistics) -> GroupedStatistics:
-        s = self
-        return GroupedStatistics(s.total + other.total, s.a + other.a, s.s + other.s, s.t + other.t, s.parent)
-
 
 def grouped_statistics(X: Floats, pattern: Codes, Y: Floats, alpha: Floats, groups: Groups) -> GroupedStatistics:
     """Sums over records, by group: O(n D + C K) memory.
@@ -66,7 +62,6 @@ def grouped_statistics(X: Floats, pattern: Codes, Y: Floats, alpha: Floats, grou
         Working scale.
     alpha : float array (n,)
     groups : Groups
-        Of these records; blocks that are to add up number the same groups.
     """
     C = groups.size
 
@@ -137,7 +132,7 @@ def log_likelihood(statistics: GroupedStatistics, B: Floats, L: Floats, tau: Flo
     return out
 
 
-def likelihood_of(statistics: SufficientStatistics, B: Floats, L: Floats) -> Floats:
+def log_likelihood_without_effects(statistics: SufficientStatistics, B: Floats, L: Floats) -> Floats:
     """The same of records without effects: (S,)."""
     S, K, D = B.shape
     nobody = GroupedStatistics(statistics, np.empty(0), np.empty((0, K)), np.empty((0, D)), None)

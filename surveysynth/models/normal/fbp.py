@@ -41,17 +41,17 @@ from ...design.discrete import is_discrete
 from ...design.survey_design import SurveyDesign
 from ...errors import InputError, ModelError
 from ...validation import check_keywords, one_of
+from ..corrections.clamp_correction import uncensored_tilted
 from ..draws import Draws, Sampler, Synthetic
+from ..predictors.model_matrix import LOG_SIZE, LOG_UNIT, Constants
 from ..records import Public
-from ..shared.predictors import LOG_SIZE, LOG_UNIT, Constants
-from ..shared.transforms import Transform
+from ..scales.transforms import Transform
 from . import shares
 from .assumptions import shared_assumptions
 from .censored_fit import Pilot
 from .flat_prior import FLAT
+from .joint_records import JointPublic, JointRecords, PopulationPublic, PopulationRecords
 from .joint_regression import JointRegression
-from .records import JointPublic, JointRecords, PopulationPublic, PopulationRecords
-from .uncensored import uncensored_tilted
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -257,7 +257,7 @@ class FBP(JointRegression[PopulationRecords]):
         return Draws(values, sampler.chain_of_draws, fit.diagnostics, fit.engine, fit.version)
 
     def debias_draws(
-        self, records: PopulationRecords, draws: Draws, chosen: Sequence[int], alpha: Callable[[Floats], Floats],
+        self, records: PopulationRecords, draws: Draws, positions: Sequence[int], alpha: Callable[[Floats], Floats],
         unit: Codes | None, rng: np.random.Generator, *, debias: bool,
     ) -> Draws:  # fmt: skip
         """As FBS; not with effects of PSUs, where the shift of the coefficients is not known.
@@ -269,24 +269,24 @@ class FBP(JointRegression[PopulationRecords]):
         """
         if debias and records.groups is not None:
             raise InputError("FBP has no debias with effects of PSUs or strata: use FBS, or leave debias out")
-        return super().debias_draws(records, draws, chosen, alpha, unit, rng, debias=debias)
+        return super().debias_draws(records, draws, positions, alpha, unit, rng, debias=debias)
 
-    def uncensored(self, records: PopulationRecords, draws: Draws, chosen: Sequence[int], bound: float) -> Draws:
+    def uncensored(self, records: PopulationRecords, draws: Draws, positions: Sequence[int], bound: float) -> Draws:
         """As FBS; the factor 1 / pi of the density moves the coefficients, too."""
         if records.public_weights is not None:
-            return super().uncensored(records, draws, chosen, bound)
-        done = draws.some(chosen)
+            return super().uncensored(records, draws, positions, bound)
+        done = draws.subset(positions)
         size = np.bincount(records.pattern, minlength=len(records.X)).astype(np.float64)
         B, L = uncensored_tilted(done.values["B"], done.values["L"], records.X, size, bound)
-        return done.some(range(done.size), {"B": B, "L": L})
+        return done.subset(range(done.size), {"B": B, "L": L})
 
     def variance_factor(
-        self, records: PopulationRecords, draws: Draws, chosen: Sequence[int], bound: float, *, corrected: bool
+        self, records: PopulationRecords, draws: Draws, positions: Sequence[int], bound: float, *, corrected: bool
     ) -> float | None:
         """As FBS for a public weight; else not known."""
         if records.public_weights is None:
             return None
-        return super().variance_factor(records, draws, chosen, bound, corrected=corrected)
+        return super().variance_factor(records, draws, positions, bound, corrected=corrected)
 
     def simulate(self, public: Public, draw: Draws, rng: np.random.Generator) -> Synthetic:
         """One synthetic data set: y* from the population model, weights smoothed given y*.
@@ -304,14 +304,14 @@ class FBP(JointRegression[PopulationRecords]):
         outcomes = self.back(y + effect[:, :d])
         if public.public_weights is not None:
             return Synthetic(outcomes, public.public_weights, labels)
-        log_weight, of_psu = -y @ kappa_y, effect[:, d]
+        log_weight, psu_log_weight = -y @ kappa_y, effect[:, d]
         # of the PSU or unit, as the PSU's effect is: not averaged over the cell
-        of_size = np.isin(public.columns, (LOG_SIZE, LOG_UNIT))
-        of_psu = of_psu - (public.X[:, of_size] @ kappa_x[of_size])[row]
-        kappa_x = np.where(of_size, 0.0, kappa_x)
+        is_size = np.isin(public.columns, (LOG_SIZE, LOG_UNIT))
+        psu_log_weight = psu_log_weight - (public.X[:, is_size] @ kappa_x[is_size])[row]
+        kappa_x = np.where(is_size, 0.0, kappa_x)
         if self.weights == "full":
             log_weight -= (public.X @ kappa_x)[row]
-        factor = np.broadcast_to(np.exp(of_psu), len(y))
+        factor = np.broadcast_to(np.exp(psu_log_weight), len(y))
         smoothed = np.exp(log_weight - log_weight.max()) * factor
         cell = public.cell if category is None else codes(public.cell, category)
         mean = (np.bincount(cell, smoothed) / np.bincount(cell, factor))[cell] * factor
@@ -320,32 +320,32 @@ class FBP(JointRegression[PopulationRecords]):
     def assumptions(self, public: Public) -> list[str]:
         """What FBP takes as given, in sentences."""
         assert isinstance(public, JointPublic)
-        said = [*shared_assumptions(self, public), f"prior {self.prior}: {self.priors[self.prior]}"]
+        sentences = [*shared_assumptions(self, public), f"prior {self.prior}: {self.priors[self.prior]}"]
         if self.prior == "flat":
-            said[-1] += ", drawn without Markov chains"
+            sentences[-1] += ", drawn without Markov chains"
         if public.public_weights is not None:
-            return said
-        said.append(
+            return sentences
+        sentences.append(
             "the survey weight is the inverse of the inclusion probability, which is lognormal given outcome and "
             "predictors; a weight that was calibrated or adjusted for nonresponse is not quite that, and the "
             "correction of the outcome to the population is then off by as much"
         )
-        of_psus = (
+        psu_text = (
             "" if public.groups is None else ", times what the effect of the record's PSU or stratum makes of them"
         )
         form = "exp(-kappa_y y~ - x kappa_x)" if self.weights == "full" else "exp(-kappa_y y~), the form of the paper"
-        said.append(
+        sentences.append(
             "synthetic outcomes follow the population within cells of the predictors; the weight in the files is the "
-            f"cell's mean of the smoothed weights {form}{of_psus}; weighting by a record's own smoothed weight would "
+            f"cell's mean of the smoothed weights {form}{psu_text}; weighting by a record's own smoothed weight would "
             "correct twice. Standard errors of counts come from the records' own smoothed weights, "
             + ("by stratum" if self.variance == "stratified" else "without strata, as in the paper")
         )
         for name, limits in self.bands.items():
-            said.append(
+            sentences.append(
                 f"the limits that group {name} into cells are public: {', '.join(f'{x:g}' for x in limits)}; within a "
                 f"band records weigh the same, as if selection did not depend on {name} there"
             )
-        return said
+        return sentences
 
 
 def _rotated(

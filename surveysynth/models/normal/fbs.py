@@ -19,17 +19,17 @@ from numpy.typing import NDArray
 
 from ...choices import Clusters, FBSPrior, Missing
 from ...design.survey_design import SurveyDesign
-from ...errors import ModelError, guarded
 from ..draws import Draws, Sampler, Synthetic
+from ..predictors.model_matrix import Constants
 from ..records import Public
-from ..shared.predictors import Constants
-from ..shared.transforms import Transform
+from ..scales.transforms import Transform
 from . import shares
 from .assumptions import shared_assumptions
 from .censored_fit import Pilot
 from .flat_prior import FLAT
+from .joint_records import JointPublic, JointRecords
 from .joint_regression import JointRegression
-from .records import JointPublic, JointRecords
+from .variance_components import or_refuse
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -118,14 +118,7 @@ class FBS(JointRegression[JointRecords]):
         L = v["L"]
         Omega_root = v["L_Omega"][:, None] if self.prior == "paper" else np.eye(K)
         root = v["sigma_beta"].transpose(0, 2, 1)[:, :, :, None] * Omega_root
-        B = guarded(
-            lambda: draw_coefficients(R, Z0, L, root, sampler.rng),
-            np.linalg.LinAlgError,
-            lambda kind: ModelError(
-                "the coefficients cannot be drawn: the predictors differ too much in size for this prior. Give numeric "
-                "predictors in larger units (thousands), or use prior='flat'"
-            ),
-        )
+        B = or_refuse(lambda: draw_coefficients(R, Z0, L, root, sampler.rng))
         return Draws({"B": B, "L": L}, sampler.chain_of_draws, fit.diagnostics, fit.engine, fit.version)
 
     def _sample_censored(
@@ -167,8 +160,8 @@ class FBS(JointRegression[JointRecords]):
         assert isinstance(public, JointPublic)
         exact = self.prior == "flat"
         how = ", drawn without Markov chains" if exact else "; Sigma's scales half-t(3, 0, 10), correlation LKJ(6)"
-        said = [*shared_assumptions(self, public), f"prior {self.prior}: {self.priors[self.prior]}{how}"]
-        return said if public.public_weights is not None else [*said, WEIGHTS]
+        sentences = [*shared_assumptions(self, public), f"prior {self.prior}: {self.priors[self.prior]}{how}"]
+        return sentences if public.public_weights is not None else [*sentences, WEIGHTS]
 
 
 def draw_coefficients(R: Floats, Z0: Floats, L: Floats, root: Floats, rng: np.random.Generator) -> Floats:

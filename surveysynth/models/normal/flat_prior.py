@@ -8,9 +8,9 @@ from scipy.stats import invwishart
 
 from ...engines import Diagnostics
 from ..draws import Draws, Sampler
-from ..shared.sufficient_statistics import SufficientStatistics
+from ..regression.sufficient_statistics import SufficientStatistics
 from .identifiability import refuse_unseen
-from .records import JointRecords
+from .joint_records import JointRecords
 
 Floats = NDArray[np.float64]
 
@@ -18,16 +18,12 @@ FLAT = "p(B, Sigma) ~ |Sigma|^-(D+1)/2"
 
 
 def draw_flat(
-    records: JointRecords, statistics: SufficientStatistics, R: Floats, Z0: Floats, S0: Floats, sampler: Sampler,
-    *, numbered: bool = True,
-) -> Draws:  # fmt: skip
-    """Exact draws: Sigma ~ inverse-Wishart(A - rank, S0), B | Sigma matrix normal.
-
-    ``numbered``: whether the records are those of the file, in its order.
-    """
+    records: JointRecords, statistics: SufficientStatistics, R: Floats, Z0: Floats, S0: Floats, sampler: Sampler
+) -> Draws:
+    """Exact draws: Sigma ~ inverse-Wishart(A - rank, S0), B | Sigma matrix normal."""
     D, size = S0.shape[0], sampler.chains * sampler.draws
     df = statistics.A - len(R)
-    inverse = refuse_unseen(records, R, numbered=numbered)
+    inverse = refuse_unseen(records, R)
     Sigma = invwishart.rvs(df, S0, size=size, random_state=sampler.rng).reshape(size, D, D)
     L = np.asarray(np.linalg.cholesky(Sigma), dtype=np.float64)
     E = sampler.rng.standard_normal((size, len(R), D))

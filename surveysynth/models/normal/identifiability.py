@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from ...errors import ModelError
 from ...validation import rows
-from ..shared.groups import Groups
-from ..shared.sufficient_statistics import SufficientStatistics, sufficient_statistics
-from .records import JointRecords
+from ..predictors.groups import Groups
+from ..regression.sufficient_statistics import SufficientStatistics, sufficient_statistics
+from .joint_records import JointRecords
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -65,11 +65,8 @@ def refuse_degenerate(S0: Floats, statistics: SufficientStatistics, rank: int) -
         )
 
 
-def refuse_unseen(records: JointRecords, R: Floats, *, numbered: bool = True) -> Floats:
-    """R^- (K, rank), if the weighted records inform on the mean of every predictor row (ModelError).
-
-    ``numbered``: whether the records are those of the file, in its order.
-    """
+def refuse_unseen(records: JointRecords, R: Floats) -> Floats:
+    """R^- (K, rank), if the weighted records inform on the mean of every predictor row (ModelError)."""
     inverse = np.linalg.pinv(R)
     outside = np.linalg.norm(records.X - records.X @ inverse @ R, axis=1) > 1e-6 * (
         1 + np.linalg.norm(records.X, axis=1)
@@ -81,10 +78,9 @@ def refuse_unseen(records: JointRecords, R: Floats, *, numbered: bool = True) ->
             "leave the interactions or levels out"
         )
     if outside.any():
-        where = rows(outside[records.pattern]) if numbered else f"{outside.sum():,} combinations of predictors"
         raise ModelError(
             f"the privacy weights, or a question that applies to others, leave nothing of the cells of "
-            f"{where}, so a flat prior says nothing about them; use prior='independent' or "
+            f"{rows(outside[records.pattern])}, so a flat prior says nothing about them; use prior='independent' or "
             "'paper', or leave the predictor out that makes these cells"
         )
     return np.asarray(inverse, dtype=np.float64)

@@ -34,10 +34,14 @@ from ...engines import Diagnostics
 from ...errors import InputError, ModelError
 from ...validation import as_list, one_of
 from ..base import Boundable, Clustered, Debiasable, Portable
+from ..corrections.clamp_correction import uncensored, variance_factor
+from ..corrections.fisher_consistency import Weighting
+from ..corrections.normal_correction import correct, correct_with_shares
+from ..corrections.psu_correction import ClusteredFile, correct_with_effects
+from ..densities import normal_density as gaussian
 from ..draws import Draws, Sampler
-from ..records import Public
-from ..shared.groups import Groups, differing_sizes, groups_of, psu_sizes
-from ..shared.predictors import (
+from ..predictors.groups import Groups, differing_sizes, groups_of, psu_sizes
+from ..predictors.model_matrix import (
     LOG_SIZE,
     LOG_UNIT,
     LOG_WEIGHT,
@@ -48,22 +52,24 @@ from ..shared.predictors import (
     with_column,
     with_log_size,
 )
-from ..shared.public_weights import public_weight, refuse_proportional, varies_within
-from ..shared.sufficient_statistics import SufficientStatistics, sufficient_statistics
-from ..shared.transforms import Transform, as_transform
-from . import density as gaussian
+from ..predictors.public_weights import public_weight, refuse_proportional, varies_within
+from ..records import Public
+from ..regression.sufficient_statistics import SufficientStatistics, sufficient_statistics
+from ..scales.transforms import Transform, as_transform
 from . import shares
 from .categories import crossed
 from .censored_fit import Pilot, coordinates, distinct_records, only_mode
-from .cluster_effects import draw_strata, grouped_statistics, likelihood_of, log_likelihood, new_effects
-from .debias import correct, correct_with_shares
-from .debias_effects import ClusteredFile, correct_with_effects
-from .fisher_consistency import Weighting
+from .cluster_effects import (
+    draw_strata,
+    grouped_statistics,
+    log_likelihood,
+    log_likelihood_without_effects,
+    new_effects,
+)
 from .flat_prior import draw_flat
 from .identifiability import refuse_censored, refuse_constant_within, refuse_degenerate, refuse_singular, refuse_unseen
+from .joint_records import JointPublic, JointRecords
 from .outcomes import working_scale
-from .records import JointPublic, JointRecords
-from .uncensored import uncensored, variance_factor
 from .variance_components import sample_with_effects
 
 Floats = NDArray[np.float64]
@@ -158,18 +164,6 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
     ) -> JointRecords:  # fmt: skip
         """Working-scale values and distinct predictor rows, after the checks that belong to the model.
 
-        Parameters
-        ----------
-        design : SurveyDesign
-        clusters : {"model", "ignore"}
-            Whether PSUs, and strata that the predictors do not determine, get effects.
-        mean_weight : float, optional
-            A public number that weights are divided by, N / n; by default their mean.
-        constants : mapping of str to mapping, optional
-            Means, knots and the like of the formula's terms, from another file; by default from this one.
-        unit : int array (n,), optional
-            Units that epsilon protects, where they are several records: the log of their sizes becomes a predictor.
-
         Raises
         ------
         InputError
@@ -182,11 +176,11 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         scales = zip(self.numeric, self.transforms(), strict=True)
         working = [working_scale(design, outcome, transform) for outcome, transform in scales]
         cells = discrete_predictors(design, self.predictors, self.categorical)
-        labels_of = crossed(design, self.categorical, cells) if self.categorical else None
+        categories = crossed(design, self.categorical, cells) if self.categorical else None
         formula = with_categories(self.predictors, self.categorical)
-        X, pattern, columns = predictor_rows(design, formula, labels_of, constants)
+        X, pattern, columns = predictor_rows(design, formula, categories, constants)
         groups = groups_of(design, self.predictor_columns) if clusters == "model" else None
-        each = 1 if labels_of is None else labels_of.K
+        each = 1 if categories is None else categories.K
         public, log_w = self._public_weight(design, *_public_rows(X, pattern, each), groups), None
         if public is None:
             refuse_proportional(design, self.numeric, *_public_rows(X, pattern, each))
@@ -194,18 +188,18 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         elif varies_within(public, pattern // each):
             X, pattern = with_column(X, pattern, each, np.log(public / public.mean()))
             columns = (*columns, LOG_WEIGHT)
-        of_psu = None if groups is None else psu_sizes(groups, _of_groups(X, pattern, groups))
-        of_unit = None if unit is None else differing_sizes(unit)
-        if of_psu is not None and of_unit is not None and np.array_equal(of_psu, of_unit):  # PSUs are the units
-            of_unit = None
+        psu_size = None if groups is None else psu_sizes(groups, _constant_columns(X, pattern, groups))
+        unit_size = None if unit is None else differing_sizes(unit)
+        if psu_size is not None and unit_size is not None and np.array_equal(psu_size, unit_size):  # PSUs are the units
+            unit_size = None
         if working or log_w is not None:  # categories alone do not look at the rows
-            X, pattern, columns = with_log_size(X, pattern, columns, LOG_SIZE, of_psu, each)
-            X, pattern, columns = with_log_size(X, pattern, columns, LOG_UNIT, of_unit, each)
+            X, pattern, columns = with_log_size(X, pattern, columns, LOG_SIZE, psu_size, each)
+            X, pattern, columns = with_log_size(X, pattern, columns, LOG_UNIT, unit_size, each)
         y = np.column_stack(working) if working else np.empty((design.n, 0))
-        row = pattern if labels_of is None else pattern - labels_of.category
+        row = pattern if categories is None else pattern - categories.category
         records = JointRecords(
             X=X, row=row, columns=columns, public_weights=public, y=y, log_w=log_w, groups=groups,
-            categories=labels_of, cell_columns=tuple(cells),
+            categories=categories, cell_columns=tuple(cells),
         )  # fmt: skip
         labels = [*self.numeric, *(["the survey weight"] if public is None else [])]
         refuse_singular(records.Y, X, records.pattern, labels)
@@ -225,7 +219,7 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         return public_weight(design, self.predictor_columns, X, pattern, groups)
 
     def sufficient_statistics(self, records: J, alpha: Floats) -> SufficientStatistics:
-        """A, C0, X'alpha Y and Y'alpha Y; statistics of blocks of records add up."""
+        """The sums A, C0, X'alpha Y and Y'alpha Y of the module's formulas."""
         return sufficient_statistics(records.X, records.pattern, records.Y, alpha)
 
     def fit(self, records: J, alpha: Floats, sampler: Sampler) -> Draws:
@@ -274,24 +268,11 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
             return _nothing(records.X.shape[1], sampler)
         if records.groups is not None:
             return self._with_effects(records, records.groups, alpha, sampler)
-        return self.fit_to(self.sufficient_statistics(records, alpha), records, sampler, numbered=True)
-
-    def fit_to(
-        self, statistics: SufficientStatistics, records: J, sampler: Sampler, *, numbered: bool = False
-    ) -> Draws:  # fmt: skip
-        """Draw (B, Sigma) given the statistics of a file, of which only some records may be here, with all its rows.
-
-        ``numbered``: whether all of them are here, in the order of the file.
-
-        Raises
-        ------
-        ModelError
-            As :meth:`fit`.
-        """
+        statistics = self.sufficient_statistics(records, alpha)
         R, Z0, S0 = statistics.reduced()
         refuse_degenerate(S0, statistics, len(R))
         if self.prior == "flat":
-            return draw_flat(records, statistics, R, Z0, S0, sampler, numbered=numbered)
+            return draw_flat(records, statistics, R, Z0, S0, sampler)
         return self._sample(records, statistics.A, R, Z0, S0, sampler)
 
     def _with_effects(self, records: J, groups: Groups, alpha: Floats, sampler: Sampler) -> Draws:
@@ -355,7 +336,7 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         if records.Y.shape[1] == 0:
             return base
         if records.groups is None:
-            return base + likelihood_of(self.sufficient_statistics(records, alpha), B, L)
+            return base + log_likelihood_without_effects(self.sufficient_statistics(records, alpha), B, L)
         grouped = grouped_statistics(records.X, records.pattern, records.Y, alpha, records.groups)
         tau, strata = draws.values["tau"], draws.effects.get("strata")
         if not records.groups.sampled:  # their effects were drawn: those of a second level, and none of a first
@@ -394,7 +375,7 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         return np.asarray(effect[public.groups.record])
 
     def debias_draws(
-        self, records: J, draws: Draws, chosen: Sequence[int], alpha: Callable[[Floats], Floats],
+        self, records: J, draws: Draws, positions: Sequence[int], alpha: Callable[[Floats], Floats],
         unit: Codes | None, rng: np.random.Generator, *, debias: bool,
     ) -> Draws:  # fmt: skip
         """Fisher-consistent versions of some draws: without what the weights ``alpha`` do to the model.
@@ -408,48 +389,48 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         """
         if debias and unit is not None and not _new_psus(records):
             raise InputError("debias is for privacy weights of single records: leave out debias or unit=")
-        v = {name: values[list(chosen)] for name, values in draws.values.items()}
+        v = {name: values[list(positions)] for name, values in draws.values.items()}
         size = np.bincount(records.row // records.each, minlength=len(records.X) // records.each).astype(np.float64)
         weighting = Weighting(alpha, partial(self.log_base, records), draws.size)
-        done = draws.some(chosen)
+        done = draws.subset(positions)
         if records.categories is not None and unit is None:
-            drawn = shares.to_correct(records, records.categories, draws, chosen, rng)
+            drawn = shares.to_correct(records, records.categories, draws, positions, rng)
             B, L, log_p, spread = correct_with_shares(v["B"], v["L"], drawn, records.X, size, weighting, rng)
             changed = {"log_shares": log_p} | ({"B": B, "L": L} if debias else {})
-            done = shares.with_spread(done.some(range(done.size), changed), spread)
+            done = shares.with_spread(done.subset(range(done.size), changed), spread)
         elif debias and not _new_psus(records):
             B, L = correct(v["B"], v["L"], records.X, size, weighting, rng)
-            done = done.some(range(done.size), {"B": B, "L": L})
+            done = done.subset(range(done.size), {"B": B, "L": L})
         if records.groups is not None and _new_psus(records):
             # with categories as they are released: those of the file stay out of it
-            pattern = records.rows_of(shares.simulate(records, done.some([0]), rng))
+            pattern = records.rows_of(shares.simulate(records, done.subset([0]), rng))
             file = ClusteredFile(records.X, pattern, records.groups.record, unit)
             L, T = correct_with_effects(v["B"], v["L"], v["tau"][:, 0], file, weighting, rng)
-            done = done.some(range(done.size), {"T": T} | ({"L": L} if debias else {}))
+            done = done.subset(range(done.size), {"T": T} | ({"L": L} if debias else {}))
         return done
 
-    def uncensored(self, records: J, draws: Draws, chosen: Sequence[int], bound: float) -> Draws:
-        """Some draws of a censored fit (alpha = 1), without what the clamp does to them: see uncensored.py.
+    def uncensored(self, records: J, draws: Draws, positions: Sequence[int], bound: float) -> Draws:
+        """Draws of a censored fit (alpha = 1), corrected for the clamp: see corrections/clamp_correction.py.
 
         Raises
         ------
         ModelError
             The clamp is too tight.
         """
-        done = draws.some(chosen)
-        return done.some(range(done.size), {"L": uncensored(done.values["L"], bound)})
+        done = draws.subset(positions)
+        return done.subset(range(done.size), {"L": uncensored(done.values["L"], bound)})
 
     def variance_factor(
-        self, records: J, draws: Draws, chosen: Sequence[int], bound: float, *, corrected: bool
+        self, records: J, draws: Draws, positions: Sequence[int], bound: float, *, corrected: bool
     ) -> float | None:
-        """How many times as variable the clamp makes means as files from some draws say: see uncensored.py.
+        """Ratio of the variance of means under the clamp to the variance that synthetic files show.
 
         Raises
         ------
         ModelError
             The clamp is too tight.
         """
-        return variance_factor(draws.values["L"][list(chosen)], bound, corrected=corrected)
+        return variance_factor(draws.values["L"][list(positions)], bound, corrected=corrected)
 
     def to_original_scale(self, records: J, draws: Draws) -> Draws:
         """As they are: predictors enter in their own units."""
@@ -476,12 +457,12 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
 
 def _public_rows(X: Floats, pattern: Codes, each: int) -> tuple[Floats, Codes]:
     """Predictor rows and patterns without what the synthesized categories add to them."""
-    of_public = X.reshape(-1, each, X.shape[1])
-    same = (of_public == of_public[:, :1]).all(axis=(0, 1))
-    return of_public[:, 0, same], pattern // each
+    public_rows = X.reshape(-1, each, X.shape[1])
+    same = (public_rows == public_rows[:, :1]).all(axis=(0, 1))
+    return public_rows[:, 0, same], pattern // each
 
 
-def _of_groups(X: Floats, pattern: Codes, groups: Groups) -> int:
+def _constant_columns(X: Floats, pattern: Codes, groups: Groups) -> int:
     """Columns of the predictor rows, the intercept among them, that are constant within groups."""
     pair = np.unique(groups.record * len(X) + pattern)
     start = np.unique(pair // len(X), return_index=True)[1]

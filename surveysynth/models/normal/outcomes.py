@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from ...design.survey_design import SurveyDesign
 from ...errors import InputError
 from ...validation import rows
-from ..shared.normal_scores import NormalScores
-from ..shared.transforms import Transform
+from ..scales.normal_scores import NormalScores
+from ..scales.transforms import Transform
 
 Floats = NDArray[np.float64]
 

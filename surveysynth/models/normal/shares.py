@@ -12,12 +12,12 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from ..corrections.share_correction import Shares, Tilts
+from ..densities.normal_density import Offset
 from ..draws import Draws, Sampler
 from . import categories, category_effects
 from .categories import Categories
-from .debias_shares import Shares, Tilts
-from .density import Offset
-from .records import JointPublic, JointRecords
+from .joint_records import JointPublic, JointRecords
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -25,12 +25,12 @@ Codes = NDArray[np.intp]
 TILTS, TILTED_ROWS = (6, 12), 300  # PSUs that stand for all, where shares are corrected, and what limits them
 
 
-def with_shares(numeric: Draws, records: JointRecords, of: Categories, alpha: Floats, sampler: Sampler) -> Draws:
+def with_shares(numeric: Draws, records: JointRecords, crossed: Categories, alpha: Floats, sampler: Sampler) -> Draws:
     """With draws of the categories' shares: given the data they are independent of the numeric part's."""
     if records.groups is None:
-        log_shares = categories.draw_log_shares(of.counts(alpha), numeric.size, sampler.rng)
+        log_shares = categories.draw_log_shares(crossed.counts(alpha), numeric.size, sampler.rng)
         return replace(numeric, values=numeric.values | {"log_shares": log_shares})
-    s = category_effects.sample_with_effects(category_effects.grouped_counts(of, alpha, records.groups), sampler)
+    s = category_effects.sample_with_effects(category_effects.grouped_counts(crossed, alpha, records.groups), sampler)
     mcmc = s if numeric.diagnostics.exact else numeric
     return replace(
         numeric, values=numeric.values | {"log_shares": s.log_shares, "sigma": s.sigma},
@@ -42,22 +42,22 @@ def with_shares(numeric: Draws, records: JointRecords, of: Categories, alpha: Fl
 
 def log_share(records: JointRecords, draws: Draws) -> Offset | None:
     """log p(category | public cell, PSU) of some of the records in every draw, as density.py asks for it."""
-    of, log_shares = records.categories, draws.values.get("log_shares")
-    if of is None or log_shares is None:
+    crossed, log_shares = records.categories, draws.values.get("log_shares")
+    if crossed is None or log_shares is None:
         return None
-    cell, category = of.cell, of.category
+    cell, category = crossed.cell, crossed.category
     if records.groups is None:
         return lambda i: categories.log_share(log_shares, cell[i], category[i])
     group, tilt = records.groups.record, draws.effects["tilt"]
     return lambda i: category_effects.log_share_with_effects(log_shares, tilt, cell[i], category[i], group[i])
 
 
-def log_likelihood(records: JointRecords, of: Categories, alpha: Floats, draws: Draws) -> Floats:
+def log_likelihood(records: JointRecords, crossed: Categories, alpha: Floats, draws: Draws) -> Floats:
     """sum_i alpha_i log p(category i | cell i, PSU i, draw): (S,); alpha may be negative."""
     log_shares = draws.values["log_shares"]
     if records.groups is None:
-        return categories.log_likelihood(of.counts(alpha), log_shares)
-    counts = category_effects.grouped_counts(of, alpha, records.groups)
+        return categories.log_likelihood(crossed.counts(alpha), log_shares)
+    counts = category_effects.grouped_counts(crossed, alpha, records.groups)
     return category_effects.log_likelihood_with_effects(counts, log_shares, draws.effects["tilt"])
 
 
@@ -83,24 +83,27 @@ def _new_tilt(public: JointPublic, draw: Draws, rng: np.random.Generator) -> Flo
 
 
 def to_correct(
-    records: JointRecords, of: Categories, draws: Draws, chosen: Sequence[int], rng: np.random.Generator
+    records: JointRecords, crossed: Categories, draws: Draws, positions: Sequence[int], rng: np.random.Generator
 ) -> Shares:
-    """Shares of some draws as :func:`debias.correct_with_shares` takes them."""
+    """Shares of some draws as :func:`normal_correction.correct_with_shares` takes them."""
     row = np.arange(len(records.X)).reshape(-1, records.each)
     cell = np.empty(len(row), dtype=np.intp)
-    cell[records.row // records.each] = of.cell
-    return Shares(draws.values["log_shares"][list(chosen)], cell, row, _some_tilts(records, draws, chosen, rng))
+    cell[records.row // records.each] = crossed.cell
+    log_shares = draws.values["log_shares"][list(positions)]
+    return Shares(log_shares, cell, row, _sampled_tilts(records, draws, positions, rng))
 
 
-def _some_tilts(records: JointRecords, draws: Draws, chosen: Sequence[int], rng: np.random.Generator) -> Tilts | None:
+def _sampled_tilts(
+    records: JointRecords, draws: Draws, positions: Sequence[int], rng: np.random.Generator
+) -> Tilts | None:
     """Effects on log shares as some PSUs may have them, in some draws."""
     if records.groups is None or records.categories is None:
         return None
     size = np.bincount(records.groups.record, minlength=records.groups.size)
     many = int(np.clip(TILTED_ROWS // len(records.X), *TILTS))
-    some = rng.choice(size.size, many, p=size / size.sum())
-    b = [_new_tilt(records, draws.some([s]), rng)[some] for s in chosen]
-    return Tilts(np.array(b), draws.values["sigma"][list(chosen), 0], size[some].astype(np.float64))
+    selected = rng.choice(size.size, many, p=size / size.sum())
+    b = [_new_tilt(records, draws.subset([s]), rng)[selected] for s in positions]
+    return Tilts(np.array(b), draws.values["sigma"][list(positions), 0], size[selected].astype(np.float64))
 
 
 def with_spread(draws: Draws, spread: Floats) -> Draws:

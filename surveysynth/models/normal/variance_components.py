@@ -96,24 +96,25 @@ def sample_with_effects(
         B = draw_coefficients(model, L, tau, None, sampler.rng)
         independent = Diagnostics(ess_bulk=size, ess_tail=size, exact=True)
         return EffectsDraws(B, L, tau, np.zeros(size, dtype=np.intp), independent, "numpy", np.__version__)
-    fit = sampler.engine().sample(
-        "fbs_effects", _stan_data(model, prior, sampler.rng), chains=sampler.chains, warmup=sampler.warmup,
-        draws=sampler.draws, seed=sampler.seed(),
-    )  # fmt: skip
+    fit = sampler.sample("fbs_effects", _stan_data(model, prior, sampler.rng))
     v = {name: a.reshape(-1, *a.shape[2:]) for name, a in fit.values.items()}
     root = v["sigma_beta"].transpose(0, 2, 1)[:, :, :, None] * np.eye(model.R.shape[1])
     if prior == "paper":
         root = root @ v["L_Omega"][:, None]
-    B = guarded(
-        lambda: draw_coefficients(model, v["L"], v["tau"], root, sampler.rng),
+    B = or_refuse(lambda: draw_coefficients(model, v["L"], v["tau"], root, sampler.rng))
+    return EffectsDraws(B, v["L"], v["tau"], sampler.chain_of_draws, fit.diagnostics, fit.engine, fit.version)
+
+
+def or_refuse(draw: Callable[[], Floats]) -> Floats:
+    """Draws of coefficients, or a ModelError where the predictors differ too much in size for a proper prior."""
+    return guarded(
+        draw,
         np.linalg.LinAlgError,
         lambda kind: ModelError(
             "the coefficients cannot be drawn: the predictors differ too much in size for this prior. Give numeric "
             "predictors in larger units (thousands), or use prior='flat'"
         ),
     )
-    chain = np.repeat(np.arange(sampler.chains), sampler.draws)
-    return EffectsDraws(B, v["L"], v["tau"], chain, fit.diagnostics, fit.engine, fit.version)
 
 
 # ---- the likelihood of (B, L, tau)
@@ -234,8 +235,8 @@ def _integrated(
     member = membership(parent)
     q_2 = member @ q
     mean_2 = (member @ (q[:, None] * mean)) / q_2[:, None]
-    apart = mean - mean_2[parent]
-    G = within + (apart.T * q) @ apart
+    centred = mean - mean_2[parent]
+    G = within + (centred.T * q) @ centred
     total = 1 + np.outer(tau_2[0], q_2)  # (p2, H)
     between = (q_2 / total) @ (mean_2[:, row] * mean_2[:, column])
     return np.column_stack([G[row, column] + between, log_det + np.log(total).sum(axis=1)])

@@ -39,11 +39,12 @@ from typing import Any, Protocol, get_args, runtime_checkable
 import numpy as np
 import pandas as pd
 
+from ...choices import Kind
 from ...errors import InputError, PrivacyError
 from ...expenses import EXACT, Expense, least_float, total
 from ...storage import UNFINISHED, as_path, kept_beside
 from ...validation import line_of_text, one_of, several, truth
-from ..report import Kind, PrivacyReport
+from ..report import PrivacyReport
 from . import ledger_file
 from .ledger_file import Amounts, Cap, Entry, Line
 from .sums import COLUMNS, Spent, as_decimal, both_sums, last_cap, left_of, shown, spent_on, sum_of, table_of

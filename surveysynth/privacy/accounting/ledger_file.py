@@ -25,9 +25,9 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
+from ...choices import Kind
 from ...errors import InputError, PrivacyError
 from ...storage import whole_file
-from ..report import Kind
 
 HEADING = {"ledger": "surveysynth", "version": 2}
 WITH_HEAD = re.compile(rb'(\{.*), "head": "([0-9a-f]{64})"\}', re.DOTALL)

@@ -1,10 +1,41 @@
-"""Mechanisms: how records are protected while the model is fitted."""
+"""Mechanisms: how records are protected.  Reports, plans, manifests and the R package read this one list."""
 
-from ..report import Kind
-from .base import Assessment, Mechanism
+from collections.abc import Mapping
+
+from .base import Assessment, InPlans, Mechanism, RecordMechanism
 from .censored import Censored
+from .perturbed_histogram import PerturbedHistogram
 from .pseudo_posterior import PseudoPosterior
 from .strict import Strict
 from .weighted_e import WeightedE
 
-__all__ = ["Assessment", "Censored", "Kind", "Mechanism", "PseudoPosterior", "Strict", "WeightedE"]
+MECHANISMS: dict[str, type[Mechanism]] = {  # by their names in reports
+    mechanism.name: mechanism
+    for mechanism in (
+        Strict,
+        PseudoPosterior,
+        WeightedE,
+        Censored,
+        PerturbedHistogram,
+    )
+}
+
+
+def in_plans() -> Mapping[str, tuple[type[Mechanism], InPlans]]:
+    """The mechanisms that a plan can ask for, by their names there."""
+    return {name: (mechanism, of) for mechanism in MECHANISMS.values() for name, of in mechanism.plan.items()}
+
+
+__all__ = [
+    "MECHANISMS",
+    "Assessment",
+    "Censored",
+    "InPlans",
+    "Mechanism",
+    "PerturbedHistogram",
+    "PseudoPosterior",
+    "RecordMechanism",
+    "Strict",
+    "WeightedE",
+    "in_plans",
+]

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...choices import Kind
+from ...design.survey_design import SurveyDesign
 from ...errors import InputError
 from ...models.base import Synthesizer
 from ...models.draws import Draws
 from ..budget import Budget
 from ..protected_fit import ProtectedFit, PseudoLikelihood
-from ..report import Kind
 from ..risks.base import Span
 from ..units import Unit
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 Say = Callable[[str], None]
+Neighbours = Literal["blank", "add or remove"]  # what epsilon is about, of one record or unit
+LEAST_INFORMATION = 0.3  # mean privacy weight below which the agency must accept a release by name
 LONGER = 4  # times as long, where chains failed
 MORE_LEFT = "Ask for a larger epsilon or a smaller m, use fewer predictors, try reweight=10"
 
@@ -49,23 +52,83 @@ class Assessment:
         return np.where(self.present > 0, self.risks(unweighted), np.inf)
 
 
-class Mechanism(ABC):
-    """A way to protect records while the model is fitted.
+@dataclass(frozen=True)
+class InPlans:
+    """A name that plans have for a mechanism.
 
-    What the rest of the package needs to know of a mechanism it asks here, never which one it is.
+    Attributes
+    ----------
+    entries : tuple of str
+        Entries of [privacy] that are arguments of the mechanism.
+    options : mapping of str to object
+        Arguments that the name itself stands for.
+    asks : tuple of str
+        Entries of [privacy] that have to be given.
+    """
+
+    entries: tuple[str, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+    asks: tuple[str, ...] = ()
+
+
+class Mechanism:
+    """A way to protect records.
+
+    The class says everything that the rest of the package asks of a mechanism, so that nothing asks which one it is.
+    A mechanism is a file in this folder and a line in ``MECHANISMS``.
+
+    Attributes
+    ----------
+    name : str
+        Its name in reports and manifests.
+    plan : mapping of str to InPlans
+        Its names in plans; none where a plan cannot ask for it.
+    in_r : str
+        The function of the R package.
+    guarantees : mapping of str to str
+        What it guarantees, by kind of guarantee, in sentences on ``{unit}`` and ``{units}``.
+    neighbours : {"blank", "add or remove"}
+        Whether epsilon is for a record's confidential values blanked, or for a record added or removed.
+    fits_records : bool
+        Whether a model is fitted to records under it; else records are counted.
+    has_delta : bool
+        Whether epsilon may hold up to a probability delta.
     """
 
     epsilon: float | None
 
     name: ClassVar[str]
+    plan: ClassVar[Mapping[str, InPlans]] = {}
+    in_r: ClassVar[str]
+    guarantees: ClassVar[Mapping[Kind, str]]
+    neighbours: ClassVar[Neighbours] = "blank"
+    fits_records: ClassVar[bool] = False
+    has_delta: ClassVar[bool] = False
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of its guarantee."""
+        return next(iter(self.guarantees))
+
+    @classmethod
+    def guarantee(cls, kind: Kind, delta: float | None, replaced: float | None) -> str:
+        """The sentences on a guarantee, given its delta and its epsilon for values that are replaced."""
+        return cls.guarantees[kind]
+
+    def with_c1(self, c1: float) -> Mechanism:
+        """The mechanism with another scale of its privacy weights (InputError: it is given to the mechanism itself)."""
+        kind = type(self).__name__
+        raise InputError(f"c1 of a {kind} is given to it: {kind}(c1=...)")
+
+
+class RecordMechanism(Mechanism, ABC):
+    """A way to protect records while a model is fitted to them."""
+
+    fits_records: ClassVar[bool] = True
+    tunes_c1: ClassVar[bool] = False  # epsilon alone sets the scale of the privacy weights
     clamps: ClassVar[bool] = False  # contributions to the log likelihood are clamped: the bound holds for every draw
     posterior: ClassVar[str] = "pseudo"  # what draws are from, in a word
     more_left: ClassVar[str] = MORE_LEFT  # what to do where privacy weights leave too little of the file
-
-    @property
-    @abstractmethod
-    def kind(self) -> Kind:
-        """The guarantee with weights from the current file."""
 
     @property
     def weights_from_file(self) -> bool:
@@ -128,6 +191,14 @@ class Mechanism(ABC):
             The epsilon cannot be reached; the file does not suit the model; the engine stopped.
         """
 
+    def risks(self, design: SurveyDesign, pseudo: PseudoLikelihood, unweighted: Callable[[], Draws]) -> Floats:
+        """Risks (U,) of records or units, where it makes privacy weights of them."""
+        raise NotImplementedError(f"{self.name} has no privacy weights")
+
+    def weigh_again(self, fitted: ProtectedFit, target: float) -> Callable[..., Floats]:
+        """The map of a fit as a function of risk, where it makes privacy weights by one."""
+        raise NotImplementedError(f"{self.name} has no privacy weights")
+
     # ---- what it goes with
 
     def check_model(self, model: Synthesizer, unit: str | None) -> None:
@@ -168,7 +239,11 @@ class Mechanism(ABC):
         """What it computed from the file that is not covered by epsilon, for the report."""
         return []
 
-    def of_records(self, fitted: ProtectedFit) -> dict[str, Floats]:
+    def constants(self, fitted: ProtectedFit, target: float) -> dict[str, Any]:
+        """Public constants that a correction of the draws uses, for the manifest; ``target`` is epsilon / (2 m)."""
+        return {}
+
+    def record_columns(self, fitted: ProtectedFit) -> dict[str, Floats]:
         """What the agency may look at, of each record or unit: columns (U,)."""
         return {"alpha": fitted.alpha, "bound": fitted.bounds}
 

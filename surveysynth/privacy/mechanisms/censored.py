@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from ...choices import MapName
+from ...choices import Kind, MapName
 from ...errors import InputError, ModelError
 from ...models.base import Boundable, Synthesizer
 from ..budget import Budget
 from ..protected_fit import ProtectedFit, PseudoLikelihood
-from ..report import BY_GIVEN_CONSTANTS, Kind
 from ..risks.base import Risk
 from ..risks.lipschitz import LipschitzRisk
 from ..tuning import censored_fit
-from .base import Assessment, Say
-from .privacy_weights import DEBIASED, PrivacyWeights, unweighted_fit, with_risk
+from .base import Assessment, InPlans, Say
+from .privacy_weights import BY_GIVEN_CONSTANTS, BY_MAP, DEBIASED, PrivacyWeights, unweighted_fit, with_risk
 
+AT_ANY_SIZE = (
+    "every {unit} changes the log likelihood by at most epsilon / (2 m) in either direction, whatever the parameters: "
+    "contributions are clamped there. So m exact posterior draws, and what is computed from them and from public "
+    "information, are epsilon-differentially private at any sample size, given that there is a release: epsilon holds "
+    "for files that differ in whether one {unit}'s values take part, 2 epsilon for files that differ in these values. "
+    "This assumes what is listed below, above all exact draws."
+)
+GIVEN_ALPHA = (
+    f"Differential privacy given the privacy weights: {AT_ANY_SIZE} The privacy weights alpha, which come before the "
+    "clamp, were computed from this very file, and what they reveal about a record is not covered. With weights "
+    "from a policy set on a historical file, or without weights, the guarantee is strict."
+)
+WEIGHTED = "censored-weighted"  # its name in plans, with privacy weights: that of policies
 CLAMPED = (
     "contributions to the log likelihood are clamped to plus or minus {:.6g} on the density's own scale, which takes "
     "most from the tails: the fitted distribution is narrower, so that means and intervals can be off"
@@ -75,6 +87,14 @@ class Censored(PrivacyWeights):
     risk: Risk = field(default_factory=LipschitzRisk)
 
     name: ClassVar[str] = "censored"
+    plan: ClassVar[Mapping[str, InPlans]] = {
+        "censored": InPlans(asks=("population_total",)),
+        WEIGHTED: InPlans(BY_MAP.entries, {"weighted": True}, ("population_total",)),
+    }
+    in_r: ClassVar[str] = "censored"
+    guarantees: ClassVar[Mapping[Kind, str]] = {
+        "strict": f"Strict differential privacy: {AT_ANY_SIZE}", "strict given alpha": GIVEN_ALPHA,
+    }  # fmt: skip
     clamps: ClassVar[bool] = True
     posterior: ClassVar[str] = "censored"
 
@@ -158,6 +178,10 @@ class Censored(PrivacyWeights):
     def said_of_bias(self, fitted: ProtectedFit, debias: bool) -> list[str]:
         """What the clamp does to the model, and what was corrected, for the report."""
         return [DEBIASED.format("the clamp"), BY_GIVEN_CONSTANTS] if debias else [CLAMPED.format(fitted.clamp)]
+
+    def constants(self, fitted: ProtectedFit, target: float) -> dict[str, Any]:
+        """The clamp."""
+        return {"clamp": fitted.clamp}
 
     @property
     def refuses(self) -> list[str]:

@@ -10,21 +10,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...choices import MapName
+from ...design.survey_design import SurveyDesign
 from ...errors import InputError
 from ...models.draws import Draws
 from ...validation import is_finite, one_of, positive
 from .. import tuning
 from ..protected_fit import ProtectedFit, PseudoLikelihood
-from ..report import LEAST_INFORMATION
 from ..risks.base import Risk, Span
 from ..risks.lipschitz import LipschitzRisk
 from ..units import Unit, even
 from ..weight_maps import MAPS
-from .base import Assessment, Mechanism, Say
+from .base import LEAST_INFORMATION, Assessment, InPlans, RecordMechanism, Say
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
+BY_MAP = InPlans(("map", "c1", "c2", "risk"))
+LOCAL = (
+    "Asymptotic differential privacy: 2 * Delta * m is at most epsilon, where Delta is the largest weighted absolute "
+    "log density of any {unit} under any of the posterior draws that were examined (more draws can only raise it). The "
+    "bound is local to this file; it becomes a differential privacy guarantee only as the number of {units} grows and "
+    "the share of them whose privacy weight is below 1 vanishes, which at a fixed epsilon it need not. "
+    "This is not a strict (epsilon, 0) guarantee at this sample size."
+)
+
+BY_GIVEN_CONSTANTS = (
+    "the constants of that correction were given and not tuned on this file: it is post-processing of the drawn "
+    "parameters"
+)
 NARROWED = (
     "privacy weights bear hardest on the tails, which narrows the fitted distribution: where it is skewed, as under a "
     "log transform or of counts, means are off, low or high as outcome and weight go together, and intervals of broad "
@@ -38,7 +51,7 @@ DEBIASED = (
 WHETHER_ENOUGH = f"whether the privacy weights keep at least {LEAST_INFORMATION:.0%} of the file's information"
 
 
-class PrivacyWeights(Mechanism):
+class PrivacyWeights(RecordMechanism):
     """A mechanism by privacy weights alpha_i: a map of risks, its scale c1 and its shift c2."""
 
     map: MapName
@@ -60,9 +73,9 @@ class PrivacyWeights(Mechanism):
         tuned = " and their scale c1, tuned on this file" if self.c1 is None else "; their scale c1 was given"
         return [f"the privacy weights (map {self.map} of {self.risk.describe()}){tuned}"]
 
-    def of_records(self, fitted: ProtectedFit) -> dict[str, Floats]:
+    def record_columns(self, fitted: ProtectedFit) -> dict[str, Floats]:
         """Risks, privacy weights and bounds."""
-        return {self.risk.name: fitted.risk, **super().of_records(fitted)}
+        return {self.risk.name: fitted.risk, **super().record_columns(fitted)}
 
     def internal(self, fitted: ProtectedFit) -> dict[str, Any]:
         """The map's constants, and what they were tuned to."""
@@ -73,6 +86,15 @@ class PrivacyWeights(Mechanism):
             "weighted_down": fitted.weighted_down, "reweighting_steps": fitted.steps, "k": fitted.k,
             **super().internal(fitted),
         }  # fmt: skip
+
+    def constants(self, fitted: ProtectedFit, target: float) -> dict[str, Any]:
+        """The map and its shift; its scale and target where these were given."""
+        given = {"c1": fitted.c1, "target": target} if self.constants_given else {}
+        return {"map": self.map, "c2": self.c2, **given}
+
+    def risks(self, design: SurveyDesign, pseudo: PseudoLikelihood, unweighted: Callable[[], Draws]) -> Floats:
+        """Risks (U,) of records or units, by the measure."""
+        return self.risk.compute(design, pseudo.model, pseudo.records, pseudo.unit, unweighted, pseudo.sampler.rng)
 
     def alpha(self, f: Floats, c1: float, target: float, span: Span = None) -> Floats:
         """Privacy weights (n,) of records with Lipschitz bounds ``f``, for a target bound.

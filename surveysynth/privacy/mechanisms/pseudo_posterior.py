@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from ...choices import MapName
+from ...choices import Kind, MapName
 from ...errors import InputError
 from ..budget import Budget
 from ..protected_fit import ProtectedFit, PseudoLikelihood
-from ..report import Kind
 from ..risks.base import Risk
 from ..risks.lipschitz import LipschitzRisk
 from ..tuning import weighted_fit
-from .base import MORE_LEFT, Assessment, Say
-from .privacy_weights import PrivacyWeights, reweighted, tuned, unweighted_fit, with_risk
+from .base import MORE_LEFT, Assessment, InPlans, Neighbours, Say
+from .privacy_weights import BY_MAP, LOCAL, PrivacyWeights, reweighted, tuned, unweighted_fit, with_risk
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,11 @@ class PseudoPosterior(PrivacyWeights):
     risk: Risk = field(default_factory=LipschitzRisk)
 
     name: ClassVar[str] = "pseudo posterior"
-    kind: ClassVar[Kind] = "asymptotic"
+    plan: ClassVar[Mapping[str, InPlans]] = {"pseudo-posterior": BY_MAP}
+    in_r: ClassVar[str] = "pseudo_posterior"
+    guarantees: ClassVar[Mapping[Kind, str]] = {"asymptotic": LOCAL}
+    neighbours: ClassVar[Neighbours] = "add or remove"
+    tunes_c1: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         self._check()
@@ -69,6 +73,12 @@ class PseudoPosterior(PrivacyWeights):
     def needs_epsilon(self) -> bool:
         """Not where c1 was given."""
         return self.c1 is None
+
+    def with_c1(self, c1: float) -> PseudoPosterior:
+        """The mechanism with a scale of its privacy weights (InputError: it has one)."""
+        if self.c1 is not None:
+            raise InputError("c1 is given twice: to privacy_cost and to the mechanism")
+        return replace(self, c1=c1)
 
     @property
     def more_left(self) -> str:  # type: ignore[override]  # of c1

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+from ...choices import Kind
 from ...errors import InputError
 from ...validation import is_finite, positive
+from .base import InPlans, Mechanism
 
 MOST_DELTA = 1e-4
+COUNTED = (
+    "Strict differential privacy at any number of records. Records were counted by cells of their outcome and "
+    "weight and by public columns, and every count and sum has integer {noise} noise (OpenDP): they are in "
+    "measurements.json, and all else is computed from them and from public columns. Blanking outcome and weight of "
+    "any one {unit} changes the probability of whatever comes out by at most a factor e^epsilon, replacing them "
+    "by at most e^({more}){up_to}. This holds for all that was ever computed from these counts, further data sets "
+    "and no release among it. It assumes that the file conforms to the declared schema, and what is listed below."
+)
 
 
 @dataclass(frozen=True)
-class Strict:
+class Strict(Mechanism):
     """Differential privacy at the file's own number of records, by noisy tables: see :func:`surveysynth.measure`.
 
     It protects the file before a model is fitted, so that it fits no records: the model is fitted to the tables.
@@ -40,12 +51,25 @@ class Strict:
     epsilon: float | None = None
     delta: float | None = None
 
-    name: ClassVar[str] = "strict"
+    name: ClassVar[str] = "noisy tables"
+    plan: ClassVar[Mapping[str, InPlans]] = {"strict": InPlans(("delta",), asks=("population_total",))}
+    in_r: ClassVar[str] = "strict"
+    guarantees: ClassVar[Mapping[Kind, str]] = {"strict": COUNTED}
+    has_delta: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.epsilon is not None:
             positive(self.epsilon, "epsilon")
         check_delta(self.delta)
+
+    @classmethod
+    def guarantee(cls, kind: Kind, delta: float | None, replaced: float | None) -> str:
+        """The sentences on the guarantee under Laplace noise, or Gaussian noise, where delta is given."""
+        noise, up_to, more = "Laplace", "", "2 epsilon"
+        if delta is not None:
+            noise, up_to, more = "Gaussian", f", up to probability delta = {delta:.3g}", f"{replaced:g}"
+        text = cls.guarantees[kind].replace("{noise}", noise)
+        return text.replace("{up_to}", up_to).replace("{more}", more)
 
 
 def check_delta(delta: float | None) -> None:

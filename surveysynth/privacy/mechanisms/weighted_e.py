@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
 
-from ...choices import MapName
+from ...choices import Kind, MapName
 from ...errors import InputError
 from ..budget import Budget
 from ..protected_fit import ProtectedFit, PseudoLikelihood
-from ..report import Kind
 from ..risks.base import Risk
 from ..risks.lipschitz import LipschitzRisk
 from ..tuning import truncated
 from ..units import Unit
-from .base import Assessment, Say
-from .privacy_weights import PrivacyWeights, reweighted, tuned, unweighted_fit, with_risk
+from .base import Assessment, InPlans, Neighbours, Say
+from .privacy_weights import BY_MAP, LOCAL, PrivacyWeights, reweighted, tuned, unweighted_fit, with_risk
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,12 @@ class WeightedE(PrivacyWeights):
     risk: Risk = field(default_factory=LipschitzRisk)
 
     name: ClassVar[str] = "weighted-e"
-    kind: ClassVar[Kind] = "asymptotic"
+    plan: ClassVar[Mapping[str, InPlans]] = {"weighted-e": BY_MAP}
+    in_r: ClassVar[str] = "weighted_e"
+    guarantees: ClassVar[Mapping[Kind, str]] = {
+        "asymptotic": f"{LOCAL} Records whose bound exceeded epsilon / (2 m) have weight 0."
+    }
+    neighbours: ClassVar[Neighbours] = "add or remove"
 
     def __post_init__(self) -> None:
         self._check_fixed()

@@ -1,34 +1,6 @@
 """Figures, each made from a frame and written to a file."""
 
 from .domains import dot_plot
-from .estimates import compare_estimates, density_curves
-from .identification import RISK_MEASURES, RISKS, radius_curves, risk_violins, whack_a_mole
-from .mechanisms import MECHANISMS, WEIGHTINGS, epsilon_curves, mechanism_violins, weighting_violins
-from .style import REFERENCE
-from .tabular import STATISTICS, coverage_against_cv, rmse_violins
-from .weights import bounds_against_weights, lipschitz_violins, weight_changes, weight_scatter, weights_against_values
+from .estimates import compare_estimates
 
-__all__ = [
-    "MECHANISMS",
-    "REFERENCE",
-    "RISKS",
-    "RISK_MEASURES",
-    "STATISTICS",
-    "WEIGHTINGS",
-    "bounds_against_weights",
-    "compare_estimates",
-    "coverage_against_cv",
-    "density_curves",
-    "dot_plot",
-    "epsilon_curves",
-    "lipschitz_violins",
-    "mechanism_violins",
-    "radius_curves",
-    "risk_violins",
-    "rmse_violins",
-    "weight_changes",
-    "weight_scatter",
-    "weighting_violins",
-    "weights_against_values",
-    "whack_a_mole",
-]
+__all__ = ["compare_estimates", "dot_plot"]

@@ -8,14 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from ...storage import as_path
-from .mechanisms import MECHANISM_COLORS, MECHANISMS
-from .style import legend, new_figure, save
-from .tabular import COLORS
-
-Floats = NDArray[np.float64]
 
 STYLES = ("#7f7f7f", "o"), ("#0b6fa4", "s"), ("#58a9d6", "^"), ("#d9820f", "D")
 
@@ -65,27 +59,3 @@ def compare_estimates(
     path = as_path(path)
     figure.savefig(path, dpi=150)
     return path
-
-
-def density_curves(panels: Mapping[str, Mapping[str, tuple[Floats, Floats]]], path: str | Path, *, title: str) -> Path:
-    """Densities as lines, a panel each (Hu, Williams & Savitsky 2025, Figures 1 and 9).
-
-    Parameters
-    ----------
-    panels : mapping of axis label to curves
-        Curves by name: points (k,) and densities (k,).
-    path : str or Path
-    title : str
-    """
-    names = list(next(iter(panels.values())))
-    known = {MECHANISMS[name]: color for name, color in MECHANISM_COLORS.items()}
-    colors = [known.get(name, color) for name, color in zip(names, (*COLORS.values(), *known.values()), strict=False)]
-    figure, axes = new_figure(1, len(panels), (5.4 * len(panels) + 2.4 * (len(panels) == 1), 4.6))
-    for ax, (label, curves) in zip(axes[0], panels.items(), strict=True):
-        for color, (points, density) in zip(colors, curves.values(), strict=True):
-            ax.plot(points, density, color=color, lw=1.6)
-        ax.set_xlabel(label)
-        ax.set_ylim(bottom=0)
-    axes[0, 0].set_ylabel("density")
-    legend(figure, [(name, color, "s") for name, color in zip(names, colors, strict=True)])
-    return save(figure, path, title)

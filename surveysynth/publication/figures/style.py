@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,6 @@ from numpy.typing import NDArray
 
 from ...storage import as_path
 
-REFERENCE = "#c0392b"
 Floats = NDArray[np.float64]
 
 
@@ -28,31 +26,8 @@ def new_figure(down: int, across: int, size: tuple[float, float], **shared: Any)
     return figure, axes
 
 
-def violin(
-    ax: Any, y: Floats, x: float, width: float, color: str, *, points: bool = True, faint: bool = False,
-    middle: Callable[[Floats], Any] = np.median,
-) -> None:  # fmt: skip
-    """One violin with its median or mean, and with its points where they are few."""
-    y = y[np.isfinite(y)]
-    if y.size == 0:
-        return
-    if np.ptp(y) > 0:  # the density of one value is none
-        body = ax.violinplot(y, [x], widths=0.9 * width, showextrema=False)["bodies"][0]
-        body.set(facecolor=color, edgecolor=color, alpha=0.22 if faint else 0.45, linewidth=0.8)
-    if points:
-        spread = 0.18 * width * np.sin(1.7 * np.arange(y.size))  # side by side, the same in every run
-        ax.scatter(x + spread, y, s=7, color=color, alpha=0.8, lw=0, zorder=3)
-    ax.hlines(middle(y), x - 0.22 * width, x + 0.22 * width, color="black", lw=1.4, zorder=4)
-
-
-def log_ticks(side: Any, values: Floats) -> None:
-    """Ticks at 1, 2, 5, 10, ... on an axis that shows log10 of positive values."""
-    ticks = round_limits(values)
-    side.set_ticks(np.log10(ticks), [number(x) for x in ticks])
-
-
 def plain_log(side: Any, values: Floats, most: int = 9) -> None:
-    """The same on a logarithmic axis."""
+    """Ticks at 1, 2, 5, 10, ... on a logarithmic axis."""
     ticks = round_limits(values[values > 0], most)
     side.set_ticks(ticks, [number(x) for x in ticks])
     side.set_minor_locator(no_ticks())
@@ -80,14 +55,6 @@ def round_limits(values: Floats, most: int = 9) -> Floats:
 def number(x: float) -> str:
     """A number as axes show it."""
     return f"{x:,.0f}" if x >= 1 else f"{x:g}"
-
-
-def legend(figure: Any, entries: Sequence[tuple[str, str, str]]) -> None:
-    """One legend for all panels, above them: label, color and marker of each entry."""
-    from matplotlib.lines import Line2D
-
-    handles = [Line2D([], [], ls="", marker=marker, ms=7, color=color, label=label) for label, color, marker in entries]
-    figure.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 4), frameon=False)
 
 
 def save(figure: Any, path: str | Path, title: str) -> Path:

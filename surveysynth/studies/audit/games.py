@@ -90,8 +90,8 @@ def _measured(file: PlantedFile, design: SurveyDesign, epsilon: float, blank: in
 
 def _cells(file: PlantedFile, of: SurveyDesign) -> tuple[Codes, Codes]:
     """Cells of outcome and weight of every record (n,), (n,)."""
-    outcome = Cells.of(Outcome(bounds=file.bounds)).codes(of.column(file.outcome), file.outcome)
-    weight = Cells.of_weights(WEIGHT_BOUNDS, file.mean_weight)
+    outcome = Cells.for_outcome(Outcome(bounds=file.bounds)).codes(of.column(file.outcome), file.outcome)
+    weight = Cells.for_weights(WEIGHT_BOUNDS, file.mean_weight)
     return outcome, weight.of_numbers(np.asarray(of.weights, dtype=np.float64))
 
 
@@ -126,6 +126,6 @@ def _of_a_file(
     fit = fit_measurements(tables, public)
     codes: dict[str, Codes] = {}
     for (name, variable), coefficients in zip(fit.variables.items(), fit.draws(1, rng)[0], strict=True):
-        codes[name] = variable.probabilities(coefficients, fit.cells.of_record, codes).draw(rng)
+        codes[name] = variable.probabilities(coefficients, fit.cells.cell_of_record, codes).draw(rng)
     y, w = codes.values()
     return {"files_outcome": float((y >= cells[0][row]).mean()), "files_weight": float((w >= cells[1][row]).mean())}

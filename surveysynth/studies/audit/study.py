@@ -107,7 +107,7 @@ def audit(
     n : int, optional
         Records of the sample; default 201.
     workers, scheduler
-        As for :func:`surveysynth.studies.repeated_sampling`.
+        As for :func:`surveysynth.tasks.run`.
     out : str or Path, optional
         Folder, with one of every cell.  An audit that was stopped goes on from there.
     seed : int, optional

@@ -19,8 +19,8 @@ from ...errors import InputError
 from ...estimation import estimate
 from ...measuring.outcome import Outcome
 from ...models.base import Synthesizer
-from ...models.beta.model import BetaRegression
-from ...models.counts.model import NegativeBinomialRegression
+from ...models.beta import BetaRegression
+from ...models.counts import NegativeBinomialRegression
 from ...models.gamma import GammaRegression
 from ...models.mixture.model import Mixture
 from ...models.multinomial import MultinomialRegression

@@ -21,7 +21,7 @@ from ...errors import InputError
 from ...estimation import estimate
 from ...models.base import Synthesizer
 from ...models.normal.fbs import FBS
-from ...models.shared.transforms import AsinhTransform
+from ...models.scales.transforms import AsinhTransform
 from ...privacy.mechanisms import PseudoPosterior
 from ...privacy.mechanisms.censored import Censored
 from ...release.laplace import laplace_tables
@@ -72,7 +72,7 @@ class Cell:
         """What every replicate is made with."""
         p = self.population
         return {
-            "population": p.name, "N": len(p.frame), "formula": p.formula, "schema": p.schema.said,
+            "population": p.name, "N": len(p.frame), "formula": p.formula, "schema": p.schema.text,
             "statistics": list(p.statistics), "n": self.n, "mechanism": self.mechanism, "epsilon": self.epsilon,
             "seed": self.seed,
         }  # fmt: skip
@@ -199,7 +199,7 @@ def coverage_study(
     replicates : int
         Samples of every cell.
     workers, scheduler
-        As for :func:`surveysynth.studies.repeated_sampling`.
+        As for :func:`surveysynth.tasks.run`.
     out : str or Path, optional
         Folder, with one of every cell.  A study that was stopped goes on from there.
     seed : int, optional

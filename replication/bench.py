@@ -1,0 +1,94 @@
+"""A bench: one file and one model, fitted under one mechanism after the other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from surveysynth.design.survey_design import SurveyDesign
+from surveysynth.engines import get_engine
+from surveysynth.models.draws import Sampler
+from surveysynth.privacy.budget import Budget
+from surveysynth.privacy.mechanisms import Assessment, RecordMechanism
+from surveysynth.privacy.protected_fit import ProtectedFit, PseudoLikelihood
+from surveysynth.privacy.tuning import weighted_fit
+
+Floats = NDArray[np.float64]
+
+CHAINS, WARMUP, DRAWS = 2, 500, 500  # Hu, Williams & Savitsky (2025): 4 chains of 1000, Stan's defaults
+ANY = Budget(None, 1)  # where c1 is given, and epsilon is what comes out of it
+
+
+def epsilon_of(delta: float) -> float:
+    """Epsilon of one synthetic file, by one draw with a Lipschitz bound: 2 delta."""
+    return ANY.spent(delta)
+
+
+@dataclass(frozen=True, repr=False)  # a repr would show confidential values
+class Bench:
+    """One file and one model, to be fitted under privacy weights again and again.
+
+    Parameters
+    ----------
+    design : SurveyDesign
+    pseudo : PseudoLikelihood
+        The model and the records of the design.
+    """
+
+    design: SurveyDesign
+    pseudo: PseudoLikelihood
+
+    @property
+    def rng(self) -> np.random.Generator:
+        """Where randomness comes from."""
+        return self.pseudo.sampler.rng
+
+    @cached_property
+    def unweighted(self) -> ProtectedFit:
+        """The fit under alpha = 1; its bounds are the records' risks f_i (n,)."""
+        return weighted_fit(1.0, np.ones(self.design.n), self.pseudo)[0]
+
+    def protected(self, mechanism: RecordMechanism, budget: Budget = ANY, risk: Floats | None = None) -> ProtectedFit:
+        """The fit that a mechanism protects.
+
+        Parameters
+        ----------
+        mechanism : Mechanism
+        budget : Budget
+            Of no use to privacy weights with a c1 that is given.
+        risk : float array (n,), optional
+            Of the records; by default f_i, from the unweighted fit that all mechanisms share.
+
+        Raises
+        ------
+        PrivacyError, ModelError, EngineError
+            As :func:`surveysynth.fit`.
+        """
+        known = Assessment(lambda _: self.unweighted.bounds if risk is None else risk, None, np.ones(self.design.n))
+        return mechanism.fit(self.pseudo, budget, known, tolerance=0.01, reweight=0, say=lambda _: None)
+
+
+def few_draws(rng: np.random.Generator) -> Sampler:
+    """The sampler of studies that fit hundreds of files."""
+    engine = get_engine("embedded")
+    return Sampler(lambda: engine, rng, CHAINS, WARMUP, DRAWS)
+
+
+def equally_weighted(frame: pd.DataFrame) -> SurveyDesign:
+    """A file whose records count the same, as a design."""
+    weight = next(name for i in range(len(frame.columns) + 1) if (name := f"weight_{i}") not in frame)
+    return SurveyDesign(frame.assign(**{weight: 1.0}), weights=weight)
+
+
+def facts_of(fitted: ProtectedFit) -> dict[str, Any]:
+    """What a fit came to: constants, Lipschitz bound, privacy weights, and diagnostics that would stop a release."""
+    return {
+        "c1": fitted.c1, "lipschitz": fitted.delta, "k": np.nan if fitted.k is None else fitted.k,
+        "steps": fitted.steps, "flatness": fitted.flatness, "weighted_down": fitted.weighted_down,
+        "mean_alpha": float(fitted.alpha.mean()), "diagnostics": ", ".join(fitted.posterior.failures),
+    }  # fmt: skip

@@ -1,0 +1,220 @@
+"""The synthesizers of Hu, Savitsky & Williams (2020) on one file of counts: their fits and their synthetic files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from surveysynth.models.counts import CountRecords, NegativeBinomialRegression, PoissonRegression
+from surveysynth.models.draws import Draws
+from surveysynth.privacy.budget import Budget
+from surveysynth.privacy.mechanisms import PseudoPosterior
+from surveysynth.privacy.protected_fit import ProtectedFit
+from surveysynth.privacy.risks.count import CountRisk
+from surveysynth.privacy.tuning import reweight
+from surveysynth.privacy.units import Unit
+from surveysynth.privacy.weight_maps import inverse_map
+from surveysynth.studies.base import recorded
+
+from ..bench import ANY, Bench, facts_of
+from ..censoring.study import ECDF, PROBS, measures_of, statistics_of
+
+Floats = NDArray[np.float64]
+
+SYNTHESIZERS = ("unweighted", "LW", "LW_final", "LW_flat", "CW", "CW_final", "CW_flat")
+STEPS = {"final": 1, "flat": 10}  # of re-weighting
+STATISTICS = ("q15", "q90", "mean", "median")  # in the order of Table 1 of the paper
+ENDS = [f"{statistic}_{end}" for statistic in STATISTICS for end in ("low", "high")]
+RADIUS = 0.2  # of the ball of CW, a share of the count: "policy" in the paper, 0.2 in Hu, Savitsky & Williams (2022b)
+MECHANISMS = {
+    "inverse": PseudoPosterior(), "LW": PseudoPosterior("linear"),
+    "CW": PseudoPosterior("linear", risk=CountRisk(RADIUS)),
+}  # fmt: skip
+FILES, RESAMPLES = 20, 400  # synthetic files of a fit; of the bootstrap
+
+FITS = ["c1", "lipschitz", "k", "steps", "flatness", "weighted_down", "mean_alpha", "mu", "phi", "diagnostics"]
+BOUNDS = ["replicate", "part", "data", "n", "epsilon", "synthesizer", *FITS]
+UTILITY = ["replicate", "data", "epsilon", "synthesizer", "file", *ECDF, *STATISTICS, *ENDS, "mu", "phi"]
+FAILURES = ["replicate", "part", "data", "n", "epsilon", "synthesizer", "error", "reason"]
+
+
+def interval(values: Floats, rng: np.random.Generator, resamples: int = RESAMPLES) -> dict[str, float]:
+    """Ends of 95% bootstrap percentile intervals of the statistics of Table 1 of the paper.
+
+    A resample is a multinomial draw of how often every distinct value occurs; quantiles are those of
+    ``numpy.quantile``.
+
+    Parameters
+    ----------
+    values : float array (n,)
+    rng : numpy.random.Generator
+    resamples : int
+
+    Returns
+    -------
+    dict
+        ``q15_low, q15_high, q90_low, ...``.
+    """
+    distinct, counts = np.unique(values, return_counts=True)
+    n, at_once = values.size, max(1, 2_000_000 // distinct.size)
+    found: list[Floats] = []
+    for first in range(0, resamples, at_once):
+        drawn = rng.multinomial(n, counts / n, size=min(at_once, resamples - first))
+        up_to = drawn.cumsum(axis=1)
+        of_each = {"mean": drawn @ distinct / n}
+        for name, p in PROBS.items():
+            rank, part = divmod((n - 1) * p, 1)  # from 0
+            low, high = (distinct[(up_to > min(r, n - 1)).argmax(axis=1)] for r in (rank, rank + 1))
+            of_each[name] = low + part * (high - low)
+        found.append(np.column_stack([of_each[name] for name in STATISTICS]))
+    ends = np.quantile(np.concatenate(found), [0.025, 0.975], axis=0).T
+    return dict(zip(ENDS, ends.ravel().tolist(), strict=True))
+
+
+@dataclass(frozen=True, repr=False)
+class Weightings(Bench):
+    """The synthesizers of the paper, applied to one equally weighted file with a model of counts."""
+
+    _first: dict[tuple[str, Budget], ProtectedFit] = field(default_factory=dict)
+
+    @property
+    def model(self) -> NegativeBinomialRegression | PoissonRegression:
+        """The model of the counts."""
+        model = self.pseudo.model
+        assert isinstance(model, NegativeBinomialRegression | PoissonRegression)
+        return model
+
+    @property
+    def records(self) -> CountRecords:
+        """The records as the model prepares them."""
+        assert isinstance(self.pseudo.records, CountRecords)
+        return self.pseudo.records
+
+    @property
+    def values(self) -> Floats:
+        """The counts (n,)."""
+        return self.design.numeric(self.model.outcome)
+
+    @cached_property
+    def isolation(self) -> Floats:
+        """IR_i (n,)."""
+
+        def unweighted() -> Draws:
+            return self.unweighted.posterior
+
+        return CountRisk(RADIUS).compute(self.design, self.model, self.records, Unit(), unweighted, self.rng)
+
+    def fitted(self, synthesizer: str, budget: Budget = ANY) -> ProtectedFit:
+        """The fit behind a synthesizer: under c1 = 1, or under weights that are tuned to a budget with an epsilon.
+
+        Raises
+        ------
+        PrivacyError, ModelError, EngineError
+            As :func:`surveysynth.fit`.
+        """
+        if synthesizer == "unweighted":
+            return self.unweighted
+        risk, _, stage = synthesizer.partition("_")
+        if (risk, budget) not in self._first:
+            mechanism = MECHANISMS[risk] if budget.epsilon is not None else replace(MECHANISMS[risk], c1=1.0)
+            counted = self.isolation if risk == "CW" else None
+            self._first[risk, budget] = self.protected(mechanism, budget, counted)
+        first = self._first[risk, budget]
+        return reweight(first, self.pseudo, STEPS[stage]) if stage in STEPS else first
+
+    def synthetic(
+        self, fitted: ProtectedFit, size: int, debias: float | None = None
+    ) -> list[tuple[Floats, dict[str, float]]]:
+        """Synthetic files, a draw each: counts (n,) and the draw's ``mu`` and ``phi``.
+
+        ``debias``: the target of the inverse map, for whose effect the draws are then corrected.
+        """
+        posterior, rng = fitted.posterior, self.rng
+        chosen = rng.choice(posterior.size, size, replace=False, p=posterior.weight).tolist()
+        if debias is not None and size:
+
+            def alpha(f: Floats) -> Floats:
+                return inverse_map(f, fitted.c1, 0.0, debias)
+
+            posterior = self.model.debias_draws(self.records, posterior, chosen, alpha, None, rng, debias=True)
+            chosen = list(range(size))
+        named, made = parameters(posterior), []
+        files = self.model.simulations(self.records, posterior, chosen, rng)
+        for s, file in zip(chosen, files, strict=True):
+            made.append((file.outcomes[:, 0], {name: float(draws[s]) for name, draws in named.items()}))
+        return made
+
+
+def parameters(posterior: Draws) -> dict[str, Floats]:
+    """Draws (S,) of mu, the mean where predictors are at theirs, and of phi, the dispersion; NaN for Poisson."""
+    values = posterior.values
+    mu = np.exp(values["b"][:, 0])
+    return {"mu": mu, "phi": values.get("phi", np.full(mu.size, np.nan))}
+
+
+def means_of(posterior: Draws) -> dict[str, float]:
+    """Posterior means of mu and phi."""
+    return {name: float(posterior.weight @ draws) for name, draws in parameters(posterior).items()}
+
+
+@dataclass
+class Found:
+    """What was found, fit by fit and file by file.
+
+    Parameters
+    ----------
+    replicate : int
+    recording : bool
+        Record what fails, and go on; otherwise errors are raised.
+
+    Attributes
+    ----------
+    bounds : list of dict
+        One a fit: :data:`BOUNDS`.
+    files : list of dict
+        One a synthetic file: :data:`UTILITY`; the confidential file is ``data``, file 0.
+    records : list of pandas.DataFrame
+        ``data, synthesizer, record, value, alpha, bound, synthetic``, the last a value of the first synthetic file.
+    failures : list of dict
+    """
+
+    replicate: int
+    recording: bool = True
+    bounds: list[dict[str, Any]] = field(default_factory=list)
+    files: list[dict[str, Any]] = field(default_factory=list)
+    records: list[pd.DataFrame] = field(default_factory=list)
+    failures: list[dict[str, Any]] = field(default_factory=list)
+
+    def confidential(self, file: Weightings, data: str) -> None:
+        """The statistics of the file itself."""
+        said = statistics_of(file.values) | interval(file.values, file.rng)
+        self.files.append({"replicate": self.replicate, "data": data, "synthesizer": "data", "file": 0} | said)
+
+    def add(
+        self, file: Weightings, data: str, synthesizers: Sequence[str], part: str, epsilon: float = np.nan, *,
+        size: int = FILES, by_record: bool = False,
+    ) -> None:  # fmt: skip
+        """Fit a file by every synthesizer, c1 being 1 or tuned to an epsilon, and draw ``size`` files from each fit."""
+        budget = ANY if np.isnan(epsilon) else Budget(epsilon, 1)
+        for name in synthesizers:
+            made_by = {"replicate": self.replicate, "data": data, "epsilon": epsilon, "synthesizer": name}
+            fit_of = made_by | {"part": part, "n": file.design.n}
+            with recorded(self.failures if self.recording else None, **fit_of):
+                fitted = file.fitted(name, budget)
+                made = file.synthetic(fitted, size, budget.bound if name.endswith("_debias") else None)
+                self.bounds.append(fit_of | facts_of(fitted) | means_of(fitted.posterior))
+                for number, (values, draw) in enumerate(made, 1):
+                    said = measures_of(file.values, values) | interval(values, file.rng)
+                    self.files.append(made_by | {"file": number} | said | draw)
+                if by_record:
+                    columns = {"value": file.values, "alpha": fitted.alpha, "bound": fitted.bounds}
+                    records = pd.DataFrame(
+                        {"data": data, "synthesizer": name, "record": np.arange(1, file.design.n + 1)}
+                    )
+                    self.records.append(records.assign(**columns, synthetic=made[0][0]))

@@ -1,0 +1,1 @@
+"""The risk-efficient synthesizer of consumer units (Hu, Savitsky & Williams 2022b)."""

@@ -1,0 +1,106 @@
+"""The command ``python -m replication.risk_efficient``: risk-efficient synthesis (Hu, Savitsky & Williams 2022b)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from surveysynth.choices import Allocation
+from surveysynth.cli.options import Ends, by_commas, ends, names, numbers, own, simulated
+from surveysynth.cli.printing import console
+from surveysynth.errors import InputError
+from surveysynth.storage import check_new
+
+from ..choices import RiskSource
+from ..running import run
+
+
+def risk_efficient_command(
+    out: Annotated[Path, typer.Option(help="Folder for the results.", show_default=False)],
+    radius: Annotated[float, typer.Option(help="Of the balls around values, as a share of them.", min=0)] = 0.2,
+    radii: Annotated[
+        Sequence[float] | None, by_commas("Others to look at, by commas; default 0.1,0.2,0.3.", numbers)
+    ] = None,
+    floor: Annotated[
+        float | None, typer.Option(help="Least radius, for values near 0; default 0, of the simulated file 100.", min=0)
+    ] = None,
+    weights_from: Annotated[
+        RiskSource,
+        typer.Option(help="Risks behind the privacy weights: of synthetic files, or of the data as if released."),
+    ] = "synthetic",
+    allocation: Annotated[
+        Allocation,
+        typer.Option(
+            help="Components of synthetic records: from their shares, or given the records "
+            "(Hu, Savitsky & Williams 2022b, eq. 7)."
+        ),
+    ] = "prior",
+    datasets: Annotated[int, typer.Option(help="Synthetic files of each fit.", min=1)] = 20,
+    chains: Annotated[int, typer.Option(min=1)] = 2,
+    warmup: Annotated[int, typer.Option(min=1)] = 500,
+    draws: Annotated[int, typer.Option(help="Of each chain.", min=1)] = 500,
+    seed: Annotated[int | None, typer.Option(min=0)] = None,
+    n: Annotated[int | None, simulated("Records of the file; default 5571.", min=1)] = None,
+    data: Annotated[Path | None, own("Compare privacy weights on this file.")] = None,
+    value: Annotated[str | None, own("Confidential column of numbers.")] = None,
+    predictors: Annotated[str | None, own("Formula of public columns; default none.")] = None,
+    known: Annotated[
+        Sequence[str] | None, own("Columns that the intruder knows, by commas; default none.", names)
+    ] = None,
+    coefficient: Annotated[str | None, own("Term of the regression on the predictors to look at.")] = None,
+    scale: Annotated[
+        float | None, own("Public number for asinh(value / scale); without it values are logged, and positive.")
+    ] = None,
+    bounds: Annotated[
+        Ends | None,
+        own("Public limits of values, by a comma; synthetic ones beyond are drawn again.", ends),
+    ] = None,
+    top_code: Annotated[float | None, own("Public number, for comparison with top-coding.")] = None,
+    weights: Annotated[str | None, own("Column of survey weights.")] = None,
+) -> None:
+    """Identification risk and utility under marginal and pairwise privacy weights.
+
+    Without --data: a file of consumer units that the package makes for itself.  With --data: your own file; the folder
+    is then not for publication.
+    """
+    from surveysynth.design.read import read_frame
+    from surveysynth.models.scales.transforms import as_transform
+
+    from . import outputs as risk_efficient_outputs
+    from . import study as risk_efficient
+    from .inputs import RiskEfficientPlan, as_design, synthesizer
+
+    own = {
+        "value": value, "predictors": predictors, "known": known, "coefficient": coefficient, "scale": scale,
+        "bounds": bounds, "top_code": top_code, "weights": weights,
+    }  # fmt: skip
+    strangers = [f"--{name.replace('_', '-')}" for name, given in own.items() if given is not None]
+    if data is None and strangers:
+        raise InputError(f"{', '.join(strangers)}: only with --data")
+    if data is not None and n is not None:
+        raise InputError("--n: not with --data")
+    looked_at: dict[str, Any] = {
+        "radius": radius, "radii": radii or (0.1, 0.2, 0.3), "weights_from": weights_from, "datasets": datasets,
+    }  # fmt: skip
+    if floor is not None:
+        looked_at["floor"] = floor
+    sampling: dict[str, Any] = {"chains": chains, "warmup": warmup, "draws": draws, "seed": seed}
+    if data is None:
+        study = risk_efficient.consumer_units_study(n or 5571, allocation=allocation, **sampling, **looked_at)
+    else:
+        if value is None:
+            raise InputError("--data needs --value, too")
+        check_new(out)
+        transform, frame = as_transform("log" if scale is None else "asinh", scale), read_frame(data)
+        model = synthesizer(frame, value, predictors or "1", transform, bounds, allocation)
+        plan = RiskEfficientPlan(known or [], coefficient, top_code, **looked_at)
+        study = risk_efficient.risk_efficient_study(as_design(frame, weights), model, plan, **sampling)
+    console.print(risk_efficient_outputs.write(study, out), markup=False, highlight=False, soft_wrap=True)
+    console.print(f"Written: {out}", markup=False, highlight=False, soft_wrap=True)
+
+
+if __name__ == "__main__":
+    run(risk_efficient_command)

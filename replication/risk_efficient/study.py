@@ -1,0 +1,328 @@
+"""Privacy weights from identification risk, marginal and in pairs, side by side on one file (sections 2.3, 3.3).
+
+Sections, equations and tables are those of Hu, Savitsky & Williams (2022b), "the paper".
+
+An intruder knows some public columns of every record and its true value, and looks for it in the synthetic files
+(:mod:`surveysynth.privacy.neighbourhoods`).
+The intruder's chance with record i is IR_i (eq. 8), whatever the files were
+made by:
+
+- ``data``: the confidential file itself; ``topcoding``: values above a public number are that number;
+- ``synthesizer``: L files from the fit under alpha = 1.  From these same files come IR_i and alpha~_i, once;
+- ``marginal``: alpha_i = clip(c1 (1 - IR_i) + c2, 0, 1) (eq. 9 and 17); ``pairwise``: alpha_i =
+  clip(c1 alpha~_i + c2, 0, 1) (eq. 14, 16, 17).  L files from the fit under alpha.
+
+**Whack-a-mole** (section 2.3.1): a record whose IR_i is more than 0.25 above what it is under ``synthesizer``.  IR_i is
+a mean over L files, and some rise by chance: L more files from the unweighted fit say how many.
+
+**Which weights the paper has.**  It says that weights are computed from the files of the unweighted fit, which is the
+default here.  Its figures are of others: of pairwise weights it says that most are about 0.25, and those of large
+incomes as low as 0.1.  On a file like the paper's, 5,571 consumer units of the same survey in 25 patterns of age and
+marital status, alpha~_i is 0.23 in the mean and 0.13 above 500,000 dollars where the confidential values stand for the
+synthetic ones, so that T_i = 1 for everybody.  From synthetic files it is near 1: IR_ij takes two records whose own
+values are in their balls.  ``weights_from="data"`` makes weights such as in the paper's figures; they press harder.
+With them FBS on the logs of 5,113 made-up positive incomes has the paper's order of utility in all four statistics, and
+4, 1 and 2 intervals of Synthesizer, Marginal and Pairwise that hold the estimate of the data, as in the paper's
+tables; with weights from synthetic files all 12 do.
+
+**Intervals.**  The paper finds those of the mean and of quantiles "through bootstrapping", and does not say how.  Ours:
+records of a file are drawn again, with replacement, and each keeps its survey weight; the variance over these resamples
+is the u of a file, and the combining rule for partially synthetic data does the rest, as it does for the coefficient:
+T = mean(u) + b / L, with Reiter's degrees of freedom.  ``data`` and ``topcoding`` are one file each, whose interval is
+the estimate and t quantiles of the bootstrap's standard error.  A quantile is the least value whose share of the weight
+reaches the probability, as everywhere in this package.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from surveysynth.choices import Allocation
+from surveysynth.datasets.consumer_units import INCOMES, consumer_units
+from surveysynth.design.columns import codes
+from surveysynth.design.survey_design import SurveyDesign
+from surveysynth.engines import get_engine
+from surveysynth.estimation.intervals import overlap
+from surveysynth.models.base import Synthesizer
+from surveysynth.models.draws import Sampler
+from surveysynth.models.scales.transforms import AsinhTransform
+from surveysynth.privacy.protected_fit import ProtectedFit, PseudoLikelihood
+from surveysynth.privacy.units import Unit
+from surveysynth.progress import bar
+from surveysynth.studies.base import seed_of
+from surveysynth.validation import check_keywords, check_seed, whole
+
+from ..bench import CHAINS, DRAWS, WARMUP, epsilon_of
+from .bench import Files, RiskBench, profile_of
+from .inputs import DATA, KINDS, SYNTHESIZER, TOPCODING, Made, RiskEfficientPlan, as_design, check, synthesizer
+
+Floats = NDArray[np.float64]
+
+TOP_SHARE = 0.97  # of the records below the top code of the file that the package makes itself
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RiskEfficientStudy:
+    """Risk and utility of data made by one model under several privacy weights.
+
+    Attributes
+    ----------
+    model : Synthesizer
+    plan : RiskEfficientPlan
+    confidential : bool
+        False where the package made the file itself.
+    patterns : pandas.Series
+        Number of patterns of the known columns, the fewest, median and most records of one, and how many have one
+        record.
+    profile : pandas.DataFrame
+        ``synthesizer, c1, c2, radius`` (of the balls behind the privacy weights), ``at`` (radius at which risk is
+        measured) and the columns of :func:`profile_of`; what "rose" under ``synthesizer`` did so by chance, in more
+        files of the same fit.
+    utility : pandas.DataFrame
+        ``synthesizer, c1, c2, radius, statistic, estimate, se, df, ci_low, ci_high, overlap`` (with the interval of
+        the data) and ``relative_difference`` (of the estimate to that of the data).
+    fits : pandas.DataFrame
+        ``synthesizer, c1, c2, radius, lipschitz, epsilon`` (2 Delta: of one file; asymptotic; NaN where the model has
+        none, as under the paper's allocation), ``mean_alpha, weighted_down`` (share of records with alpha < 1),
+        ``seconds, diagnostics`` (sampler diagnostics that would stop a release).
+    records : pandas.DataFrame
+        ``synthesizer, c1, c2, record, value, risk, alpha`` at the main radius; confidential as the file is.
+
+    Examples
+    --------
+    Of :func:`risk_efficient_study`:
+
+    >>> study = consumer_units_study(500, known=["tenure"], datasets=5)  # doctest: +SKIP
+    >>> study.fits  # doctest: +SKIP
+    """
+
+    model: Synthesizer
+    plan: RiskEfficientPlan
+    confidential: bool
+    patterns: pd.Series
+    profile: pd.DataFrame
+    utility: pd.DataFrame
+    fits: pd.DataFrame
+    records: pd.DataFrame
+
+    @property
+    def n(self) -> int:
+        """Records of the file."""
+        return int(self.records["record"].max())
+
+
+def risk_efficient_study(
+    design: SurveyDesign,
+    model: Synthesizer,
+    plan: RiskEfficientPlan,
+    *,
+    chains: int = CHAINS,
+    warmup: int = WARMUP,
+    draws: int = DRAWS,
+    seed: int | None = None,
+) -> RiskEfficientStudy:
+    """Identification risk and utility of one file's synthetic data, without and with privacy weights.
+
+    Source: Hu, Savitsky & Williams 2022b, sections 2.3 and 3.3.
+
+    Weights are marginal and pairwise, with (c1, c2) of (1, 0), (1.5, 0) and (1, 0.1).
+
+    Parameters
+    ----------
+    design : SurveyDesign
+        The confidential file.  Its survey weights, and those of the synthetic files, are used in all estimates.
+    model : Synthesizer
+        Of one numeric outcome.
+    plan : RiskEfficientPlan
+        What the intruder knows, and what is looked at.
+    chains, warmup, draws : int
+        Of the sampler.
+    seed : int, optional
+
+    Returns
+    -------
+    RiskEfficientStudy
+        Confidential, with record-level results.
+
+    Raises
+    ------
+    InputError
+        A model of several or of categorical outcomes; missing values; columns that are not there; a coefficient that
+        is no term; more data sets than draws.
+    ModelError, EngineError
+        As :func:`surveysynth.fit`.
+
+    Examples
+    --------
+    >>> units = ss.SurveyDesign.unweighted(ss.datasets.consumer_units(500, seed=1))
+    >>> model = ss.Mixture("income ~ tenure", transform=ss.AsinhTransform(scale=1000), zeros=True)
+    >>> plan = RiskEfficientPlan(known=["tenure"], datasets=5)
+    >>> study = risk_efficient_study(units, model, plan)  # doctest: +SKIP
+    >>> study.profile, study.utility  # doctest: +SKIP
+    """
+    check_seed(seed)
+    for name, number in {"chains": chains, "warmup": warmup, "draws": draws}.items():
+        whole(number, name)
+    engine = get_engine()
+    sampler = Sampler(lambda: engine, np.random.default_rng(seed), chains, warmup, draws)
+    check(design, model, plan, sampler)
+    return _run(RiskBench(design, PseudoLikelihood(model, model.prepare(design), Unit(), sampler), plan))
+
+
+def consumer_units_study(
+    n: int = 5571, *, allocation: Allocation = "prior", chains: int = CHAINS, warmup: int = WARMUP, draws: int = DRAWS,
+    seed: int | None = None, **looked_at: Any,
+) -> RiskEfficientStudy:  # fmt: skip
+    """A :func:`risk_efficient_study` of a file that the package makes for itself: it describes no real people.
+
+    Parameters
+    ----------
+    n : int
+        Records of :func:`surveysynth.datasets.consumer_units`.
+    allocation : {"prior", "posterior"}
+        As of :class:`surveysynth.Mixture`: "posterior" is eq. 7 of the paper, which has no epsilon.
+    chains, warmup, draws : int
+        Of the sampler.
+    seed : int, optional
+        Of the file, and of the study.
+    **looked_at
+        Of :class:`RiskEfficientPlan`.
+
+    Returns
+    -------
+    RiskEfficientStudy
+        Not confidential: the file is made up.
+
+    Examples
+    --------
+    >>> study = consumer_units_study(500, known=["tenure"], datasets=5)  # doctest: +SKIP
+    >>> study.profile  # doctest: +SKIP
+    """
+    check_keywords(consumer_units_study, looked_at, RiskEfficientPlan)
+    frame = consumer_units(n, seed)
+    given: dict[str, Any] = {
+        "known": ["age_group", "urban", "marital"], "coefficient": "tenure[T.rented]", "floor": 100.0,
+        "top_code": float(np.quantile(frame["income"], TOP_SHARE)),  # the file is artificial: its quantiles are public
+    }  # fmt: skip
+    predictors = "age_group + urban + tenure + education + marital"
+    model = synthesizer(frame, "income", predictors, AsinhTransform(scale=30_000), INCOMES, allocation)
+    own = None if seed is None else seed_of(seed, 1)  # not the stream that the file came from
+    plan = RiskEfficientPlan(**given | looked_at)
+    study = risk_efficient_study(as_design(frame), model, plan, chains=chains, warmup=warmup, draws=draws, seed=own)
+    return replace(study, confidential=False)
+
+
+@dataclass
+class Found:
+    """What was found, one kind of file after the other.
+
+    Parameters
+    ----------
+    bench : RiskBench
+
+    Attributes
+    ----------
+    profile, utility, fits, records
+        As of :class:`RiskEfficientStudy`.
+    before : dict of radius to float array (n,)
+        IR_i under the unweighted synthesizer.
+    """
+
+    bench: RiskBench
+    profile: list[dict[str, Any]] = field(default_factory=list)
+    utility: list[dict[str, Any]] = field(default_factory=list)
+    fits: list[dict[str, Any]] = field(default_factory=list)
+    records: list[pd.DataFrame] = field(default_factory=list)
+    before: dict[float, Floats] = field(default_factory=dict)
+
+    def release(self, made: Made, values: Floats) -> None:
+        """A file that is not synthetic."""
+        self._measure(self.bench.released(made, values), np.ones(values.size))
+
+    def synthesize(self, made: Made) -> None:
+        """A fit, and its files."""
+        bench = self.bench
+        risk = None if made == SYNTHESIZER else bench.risk_behind(made)
+        begin = time.perf_counter()
+        fitted = bench.unweighted if risk is None else bench.weighted(made, risk)
+        facts = facts_of(fitted, time.perf_counter() - begin)
+        if bench.model.from_records:  # then there is none
+            facts |= {"epsilon": np.nan}
+        self.fits.append(made._asdict() | facts)
+        files = bench.unweighted_files if risk is None else bench.simulated(made, fitted.posterior)
+        self._measure(files, fitted.alpha)
+        if risk is None:
+            self._again(bench.simulated(made, fitted.posterior))
+
+    def _measure(self, files: Files, alpha: Floats) -> None:
+        made, plan, y = files.made, self.bench.plan, self.bench.values
+        by_file = {at: self.bench.risk(files, at) for at in plan.looked_at(made)}
+        if made == SYNTHESIZER:
+            self.before = {at: risks.mean(axis=0) for at, risks in by_file.items()}
+        for at, risks in by_file.items():
+            before = self.before[at] if made.synthesizer in KINDS else None
+            self.profile.append(made._asdict() | {"at": at} | profile_of(risks, before))
+        if made.radius == plan.radius or made.synthesizer not in KINDS:
+            line = pd.DataFrame({"synthesizer": made.synthesizer, "c1": made.c1, "c2": made.c2}, index=range(y.size))
+            risk = by_file[plan.radius].mean(axis=0)
+            self.records.append(line.assign(record=np.arange(1, y.size + 1), value=y, risk=risk, alpha=alpha))
+        self.utility += [made._asdict() | line for line in self.bench.estimates(files)]
+
+    def _again(self, files: Files) -> None:
+        """How many risks rise by chance, from some files of the unweighted fit to others."""
+        for line in self.profile:
+            if line["synthesizer"] == files.made.synthesizer:
+                chance = profile_of(self.bench.risk(files, line["at"]), self.before[line["at"]])
+                line |= {name: chance[name] for name in ("raised", "raised_max")}
+
+
+def _run(bench: RiskBench) -> RiskEfficientStudy:
+    """Fit, simulate and measure."""
+    plan, y, found = bench.plan, bench.values, Found(bench)
+    with bar("kinds of files", 2 + len(plan.weightings) + (plan.top_code is not None)) as advance:
+        found.release(DATA, y)
+        advance()
+        if plan.top_code is not None:
+            found.release(TOPCODING, np.minimum(y, plan.top_code))
+            advance()
+        for made in (SYNTHESIZER, *plan.weightings):
+            found.synthesize(made)
+            advance()
+    return RiskEfficientStudy(
+        bench.model, plan, True, patterns_of(bench), pd.DataFrame(found.profile),
+        beside_data(pd.DataFrame(found.utility)), pd.DataFrame(found.fits), pd.concat(found.records, ignore_index=True),
+    )  # fmt: skip
+
+
+def facts_of(fitted: ProtectedFit, seconds: float) -> dict[str, Any]:
+    """What a fit spends, and what its weights are."""
+    return {
+        "lipschitz": fitted.delta, "epsilon": epsilon_of(fitted.delta), "mean_alpha": float(fitted.alpha.mean()),
+        "weighted_down": fitted.weighted_down, "seconds": seconds,
+        "diagnostics": ", ".join(fitted.posterior.failures),
+    }  # fmt: skip
+
+
+def patterns_of(bench: RiskBench) -> pd.Series:
+    """How many patterns the known columns make, and how many records these have."""
+    known = bench.plan.known
+    sizes = np.bincount(codes(*(bench.design.column(name) for name in known))) if known else np.array([bench.design.n])
+    numbers = [sizes.size, sizes.min(), np.median(sizes), sizes.max(), (sizes == 1).sum()]
+    return pd.Series(numbers, index=["patterns", "fewest", "median", "most", "alone"], dtype=float)
+
+
+def beside_data(utility: pd.DataFrame) -> pd.DataFrame:
+    """Every estimate with its interval's overlap with that of the data, and its relative difference to it."""
+    own = utility[utility["synthesizer"] == "data"].set_index("statistic").loc[utility["statistic"]]
+    estimate, low, high = (own[c].to_numpy() for c in ("estimate", "ci_low", "ci_high"))
+    size = np.where(estimate != 0, np.abs(estimate), np.nan)
+    return utility.assign(
+        overlap=overlap(utility["ci_low"], utility["ci_high"], low, high),
+        relative_difference=(utility["estimate"] - estimate) / size,
+    )

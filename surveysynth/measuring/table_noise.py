@@ -1,0 +1,193 @@
+"""Integer noise by OpenDP, Laplace or Gaussian, and what tables cost together by OpenDP's own maps.
+
+Laplace noise keeps epsilon alone, Gaussian noise (epsilon, delta), by zero-concentrated differential privacy (Bun &
+Steinke 2016; discrete Gaussian noise: Canonne, Kamath & Steinke 2020).  Of many tables Gaussian noise is smaller, as it
+grows with the root of their number.  Tables are split by epsilons: a Gaussian table's is the one whose Laplace noise
+would have the same variance, 2 / epsilon^2, so that its rho is epsilon^2 / 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+
+Counts = NDArray[np.int64]
+Floats = NDArray[np.float64]
+ROUNDING = 1e-9  # share of epsilon that is left for the rounding of its parts and of their sum
+SMALL = 20.0  # standard deviation of Gaussian noise up to which its law is summed up
+
+
+@dataclass(frozen=True)
+class TableBudget:
+    """What all tables spend together on a record whose values are blanked: epsilon, or epsilon up to delta.
+
+    Attributes
+    ----------
+    epsilon : float
+    delta : float, optional
+        With it noise is Gaussian.
+    """
+
+    epsilon: float
+    delta: float | None = None
+
+    @property
+    def gaussian(self) -> bool:
+        """Whether noise is Gaussian."""
+        return self.delta is not None
+
+    @cached_property
+    def rho(self) -> float:
+        """Of zero-concentrated differential privacy that gives (epsilon, delta) by OpenDP's map.
+
+        It is somewhat more than what proposition 1.3 of Bun & Steinke (2016) allows, rho + 2 sqrt(rho log(1 / delta)).
+        """
+        assert self.delta is not None
+        delta, asked = self.delta, self.epsilon * (1 - ROUNDING)
+        tail = -np.log(delta)
+        low = high = np.log((np.sqrt(tail + self.epsilon) - np.sqrt(tail)) ** 2)
+        while _up_to(np.exp(high), delta) < asked:
+            high += 1
+        while _up_to(np.exp(low), delta) > asked:
+            low -= 1
+        found = brentq(lambda log_rho: _up_to(np.exp(log_rho), delta) - asked, low - 1, high + 1, xtol=1e-12)
+        return float(np.exp(found - 1e-10))
+
+    def split(self, kinds: Sequence[tuple[float, int]]) -> list[float]:
+        """Epsilon of each table of every kind, from the share of such a table and how many there are.
+
+        With Laplace noise they are parts of epsilon.  The variance of a table, weighted by what it matters for, is
+        least in all where epsilons go with the third root of weights, and rho with their square root: rho goes with
+        shares to the power 3/2.
+        """
+        share, many = np.array(kinds, dtype=np.float64).T
+        if not self.gaussian:
+            return list(share * (self.epsilon * (1 - ROUNDING) / (share @ many)))
+        rho = share**1.5 * (self.rho * (1 - ROUNDING) / (share**1.5 @ many))
+        return list(2 * np.sqrt(rho))
+
+
+def noise_variance(epsilon: float, *, gaussian: bool) -> float:
+    """Variance of the noise of a count that a record changes by 1."""
+    if not gaussian:
+        return discrete_laplace_variance(epsilon)
+    sd = _gaussian_scale(epsilon)
+    if sd > SMALL:
+        return sd**2  # the discrete law's is the same to 1e-9
+    k, p = _gaussian_law(sd)
+    return float(p @ k.astype(np.float64) ** 2)
+
+
+def simulated_noise(rng: np.random.Generator, epsilon: float, size: int, *, gaussian: bool) -> Counts:
+    """Noise of the same law by numpy: for refits to simulated noise and for tests, never to protect a file."""
+    if not gaussian:
+        return discrete_laplace(rng, epsilon, size)
+    sd = _gaussian_scale(epsilon)
+    if sd > SMALL:
+        return np.rint(sd * rng.standard_normal(size)).astype(np.int64)
+    k, p = _gaussian_law(sd)
+    return rng.choice(k, size, p=p)
+
+
+def _gaussian_law(sd: float) -> tuple[Counts, Floats]:
+    k = np.arange(-int(np.ceil(12 * sd)) - 3, int(np.ceil(12 * sd)) + 4)
+    p = np.exp(-(k**2) / (2 * sd**2))
+    return k, p / p.sum()
+
+
+def _gaussian_scale(epsilon: float) -> float:
+    return float(np.sqrt(2) / epsilon)
+
+
+def discrete_laplace_variance(epsilon: float) -> float:
+    """Variance 2 q / (1 - q)^2, q = exp(-epsilon), of integer Laplace noise of scale 1 / epsilon."""
+    return float(2 * np.exp(-epsilon) / np.expm1(-epsilon) ** 2)
+
+
+def discrete_laplace(rng: np.random.Generator, epsilon: float, size: int) -> Counts:
+    """Integer Laplace noise by numpy."""
+    stop = -np.expm1(-epsilon)
+    return rng.geometric(stop, size) - rng.geometric(stop, size)
+
+
+def noisy(
+    counts: Counts, epsilon: float, rng: np.random.Generator | None = None, *, unit: int = 1, gaussian: bool = False
+) -> Counts:  # fmt: skip
+    """Counts of one table with integer noise by OpenDP: Laplace of scale unit / epsilon, or Gaussian.
+
+    Parameters
+    ----------
+    counts : int array
+        A record adds at most ``unit`` to one cell, or takes it away.
+    epsilon : float
+        What the table spends on a record whose values are blanked.
+    unit : int
+    gaussian : bool
+    rng : numpy.random.Generator, optional
+        For tests only, and not safe; else noise is OpenDP's.
+    """
+    if rng is not None:
+        return counts + simulated_noise(rng, epsilon / unit, counts.size, gaussian=gaussian).reshape(counts.shape)
+    released = (_gaussian if gaussian else _laplace)(epsilon / unit)(counts.ravel().tolist())
+    return np.array(released, dtype=np.int64).reshape(counts.shape)
+
+
+def composed(parts: Sequence[tuple[float, int, bool]], delta: float | None = None) -> tuple[float, float]:
+    """Epsilon of all tables together, for a record whose values are blanked, and for one with other values.
+
+    A blanked record leaves one cell of every table, one with other values leaves one cell and enters another: the
+    distance is 2 in the sum of absolute changes, the root of 2 in the root of their squares.  A score can go from one
+    end to the other in one cell, which is 2 in both.
+
+    Parameters
+    ----------
+    parts : sequence of (float, int, bool)
+        Epsilon and unit of each table, and whether it is one of scores.
+    delta : float, optional
+        Where noise is Gaussian.
+    """
+    dp, space = _opendp(gaussian=delta is not None)
+    total = []
+    for replaced in (False, True):
+        if delta is None:
+            d_in = 1 + replaced
+            maps = [_laplace(epsilon / unit).map(d_in * unit) for epsilon, unit, _ in parts]
+            total.append(dp.c.make_adaptive_composition(*space, dp.max_divergence(), d_in=d_in, d_mids=maps).map(d_in))
+            continue
+        distances = [(2.0 if scored else 2**0.5) if replaced else 1.0 for _, _, scored in parts]
+        maps = [_gaussian(e / unit).map(d * unit) for (e, unit, _), d in zip(parts, distances, strict=True)]
+        measure = dp.zero_concentrated_divergence()
+        whole = dp.c.make_adaptive_composition(*space, measure, d_in=2.0, d_mids=maps)
+        total.append(dp.c.make_zCDP_to_approxDP(whole).map(2.0).epsilon(delta))
+    return total[0], total[1]
+
+
+def _laplace(epsilon: float) -> Any:
+    dp, space = _opendp(gaussian=False)
+    return dp.m.make_laplace(*space, scale=float(np.nextafter(1 / epsilon, np.inf)))
+
+
+def _gaussian(epsilon: float) -> Any:
+    dp, space = _opendp(gaussian=True)
+    return dp.m.make_gaussian(*space, scale=float(np.nextafter(_gaussian_scale(epsilon), np.inf)))
+
+
+def _up_to(rho: float, delta: float) -> float:
+    """Epsilon of so much rho, up to delta."""
+    dp, space = _opendp(gaussian=True)
+    one = dp.m.make_gaussian(*space, scale=float((2 * rho) ** -0.5))
+    return float(dp.c.make_zCDP_to_approxDP(one).map(1.0).epsilon(delta))
+
+
+def _opendp(*, gaussian: bool) -> tuple[Any, tuple[Any, Any]]:
+    import opendp.prelude as dp  # half a second, and only measuring needs it
+
+    dp.enable_features("contrib")
+    distance = dp.l2_distance(T="f64") if gaussian else dp.l1_distance(T="i64")
+    return dp, (dp.vector_domain(dp.atom_domain(T="i64")), distance)

@@ -1,0 +1,464 @@
+"""Beta: the synthesizer of bounded outcomes, with covariates a beta regression.
+
+Source: Hu, Williams & Savitsky 2025, sections 4.1 and 5.
+
+    y_i ~ Beta(lambda phi_i, lambda (1 - phi_i)),   logit phi_i = x_i b,   y = (outcome - low) / (high - low)
+
+given public bounds.  With p = lambda phi and q = lambda (1 - phi) of the record's predictor row
+
+    log p(y_i) = -log B(p, q) + (p - 1) log y_i + (q - 1) log(1 - y_i),
+
+so the alpha-weighted likelihood knows the records of a row by three sums: of alpha, alpha log y and
+alpha log(1 - y); the cost of a fit (``stan/beta.stan``) does not depend on n.  Under the censored
+likelihood (eq. 3.6, ``stan/beta_censored.stan``) it knows the records one by one.
+
+**Coordinates.**  theta = (b, log(lambda - 0.1)) is sampled as centre + root z.  Centre and root are a normal
+approximation to the very density that is sampled: centre where its gradient, averaged over points one and
+two standard deviations away, is 0; root root' the inverse of the curvature that these gradients show.  The
+censored density has a kink for every record, so its curvature at one point says little.  z then is
+nearly standard normal, whatever n is; centre and root are constants of the sampler and no part of the target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import lgamma
+from typing import Any, ClassVar, Literal
+
+import numba as nb
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import helmert
+from scipy.optimize import minimize
+from scipy.special import betaln, expit, gammaln, psi
+
+from ..choices import Clusters
+from ..design.survey_design import SurveyDesign
+from ..errors import InputError, ModelError
+from ..validation import rows
+from .base import Boundable, numeric_predictors_text, present
+from .densities.modes import falls_between, only_mode
+from .densities.row_density import blocks, max_abs_log_density
+from .draws import Draws, Sampler, Synthetic
+from .one_outcome import OneOutcome, Standardized, checked_bounds, standardized
+from .predictors.model_matrix import Constants, with_unit_size
+from .records import Public
+from .regression.sufficient_statistics import residual_squares
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
+LogDensity = Callable[[Floats], tuple[float, Floats]]  # of theta: value and gradient
+
+EDGE = 1e-6  # share of the range, a public constant: values nearer to a bound are taken to be at this distance
+FARTHEST = 15.0  # of the logit of a synthetic share's mean from 0: beyond, it is nearer to a bound than EDGE
+LEAST_LAMBDA, SHAPE, SD = 0.1, 1.5, 2.5  # of the priors
+PRIOR = "phi ~ Beta(1, 1), lambda ~ Pareto(0.1, 1.5) (Hu, Williams & Savitsky 2025, section 4.1)"
+PRIOR_REGRESSION = (
+    "intercept at the predictors' means ~ logistic(0, 1), which is phi ~ Beta(1, 1) there; coefficients of predictors "
+    "with mean 0 and standard deviation 1 ~ N(0, 2.5^2); lambda ~ Pareto(0.1, 1.5)"
+)
+
+FIRST, STEPS = 12, 30  # steps of the normal approximation: of each start, and of the best one
+MOST = 16.0  # factor by which a step of it may change a variance
+WIDEST = 5.0  # standard deviation of any coefficient: more than the priors have
+STARTS = [(shift, stretch) for shift in (0.0, -1.0, 1.0) for stretch in (0.0, -1.5, 1.5)]  # of b_1 and log lambda
+
+
+@nb.njit(parallel=True, cache=True, error_model="numpy")
+def _shapes(eta: Floats, lam: Floats, gamma: Floats) -> tuple[Floats, Floats, Floats]:
+    """-log B(p, q), p - 1 and q - 1 of rows (G, S); ``gamma`` is log Gamma(lam)."""
+    c, p, q = np.empty(eta.shape), np.empty(eta.shape), np.empty(eta.shape)
+    for g in nb.prange(eta.shape[0]):
+        for s in range(eta.shape[1]):
+            small = np.exp(-abs(eta[g, s]))
+            less, more = lam[s] * small / (1 + small), lam[s] / (1 + small)
+            p_s, q_s = (more, less) if eta[g, s] > 0 else (less, more)
+            c[g, s] = gamma[s] - lgamma(p_s) - lgamma(q_s)
+            p[g, s], q[g, s] = p_s - 1, q_s - 1
+    return c, p, q
+
+
+@nb.njit(cache=True, error_model="numpy")
+def _clamp(
+    row: Codes, logs: Floats, alpha: Floats, count: Floats, c: Floats, p: Floats, q: Floats, bound: float
+) -> tuple[float, Floats]:
+    """Censored log likelihood, and the sums (G, 3) of the records inside the clamp; c, p - 1, q - 1 of rows (G,)."""
+    total, sums = 0.0, np.zeros((c.size, 3))
+    for i in range(row.size):
+        g = row[i]
+        value = alpha[i] * (c[g] + p[g] * logs[i, 0] + q[g] * logs[i, 1])
+        if abs(value) < bound:
+            total += count[i] * value
+            weight = count[i] * alpha[i]
+            sums[g, 0] += weight
+            sums[g, 1] += weight * logs[i, 0]
+            sums[g, 2] += weight * logs[i, 1]
+        else:
+            total += count[i] * (bound if value > 0 else -bound)
+    return total, sums
+
+
+@dataclass(frozen=True)
+class BetaRegression(OneOutcome[Standardized], Boundable[Standardized]):
+    """Synthesizer of one bounded outcome: beta distributed, or a beta regression on public predictors.
+
+    Posteriors hold ``b`` (S, K), coefficients of the columns of the records, and ``lambda`` (S,).
+
+    Parameters
+    ----------
+    outcome : str
+        Confidential numeric column. Or a formula for both, ``"share ~ region"``.
+    predictors : str
+        Right-hand side of a model formula with an intercept, as in R; ``"1"`` for none, the paper's model of
+        section 4.1.  These columns are public: they are kept as they are and are released.
+    bounds : (float, float)
+        The outcome's least and largest possible values, public: chosen without looking at the file.  A value at
+        a bound, or nearer to it than 1e-6 of the range (``EDGE``), is taken to be at that distance.  Values beyond are
+        refused.
+    missing : {"fail", "drop"}
+        What a missing outcome does; "drop" leaves the record out and the report says how many.
+    weight : "public", optional
+        Declares that the survey weight is public: it is kept as it is, and may vary among records with the same
+        predictors.  Default: it has to be a function of the predictors.
+
+    Raises
+    ------
+    InputError
+        On construction: an outcome that is not a column name or is a predictor; bounds that are not two rising
+        finite numbers; an unknown option.
+
+    Notes
+    -----
+    Hu, Williams & Savitsky (2025, sections 4.1, 5 and supplement 1).  Log densities are those of y = (outcome - low) /
+    (high - low), per unit of y.  The paper prints no priors for its regression; those here are the same for one row,
+    and :data:`PRIOR_REGRESSION`. The model has no density of the survey weight, so the weight must be a function of the
+    predictors, and no effects of PSUs or strata.
+
+    Examples
+    --------
+    >>> model = ss.BetaRegression("share ~ region", bounds=(0, 1))
+    >>> model.outcomes, model.predictors
+    (('share',), 'region')
+    """
+
+    outcome: str
+    predictors: str = "1"
+    bounds: tuple[float, float] = field(kw_only=True)  # here they are never missing
+    missing: Literal["fail", "drop"] = "fail"
+    weight: Literal["public"] | None = None
+
+    name: ClassVar[str] = "Beta"
+
+    def __post_init__(self) -> None:
+        self._check()
+        object.__setattr__(self, "bounds", checked_bounds(self.bounds))
+
+    def prepare(
+        self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None,
+        constants: Constants | None = None, unit: Codes | None = None,
+    ) -> Standardized:  # fmt: skip
+        """log y and log(1 - y), (n, 2), y a share of the range, and predictor rows, after the checks of the model.
+
+        Raises
+        ------
+        InputError
+            A missing outcome, or one outside the bounds; missing predictors; a formula that cannot be evaluated or
+            has no intercept; weights that are not a function of the predictors; PSUs or strata without ``"ignore"``.
+        ModelError
+            A constant outcome, or one that the predictors (nearly) determine; nearly a public weight.
+        """
+        logs = self._logs(design)
+        X, pattern, columns = self.predictor_rows(design, clusters, constants)
+        weights, _ = self.survey_weights(design, X, pattern, mean_weight)
+        if weights is None:
+            raise InputError(
+                "the survey weights are not a function of the predictors, and Beta models the outcome alone, not the "
+                "weight: use FBS, put what the weights depend on into the formula, or declare that they are public, "
+                "weight='public'"
+            )
+        X, pattern, columns = with_unit_size(X, pattern, columns, unit)
+        _refuse_determined(self.outcome, logs[:, 0] - logs[:, 1], X, pattern)
+        return Standardized(row=pattern, y=logs, public_weights=weights, **standardized(X, pattern, columns))
+
+    def _logs(self, design: SurveyDesign) -> Floats:
+        """log y and log(1 - y), (n, 2)."""
+        values, (low, high) = present(design, self.outcome), self.bounds
+        outside = (values < low) | (values > high)
+        if outside.any():
+            raise InputError(
+                f"outcome {self.outcome!r} is outside the bounds in {rows(outside)}; bounds= are the least and largest "
+                "values that are possible at all: choose wider ones by what the outcome means, not by this file"
+            )
+        y = np.clip((values - low) / (high - low), EDGE, 1 - EDGE)
+        return np.column_stack([np.log(y), np.log1p(-y)])
+
+    def fit(self, records: Standardized, alpha: Floats, sampler: Sampler) -> Draws:
+        """Draw (b, lambda) from the alpha-weighted pseudo posterior (Hu, Williams & Savitsky 2025, section 2.1).
+
+        Raises
+        ------
+        ModelError
+            alpha leaves too little of the file to fit.
+        """
+        _refuse_degenerate(records, alpha)
+        sums = _sums(records, alpha)
+        centre, root = _approximation(_collapsed(records.X, sums), *_mode(records.X, sums), STEPS)
+        a, s, t = sums.T
+        return _sample("beta", {"a": a, "s": s, "t": t}, records.X, centre, root, sampler)
+
+    def censored(self, records: Standardized, alpha: Floats, bound: float, sampler: Sampler) -> Draws:
+        """Draw from the censored pseudo posterior: every alpha_i log p_i clamped to [-bound, bound].
+
+        Source: Hu, Williams & Savitsky 2025, eq. 3.6.
+
+        Raises
+        ------
+        ModelError
+            alpha leaves too little of the file to fit; or the density has several modes apart from each other,
+            which Markov chains do not visit in proportion.
+        """
+        _refuse_degenerate(records, alpha)
+        here = alpha > 0
+        table = np.column_stack([records.row, alpha, records.y])[here]
+        table, count = np.unique(table, axis=0, return_counts=True)
+        row, weight, logs = table[:, 0].astype(np.intp), table[:, 1].copy(), table[:, 2:].copy()
+        log_density = _censored(records.X, row, logs, weight, count.astype(np.float64), bound)
+        centre, root = _best_mode(log_density, *_mode(records.X, _sums(records, alpha)), bound)
+        inside = {
+            "n": len(row), "bound": bound, "row_of": row + 1, "alpha": weight, "s": weight * logs[:, 0],
+            "t": weight * logs[:, 1], "count": count.astype(np.float64),
+        }  # fmt: skip
+        return _sample("beta_censored", inside, records.X, centre, root, sampler)
+
+    def lipschitz(
+        self, records: Standardized, draws: Draws, unit: Codes | None = None, alpha: Floats | None = None
+    ) -> Floats:
+        """max over draws of |log p(record i | draw)|: (n,); of its sum over the records of each unit: (U,)."""
+        return max_abs_log_density(
+            records.y, records.row, lambda rows: _row_coefficients(records.X[rows], draws), draws.size, unit
+        )
+
+    def log_ratio(self, records: Standardized, before: Floats, after: Floats, draws: Draws) -> Floats:
+        """Log pseudo likelihood under weights ``after`` less that under ``before``: (S,)."""
+        sums, out = _sums(records, after - before), np.zeros(draws.size)
+        for block in blocks(np.arange(len(records.X)), 1, draws.size):
+            c, p, q = _row_coefficients(records.X[block], draws)
+            a, s, t = sums[block].T
+            out += a @ c + s @ p + t @ q
+        return out
+
+    def log_density(self, records: Standardized, draws: Draws) -> Floats:
+        """log p(record | draw), per unit of the share of the range: (S, n)."""
+        here, row = np.unique(records.row, return_inverse=True)
+        c, p, q = _row_coefficients(records.X[here], draws)
+        logs = records.y
+        return np.asarray((c[row] + p[row] * logs[:, :1] + q[row] * logs[:, 1:]).T)
+
+    def simulate(self, public: Public, draw: Draws, rng: np.random.Generator) -> Synthetic:
+        """One synthetic data set: y* from the model, within the bounds; the weights are the public ones."""
+        low, high = self.bounds
+        eta, lam = np.clip(public.X @ draw["b"][0], -FARTHEST, FARTHEST), draw["lambda"][0]
+        y = rng.beta((lam * expit(eta))[public.row], (lam * expit(-eta))[public.row])
+        outcome = np.clip(low + (high - low) * y, low, high)
+        assert public.public_weights is not None  # as prepare sees to
+        return Synthetic(outcome[:, None], public.public_weights)
+
+    def describe(self, public: Public) -> dict[str, Any]:
+        """Public facts about the model, for the manifest."""
+        return {
+            "method": self.name,
+            "outcome": list(self.outcomes),
+            "predictors": self.predictors,
+            "prior": PRIOR if len(public.columns) == 1 else PRIOR_REGRESSION,
+            "transform": [self.measure],
+            "weights": "public",
+        }
+
+    @property
+    def measure(self) -> str:  # type: ignore[override]  # of the bounds
+        """Scale of the density."""
+        low, high = self.bounds
+        return f"share of the range from {low:g} to {high:g} (densities per unit of that share)"
+
+    def assumptions(self, public: Public) -> list[str]:
+        """What Beta takes as given, in sentences."""
+        regression = len(public.columns) > 1
+        given = f"given the predictors ({self.predictors}) " if regression else ""
+        sentences = [
+            f"{given}the outcome is beta distributed on the scale: {self.measure}"
+            + ("; the logit of its mean is linear in the predictors and lambda is the same for all" * regression),
+            "the bounds are public: they were not chosen by looking at the file. A value nearer to a bound than "
+            f"{EDGE:g} of the range is taken to be at that distance",
+            f"prior: {PRIOR_REGRESSION if regression else PRIOR}",
+        ]
+        if regression:
+            sentences[-1] += (
+                ". Hu, Williams & Savitsky (2025) print no priors for their regression. The means and standard "
+                "deviations are those of the predictors of all records, which are public and held fixed"
+            )
+        return [*sentences, *numeric_predictors_text(public), self.public_weight_text]
+
+
+# ---- the likelihood
+
+
+def _sums(records: Standardized, alpha: Floats) -> Floats:
+    """Sums of alpha, alpha log y and alpha log(1 - y) in each predictor row: (G, 3)."""
+    weighted = (alpha, alpha * records.y[:, 0], alpha * records.y[:, 1])
+    return np.column_stack([np.bincount(records.row, w, len(records.X)) for w in weighted])
+
+
+def _row_coefficients(X: Floats, draws: Draws) -> tuple[Floats, Floats, Floats]:
+    """-log B(p, q), p - 1 and q - 1 of predictor rows in every draw: (G, S) each."""
+    lam = draws.values["lambda"]
+    c, p, q = _shapes(X @ draws.values["b"].T, lam, gammaln(lam))
+    return c, p, q
+
+
+def _shapes_at(X: Floats, theta: Floats) -> tuple[float, Floats, Floats]:
+    """lambda, phi and 1 - phi of predictor rows at one theta = (b, log(lambda - 0.1))."""
+    eta = X @ theta[:-1]
+    return LEAST_LAMBDA + float(np.exp(theta[-1])), expit(eta), expit(-eta)
+
+
+def _with_prior(X: Floats, theta: Floats, log_likelihood: float, sums: Floats) -> tuple[float, Floats]:
+    """Log density of theta and its gradient; ``sums`` are of the records that the likelihood moves with."""
+    b, (lam, phi, rest) = theta[:-1], _shapes_at(X, theta)
+    a, s, t = sums.T
+    by_p, by_q = s - a * psi(lam * phi), t - a * psi(lam * rest)
+    slope = X.T @ (lam * phi * rest * (by_p - by_q))
+    slope[0] -= np.tanh(b[0] / 2)
+    slope[1:] -= b[1:] / SD**2
+    by_lambda = phi @ by_p + rest @ by_q + a.sum() * psi(lam) - (1 + SHAPE) / lam
+    log_prior = -b[0] - 2 * np.logaddexp(0, -b[0]) - (b[1:] ** 2).sum() / (2 * SD**2) - (1 + SHAPE) * np.log(lam)
+    return float(log_likelihood + log_prior + theta[-1]), np.append(slope, by_lambda * (lam - LEAST_LAMBDA) + 1)
+
+
+def _collapsed(X: Floats, sums: Floats) -> LogDensity:
+    """The alpha-weighted pseudo posterior of theta."""
+
+    @np.errstate(over="ignore", invalid="ignore")  # far away from all posteriors, and refused there
+    def log_density(theta: Floats) -> tuple[float, Floats]:
+        lam, phi, rest = _shapes_at(X, theta)
+        a, s, t = sums.T
+        value = -a @ betaln(lam * phi, lam * rest) + (lam * phi - 1) @ s + (lam * rest - 1) @ t
+        return _with_prior(X, theta, float(value), sums)
+
+    return log_density
+
+
+def _censored(X: Floats, row: Codes, logs: Floats, alpha: Floats, count: Floats, bound: float) -> LogDensity:
+    """The censored pseudo posterior of theta: only records inside the clamp move it."""
+
+    @np.errstate(over="ignore", invalid="ignore")
+    def log_density(theta: Floats) -> tuple[float, Floats]:
+        lam, phi, rest = _shapes_at(X, theta)
+        c = -betaln(lam * phi, lam * rest)
+        value, sums = _clamp(row, logs, alpha, count, c, lam * phi - 1, lam * rest - 1, bound)
+        return _with_prior(X, theta, value, sums)
+
+    return log_density
+
+
+# ---- the sampler and its coordinates
+
+
+def _sample(program: str, records: dict[str, Any], X: Floats, centre: Floats, root: Floats, sampler: Sampler) -> Draws:
+    stan_data = {"G": len(X), "K": X.shape[1], "X": X, "centre": centre, "root": root} | records
+    fit = sampler.sample(program, stan_data)
+    values = {"b": fit.values["b"].reshape(-1, X.shape[1]), "lambda": fit.values["lambda"].ravel()}
+    return Draws(values, sampler.chain_of_draws, fit.diagnostics, fit.engine, fit.version)
+
+
+def _mode(X: Floats, sums: Floats) -> tuple[Floats, Floats]:
+    """The mode of the pseudo posterior without a clamp, and a factor of the covariance there."""
+    log_density = _collapsed(X, sums)
+
+    def loss(theta: Floats) -> tuple[float, Floats]:
+        value, slope = log_density(theta)
+        return -value, -slope
+
+    start = np.append(np.zeros(X.shape[1]), np.log(1 - LEAST_LAMBDA))
+    found = minimize(loss, start, jac=True, method="BFGS")
+    return np.asarray(found.x), np.linalg.cholesky(np.asarray(found.hess_inv))
+
+
+def _approximation(log_density: LogDensity, centre: Floats, root: Floats, steps: int) -> tuple[Floats, Floats]:
+    """A normal approximation N(centre, root root') to a density of theta, from one that is near.
+
+    Each step looks at the gradients at centre +- root z for some z of length 1 and of length 2.  Halves of their
+    differences are -curvature root z, their mean is what is left to go.
+    """
+    P, (value, _) = len(centre), log_density(centre)
+    z = np.vstack([np.eye(P), 2 * helmert(P, full=True)])
+    inverse = np.linalg.pinv(z)
+    for step in range(steps):
+        above = np.array([log_density(centre + root @ x)[1] for x in z])
+        below = np.array([log_density(centre - root @ x)[1] for x in z])
+        curvature = -inverse @ (above - below) / 2 @ root
+        left, vectors = np.linalg.eigh((curvature + curvature.T) / 2)  # 1 where root is right
+        left = np.clip(left, 1 / MOST, MOST)
+        damping = 1.0 if step < STEPS // 6 else 0.5  # a density with edges can be stepped over and back
+        size, axes = np.linalg.eigh(root @ (vectors * left**-damping) @ vectors.T @ root.T)
+        root = np.linalg.cholesky((axes * np.minimum(size, WIDEST**2)) @ axes.T)
+        move = root.T @ (above + below).mean(axis=0) / 2
+        go, here = damping * root @ move, value
+        for _ in range(30):  # no further than the density goes up, kinks aside
+            value = log_density(centre + go)[0]
+            if value >= here - 1:
+                break
+            go = go / 2
+        centre = centre + go
+        if np.linalg.norm(move) < 0.2 and left[0] > 0.7 and left[-1] < 1.4:
+            break
+    return centre, root
+
+
+def _best_mode(log_density: LogDensity, centre: Floats, root: Floats, bound: float) -> tuple[Floats, Floats]:
+    """The normal approximation at the largest of the modes that several starts find.
+
+    Raises
+    ------
+    ModelError
+        Another mode is as probable, and chains do not get from one to the other.
+    """
+    found = []
+    for shift, stretch in STARTS:
+        start = centre.copy()
+        start[[0, -1]] += (shift, stretch)
+        found.append(_approximation(log_density, start, root, FIRST))
+    probability = [log_density(m)[0] + np.log(np.diag(L)).sum() for m, L in found]  # of each mode, as a logarithm
+    best = only_mode(probability, bound, lambda i, j: _separated(log_density, found[i][0], found[j][0]))
+    return _approximation(log_density, *found[best], STEPS)
+
+
+def _separated(log_density: LogDensity, one: Floats, other: Floats) -> bool:
+    """Whether the density falls so far between two modes that chains do not cross."""
+    return falls_between(lambda share: log_density(one + share * (other - one))[0])
+
+
+# ---- what cannot be fitted
+
+
+def _refuse_determined(outcome: str, logit: Floats, X: Floats, pattern: Codes) -> None:
+    """Refuse an outcome without variation of its own: the density would be unbounded."""
+    centred = logit - logit.mean()
+    total, left = centred @ centred, residual_squares(centred, X, pattern)
+    if total <= len(logit) * (1e-7 * (1 + abs(logit.mean()))) ** 2:
+        raise ModelError(f"{outcome} is constant: there is nothing to synthesize, and publishing it is publishing it")
+    if left <= 1e-6 * total:
+        raise ModelError(
+            f"the predictors determine {outcome} (nearly) completely, so its density is unbounded and no Lipschitz "
+            "bound is useful; use fewer predictors"
+        )
+
+
+def _refuse_degenerate(records: Standardized, alpha: Floats) -> None:
+    K, logit = records.X.shape[1], records.y[:, 0] - records.y[:, 1]
+    too_little = alpha.sum() < K + 1
+    if too_little or residual_squares(logit - logit.mean(), records.X, records.row, alpha) <= 1e-9 * (alpha @ logit**2):
+        raise ModelError(
+            f"the privacy weights leave too little of the file to fit {K} coefficients; ask for a larger epsilon, a "
+            "smaller m, or use fewer predictors"
+        )

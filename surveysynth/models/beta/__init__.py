@@ -1,1 +1,0 @@
-"""Beta regression of an outcome between 0 and 1."""

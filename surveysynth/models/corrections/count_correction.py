@@ -1,0 +1,348 @@
+"""Fisher-consistent draws of the count models: undo what the privacy weights do to them, by their own rule.
+
+The alpha-weighted estimator of theta = (b, log(1 / phi), and c, gamma, sigma of the survey weight; see counts.py)
+does not tend to the truth: alpha falls with a record's risk f = max |log p|, and large counts are rare and risky, so
+that means come out too small.  If theta is the truth, the estimator tends to
+
+    lim(theta) = argmax_t  sum_g n_g E_theta[ alpha(f(Y, W | g)) log p(Y, W | g; t) ].
+
+A corrected draw is the theta whose limit is the draw.  So the expected score **at the draw** is 0,
+
+    sum_g n_g E_theta[ alpha(f(Y, W | g)) s(Y, W | g; draw) ] = 0,
+
+and no maximum is looked for.  These equations are solved by Broyden's method; its first step is the inverse weighted
+information at the draw times the score.  The survey weight's part of lim(theta) is weighted least squares, in closed
+form.
+
+**Expectations.**  A row's counts are all those that matter, where they are few; else the first of them and points that
+are evenly spaced on the scale on which the standard deviation is constant, asinh sqrt(v / phi): midpoints of
+a smooth function that vanishes at the far end.  The log weight has Gauss-Hermite nodes.
+
+**Risks** are maxima over the S draws of the unweighted posterior.  Under the model that is about normal around theta,
+with the inverse of the n records' information: log mu of a row, u = log(1 + mean mu / phi), the mean of the log weight
+and log sigma are independent; log mu is a little skewed, as in a cell of so many records.  A function that is linear in
+them has the expected maximum z_S sd over S draws, z_S that of S standard normal numbers, and reaches it on the sphere
+of radius z_S: the maximum is taken over some points of it, a little further out, as none of them is exactly in the
+function's direction.  A record pulls its own fit: its residual is sqrt(1 - h) of the true one, h its leverage.
+
+Everything here is computed from drawn parameters, the public predictors, their public cell sizes, S, and the
+constants of the weight map: post-processing where these were given, and not covered by epsilon where c1 was tuned on
+the file.  It takes the model at its word: where counts are not negative
+binomial given the predictors, or the log weight is not normal, the correction can fall short or overshoot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import product
+from math import exp, inf, log, log1p, pi, sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln, ndtri, roots_hermitenorm
+
+from ...errors import guarded
+from ..densities.count_likelihood import WIDE, Likelihood, rises, slopes, sums
+from ..densities.row_density import max_abs_log_density
+from .patterns import PATTERNS, irreversible, representative_patterns
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
+
+NODES, FIRST = 100, 32  # counts of a row; of these the first ones are whole numbers next to one another
+FAR = 20.0  # counts less probable than exp(-FAR) or so are left out
+WEIGHTS = 15  # nodes of the log weight
+STEPS, CLOSE = 100, 1e-4  # of Broyden's method: most of them, and the residual at which it ends
+LONGEST = 0.5  # step in log mu, log variance and log sigma
+POISSON = 1e-4  # 1 / phi times the mean count, below which a draw is as good as Poisson
+SKEWED = 1.0  # most skewness of a log mean's posterior
+STEP = 1e-3  # of log(1 / phi), for differences
+ALMOST_INFINITE = 1e12  # a phi that the spacing of points takes for infinite
+
+
+def correct(
+    values: Mapping[str, Floats],
+    X: Floats,
+    size: Floats,
+    alpha: Callable[[Floats], Floats],
+    draws: int,
+    rng: np.random.Generator,
+) -> dict[str, Floats]:
+    """Solve lim(theta) = draw for theta, draw by draw.
+
+    Parameters
+    ----------
+    values : dict of float arrays
+        Released draws: ``b`` (m, K); ``phi`` (m,), unless it is infinite; ``c`` (m, K + 1) and ``sigma`` (m,), where
+        the survey weight is modelled.  As in :class:`surveysynth.models.counts.Counts`.
+    X : float array (G, K)
+        Distinct predictor rows.
+    size : float array (G,)
+        Records with each of them.
+    alpha : function
+        Privacy weights from risks: the weight map with its constants.
+    draws : int
+        S, the number of draws behind each record's risk.
+    rng : numpy.random.Generator
+        Which rows stand for all, where they are many.
+
+    Returns
+    -------
+    dict of float arrays
+        Of the same names and shapes.
+
+    Raises
+    ------
+    ModelError
+        The weights shrink the model so far that no truth explains the draw.
+    """
+    X, size = X[size > 0], size[size > 0]
+    one_cell, most = np.zeros(len(X), dtype=np.intp), max(PATTERNS, 8 * X.shape[1])
+    representative, size = representative_patterns(size, one_cell, most, rng)
+    rows = _Rows(X[representative], size, alpha, draws)
+    corrected = []
+    offset: Floats | None = None
+    H: Floats | None = None
+    for s in range(len(values["b"])):
+        draw = _theta({name: v[s] for name, v in values.items()}, rows)
+        start = draw.flat() if offset is None else draw.flat() + offset
+        found, H = _solved(draw, start, rows, H)
+        offset = found - draw.flat()
+        corrected.append(draw.at(found).values())
+    return {name: np.array([c[name] for c in corrected]) for name in values}
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Public predictor rows X (G, K) with their numbers of records, the weight map and S."""
+
+    X: Floats
+    size: Floats
+    alpha: Callable[[Floats], Floats]
+    draws: int
+
+
+@dataclass(frozen=True)
+class _Theta:
+    """One draw.  ``a`` is 1 / phi, 0 under Poisson; ``c`` and ``sigma`` are None where the weight is public.
+
+    Its coordinates are b, u = log(1 + a mean), c and log sigma: u is regular also where phi is (nearly) infinite.
+    """
+
+    b: Floats
+    a: float
+    mean: float
+    c: Floats | None
+    sigma: float | None
+    dispersed: bool
+
+    @property
+    def phi(self) -> float:
+        return 1 / self.a if self.a > 0 else inf
+
+    @property
+    def log_a(self) -> float:
+        return log(self.a) if self.a > 0 else -inf
+
+    def flat(self) -> Floats:
+        """Coordinates."""
+        u = [log1p(self.a * self.mean)] if self.dispersed else []
+        return np.concatenate([self.b, u, [] if self.sigma is None else [*np.asarray(self.c), log(self.sigma)]])
+
+    def at(self, x: Floats) -> _Theta:
+        """The theta with other coordinates."""
+        K, rest = len(self.b), x[len(self.b) + self.dispersed :]
+        a = max(float(np.expm1(x[K])), POISSON) / self.mean if self.dispersed else 0.0
+        if self.sigma is None:
+            return _Theta(x[:K], a, self.mean, None, None, self.dispersed)
+        return _Theta(x[:K], a, self.mean, rest[:-1], exp(rest[-1]), self.dispersed)
+
+    def values(self) -> dict[str, Floats]:
+        """As posteriors hold it."""
+        out = {"b": self.b} | ({"phi": np.array(self.phi)} if self.dispersed else {})
+        if self.sigma is not None:
+            out |= {"c": np.asarray(self.c), "sigma": np.array(self.sigma)}
+        return out
+
+
+def _theta(values: Mapping[str, Floats], rows: _Rows) -> _Theta:
+    b, dispersed = values["b"], "phi" in values
+    mean = float(rows.size @ np.exp(rows.X @ b) / rows.size.sum())
+    a = max(1 / float(values["phi"]), POISSON / mean) if dispersed else 0.0
+    sigma = float(values["sigma"]) if "sigma" in values else None
+    return _Theta(b, a, mean, values.get("c"), sigma, dispersed)
+
+
+# ---- the equations
+
+
+def _solved(draw: _Theta, start: Floats, rows: _Rows, H: Floats | None) -> tuple[Floats, Floats]:
+    """The coordinates whose limit is the draw, by Broyden's method, and the inverse Jacobian ``H`` found on the way."""
+    K = len(draw.b)
+    x = start
+    H = np.eye(len(x)) if H is None else H
+    F = _residual(draw.at(x), draw, rows)
+    for _ in range(STEPS):
+        if draw.dispersed and x[K] <= log1p(POISSON) and F[K] > 0:
+            F[K] = 0.0  # nothing is less variable than Poisson
+        if not np.isfinite(F).all():
+            raise irreversible()
+        if _extent(F, draw, rows) < CLOSE:
+            return x, H
+        go = -H @ F
+        go *= min(1.0, LONGEST / max(_extent(go, draw, rows), 1e-300))
+        at = x + go
+        if draw.dispersed:
+            at[K] = max(at[K], log1p(POISSON))
+        before, F, go = F, _residual(draw.at(at), draw, rows), at - x
+        x = at
+        Hy = H @ (F - before)
+        along = go @ Hy
+        if abs(along) > 1e-3 * (go @ go):
+            H = H + np.outer(go - Hy, go @ H) / along
+    raise irreversible()
+
+
+def _extent(x: Floats, draw: _Theta, rows: _Rows) -> float:
+    """The largest change of a log mean, log variance, mean of a log weight (over sigma) or log sigma."""
+    K = len(draw.b)
+    largest = [np.abs(rows.X @ x[:K]).max()]
+    if draw.dispersed:
+        largest.append(abs(x[K]))
+    if draw.sigma is not None:
+        c = x[K + draw.dispersed : -1]
+        largest += [np.abs(rows.X @ c[:-1]).max() / draw.sigma, abs(c[-1]) / draw.sigma, abs(x[-1])]
+    return float(max(largest))
+
+
+def _residual(theta: _Theta, draw: _Theta, rows: _Rows) -> Floats:
+    """lim(theta) - draw in their coordinates: of b and u to first order, so that it is 0 where that is."""
+    X, G = rows.X, len(rows.X)
+    v, p = _counts_of_rows(np.exp(X @ theta.b), theta.phi)
+    row = np.repeat(np.arange(G), v.shape[1])
+    mass = rows.size[row] * p.ravel()
+    v = v.ravel()
+    z = np.column_stack([X[row], np.log1p(v)])
+    weights = theta.sigma is not None
+    t, omega = roots_hermitenorm(WEIGHTS) if weights else (np.zeros(1), np.ones(1))
+    f = _risks(theta, rows, v, row, mass, z, t)
+    a = rows.alpha(f.ravel()).reshape(f.shape) * mass[:, None] * (omega / omega.sum())
+    alone = a.sum(axis=1)
+    if not alone.sum() > 0:
+        raise irreversible()
+
+    eta = X @ draw.b
+    A, S, nothing = sums(row, alone, G), sums(row, alone * v, G), np.empty(0)
+    slope, curvature = Likelihood(X, A, S, nothing, nothing, draw.dispersed).derivatives(eta, draw.log_a)
+    K = len(draw.b)
+    out = [_solve(X.T @ (curvature[:, None] * X) + WIDE * np.eye(K), X.T @ slope)]
+    if draw.dispersed:
+        u_score = _score_of_log_a(v, eta[row], draw.log_a) * (1 + 1 / (draw.a * draw.mean))
+        out.append(np.array([alone @ u_score / (alone @ u_score**2)]))
+    if draw.sigma is not None and theta.sigma is not None and draw.c is not None and theta.c is not None:
+        e = a @ t * theta.sigma  # sums over the nodes of the weight
+        C = z.T @ (alone[:, None] * z)
+        shift = _solve(C, z.T @ e)
+        squares = theta.sigma**2 * float((a @ t**2).sum()) - shift @ (z.T @ e)
+        out += [theta.c + shift - draw.c, np.array([0.5 * log(squares / alone.sum()) - log(draw.sigma)])]
+    return np.concatenate(out)
+
+
+def _score_of_log_a(v: Floats, eta: Floats, log_a: float) -> Floats:
+    """Derivatives of log densities of counts with respect to log(1 / phi): as ``v``."""
+    phi = np.exp(-np.array([log_a + STEP, log_a - STEP]))
+    slope, spent = slopes(np.repeat(eta[:, None], 2, axis=1), phi)
+    log_p = rises(v, phi) + v[:, None] * slope - spent
+    return np.asarray((log_p[:, 0] - log_p[:, 1]) / (2 * STEP))
+
+
+def _solve(C: Floats, y: Floats) -> Floats:
+    return np.asarray(guarded(lambda: np.linalg.lstsq(C, y)[0], np.linalg.LinAlgError, lambda _: irreversible()))
+
+
+# ---- risks
+
+
+def _risks(theta: _Theta, rows: _Rows, v: Floats, row: Codes, mass: Floats, z: Floats, t: Floats) -> Floats:
+    """max over draws of |log p| of counts ``v`` of rows, with log weights ``t`` sigma off their means: (P, nodes)."""
+    X, n = rows.X, rows.size.sum()
+    eta = X @ theta.b
+    mu = np.exp(eta)
+    information = mu / (1 + mu * theta.a)
+    V = np.linalg.inv(X.T @ ((rows.size * information)[:, None] * X) + WIDE * np.eye(X.shape[1]))
+    variance = np.einsum("gk,kl,gl->g", X, V, X)
+    way = _directions(1 + theta.dispersed + 2 * (theta.sigma is not None), rows.draws)
+    # a residual is sqrt(1 - h) of itself, as the record's mean moves towards it
+    moved = 1 - np.sqrt(1 - np.minimum(variance * information, 1 - 1e-9))
+    own = eta[row] + np.log1p(moved[row] * (v / mu[row] - 1))
+    eta_draws = own[:, None] + _log_means(variance, mu, theta.a, way[:, 0])[row]
+    phi = np.full(len(way), theta.phi)
+    if theta.dispersed:
+        size_of_u = theta.a * theta.mean / (1 + theta.a * theta.mean)  # for one of log(1 / phi)
+        sd = size_of_u / sqrt(mass @ _score_of_log_a(v, eta[row], theta.log_a) ** 2)
+        u = np.maximum(log1p(theta.a * theta.mean) + sd * way[:, 1], log1p(POISSON))
+        phi = theta.mean / np.expm1(u)
+    values, which = np.unique(phi, return_inverse=True)
+    slope, spent = slopes(eta_draws, phi)
+    log_p = rises(v, values)[:, which] + v[:, None] * slope - spent - gammaln(v + 1)[:, None]
+    if theta.sigma is None:
+        return np.abs(log_p).max(axis=1, keepdims=True)
+    leverage = np.einsum("pk,kl,pl->p", z, np.linalg.pinv(z.T @ (mass[:, None] * z)), z)
+    left = np.sqrt(1 - np.minimum(leverage, 1 - 1e-9))[:, None]
+    off, narrow = np.sqrt(leverage)[:, None] * way[:, -2], np.exp(-way[:, -1] / sqrt(2 * n))
+    c = log_p - log(theta.sigma) + np.log(narrow) - 0.5 * (log(2 * pi) + narrow**2 * off**2)
+    first, second = narrow**2 * left * off, -0.5 * narrow**2 * left**2
+    statistics = np.tile(np.column_stack([t, t**2]), (len(v), 1))
+    f = max_abs_log_density(
+        statistics, np.repeat(np.arange(len(v)), len(t)), lambda i: (c[i], first[i], second[i]), len(way), None
+    )
+    return f.reshape(len(v), len(t))
+
+
+def _log_means(variance: Floats, mu: Floats, a: float, normal: Floats) -> Floats:
+    """What a row's log mu is off in draws of the posterior, from standard normal numbers: (G, N).
+
+    In a cell of n records the posterior is that of log Gamma(n mu) - log Gamma(n phi) variates, by Cornish and Fisher.
+    """
+    n = (1 / mu + a) / variance  # records of a cell that knew as much
+    sd, other = np.sqrt(variance)[:, None], (a**2 - mu**-2.0) / n**2
+    skewness = np.clip(other / variance**1.5, -SKEWED, SKEWED)[:, None]
+    return (a - 1 / mu)[:, None] / (2 * n)[:, None] + sd * (normal + skewness / 6 * (normal**2 - 1))
+
+
+def _directions(dim: int, draws: int) -> Floats:
+    """Points that stand for some draws from N(0, I): 0, and even ones where linear functions are largest (N, dim)."""
+    way = np.array(list(product((-1.0, 0.0, 1.0), repeat=dim)))
+    way = way[way.any(axis=1)]
+    way /= np.linalg.norm(way, axis=1)[:, None]
+    anywhere = np.random.default_rng(dim).standard_normal((2000, dim))
+    anywhere /= np.linalg.norm(anywhere, axis=1)[:, None]
+    near = (anywhere @ way.T).max(axis=1).mean()
+    largest = float(ndtri((draws - 0.375) / (draws + 0.25)))  # Blom's mean of the largest of S normals
+    return np.vstack([np.zeros(dim), way * max(largest, 0.0) / near])
+
+
+# ---- counts
+
+
+def _counts_of_rows(mu: Floats, phi: float) -> tuple[Floats, Floats]:
+    """Counts that stand for all those of rows with means ``mu`` (G,), and their probabilities: (G, NODES) each."""
+    sd = np.sqrt(mu + mu**2 / phi)
+    low = np.maximum(np.floor(mu - sqrt(3 * FAR) * sd), 0)
+    high = mu + sqrt(3 * FAR) * sd + FAR / np.log1p(phi / mu) + FAR / 2
+    finite = min(phi, ALMOST_INFINITE)
+    start, end = (np.arcsinh(np.sqrt(v / finite)) for v in (low + FIRST - 0.5, np.maximum(high, low + FIRST)))
+    width = (end - start) / (NODES - FIRST)
+    r = start[:, None] + width[:, None] * (np.arange(NODES - FIRST) + 0.5)
+    far = finite * np.sinh(r) ** 2
+    v = low[:, None] + np.arange(NODES, dtype=np.float64)
+    stands_for = np.ones_like(v)
+    many = high - low >= NODES
+    v[many, FIRST:] = far[many]
+    stands_for[many, FIRST:] = (width[:, None] * 2 * np.sqrt(far * (far + finite)))[many]
+    one, G = np.array([phi]), len(mu)
+    slope, spent = slopes(np.log(mu)[:, None], one)
+    log_p = rises(v.ravel(), one).reshape(G, NODES) - gammaln(v + 1) + v * slope - spent
+    p = np.exp(log_p) * stands_for
+    return v, p / p.sum(axis=1, keepdims=True)

@@ -1,0 +1,234 @@
+"""What privacy weights do to shares of categories, and how these enter the risks behind the weights.
+
+Where record i has category k with the share p_g[k] of its public cell g, and (y, w) is
+normal given x(k), the log share is part of the risk and weights press on rare categories:
+
+    p_lim_g[k] ~ p_g[k] E_theta[ alpha | g, k ].
+
+**Risks.**  Shares behind the risks are Beta, as a Dirichlet posterior's are: a record of category k is itself one of
+its cell's n_g, so the category has 1 + (n_g - 1) p_g[k] of them.
+
+**The prior** counts as one record a cell, 1 / K in each category, beside the A_g = n_g E[alpha] of the data.  The
+correction removes it, too, as far as a share is larger than what the prior gives it.
+
+**Effects of PSUs.**  Where PSUs tilt the shares, p_gc[k] ~ p_g[k] exp(b_c[k]), a category that is common in a PSU is
+less risky there, so log E[alpha | g, k, c] rises with b_c[k]: about log kept_g[k] + slope b_c[k].  Then
+p_lim_g[k] ~ p_g[k] kept_g[k], and the effects come out 1 + slope times as large as they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from .fisher_consistency import CLOSE
+from .patterns import PATTERNS, representative_patterns
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Shares of K categories within public cells, and the predictor rows that categories make.
+
+    Attributes
+    ----------
+    log_p : float array (m, C, K)
+        Released draws of the logarithms; cell by cell the shares add up to 1.
+    cell : int array (P,)
+        Cell, 0 to C - 1, of each public pattern: of each distinct row of public predictors.
+    row : int array (P, K)
+        Row of ``X`` that each public pattern has with each category.
+    tilts : Tilts, optional
+        Where PSUs have effects on the shares.
+    """
+
+    log_p: Floats
+    cell: Codes
+    row: Codes
+    tilts: Tilts | None = None
+
+    @property
+    def effects(self) -> Tilts:
+        """The tilts, or one PSU that has no effect."""
+        m, _, K = self.log_p.shape
+        return self.tilts or Tilts(np.zeros((m, 1, K)), np.zeros(m), np.zeros(1))
+
+
+@dataclass(frozen=True)
+class Tilts:
+    """Effects of R PSUs on log shares, as the model draws them: p_gc[k] ~ p_g[k] exp(b_c[k]).
+
+    Attributes
+    ----------
+    b : float array (m, R, K)
+        Of PSUs at random, for each released draw; they add up to 0 over the categories.
+    sigma : float array (m,)
+        Standard deviation of the effects of PSUs on log odds.
+    size : float array (R,)
+        Records of these PSUs.
+    """
+
+    b: Floats
+    sigma: Floats
+    size: Floats
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Pairs of a public pattern and a category, in each of R PSUs: N = R P K of them, categories fastest.
+
+    Attributes
+    ----------
+    X : float array (N, columns)
+        Predictor rows.
+    size, cell : float and int arrays (R P,)
+        Records with each pattern in each PSU, and the cell of the pattern.
+    psu_size : float array (R P,)
+        Records of its PSU.
+    cell_size : float array (C,)
+        Records of each cell.
+    K : int
+    """
+
+    X: Floats
+    size: Floats
+    cell: Codes
+    psu_size: Floats
+    cell_size: Floats
+    K: int
+
+    @cached_property
+    def records(self) -> Floats:
+        """Records (N,) with the pattern of each pair, whatever their category."""
+        return np.repeat(self.size, self.K)
+
+    @cached_property
+    def records_in_cell(self) -> Floats:
+        """n_g (N,) of each pair."""
+        return np.repeat(self.cell_size[self.cell], self.K)
+
+    @cached_property
+    def cell_and_category(self) -> Codes:
+        """Number (N,) of each pair's cell and category, among C K."""
+        return np.asarray((self.cell[:, None] * self.K + np.arange(self.K)).ravel())
+
+    def psu_effects(self, b: Floats) -> Floats:
+        """Effects (R, K) of PSUs, pair by pair: (N,)."""
+        return np.repeat(b, len(self.cell) // len(b), axis=0).ravel()
+
+    def shares(self, log_p: Floats, b: Floats) -> Floats:
+        """p_gc[k] (N,) of the pairs, from log shares (C, K) and effects of PSUs (N,)."""
+        return np.asarray(np.exp(normalized(log_p[self.cell] + b.reshape(-1, self.K))).ravel())
+
+    def tilt_errors(self, p: Floats, sigma: float) -> Floats:
+        """Posterior standard deviations (N,) of effects of PSUs on log odds, by a normal approximation."""
+        n_c = np.repeat(self.psu_size, self.K)
+        return np.asarray(sigma / np.sqrt(1 + sigma**2 * n_c * p * (1 - p)))
+
+    def kept(self, E_alpha: Floats, p: Floats, b: Floats) -> tuple[Floats, float]:
+        """E alpha (C, K) of cells and categories, and how fast its logarithm rises with the effects of PSUs.
+
+        Where PSUs have effects, both are of a weighted regression of log E alpha on b: a PSU informs on
+        log odds by its records times p (1 - p).
+        """
+        pair, shape = self.cell_and_category, (len(self.cell_size), self.K)
+        pairs = shape[0] * shape[1]
+        if not b.any():
+            mean = np.bincount(pair, self.records * E_alpha, pairs) / np.bincount(pair, self.records, pairs)
+            return mean.reshape(shape), 0.0
+        log_alpha, weight = np.log(np.maximum(E_alpha, CLOSE)), self.records * np.maximum(p * (1 - p), CLOSE)
+        total = np.bincount(pair, weight, pairs)
+
+        def centred(x: Floats) -> Floats:
+            return x - (np.bincount(pair, weight * x, pairs) / total)[pair]
+
+        slope = float(weight @ (centred(b) * centred(log_alpha)) / (weight @ centred(b) ** 2))
+        return np.exp(np.bincount(pair, weight * (log_alpha - slope * b), pairs) / total).reshape(shape), slope
+
+
+def representative_pairs(shares: Shares, X: Floats, size: Floats, rng: np.random.Generator) -> Pairs:
+    """The pairs of patterns that stand for all; X (G, columns) and size (P,) as in ``correct_with_shares``."""
+    _, C, K = shares.log_p.shape
+    among = shares.cell if K > 1 else np.zeros_like(shares.cell)
+    selected, stands_for = representative_patterns(size, among, max(PATTERNS, 8 * X.shape[1]) // K, rng)
+    psu_size = shares.effects.size
+    R = len(psu_size)  # each pattern is the same in each of them
+    return Pairs(
+        X=np.tile(X[shares.row[selected].ravel()], (R, 1)),
+        size=np.tile(stands_for / R, R),
+        cell=np.tile(shares.cell[selected], R),
+        psu_size=np.repeat(psu_size, len(selected)),
+        cell_size=np.asarray(np.bincount(shares.cell, size, C), dtype=np.float64),
+        K=K,
+    )
+
+
+@dataclass(frozen=True)
+class ShareNoise:
+    """Random numbers behind S draws of each pair's share, the same for all pairs.
+
+    Attributes
+    ----------
+    z, log_u : float arrays (2, S)
+        Of two gamma numbers, the category's and that of all others.
+    tilt : float array (S,), optional
+        Where PSUs have effects.
+    """
+
+    z: Floats
+    log_u: Floats
+    tilt: Floats | None
+
+    @staticmethod
+    def drawn(draws: int, tilted: bool, rng: np.random.Generator) -> ShareNoise:
+        """Noise for S = ``draws``."""
+        z, log_u = rng.standard_normal((2, draws)), -rng.standard_exponential((2, draws))
+        return ShareNoise(z, log_u, rng.standard_normal(draws) if tilted else None)
+
+    def log_shares(self, p: Floats, n: Floats, K: int, error: Floats) -> Floats:
+        """Draws (pairs, S) of the log shares of pairs: Beta, from gammas that move smoothly with the true p.
+
+        Parameters
+        ----------
+        p, n : float arrays (pairs,)
+            True shares, and records of the cells.
+        K : int
+        error : float array (pairs,)
+            Standard deviations of what the effects of PSUs add to log odds.
+        """
+        here, elsewhere = 1 / K + 1 + (n - 1) * p, 1 - 1 / K + (n - 1) * (1 - p)
+        ours, others = (_log_gamma(a, z, u) for a, z, u in zip((here, elsewhere), self.z, self.log_u, strict=True))
+        if self.tilt is not None:
+            ours = ours + error[:, None] * self.tilt
+        return np.asarray(ours - np.logaddexp(ours, others))
+
+
+def _log_gamma(shape: Floats, z: Floats, log_u: Floats) -> Floats:
+    """Logs of gamma numbers: (shapes, S).
+
+    Gamma(a) = Gamma(a + 1) U^(1/a), and Gamma(a + 1) after Wilson & Hilferty (1931).
+    """
+    c = shape[:, None] + 1
+    cube_root = np.maximum(1 - 1 / (9 * c) + z / (3 * np.sqrt(c)), 0.01)
+    return np.asarray(np.log(c) + 3 * np.log(cube_root) + log_u / (c - 1))
+
+
+def without_prior(log_p: Floats, A: Floats) -> Floats:
+    """Log shares (C, K) without the prior's 1 / K of a record, where a cell's records weigh A (C,) in all.
+
+    p_draw tends to (1 / K + A p) / (1 + A).  A share below the prior's has nothing left: almost nothing is kept.
+    """
+    K = log_p.shape[1]
+    p = ((1 + A[:, None]) * np.exp(log_p) - 1 / K) / np.maximum(A[:, None], CLOSE)
+    return normalized(np.log(np.maximum(p, CLOSE * np.exp(log_p))))
+
+
+def normalized(log_p: Floats) -> Floats:
+    """Log shares that add up to 1 over the last axis."""
+    return np.asarray(log_p - logsumexp(log_p, axis=-1, keepdims=True))

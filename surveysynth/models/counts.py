@@ -1,0 +1,459 @@
+"""NegativeBinomial and Poisson: the synthesizers of counts, plain or a regression.
+
+Source: Hu, Savitsky & Williams 2020, section 2.1.
+
+    y_i ~ NB(mu_i, phi),   var y_i = mu_i + mu_i^2 / phi,   log mu_i = x_i b          (Poisson: phi = infinity)
+    w~_i | y_i ~ N(x_i c + gamma log(1 + y_i), sigma^2),    w~_i = log(w_i / mean w)
+
+the second line only where the survey weight is not a function of the predictors.  With the records'
+alpha, r_g = log(1 + mu_g / phi) of a predictor row, and A_g and S_g the sums of alpha and alpha y over its records,
+
+    log L = sum_i alpha_i rise(y_i) + sum_g { S_g log mu_g - (S_g + A_g phi) r_g },
+    rise(v) = log Gamma(v + phi) - log Gamma(phi) - v log phi,
+
+up to a constant.  The first sum is over distinct counts.  Where these are many, a few points stand for them: from
+v = 16 on, those of each octave are replaced by the Gauss quadrature of their own distribution.  rise is
+analytic for v > -phi, so that ten points are exact to rounding, whatever phi is.  The cost of a fit
+(``stan/counts.stan``) depends on the number of predictor rows, not on n, nor on how many different counts there are.
+
+The weight has a conjugate prior, and the joint density is a product, so that (c, gamma, sigma) are drawn exactly.
+
+**Coordinates** of the sampler come from the likelihood's normal approximation at its mode; see the program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from math import log, pi
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln
+
+from ..choices import Clusters
+from ..design.survey_design import SurveyDesign
+from ..errors import InputError, ModelError
+from ..validation import one_of, rows
+from .base import Debiasable, numeric_predictors_text, present
+from .corrections.count_correction import correct
+from .densities.count_likelihood import Likelihood, coordinates, pair_log_densities, points, rises, slopes, sums
+from .densities.row_density import blocks, max_abs_log_density
+from .draws import Draws, Sampler, Synthetic
+from .one_outcome import OneOutcome, Standardized, smoothed_weights, standardized
+from .predictors.model_matrix import Constants, with_unit_size
+from .records import EACH, Public
+from .regression.sufficient_statistics import SufficientStatistics, sufficient_statistics
+from .regression.weight_regression import PRIOR_WEIGHT, draw_weights
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
+Prior = Literal["paper", "independent"]
+
+PRIOR_DISPERSION = "1/phi ~ half-Cauchy(0, 5)"
+
+FARTHEST = 25.0  # of the log mean of a synthetic count from 0
+MOST_EXPECTED = 2.0**53  # counts above are not whole numbers in floating point
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class CountRecords(Standardized):
+    """The records of counts, and their distinct pairs of predictor row and count.
+
+    Attributes
+    ----------
+    pair : int array (n,)
+        Pair of each record.
+    pair_row : int array (P,)
+        Row of X of each pair.
+    count : float array (P,)
+        Count of each pair; pairs are sorted by it.
+    """
+
+    pair: Codes = field(metadata=EACH)
+    pair_row: Codes
+    count: Floats
+
+
+@dataclass(frozen=True)
+class Counts(OneOutcome[CountRecords], Debiasable[CountRecords]):
+    """A synthesizer of one count, given public predictors: NegativeBinomial and Poisson.
+
+    Posteriors hold ``b`` (S, K), coefficients of the columns of :class:`CountRecords`; ``phi`` (S,), unless it is
+    infinite; and where the weight is modelled ``c`` (S, K + 1), the last of which is gamma, and ``sigma`` (S,).
+    """
+
+    outcome: str
+    predictors: str = "1"
+    prior: Prior = "paper"
+    missing: Literal["fail", "drop"] = "fail"
+    weight: Literal["public"] | None = None
+
+    name: ClassVar[str]
+    measure = "none: the mean is modelled on the log scale"
+    dispersed: ClassVar[bool]
+    priors: ClassVar[dict[str, str]] = {
+        "paper": (
+            "coefficients of the intercept and of predictors with mean 0 and standard deviation 1 ~ N(0, D Omega D), "
+            "D = diag(half-t(3, 0, 1)), Omega ~ LKJ(6) (the program of the authors of Hu, Savitsky & Williams 2020)"
+        ),
+        "independent": (
+            "coefficients of the intercept and of predictors with mean 0 and standard deviation 1 ~ N(0, D^2), "
+            "D = diag(half-t(3, 0, 1))"
+        ),
+    }
+
+    def __post_init__(self) -> None:
+        self._check()
+        one_of(self.prior, self.priors, "prior")
+
+    def prepare(
+        self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None,
+        constants: Constants | None = None, unit: Codes | None = None,
+    ) -> CountRecords:  # fmt: skip
+        """Distinct pairs of predictor row and count, after the checks that belong to the model.
+
+        Raises
+        ------
+        InputError
+            A missing outcome, or one that is not a count; missing predictors; a formula that cannot be evaluated or has
+            no intercept; PSUs or strata without ``"ignore"``.
+        ModelError
+            A constant outcome; a weight that is nearly public, or that outcome and predictors (nearly) determine; an
+            outcome that is nearly proportional to a size measure that is not a predictor.
+        """
+        y = self._counts(design)
+        X, pattern, columns = self.predictor_rows(design, clusters, constants)
+        public, log_w = self.survey_weights(design, X, pattern, mean_weight)
+        X, pattern, columns = with_unit_size(X, pattern, columns, unit)
+        values, code = np.unique(y, return_inverse=True)
+        _, first, pair = np.unique(code * len(X) + pattern, return_index=True, return_inverse=True)
+        records = CountRecords(
+            pair=pair, pair_row=pattern[first], count=values[code[first]], y=y, row=pattern, log_w=log_w,
+            public_weights=public, **standardized(X, pattern, columns),
+        )  # fmt: skip
+        if log_w is not None:
+            _refuse_determined(records, log_w)
+        return records
+
+    def _counts(self, design: SurveyDesign) -> Floats:
+        """The outcome, (n,)."""
+        y = present(design, self.outcome)
+        other = ~((y >= 0) & (y < MOST_EXPECTED) & (y == np.floor(y)))
+        if other.any():
+            raise InputError(
+                f"outcome {self.outcome!r} is not a count, 0, 1, 2 and so on, in {rows(other)}; {self.name} is a model "
+                "of counts: use FBS for other numbers, or round"
+            )
+        if y.min() == y.max():
+            raise ModelError(
+                f"{self.outcome} is constant: there is nothing to synthesize, and publishing it is publishing it"
+            )
+        return y
+
+    def fit(self, records: CountRecords, alpha: Floats, sampler: Sampler) -> Draws:
+        """Draw (b, phi), and (c, gamma, sigma) where the weight is modelled, from the alpha-weighted pseudo posterior.
+
+        Raises
+        ------
+        ModelError
+            alpha leaves too little of the file to fit.
+        """
+        _refuse_degenerate(records, alpha)
+        likelihood = _collapsed(records, alpha, self.dispersed)
+        K = records.X.shape[1]
+        fit = sampler.sample("counts", {
+            "G": len(records.X), "K": K, "V": likelihood.v.size, "dispersed": int(self.dispersed),
+            "correlated": int(self.prior == "paper" and K > 1), "X": records.X, "A": likelihood.A, "S": likelihood.S,
+            "v": likelihood.v, "weight": likelihood.weight, **coordinates(likelihood),
+        })  # fmt: skip
+        values = {"b": fit.values["b"].reshape(-1, K)}
+        if self.dispersed:
+            values["phi"] = np.exp(-fit.values["l"].ravel())
+        if records.log_w is not None:
+            values |= draw_weights(_weight_statistics(records, records.log_w, alpha), len(values["b"]), sampler.rng)
+        return Draws(values, sampler.chain_of_draws, fit.diagnostics, fit.engine, fit.version)
+
+    def biased(self, records: CountRecords, unit: Codes | None) -> dict[str, bool]:
+        """Nothing that is always corrected."""
+        return {}
+
+    def lipschitz(
+        self, records: CountRecords, draws: Draws, unit: Codes | None = None, alpha: Floats | None = None
+    ) -> Floats:
+        """max over draws of |log p(record i | draw)|: (n,); of its sum over the records of each unit: (U,).
+
+        Where the weight is public, records with the same predictors and count have the same density: it is computed
+        once for them.
+        """
+        if records.log_w is not None:
+            t = np.column_stack([records.log_w, records.log_w**2])
+            return max_abs_log_density(t, records.pair, lambda p: _with_weight(records, p, draws), draws.size, unit)
+        if unit is not None:
+            nothing = np.zeros((len(records.pair), 2))
+            return max_abs_log_density(nothing, records.pair, lambda p: _alone(records, p, draws), draws.size, unit)
+        largest = np.empty(len(records.pair_row))
+        for pairs in blocks(np.arange(len(records.pair_row)), 1, draws.size):
+            largest[pairs] = np.abs(_log_p(records, pairs, draws)).max(axis=1)
+        return np.where(np.isfinite(largest), largest, np.inf)[records.pair]
+
+    def log_ratio(self, records: CountRecords, before: Floats, after: Floats, draws: Draws) -> Floats:
+        """Log pseudo likelihood under weights ``after`` less that under ``before``: (S,)."""
+        out = self._log_likelihood(records, after, draws) - self._log_likelihood(records, before, draws)
+        if records.log_w is not None:
+            out += weights_log_likelihood(_weight_statistics(records, records.log_w, after - before), draws)
+        return out
+
+    def _log_likelihood(self, records: CountRecords, alpha: Floats, draws: Draws) -> Floats:
+        """sum_i alpha_i log p(count i | draw), (S,); alpha is not negative."""
+        likelihood, phi = _collapsed(records, alpha, self.dispersed), _phi(draws)
+        alpha_of_pair = np.bincount(records.pair, alpha, len(records.pair_row))
+        out = likelihood.weight @ rises(likelihood.v, phi) - alpha_of_pair @ gammaln(records.count + 1)
+        for block in blocks(np.arange(len(records.X)), 1, draws.size):
+            slope, spent = slopes(records.X[block] @ draws.values["b"].T, phi)
+            out += likelihood.S[block] @ slope - likelihood.A[block] @ spent
+        return np.asarray(out)
+
+    def log_density(self, records: CountRecords, draws: Draws) -> Floats:
+        """log p(record | draw): (S, n); of a count a probability, which has no unit."""
+        pairs, number = np.unique(records.pair, return_inverse=True)
+        if records.log_w is None:
+            return np.asarray(_log_p(records, pairs, draws)[number].T)
+        c, p, q = _with_weight(records, pairs, draws)
+        w = records.log_w[:, None]
+        return np.asarray((c[number] + p[number] * w + q[number] * w**2).T)
+
+    def debias_draws(
+        self, records: CountRecords, draws: Draws, positions: Sequence[int], alpha: Callable[[Floats], Floats],
+        unit: Codes | None, rng: np.random.Generator, *, debias: bool,
+    ) -> Draws:  # fmt: skip
+        """Fisher-consistent versions of some draws: without what the weights ``alpha`` do to the model.
+
+        Raises
+        ------
+        InputError
+            Units of several records.
+        ModelError
+            The weights' effect cannot be undone.
+        """
+        if unit is not None:
+            raise InputError("debias is for privacy weights of single records: leave out debias or unit=")
+        done = draws.subset(positions)
+        size = np.bincount(records.row, minlength=len(records.X)).astype(np.float64)
+        values = correct(done.values, records.X, size, alpha, draws.size, rng)
+        return done.subset(range(done.size), values)
+
+    def simulate(self, public: Public, draw: Draws, rng: np.random.Generator) -> Synthetic:
+        """One synthetic data set: y* from the model; the public weights, or the smoothed E(w~ | y*) as in FBS."""
+        values = {name: v[0] for name, v in draw.values.items()}
+        mean = np.exp(np.clip(public.X @ values["b"], -FARTHEST, FARTHEST))[public.row]
+        if self.dispersed:
+            mean = mean * rng.standard_gamma(values["phi"], len(mean)) / values["phi"]
+        y = rng.poisson(np.minimum(mean, MOST_EXPECTED))
+        weights = public.public_weights
+        if weights is None:
+            weights = smoothed_weights(public, draw, np.log1p(y))
+        return Synthetic(y[:, None], weights)
+
+    def describe(self, public: Public) -> dict[str, Any]:
+        """Public facts about the model, for the manifest."""
+        return {
+            "method": self.name,
+            "outcome": list(self.outcomes),
+            "predictors": self.predictors,
+            "prior": self.prior,
+            "transform": [self.measure],
+            "weights": "public" if public.public_weights is not None else "synthesized (smoothed)",
+        }
+
+    @property
+    def _distribution(self) -> str:
+        """In words, for the report."""
+        if self.dispersed:
+            return "negative binomial, with variance mu + mu^2 / phi and one phi for all"
+        return "Poisson, with variance mu"
+
+    def assumptions(self, public: Public) -> list[str]:
+        """What the model takes as given, in sentences."""
+        regression = len(public.columns) > 1
+        given = f"given the predictors ({self.predictors}) " if regression else ""
+        sentences = [
+            f"{given}the outcome is {self._distribution}, mu its mean"
+            + ("; log mu is linear in the predictors" * regression)
+            + ". Its density is the probability of the count, which has no unit; a zero is a count like others",
+            f"prior {self.prior}: {self.priors[self.prior]}" + f"; {PRIOR_DISPERSION}" * self.dispersed,
+        ]
+        if regression:
+            sentences[-1] += (
+                ". The means and standard deviations are those of the predictors of all records, which are public and "
+                "held fixed"
+            )
+        sentences += numeric_predictors_text(public)
+        if public.public_weights is not None:
+            sentences.append(self.public_weight_text)
+        else:
+            sentences.append(
+                "the log of the survey weight is normal given the predictors and the count, and linear in log(1 + "
+                f"count); smoothed weights are released. Prior: {PRIOR_WEIGHT}"
+            )
+        return sentences
+
+
+@dataclass(frozen=True)
+class NegativeBinomialRegression(Counts):
+    """Synthesizer of one count with a variance above its mean: a negative binomial, or its regression.
+
+    Parameters
+    ----------
+    outcome : str
+        Confidential column of counts, zeros among them. Or a formula for both, ``"visits ~ age + sex"``.
+    predictors : str
+        Right-hand side of a model formula with an intercept, as in R; ``"1"`` for none.
+        These columns are public: they are kept as they are and are released.
+    prior : {"paper", "independent"}
+        That of the program of the paper's authors; or the same with Omega = I (sensible with more than about 20
+        predictors).
+    missing : {"fail", "drop"}
+        What a missing outcome does; "drop" leaves the record out and the report says how many.
+    weight : "public", optional
+        Declares that the survey weight is public: it is kept.  Default: it is modelled, unless it is found to be a
+        function of the predictors.
+
+    Raises
+    ------
+    InputError
+        On construction: an outcome that is not a column name or is a predictor; an unknown option.
+
+    Notes
+    -----
+    Hu, Savitsky & Williams (2020, section 2.1); the collapsed likelihood is exact to rounding.  The paper has no
+    survey weights: the regression of the log weight on the predictors and log(1 + count), where weights are not public,
+    is ours, and its log density is part of a record's. No effects of PSUs or strata.
+
+    Examples
+    --------
+    >>> ss.NegativeBinomialRegression("visits ~ age + sex").measure
+    'none: the mean is modelled on the log scale'
+    """
+
+    name: ClassVar[str] = "NegativeBinomial"
+    dispersed: ClassVar[bool] = True
+
+
+@dataclass(frozen=True)
+class PoissonRegression(Counts):
+    """Synthesizer of one count whose variance is its mean: Poisson, or its regression.
+
+    As :class:`NegativeBinomialRegression`, without phi.
+
+    Parameters
+    ----------
+    outcome : str
+        Confidential column of counts, zeros among them. Or a formula for both, ``"visits ~ age + sex"``.
+    predictors, prior, missing, weight
+        As for :class:`NegativeBinomialRegression`.
+
+    Raises
+    ------
+    InputError
+        As :class:`NegativeBinomialRegression`.
+
+    Notes
+    -----
+    As of :class:`NegativeBinomialRegression`.
+
+    Examples
+    --------
+    >>> ss.PoissonRegression("children ~ region").outcomes
+    ('children',)
+    """
+
+    name: ClassVar[str] = "Poisson"
+    dispersed: ClassVar[bool] = False
+
+
+# ---- the count's log density
+
+
+def _phi(draws: Draws) -> Floats:
+    """phi in every draw, (S,): infinite under Poisson."""
+    return draws.values.get("phi", np.full(draws.size, np.inf))
+
+
+def _log_p(records: CountRecords, pairs: Codes, draws: Draws) -> Floats:
+    """log p(count | row) of some pairs in every draw: (pairs, S)."""
+    v, count = np.unique(records.count[pairs], return_inverse=True)
+    here, row = np.unique(records.pair_row[pairs], return_inverse=True)
+    phi = _phi(draws)
+    rise = rises(v, phi) - gammaln(v + 1)[:, None]
+    return pair_log_densities(count, row, v, rise, *slopes(records.X[here] @ draws.values["b"].T, phi))
+
+
+def _alone(records: CountRecords, pairs: Codes, draws: Draws) -> tuple[Floats, Floats, Floats]:
+    """The log density of pairs as one that does not depend on the weight: c, p = 0 and q = 0, (pairs, S) each."""
+    c = _log_p(records, pairs, draws)
+    nothing = np.zeros_like(c)
+    return c, nothing, nothing
+
+
+def _with_weight(records: CountRecords, pairs: Codes, draws: Draws) -> tuple[Floats, Floats, Floats]:
+    """c, p and q of log p(count, w~) = c + p w~ + q w~^2 of some pairs: (pairs, S) each."""
+    coefficients, precision = draws.values["c"], draws.values["sigma"] ** -2
+    mean = _weight_predictors(records)[pairs] @ coefficients.T
+    p = mean * precision
+    c = _log_p(records, pairs, draws) + 0.5 * (np.log(precision / (2 * pi)) - mean * p)
+    return c, p, np.tile(-0.5 * precision, (len(pairs), 1))
+
+
+# ---- the likelihood
+
+
+def _collapsed(records: CountRecords, alpha: Floats, dispersed: bool) -> Likelihood:
+    a = sums(records.pair, alpha, len(records.pair_row))
+    v, weight = points(records.count, a) if dispersed else (np.empty(0), np.empty(0))
+    A, S = (sums(records.pair_row, w, len(records.X)) for w in (a, a * records.count))
+    return Likelihood(records.X, A, S, v, weight, dispersed)
+
+
+# ---- the weight's regression on predictors and count
+
+
+def _weight_predictors(records: CountRecords) -> Floats:
+    """(x, log(1 + y)) of each pair: (P, K + 1)."""
+    return np.column_stack([records.X[records.pair_row], np.log1p(records.count)])
+
+
+def _weight_statistics(records: CountRecords, log_weights: Floats, alpha: Floats) -> SufficientStatistics:
+    return sufficient_statistics(_weight_predictors(records), records.pair, log_weights[:, None], alpha)
+
+
+def weights_log_likelihood(statistics: SufficientStatistics, draws: Draws) -> Floats:
+    """sum_i alpha_i log N(w~_i; x_i c + gamma log(1 + y_i), sigma^2) in every draw: (S,)."""
+    c, sigma = draws.values["c"], draws.values["sigma"]
+    squares = statistics.Q[0, 0] - 2 * c @ statistics.P[:, 0] + np.einsum("sk,sk->s", c @ statistics.C0, c)
+    return np.asarray(-statistics.A * (np.log(sigma) + 0.5 * log(2 * pi)) - squares / (2 * sigma**2))
+
+
+# ---- what cannot be fitted
+
+
+def _refuse_determined(records: CountRecords, log_weights: Floats) -> None:
+    """Refuse a weight without variation of its own: the density would be unbounded."""
+    centred = log_weights - log_weights.mean()
+    left = _weight_statistics(records, centred, np.ones(len(centred))).reduced()[2][0, 0]
+    if left <= 1e-6 * (centred @ centred):
+        raise ModelError(
+            "outcome and predictors determine the survey weight (nearly) completely, so its density is unbounded and "
+            "no Lipschitz bound is useful; use fewer predictors"
+        )
+
+
+def _refuse_degenerate(records: CountRecords, alpha: Floats) -> None:
+    K, y = records.X.shape[1], records.y
+    mean = alpha @ y / max(alpha.sum(), 1e-300)
+    if alpha.sum() < K + 1 or alpha @ (y - mean) ** 2 <= 1e-9 * (alpha @ y**2):
+        raise ModelError(
+            f"the privacy weights leave too little of the file to fit {K} coefficients; ask for a larger epsilon, a "
+            "smaller m, or use fewer predictors"
+        )

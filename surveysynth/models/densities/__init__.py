@@ -1,0 +1,1 @@
+"""Log densities of records in posterior draws, and their largest absolute values: Lipschitz bounds."""

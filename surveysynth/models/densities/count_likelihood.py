@@ -1,0 +1,255 @@
+"""The alpha-weighted likelihood of counts given public predictors, and the normal approximation at its mode.
+
+See :mod:`surveysynth.models.counts` for the formulas: rise, r and the sums A and S of each predictor row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import exp, inf, lgamma, log, log1p
+from typing import Any
+
+import numba as nb
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import eigh_tridiagonal, qr
+from scipy.optimize import minimize_scalar
+from scipy.special import expit
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
+
+LARGE = 20.0  # phi from which Stirling's series, four terms, is exact to rounding
+SMALL, POINTS = 16, 10  # counts below SMALL are kept as they are; points that stand for an octave
+WIDE = 0.03  # precision of the prior under which the mode is looked for: a cell without any count has none
+FEW, UNKNOWN = 3.0, 0.6  # weighted counts of a row that say little of its mean; standard deviation of its log
+ALIKE = 0.9  # correlation of such rows' log means, above which they are one
+DISPERSIONS = (-45.0, 15.0)  # of log(1 / phi), among which its mode is looked for
+ROUNDS, STEPS = 30, 100
+
+
+@nb.njit(cache=True, error_model="numpy")
+def _stirling(x: float) -> float:
+    """log Gamma(x) - (x - 1/2) log x + x - log(2 pi) / 2 from LARGE on."""
+    w = 1 / (x * x)
+    return (1 - w * (1 / 30 - w * (1 / 105 - w / 140))) / (12 * x)
+
+
+@nb.njit(parallel=True, cache=True, error_model="numpy")
+def rises(v: Floats, phi: Floats) -> Floats:
+    """log Gamma(v + phi) - log Gamma(phi) - v log phi of counts in every draw: (V, S); 0 where phi is infinite."""
+    out = np.zeros((v.size, phi.size))
+    phi_terms = np.empty((2, phi.size))
+    for s in range(phi.size):
+        phi_terms[0, s] = _stirling(phi[s]) if phi[s] >= LARGE else lgamma(phi[s])
+        phi_terms[1, s] = log(phi[s])
+    for k in nb.prange(v.size):
+        for s in range(phi.size):
+            x = v[k] + phi[s]
+            if phi[s] < LARGE:
+                out[k, s] = lgamma(x) - phi_terms[0, s] - v[k] * phi_terms[1, s]
+            elif phi[s] < inf:
+                out[k, s] = (x - 0.5) * log1p(v[k] / phi[s]) - v[k] + _stirling(x) - phi_terms[0, s]
+    return out
+
+
+@nb.njit(parallel=True, cache=True, error_model="numpy")
+def slopes(eta: Floats, phi: Floats) -> tuple[Floats, Floats]:
+    """log mu - r and phi r of rows in every draw, r = log(1 + mu / phi): (G, S); log mu and mu without phi."""
+    slope, spent = np.empty(eta.shape), np.empty(eta.shape)
+    for g in nb.prange(eta.shape[0]):
+        for s in range(eta.shape[1]):
+            if phi[s] == inf:
+                slope[g, s], spent[g, s] = eta[g, s], exp(eta[g, s])
+            else:
+                x = eta[g, s] - log(phi[s])
+                r = max(x, 0.0) + log1p(exp(-abs(x)))
+                slope[g, s], spent[g, s] = eta[g, s] - r, phi[s] * r
+    return slope, spent
+
+
+@nb.njit(parallel=True, cache=True, error_model="numpy")
+def pair_log_densities(count: Codes, row: Codes, v: Floats, rise: Floats, slope: Floats, spent: Floats) -> Floats:
+    """rise + v (log mu - r) - phi r of pairs (count, row) in every draw: (P, S)."""
+    out = np.empty((count.size, rise.shape[1]))
+    for i in nb.prange(count.size):
+        value, k, g = v[count[i]], count[i], row[i]
+        for s in range(rise.shape[1]):
+            out[i, s] = rise[k, s] + value * slope[g, s] - spent[g, s]
+    return out
+
+
+@dataclass(frozen=True, repr=False)
+class Likelihood:
+    """What the alpha-weighted likelihood of the counts uses of the records.
+
+    Sums of alpha and alpha y of each predictor row, ``A`` and ``S`` (G,); points ``v`` and their ``weight`` (V,), which
+    stand for the distinct counts and are none under Poisson.
+    """
+
+    X: Floats
+    A: Floats
+    S: Floats
+    v: Floats
+    weight: Floats
+    dispersed: bool
+
+    def value(self, eta: Floats, log_a: float) -> float:
+        """Log likelihood at log mu = ``eta`` (G,) and log(1 / phi)."""
+        phi = np.array([exp(-log_a) if self.dispersed else np.inf])
+        slope, spent = slopes(eta[:, None], phi)
+        return float((self.weight @ rises(self.v, phi))[0] + self.S @ slope[:, 0] - self.A @ spent[:, 0])
+
+    def derivatives(self, eta: Floats, log_a: float) -> tuple[Floats, Floats]:
+        """Gradient with respect to eta, and the negative second derivatives: (G,) each."""
+        share = expit(-eta - log_a)  # phi / (mu + phi)
+        mu = np.exp(eta)
+        return (self.S - self.A * mu) * share, (self.S * (1 - share) + self.A * mu * share) * share
+
+
+def sums(key: Codes, values: Floats, size: int) -> Floats:
+    """Sums of values by key, in floating point also where there are none."""
+    return np.bincount(key, values, size).astype(np.float64)
+
+
+def points(count: Floats, weight: Floats) -> tuple[Floats, Floats]:
+    """A few points with weights, for sums of functions that are analytic for v > 0 over weighted counts.
+
+    Counts are kept up to SMALL and where an octave has few; else the octave's Gauss quadrature stands for them.
+    The nearest singularity is three half-widths from its centre, so that the error of m points is of the order
+    (3 + sqrt 8)^-2m, 5e-16 for ten.
+    """
+    v, number = np.unique(count, return_inverse=True)
+    weight = sums(number, weight, len(v))
+    v, weight = v[weight > 0], weight[weight > 0]
+    octave = np.where(v < SMALL, v, SMALL + np.frexp(v)[1])
+    ends = np.flatnonzero(np.diff(octave)) + 1
+    parts = [_gauss(*part) for part in zip(np.split(v, ends), np.split(weight, ends), strict=True)]
+    return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
+
+
+def _gauss(v: Floats, weight: Floats) -> tuple[Floats, Floats]:
+    """Points and weights of the Gauss quadrature of a discrete distribution, by Lanczos; itself, if it has few."""
+    if v.size <= POINTS:
+        return v, weight
+    centre, half, total = (v[0] + v[-1]) / 2, (v[-1] - v[0]) / 2, weight.sum()
+    x, q = (v - centre) / half, np.sqrt(weight / total)
+    Q, diagonal, off_diagonal = np.empty((0, v.size)), [], []
+    for _ in range(POINTS):
+        Q = np.vstack([Q, q])
+        diagonal.append(q @ (x * q))
+        z = x * q
+        for _ in range(2):  # orthogonal to all before, to rounding
+            z -= Q.T @ (Q @ z)
+        length = np.linalg.norm(z)
+        if length < 1e-12:  # next to all of the weight is on fewer counts
+            break
+        off_diagonal.append(length)
+        q = z / length
+    points, vectors = eigh_tridiagonal(diagonal, off_diagonal[: len(diagonal) - 1])
+    return centre + half * points, total * vectors[0] ** 2
+
+
+# ---- the sampler's coordinates
+
+
+def coordinates(likelihood: Likelihood) -> dict[str, Any]:
+    """A normal approximation of the likelihood at its mode, which places the sampler (see ``stan/counts.stan``)."""
+    X = likelihood.X
+    b, log_a = _mode(likelihood)
+    slope, curvature = likelihood.derivatives(X @ b, log_a)
+    C0 = X.T @ (curvature[:, None] * X)
+    values, basis = np.linalg.eigh(C0)
+    values, basis = np.maximum(values[::-1], 0), basis[:, ::-1]
+    V = np.asarray(np.linalg.inv(C0 + WIDE * np.eye(len(b))), dtype=np.float64)
+    error = np.sqrt(np.diag(V))
+    unknown = error > 1  # the prior's own scale
+    size = np.where(unknown, 1.0, np.hypot(b, error))
+    spread = _spread(likelihood, X @ b, log_a)
+    empty, A_empty = _empty_rows(likelihood, V, log_a + 3 * spread)
+    return {
+        "centre": b, "basis": basis, "lambda": values, "h": values * (basis.T @ b) + basis.T @ (X.T @ slope),
+        "size": size, "ratio": np.where(unknown, 1.0, error / size), "Z": empty.size,
+        "X_empty": X[empty], "log_A_empty": np.log(A_empty),
+        "l_centre": max(log_a, DISPERSIONS[0]), "l_scale": spread,
+    }  # fmt: skip
+
+
+def _empty_rows(likelihood: Likelihood, V: Floats, log_a: float) -> tuple[Codes, Floats]:
+    """Rows with next to no counts, whose log mu is not known, one direction of each sort, and the alpha on each.
+
+    V (K, K) is b's covariance.  Above mu = phi the likelihood of no counts falls slowly: a row must know of mu below.
+    """
+    X = likelihood.X
+    empty = np.flatnonzero((likelihood.S < FEW) & (likelihood.A > 0))
+    empty = empty[np.einsum("gk,gk->g", X[empty] @ V, X[empty]) > UNKNOWN**2]
+    if not empty.size:
+        return empty, np.empty(0)
+    scaled = X[empty] @ np.linalg.cholesky(V)
+    R, order = qr(scaled.T, mode="r", pivoting=True)
+    first = order[: int((np.abs(np.diag(R)) > UNKNOWN).sum())]
+    scaled /= np.linalg.norm(scaled, axis=1, keepdims=True)
+    A = likelihood.A[empty] @ (scaled @ scaled[first].T > ALIKE)
+    matters = A > FEW * np.exp(log_a)
+    return np.asarray(empty[first[matters]]), np.asarray(A[matters])
+
+
+def _mode(likelihood: Likelihood) -> tuple[Floats, float]:
+    """The mode of (b, log(1 / phi)), one after the other: they are nearly independent.  b under a wide normal prior."""
+    b = np.zeros(likelihood.X.shape[1])
+    b[0] = np.log(likelihood.S.sum() / likelihood.A.sum())
+    if not likelihood.dispersed:
+        return _mode_b(likelihood, b, -np.inf), -np.inf
+    log_a = 0.0
+    for _ in range(ROUNDS):
+        b, before = _mode_b(likelihood, b, log_a), log_a
+        log_a = _mode_dispersion(likelihood, likelihood.X @ b)
+        if abs(log_a - before) < 1e-3:
+            break
+    return b, log_a
+
+
+def _mode_b(likelihood: Likelihood, b: Floats, log_a: float) -> Floats:
+    """The mode of b by Newton's steps: its log density is concave."""
+    X = likelihood.X
+
+    def value(b: Floats) -> float:
+        return likelihood.value(X @ b, log_a) - WIDE / 2 * float(b @ b)
+
+    for _ in range(STEPS):
+        slope, curvature = likelihood.derivatives(X @ b, log_a)
+        gradient = X.T @ slope - WIDE * b
+        go = np.linalg.solve(X.T @ (curvature[:, None] * X) + WIDE * np.eye(len(b)), gradient)
+        if gradient @ go < 1e-6:
+            break
+        here = value(b)
+        while not value(b + go) >= here - 1e-12 * abs(here) and np.abs(go).max() > 1e-12:
+            go = go / 2
+        b = b + go
+    return b
+
+
+def _log_dispersion(likelihood: Likelihood, eta: Floats, log_a: float) -> float:
+    """Log density of log(1 / phi) given b: likelihood, prior and Jacobian."""
+    return likelihood.value(eta, log_a) - float(np.log1p((np.exp(log_a) / 5) ** 2)) + log_a
+
+
+def _mode_dispersion(likelihood: Likelihood, eta: Floats) -> float:
+    grid = np.linspace(*DISPERSIONS, 21)
+    best = int(np.argmax([_log_dispersion(likelihood, eta, x) for x in grid]))
+    around = grid[max(0, best - 1)], grid[min(len(grid) - 1, best + 1)]
+    found = minimize_scalar(
+        lambda x: -_log_dispersion(likelihood, eta, x), bounds=around, method="bounded", options={"xatol": 1e-4}
+    )
+    return float(found.x)
+
+
+def _spread(likelihood: Likelihood, eta: Floats, log_a: float) -> float:
+    """Standard deviation of log(1 / phi), from the density that far from its mode; 1 under Poisson."""
+    spread = 1.0
+    if likelihood.dispersed:
+        for _ in range(6):
+            ends = [_log_dispersion(likelihood, eta, log_a + sign * spread) for sign in (-1, 0, 1)]
+            curvature = max((2 * ends[1] - ends[0] - ends[2]) / spread**2, 0.1)
+            spread = curvature**-0.5
+    return spread

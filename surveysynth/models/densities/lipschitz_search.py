@@ -1,0 +1,193 @@
+"""The largest |log density| of each record over all draws, where many records share a predictor row: branch and bound.
+
+Of thousands of draws few are the largest or the smallest anywhere in a small box of outcomes.  A cell's records are cut
+into boxes, again and again; of two draws s and t, with e = W y - m and u the way from the middle of the box,
+
+    log p_s - log p_t  =  [at the middle]  -  (W_s'e_s - W_t'e_t) u  -  u'(W_s'W_s - W_t'W_t) u / 2,
+
+so that draw s is left out of a box where this cannot be positive (negative) for the draw t that is largest (smallest)
+at its middle.  The result is that of all draws.
+"""
+
+from __future__ import annotations
+
+import numba as nb
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
+
+FEW_RECORDS, FEW_DRAWS = 12, 8  # of a box that is not cut any more
+DEPTH = 60  # cuts
+TASK = 1 << 17  # records that one core begins with
+ROUNDING = 1e-9  # of a log density, by which no draw is left out
+
+
+@nb.njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
+def _bounds(
+    draws: Codes, count: int, kept: Codes, middle: Floats, h: Floats, base: float, mean: Floats, W: Floats,
+    square: Floats, const: Floats, at: Floats, slope: Floats,
+) -> int:  # fmt: skip
+    """The draws that may be the farthest somewhere in a box: their number, and themselves in ``kept``.
+
+    ``at`` (S,) and ``slope`` (D, S) are room; ``base`` is the largest in the box.
+    """
+    D = middle.size
+    top, bottom, highest = 0, 0, -np.inf
+    for c in range(count):
+        s = draws[c]
+        value, reach = const[s], 0.0
+        for j in range(D):
+            slope[j, c] = 0.0
+        for d in range(D):
+            e = -mean[d, s]
+            for j in range(d + 1):
+                e += W[d, j, s] * middle[j]
+            value -= 0.5 * e * e
+            for j in range(d + 1):
+                slope[j, c] += W[d, j, s] * e
+        for j in range(D):
+            reach += abs(slope[j, c]) * h[j]
+        at[c] = value
+        highest = max(highest, value + reach)  # a log density lies below its tangents
+        top = c if value > at[top] else top
+        bottom = c if value < at[bottom] else bottom
+    reach = 0.0
+    for j in range(D):
+        reach += abs(slope[j, bottom]) * h[j]
+    low_alone = highest + at[bottom] + reach + 2 * base < 0  # then it is the smallest one that is the farthest
+    number, slack = 0, ROUNDING * (1 + abs(at[bottom]))
+    for c in range(count):
+        s, above, below = draws[c], at[c] - at[top], at[bottom] - at[c]
+        for j in range(D):
+            above += abs(slope[j, c] - slope[j, top]) * h[j]
+            below += abs(slope[j, c] - slope[j, bottom]) * h[j]
+            for k in range(D):
+                half = 0.5 * h[j] * h[k]
+                above += half * abs(square[j, k, s] - square[j, k, draws[top]])
+                below += half * abs(square[j, k, s] - square[j, k, draws[bottom]])
+        if below >= -slack or (above >= -slack and not low_alone):
+            kept[number] = s
+            number += 1
+    return number
+
+
+@nb.njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
+def _fill_box(
+    records: Codes, draws: Codes, count: int, Y: Floats, base: Floats, mean: Floats, W: Floats, const: Floats,
+    room: Floats, twice: Floats, e: Floats, out: Floats,
+) -> None:  # fmt: skip
+    """max |base + log p| over some draws; their parameters are brought together in ``room``."""
+    D = Y.shape[1]
+    for c in range(count):
+        s, k = draws[c], 1
+        room[0, c] = 2 * const[s]
+        for d in range(D):
+            room[k, c] = mean[d, s]
+            k += 1
+            for j in range(d + 1):
+                room[k, c] = W[d, j, s]
+                k += 1
+    for i in records:
+        k = 1
+        for c in range(count):
+            twice[c] = room[0, c]
+        for d in range(D):
+            for c in range(count):
+                e[c] = -room[k, c]
+            k += 1
+            for j in range(d + 1):
+                y = Y[i, j]
+                for c in range(count):
+                    e[c] += room[k, c] * y
+                k += 1
+            for c in range(count):
+                twice[c] -= e[c] * e[c]
+        highest, lowest = -np.inf, np.inf
+        for c in range(count):
+            highest = max(highest, twice[c])
+            lowest = min(lowest, twice[c])
+        out[i] = max(highest / 2 + base[i], -lowest / 2 - base[i])
+
+
+@nb.njit(cache=True, error_model="numpy")
+def _fill_cell(
+    order: Codes, Y: Floats, base: Floats, mean: Floats, W: Floats, square: Floats, const: Floats, out: Floats
+) -> None:
+    """Of some records of one cell, ``order``, which is rearranged."""
+    S, D = const.size, Y.shape[1]
+    lists, counts = np.empty((DEPTH + 1, S), dtype=np.intp), np.empty(DEPTH + 1, dtype=np.intp)
+    lists[0], counts[0] = np.arange(S), S
+    at, slope = np.empty(S), np.empty((D, S))
+    room, twice, e = np.empty((1 + D + D * (D + 1) // 2, S)), np.empty(S), np.empty(S)
+    low, high = np.empty(D), np.empty(D)
+    boxes = np.empty((DEPTH + 2, 3), dtype=np.intp)  # first record, last, depth, of those that are to be looked at
+    boxes[0, 0], boxes[0, 1], boxes[0, 2], waiting = 0, order.size, 0, 1
+    while waiting:
+        waiting -= 1
+        first, last, depth = boxes[waiting]
+        if last - first <= FEW_RECORDS or depth == DEPTH or counts[depth] <= FEW_DRAWS:
+            _fill_box(order[first:last], lists[depth], counts[depth], Y, base, mean, W, const, room, twice, e, out)
+            continue
+        low[:], high[:], largest = np.inf, -np.inf, -np.inf
+        for i in order[first:last]:
+            largest = max(largest, base[i])
+            for d in range(D):
+                low[d], high[d] = min(low[d], Y[i, d]), max(high[d], Y[i, d])
+        middle, h = (low + high) / 2, (high - low) / 2
+        counts[depth + 1] = _bounds(
+            lists[depth], counts[depth], lists[depth + 1], middle, h, largest, mean, W, square, const, at, slope
+        )
+        widest, width = 0, -1.0
+        for d in range(D):
+            if h[d] * W[d, d, 0] > width:
+                widest, width = d, h[d] * W[d, d, 0]
+        cut, there = first, last  # records below the middle come first
+        while cut < there:
+            if Y[order[cut], widest] <= middle[widest]:
+                cut += 1
+            else:
+                there -= 1
+                order[cut], order[there] = order[there], order[cut]
+        if cut in (first, last):  # all alike
+            _fill_box(
+                order[first:last], lists[depth + 1], counts[depth + 1], Y, base, mean, W, const, room, twice, e, out
+            )
+            continue
+        boxes[waiting, 0], boxes[waiting, 1], boxes[waiting, 2] = cut, last, depth + 1
+        boxes[waiting + 1, 0], boxes[waiting + 1, 1], boxes[waiting + 1, 2] = first, cut, depth + 1
+        waiting += 2
+
+
+@nb.njit(parallel=True, cache=True, error_model="numpy")
+def farthest(
+    Y: Floats, start: Codes, cell: Codes, mean: Floats, W: Floats, square: Floats, const: Floats, base: Floats
+) -> Floats:
+    """max_s |base_i + log p_is| of every record (n,); everything is finite.
+
+    Parameters
+    ----------
+    Y : float array (n, D)
+        Records, those of a cell one after the other.
+    start, cell : int arrays (tasks + 1,), (tasks,)
+        Where the records of each task begin, and their cell.
+    mean, W, square : float arrays (cells, D, S), (D, D, S), (D, D, S)
+        L^-1 B'x, L^-1, and Sigma^-1.
+    const : float array (cells, S) or (1, S)
+    base : float array (n,)
+    """
+    out = np.empty(len(Y))
+    for task in nb.prange(cell.size):
+        order = np.arange(start[task], start[task + 1])
+        own = const[cell[task] if len(const) > 1 else 0]
+        _fill_cell(order, Y, base, mean[cell[task]], W, square, own, out)
+    return out
+
+
+def tasks(cell: Codes) -> tuple[Codes, Codes]:
+    """Where tasks begin, of sorted cells (n,), and the cell of each: no more than ``TASK`` records of one cell."""
+    starts = np.flatnonzero(np.concatenate([[True], np.diff(cell) > 0]))
+    ends = np.append(starts[1:], cell.size)
+    begin = np.concatenate([np.arange(a, b, TASK) for a, b in zip(starts, ends, strict=True)])
+    return np.append(begin, cell.size).astype(np.intp), cell[begin]

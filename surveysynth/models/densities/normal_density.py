@@ -1,0 +1,397 @@
+"""Record log densities of a multivariate normal regression, over all posterior draws.
+
+    log p(y_i | x_i, B_s, Sigma_s) = -(D/2) log 2 pi - log|L_s| - |L_s^-1 (y_i - B_s' x_i)|^2 / 2
+
+Records that share a predictor row share B_s' x, so means are computed once a row (a *pattern*)
+and the work per record and draw is D^2 / 2 multiplications.  Where groups have effects v_h, the mean is
+B_s' x_i + v_hs, once a pattern of a group.  What else a density has in every draw, the log share of a
+category, may differ from cell to cell, (pattern, group), too.  Records stream in blocks.  D may be 0.
+
+**Effects of PSUs are integrated out**, as they are no parameters that anything released depends on.
+With the weights alpha of all records of the PSU, the pseudo likelihood with record i (or unit i of
+several records, of one alpha) over that without it is
+
+    integral p(y_i | u)^alpha_i  d pi(u | the PSU's other records),
+
+u normal with variance v = tau / (1 + a' tau) and mean v S', where a' and S' are the sums of alpha and of
+alpha r over the others, column by column in the coordinates L^-1 (r = L^-1 (Y - B'x - v_h)).  So with n
+records of mean r~ in the unit,
+
+    log / alpha_i  =  sum log p(y | u = 0)
+                      + sum_j { n r~^2 - n (r~ - v S')^2 / (1 + alpha n v) - log(1 + alpha n v) / alpha } / 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numba as nb
+import numpy as np
+from numpy.typing import NDArray
+
+from ...design.columns import codes
+from .lipschitz_search import farthest, tasks
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
+Offset = Callable[[Codes], Floats]
+
+BLOCK_BYTES = 64_000_000  # memory for the means of one block of patterns
+LEAST = 1e-6  # privacy weight below which log(1 + x) is taken for x
+SHARED = 16  # times 4^D records a cell, on average, from which draws that are the farthest nowhere near are left out
+TILE = 512  # draws that a core works on at a time: they stay in its cache
+
+
+# loops over draws are innermost and contiguous, and may be reordered, so that they vectorise
+@nb.njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
+def _residual(e: Floats, d: int, y: Floats, mean: Floats, W: Floats, s0: int, width: int) -> None:
+    """e_s = column d of W_s y - mean_s, for a tile of draws."""
+    m = mean[d, s0 : s0 + width]
+    for s in range(width):
+        e[s] = -m[s]
+    for k in range(d + 1):
+        value, w = y[k], W[d, k, s0 : s0 + width]
+        for s in range(width):
+            e[s] += w[s] * value
+
+
+@nb.njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
+def _subtract_squares(twice: Floats, e: Floats, y: Floats, mean: Floats, W: Floats, s0: int, width: int) -> None:
+    """twice_s -= |W_s y - mean_s|^2 for a tile of draws; ``e`` is room for it."""
+    for d in range(y.size):
+        _residual(e, d, y, mean, W, s0, width)
+        for s in range(width):
+            twice[s] -= e[s] * e[s]
+
+
+@nb.njit(parallel=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
+def _max_abs(Y: Floats, cell: Codes, mean: Floats, W: Floats, const: Floats, base: Floats) -> Floats:
+    """max_s |base_i + log p_is| of every record, infinite where one is not finite.
+
+    mean (cells, D, S) and W (D, D, S) are whitened: L^-1 B'x and L^-1.  const (cells, S), or (1, S) for all.
+    """
+    n, S = len(Y), const.shape[1]
+    out = np.empty(n)
+    chunk = 256
+    for c in nb.prange((n + chunk - 1) // chunk):
+        twice = np.empty(TILE)  # 2 log p of a tile of draws
+        e = np.empty(TILE)
+        for i in range(c * chunk, min(n, (c + 1) * chunk)):
+            highest, lowest, total = -np.inf, np.inf, 0.0
+            row = cell[i] if len(const) > 1 else 0
+            for s0 in range(0, S, TILE):
+                width = min(TILE, S - s0)
+                for s in range(width):
+                    twice[s] = 2 * const[row, s0 + s]
+                _subtract_squares(twice, e, Y[i], mean[cell[i]], W, s0, width)
+                for s in range(width):
+                    highest = max(highest, twice[s])
+                    lowest = min(lowest, twice[s])
+                    total += twice[s]  # max and min pass over NaN, a sum does not
+            highest, lowest = highest / 2 + base[i], lowest / 2 + base[i]
+            out[i] = max(highest, -lowest) if np.isfinite(total) else np.inf
+    return out
+
+
+@nb.njit(parallel=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
+def _max_abs_sum(Y: Floats, start: Codes, cell: Codes, mean: Floats, W: Floats, const: Floats, base: Floats) -> Floats:
+    """max_s |sum of base_i + log p_is over the records of unit g|, from start_g to before start_(g+1)."""
+    S = const.shape[1]
+    out = np.empty(start.size - 1)
+    for g in nb.prange(out.size):
+        twice = np.empty(TILE)
+        e = np.empty(TILE)
+        largest, total = 0.0, 0.0
+        for s0 in range(0, S, TILE):
+            width = min(TILE, S - s0)
+            twice[:] = 0.0
+            for i in range(start[g], start[g + 1]):
+                row = cell[i] if len(const) > 1 else 0
+                for s in range(width):
+                    twice[s] += 2 * (const[row, s0 + s] + base[i])
+                _subtract_squares(twice, e, Y[i], mean[cell[i]], W, s0, width)
+            for s in range(width):
+                largest = max(largest, abs(twice[s]))
+                total += twice[s]
+        out[g] = largest / 2 if np.isfinite(total) else np.inf
+    return out
+
+
+@nb.njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
+def _add_effect(
+    twice: Floats, spread: Floats, first: Floats, second: Floats, n: int, alpha: float, a: float, S: Floats,
+    tau: Floats, s0: int, width: int,
+) -> None:  # fmt: skip
+    """What a PSU's effect, integrated out, makes of its n records of a unit: the last line of the module's formula.
+
+    ``first`` and ``second`` (D, tile) are sums of r and of r^2 over these records; a and S (D, draws) are sums over the
+    whole PSU; ``spread`` is room.
+    """
+    spread[:] = 1.0
+    for d in range(len(first)):
+        for s in range(width):
+            t, r = tau[d, s0 + s], first[d, s] / n
+            without = 1 + (a - alpha * n) * t  # v = t / without, 1 + alpha n v = whole / without
+            whole = without + alpha * n * t
+            distance = r * whole - t * S[d, s0 + s]  # of r from v S', times without
+            each = 1 / (without * whole)
+            twice[s] -= second[d, s] - n * r * r + n * distance * distance * each
+            if alpha > LEAST:
+                spread[s] *= whole * whole * each
+            else:
+                twice[s] -= n * t / without
+    if alpha > LEAST:
+        for s in range(width):
+            twice[s] -= np.log(spread[s]) / alpha
+
+
+@nb.njit(parallel=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
+def _max_abs_integrated(
+    Y: Floats, start: Codes, cell: Codes, mean: Floats, W: Floats, const: Floats, base: Floats, psu: Codes,
+    alpha: Floats, a: Floats, S: Floats, tau: Floats,
+) -> Floats:  # fmt: skip
+    """max_s |log of the ratio of pseudo likelihoods with and without unit g| / alpha_g.
+
+    Records of a unit are sorted by PSU.  a (P,), S (P, D, S) are sums over whole PSUs; tau (D, S).
+    """
+    D, draws = Y.shape[1], const.shape[1]
+    out = np.empty(start.size - 1)
+    for g in nb.prange(out.size):
+        twice, e = np.empty(TILE), np.empty(TILE)
+        first, second = np.empty((D, TILE)), np.empty((D, TILE))  # sums of r and of r^2 over records of unit and PSU
+        spread = np.empty(TILE)
+        largest, total = 0.0, 0.0
+        for s0 in range(0, draws, TILE):
+            width = min(TILE, draws - s0)
+            twice[:] = 0.0
+            first[:] = 0.0
+            second[:] = 0.0
+            n = 0
+            for i in range(start[g], start[g + 1]):
+                row = cell[i] if len(const) > 1 else 0
+                n += 1
+                for s in range(width):
+                    twice[s] += 2 * (const[row, s0 + s] + base[i])
+                for d in range(D):
+                    _residual(e, d, Y[i], mean[cell[i]], W, s0, width)
+                    for s in range(width):
+                        first[d, s] += e[s]
+                        second[d, s] += e[s] * e[s]
+                c = psu[i]
+                if i + 1 < start[g + 1] and psu[i + 1] == c:
+                    continue
+                _add_effect(twice, spread, first, second, n, alpha[i], a[c], S[c], tau, s0, width)
+                n = 0
+                first[:] = 0.0
+                second[:] = 0.0
+            for s in range(width):
+                largest = max(largest, abs(twice[s]))
+                total += twice[s]
+        out[g] = largest / 2 if np.isfinite(total) else np.inf
+    return out
+
+
+@dataclass(frozen=True)
+class Effects:
+    """Effects of groups of records on the working scale, in every draw.
+
+    Attributes
+    ----------
+    group : int array (n,)
+        Group of each record, 0 to H - 1.
+    v : float array (S, H, D)
+    """
+
+    group: Codes
+    v: Floats
+
+
+@dataclass(frozen=True, repr=False)  # a repr would show confidential values
+class PSUs:
+    """PSUs whose effects are integrated out, with what their weighted records add up to.
+
+    Attributes
+    ----------
+    psu : int array (n,)
+        PSU of each record, 0 to C - 1.
+    alpha : float array (n,)
+        Weights of the records, equal within a unit.
+    a, s, t : float arrays (C,), (C, K), (C, D)
+        Sums of alpha, alpha x and alpha Y.
+    tau : float array (S, D)
+        Variance ratios in every draw.
+    parent : int array (C,) or None
+        Group of each PSU, where groups have :class:`Effects`.
+    """
+
+    psu: Codes
+    alpha: Floats
+    a: Floats
+    s: Floats
+    t: Floats
+    tau: Floats
+    parent: Codes | None
+
+    def sums(self, psus: Codes, whitened: Floats, W: Floats, effects: Effects | None) -> Floats:
+        """Sums of alpha r of some PSUs in every draw: (P, D, S)."""
+        out = np.einsum("pk,dks->pds", self.t[psus], W) - np.tensordot(self.s[psus], whitened, axes=1)
+        if effects is not None and self.parent is not None:
+            here, number = np.unique(self.parent[psus], return_inverse=True)
+            out -= self.a[psus, None, None] * _whitened(effects.v[:, here], W)[number]
+        return np.asarray(out)
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Records with the whitened means (cells, D, S) and the constants (cells or 1, S) of their cells."""
+
+    records: Codes
+    cell: Codes
+    mean: Floats
+    const: Floats
+    sums: Floats  # of the PSUs that occur, (P, D, S), and which PSU each record has among these
+    psu: Codes
+
+
+def _blocks(
+    Y: Floats, pattern: Codes, X: Floats, B: Floats, L: Floats, effects: Effects | None, offset: Offset | None,
+    unit: Codes | None = None, psus: PSUs | None = None,
+) -> Iterator[_Block]:  # fmt: skip
+    """Blocks of records; no unit is in two, and a unit's records are sorted by PSU."""
+    S, _, D = B.shape
+    last = _inverses(L)
+    const = -0.5 * D * np.log(2 * np.pi) + np.log(np.einsum("dds->sd", last)).sum(axis=1)
+    whitened = np.einsum("skj,djs->kds", B, last)  # (K, D, S): column d of B L^-T
+    grouping = [e for e in (psus.psu if psus else None, effects.group if effects else None) if e is not None]
+    cell = codes(*grouping, pattern) if grouping else pattern  # cells of a PSU are neighbours
+    key = cell if unit is None else unit
+    order = np.argsort(cell, kind="stable")
+    order = order[np.argsort(key[order], kind="stable")]
+    size = np.bincount(key)
+    cells = np.minimum(size, 1) if unit is None else size  # at most
+    numbers = max(1, D + (offset is not None))  # a cell and draw
+    block = np.cumsum(cells) // max(1, BLOCK_BYTES // (8 * S * numbers))
+    ends = np.cumsum(np.bincount(block, size).astype(np.intp))
+    for start, end in zip(np.concatenate([[0], ends[:-1]]), ends, strict=True):
+        records = order[start:end]
+        if records.size:
+            _, row, number = np.unique(cell[records], return_index=True, return_inverse=True)
+            mean = np.tensordot(X[pattern[records[row]]], whitened, axes=1)
+            if effects is not None:
+                here, group = np.unique(effects.group[records[row]], return_inverse=True)
+                mean += _whitened(effects.v[:, here], last)[group]
+            own = const[None] if offset is None else const + offset(records[row])
+            sums, psu = np.empty((0, D, S)), np.empty(0, dtype=np.intp)
+            if psus is not None:
+                here, psu = np.unique(psus.psu[records], return_inverse=True)
+                sums = psus.sums(here, whitened, last, effects)
+            yield _Block(records, number, mean, own, sums, psu)
+
+
+def _inverses(L: Floats) -> Floats:
+    """L^-1 (D, D, S) of L (S, D, D), lower triangular."""
+    return np.ascontiguousarray(np.linalg.inv(L).transpose(1, 2, 0), dtype=np.float64)
+
+
+def _whitened(u: Floats, W: Floats) -> Floats:
+    """L^-1 u: (C, D, S) from u (S, C, D) and W (D, D, S)."""
+    by_draw = np.ascontiguousarray(u.transpose(1, 2, 0))
+    out = np.zeros(by_draw.shape)
+    for d in range(len(W)):
+        for j in range(d + 1):
+            out[:, d] += W[d, j] * by_draw[:, j]
+    return out
+
+
+def max_abs_log_density(
+    Y: Floats,
+    pattern: Codes,
+    X: Floats,
+    B: Floats,
+    L: Floats,
+    base: Floats | None = None,
+    *,
+    effects: Effects | None = None,
+    offset: Offset | None = None,
+    unit: Codes | None = None,
+    psus: PSUs | None = None,
+) -> Floats:
+    """max over draws of |base_i + log p(record i | draw s)|, for every record; or of the sums over units.
+
+    With ``psus``, of the log of the ratio of pseudo likelihoods with and without the record, over its alpha.
+
+    Parameters
+    ----------
+    Y : float array (n, D)
+        Working-scale values.
+    pattern : int array (n,)
+        Row of ``X`` that record i has.
+    X : float array (G, K)
+        Distinct predictor rows.
+    B, L : float arrays (S, K, D), (S, D, D)
+        Draws of the coefficients and of the lower Cholesky factor of Sigma.
+    base : float array (n,), optional
+        What the record density has beside the normal one, as a logarithm.
+    effects : Effects, optional
+        Of groups of records; the density is conditional on them.
+    offset : function, optional
+        What else the log density of a cell, (pattern, group, PSU), has in every draw, (cells, S), from the
+        number i of one record of each cell.
+    unit : int array (n,), optional
+        Units 0 to U - 1 of several records, whose log densities add up.
+    psus : PSUs, optional
+        Whose effects are integrated out.
+
+    Returns
+    -------
+    float array (n,), or (U,) of units
+        Infinite where a density is not finite.
+    """
+    base = np.zeros(len(Y)) if base is None else base
+    out = np.zeros(len(Y) if unit is None else int(unit.max()) + 1)
+    W, D = _inverses(L), L.shape[1]
+    for block in _blocks(Y, pattern, X, B, L, effects, offset, unit, psus):
+        records = block.records
+        values = np.ascontiguousarray(Y[records])
+        arguments = (block.cell, block.mean, W, block.const, base[records])
+        if unit is None and psus is None:
+            finite = all(np.isfinite(x).all() for x in (values, *arguments[1:]))
+            if finite and records.size >= SHARED * 4**D * len(block.mean):
+                start, cell = tasks(block.cell)
+                square = np.einsum("das,dbs->abs", W, W)
+                out[records] = farthest(values, start, cell, block.mean, W, square, block.const, arguments[-1])
+            else:
+                out[records] = _max_abs(values, *arguments)
+            continue
+        there, start = records, np.arange(records.size)
+        if unit is not None:
+            there, start = np.unique(unit[records], return_index=True)
+        start = np.append(start, records.size)
+        if psus is None:
+            out[there] = _max_abs_sum(values, start, *arguments)
+        else:
+            a = psus.a[np.unique(psus.psu[records])]
+            tau = np.ascontiguousarray(psus.tau.T)
+            alpha = psus.alpha[records]
+            out[there] = _max_abs_integrated(values, start, *arguments, block.psu, alpha, a, block.sums, tau)
+    return out
+
+
+def log_height(L: Floats) -> float:
+    """Log density of N(0, L L') at 0."""
+    return float(-len(L) / 2 * np.log(2 * np.pi) - np.log(np.diag(L)).sum())
+
+
+def log_density(
+    Y: Floats, pattern: Codes, X: Floats, B: Floats, L: Floats, effects: Effects | None = None,
+    offset: Offset | None = None,
+) -> Floats:  # fmt: skip
+    """log p(record i | draw s) for a block of records, without a base: (S, n); arguments as above."""
+    out = np.empty((len(B), len(Y)))
+    W = _inverses(L)
+    for block in _blocks(Y, pattern, X, B, L, effects, offset):
+        e = np.einsum("dks,nk->nds", W, Y[block.records]) - block.mean[block.cell]
+        own = block.const[block.cell] if len(block.const) > 1 else block.const
+        out[:, block.records] = (own - 0.5 * (e**2).sum(axis=1)).T
+    return out

@@ -1,0 +1,343 @@
+"""Predictors: a formula of public columns, and the distinct rows of its model matrix."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from typing import Any, Protocol
+
+import formulaic
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ...design.columns import check_cells, codes
+from ...design.discrete import is_discrete
+from ...design.formula import coded_columns, factors_of, formula_columns, of_one_record
+from ...design.survey_design import SurveyDesign
+from ...errors import InputError, guarded
+from ...validation import rows
+from ..regression.sufficient_statistics import residual_squares
+from .groups import differing_sizes
+
+LARGEST = 1e140  # of a predictor: sums of squares are finite
+Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
+Constants = Mapping[str, Mapping[str, Any]]  # of terms that take some from a file: the mean in center(), knots in bs()
+
+
+class Synthesized(Protocol):
+    """Outcomes that are categories, as predictors take them: their names, their K combinations, and each record's."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the columns."""
+        ...
+
+    @property
+    def K(self) -> int:
+        """Number of combinations."""
+        ...
+
+    @property
+    def category(self) -> Codes:
+        """Combination of each record: (n,)."""
+        ...
+
+    def columns(self, category: Codes) -> dict[str, pd.Series]:
+        """Labels of combinations, column by column."""
+        ...
+
+
+C_OF_COLUMN = re.compile(r"C\((\w+|`[^`]+`)\)")  # whose levels are those of the combinations, too
+FEW = 10  # a numeric predictor with at most so many values makes cells
+LOG_WEIGHT, LOG_SIZE, LOG_UNIT = "log(weight)", "log(records of the PSU)", "log(records of the unit)"
+
+
+def with_categories(predictors: str, names: Sequence[str]) -> str:
+    """The formula with main effects of the synthesized categories that it does not name."""
+    named = formula_columns(predictors)
+    return " + ".join([predictors, *(f"C(`{name}`)" for name in names if name not in named)])
+
+
+def discrete_predictors(design: SurveyDesign, predictors: str, synthesized: Sequence[str]) -> list[str]:
+    """The public columns of a formula that make cells: labels, ``C()`` of numbers, numbers of few values."""
+    coded = coded_columns(predictors)
+    return [
+        name
+        for name in formula_columns(predictors)
+        if name not in synthesized and (name in coded or is_discrete(design, name, FEW))
+    ]
+
+
+def numeric_predictors(design: SurveyDesign, predictors: str, synthesized: Sequence[str]) -> list[str]:
+    """The public columns of a formula that enter as numbers, each with a slope: no labels, strata or ``C()``."""
+    coded = coded_columns(predictors)
+    return [
+        name
+        for name in formula_columns(predictors)
+        if name not in synthesized and name not in coded and not is_discrete(design, name)
+    ]
+
+
+def predictor_rows(
+    design: SurveyDesign, predictors: str, categories: Synthesized | None, constants: Constants | None = None
+) -> tuple[Floats, Codes, tuple[str, ...]]:
+    """Distinct rows of the model matrix: X (G, K), the row of each record (n,), and the names of the columns.
+
+    With categories every public row is repeated for each of them, whether the pair occurs or not: row g of the
+    public ones and category k make row g * categories.K + k.  With ``constants`` (:func:`predictor_constants`)
+    the row of a record depends on no other record.
+
+    Raises
+    ------
+    InputError
+        Records of weight 0, which no model covers; missing values or dates in a predictor; a formula that cannot
+        be evaluated, is not finite, or depends on the order of the records; constants of other terms than the
+        formula's.
+    """
+    if not design.weights.all():
+        raise InputError("a model is of records with positive weights: leave those of weight 0 out")
+    synthesized = () if categories is None else categories.names
+    names = _checked_columns(design, predictors, synthesized)
+    frame = design.select([*names, *synthesized])
+    types = _types(design, frame)
+    pattern: Codes = np.zeros(design.n, dtype=np.intp)
+    if names:
+        pattern = np.asarray(frame.groupby(names, sort=True, observed=True).ngroup(), dtype=np.intp)
+    first = first_records(pattern)
+    row = pattern
+    one_each = constants is None and categories is None and _row_by_row(predictors)
+    if one_each:  # one record of each row is enough
+        frame = frame.iloc[first]
+        first = row = np.arange(len(first))
+    given = {} if constants is None else _arrays(constants)
+    values, X, matrix = guarded(
+        lambda: _evaluated(predictors, frame, types, first, categories, given),
+        Exception,
+        lambda kind: _not_evaluated(predictors, kind, constants),
+    )
+    if constants is not None and _constants(matrix).keys() != given.keys():
+        raise InputError(
+            f"the policy's constants (means, knots) are not those of the predictors {predictors!r}: make the policy "
+            "again, with the formulaic that is installed here"
+        )
+    _refuse_extreme(predictors, values, pattern if one_each else np.arange(design.n))
+    if categories is not None:
+        pattern = row = pattern * categories.K + categories.category
+    if not all(np.allclose(column, x[row]) for column, x in zip(values.T, X.T, strict=True)):
+        raise InputError(f"the predictors {predictors!r} depend on the order of the records")
+    return X, pattern, tuple(str(c) for c in matrix.model_spec.column_names)
+
+
+def _checked_columns(design: SurveyDesign, predictors: str, synthesized: Sequence[str]) -> list[str]:
+    """The public columns that a formula names, without missing values or dates (InputError)."""
+    names = [name for name in formula_columns(predictors) if name not in synthesized]
+    for name in names:
+        check_cells(design.column(name), name)
+        refuse_missing(design.column(name), name)
+        if pd.api.types.infer_dtype(design.column(name)) in ("date", "datetime", "datetime64"):
+            raise InputError(f"predictor {name!r} is a date; make a number of it, or groups of dates")
+    return names
+
+
+def _evaluated(
+    predictors: str, frame: pd.DataFrame, types: Mapping[str, str], first: Codes, categories: Synthesized | None,
+    given: Mapping[str, Any],
+) -> tuple[Floats, Floats, formulaic.ModelMatrix]:  # fmt: skip
+    """The model matrix of the records of a frame, its distinct rows, and formulaic's own object."""
+    # all records are evaluated together, so that center(), bs() and the like are what they are in R
+    matrix = formulaic.model_matrix(
+        f"1 + {predictors}", frame.astype(dict(types)), na_action="ignore", transform_state=deepcopy(given)
+    )
+    values = np.asarray(matrix, dtype=np.float64)
+    if categories is None:
+        return values, values[first], matrix
+    grid = frame.iloc[np.repeat(first, categories.K)].reset_index(drop=True)
+    grid = grid.assign(**categories.columns(np.tile(np.arange(categories.K), len(first)))).astype(dict(types))
+    return values, np.asarray(matrix.model_spec.get_model_matrix(grid, na_action="ignore"), dtype=np.float64), matrix
+
+
+def _not_evaluated(predictors: str, kind: str, constants: Constants | None) -> InputError:
+    text = f"the predictors {predictors!r} cannot be evaluated on this file ({kind})"
+    if constants:
+        text += (
+            ". Their means and knots are those of the policy: beyond its knots bs() has no value, so move what lies "
+            "there to the nearest, or make the policy with bounds in bs() that hold for later files, too "
+            "(lower_bound=, upper_bound=)"
+        )
+    return InputError(text)
+
+
+def _refuse_extreme(predictors: str, values: Floats, row: Codes) -> None:
+    """Refuse predictors that are not finite, or too large to be squared (InputError).
+
+    ``row`` is the row of ``values`` of each record.
+    """
+    finite = np.asarray(np.isfinite(values).all(axis=1))
+    if not finite.all():
+        raise InputError(f"the predictors {predictors!r} are not finite in {rows(~finite[row])}")
+    large = np.asarray((np.abs(values) > LARGEST).any(axis=1))
+    if large.any():
+        raise InputError(
+            f"the predictors {predictors!r} are too large in {rows(large[row])} to be squared; rescale them"
+        )
+
+
+def refuse_missing(column: pd.Series, name: str) -> None:
+    """InputError where a predictor has missing values."""
+    missing = column.isna()
+    if missing.any():
+        raise InputError(
+            f"predictor {name!r} is missing in {rows(missing)}; give these records a category of their own: "
+            f"frame[{name!r}].fillna('missing'), or in a plan [columns.{name}] missing = 'category'"
+        )
+
+
+def first_records(pattern: Codes) -> Codes:
+    """The first record of each row, where every row has one: (G,)."""
+    first = np.empty(int(pattern.max(initial=-1)) + 1, dtype=np.intp)
+    first[pattern[::-1]] = np.arange(len(pattern) - 1, -1, -1)
+    return first
+
+
+def _row_by_row(predictors: str) -> bool:
+    """Whether a record of each combination of the columns tells what all others have."""
+    return all(
+        of_one_record(f.expr) or C_OF_COLUMN.fullmatch(f.expr)
+        for f in factors_of(predictors)
+        if f.eval_method.value == "python"
+    )
+
+
+def model_spec(design: SurveyDesign, predictors: str) -> tuple[formulaic.ModelSpec, dict[str, str]]:
+    """The model matrix of a formula, for other records of the same columns, and the types in which it takes these.
+
+    Raises
+    ------
+    InputError
+        Terms with constants from the file, ``center()``, ``scale()``, ``bs()``: they would be of confidential columns.
+    """
+    frame = design.select(formula_columns(predictors))
+    types = _types(design, frame)
+    matrix = formulaic.model_matrix(f"1 + {predictors}", frame.astype(types), na_action="ignore")
+    if _constants(matrix):
+        raise InputError(
+            f"the predictors {predictors!r} have terms whose means or knots come from the file, and some are "
+            "confidential here: write numbers, I(income - 20000) or log(income)"
+        )
+    return matrix.model_spec, types
+
+
+def predictor_constants(design: SurveyDesign, predictors: str) -> dict[str, dict[str, Any]]:
+    """What the terms of a formula take from a file: the mean in ``center(age)``, the knots in ``bs(age, 5)``.
+
+    Plain numbers, lists and mappings of them, by the text of the term.
+
+    Raises
+    ------
+    InputError
+        A term whose value of a record depends on the other records beyond such constants, such as
+        ``I(age - age.mean())``; the term is named.
+    """
+    frame = design.select(formula_columns(predictors))
+    frame = frame.astype(_types(design, frame))
+
+    def evaluate() -> tuple[dict[str, dict[str, Any]], list[str]]:
+        matrix = formulaic.model_matrix(f"1 + {predictors}", frame, na_action="ignore")
+        spec, X = matrix.model_spec, np.asarray(matrix, dtype=np.float64)
+        moved = [
+            str(name)
+            for name, x in zip(spec.column_names, X.T, strict=True)
+            if not all(_alone(spec, frame, record, name, x[record]) for record in (x.argmin(), x.argmax()))
+        ]
+        return {term: _plain(state) for term, state in _constants(matrix).items()}, moved
+
+    def impossible(kind: str) -> InputError:
+        return InputError(f"a policy cannot keep the means or knots of the predictors {predictors!r} ({kind})")
+
+    constants, moved = guarded(evaluate, Exception, impossible)
+    if moved:
+        raise InputError(
+            f"under a policy a predictor depends on its own record alone, and {', '.join(moved)} does on others, too: "
+            "use center(), scale(), poly() or bs(), whose constants come from the historical file, or write numbers"
+        )
+    return constants
+
+
+def _alone(spec: formulaic.ModelSpec, frame: pd.DataFrame, record: int, column: str, value: float) -> bool:
+    """Whether a record that is evaluated by itself has the value that it has among the others."""
+    try:
+        row = spec.get_model_matrix(frame.iloc[[record]], na_action="ignore")
+    except Exception:  # a term that looks for other records
+        return False
+    return bool(np.allclose(np.asarray(row[column], dtype=np.float64), value))
+
+
+def _types(design: SurveyDesign, frame: pd.DataFrame) -> dict[str, str]:
+    """Types in which formulaic takes columns: text as text, a stratum as labels, also where it is coded as a number."""
+    text = {str(c): "str" for c in frame if isinstance(frame[c].dtype, pd.StringDtype)}
+    return text | ({str(design.strata_name): "category"} if design.strata_name in frame else {})
+
+
+def _constants(matrix: formulaic.ModelMatrix) -> dict[str, Any]:
+    return {term: state for term, state in matrix.model_spec.transform_state.items() if state}
+
+
+def _plain(value: Any) -> Any:
+    """Numbers, lists and mappings of numpy's and formulaic's as Python's own."""
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    if isinstance(value, Mapping):
+        return {key: _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise TypeError
+
+
+def _arrays(value: Any) -> Any:
+    """Lists of numbers as formulaic calculates with them."""
+    if isinstance(value, Mapping):
+        return {key: _arrays(each) for key, each in value.items()}
+    return np.array(value) if isinstance(value, list) else value
+
+
+def numeric_columns(columns: Sequence[str]) -> list[str]:
+    """Columns of a model matrix that numeric predictors of the formula make."""
+    return [c for c in columns if c not in ("Intercept", LOG_WEIGHT, LOG_SIZE, LOG_UNIT) and "[" not in c]
+
+
+def _determined(X: Floats, pattern: Codes, values: Floats) -> bool:
+    """Whether values (n,) are linear in the predictor rows, as the log of a size is that weights are inverse to."""
+    centred = values - values.mean()
+    return residual_squares(centred, X, pattern) <= 1e-9 * float(centred @ centred)
+
+
+def with_log_size(
+    X: Floats, pattern: Codes, columns: tuple[str, ...], name: str, size: Floats | None, each: int = 1
+) -> tuple[Floats, Codes, tuple[str, ...]]:
+    """Predictor rows, patterns and columns with the log of a size (n,), unless that is None or they determine it."""
+    if size is None or _determined(X, pattern, np.log(size)):
+        return X, pattern, columns
+    return *with_column(X, pattern, each, np.log(size)), (*columns, name)
+
+
+def with_unit_size(
+    X: Floats, pattern: Codes, columns: tuple[str, ...], unit: Codes | None
+) -> tuple[Floats, Codes, tuple[str, ...]]:
+    """The same with the number of records of each record's unit, if it differs.
+
+    Privacy weights of units are made from their sizes, too: so what goes with size must be in the model.
+    """
+    return with_log_size(X, pattern, columns, LOG_UNIT, None if unit is None else differing_sizes(unit))
+
+
+def with_column(X: Floats, pattern: Codes, each: int, column: Floats) -> tuple[Floats, Codes]:
+    """Predictor rows and patterns with one more public column (n,), in blocks of ``each`` rows as before."""
+    public = codes(pattern // each, np.unique(column, return_inverse=True)[1])
+    first = np.unique(public, return_index=True)[1]
+    row = (pattern[first] // each)[:, None] * each + np.arange(each)
+    return np.column_stack([X[row.ravel()], np.repeat(column[first], each)]), public * each + pattern % each

@@ -1,0 +1,141 @@
+"""Survey weights that are a function of what is public: they are kept, and have no density."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ...design.survey_design import SurveyDesign
+from ...errors import ModelError
+from ..regression.sufficient_statistics import residual_squares, sufficient_statistics
+from .groups import Groups
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
+
+# A weight whose residual spread on the log scale is below EXACT is a function of the predictors
+# (what is left is rounding); between EXACT and NEAR it is neither random nor a function.
+EXACT, NEAR = 1e-7, 1e-3
+# A cell of one record fits any weight.  Predictors must have none; of PSUs, whose weights belong to
+# the design, most records must share theirs with another.
+ALL, MOST = 1.0, 0.5
+MOST_LOG = 50.0  # variance of a logarithm, beyond which its exponential is only large
+PROPORTIONAL = 10.0  # times the variance of the sample's own total, above which the size measure has to be a predictor
+
+
+def public_weight(
+    design: SurveyDesign, predictors: tuple[str, ...], X: Floats, pattern: Codes, groups: Groups | None = None
+) -> Floats | None:
+    """The survey weight as a function of what is public, where it is one.
+
+    Of the predictors (stratified SRS, self-weighting files), or of the PSUs or strata whose
+    effects are modelled (equal probabilities within PSUs).
+
+    Such a weight has no distribution given x: it would make Sigma singular and the density
+    unbounded.  It is public, and is kept: as the value of its cell, so that not even the last
+    digits are a record's own.  A cell of one record fits any weight, and shows nothing.
+
+    Returns
+    -------
+    float array (n,), or None where the weight is not such a function.
+
+    Raises
+    ------
+    ModelError
+        Where it is nearly such a function: neither public nor safely modelled.
+    """
+    log_weight = np.log(design.weights / design.weights.mean())
+    everybody = np.zeros(design.n, dtype=np.intp)
+    cells = [(everybody, ALL)]
+    if design.strata_name in predictors:
+        cells.append((design.stages[0].stratum, ALL))
+    discrete = [p for p in predictors if not pd.api.types.is_float_dtype(design.column(p).dtype)]
+    if discrete:
+        label_cell = design.select(discrete).groupby(discrete, observed=True).ngroup()
+        cells.append((np.asarray(label_cell, dtype=np.intp), ALL))
+    if groups is not None:
+        if groups.parent is not None:
+            cells.append((groups.parent[groups.record], MOST))
+        cells.append((groups.record, MOST))
+    spreads = []
+    for cell, shared in cells:
+        size = np.bincount(cell)
+        fitted = (np.bincount(cell, log_weight) / np.maximum(size, 1))[cell]
+        spread = _spread(log_weight - fitted)
+        if spread <= EXACT and (size[cell] > 1).mean() >= shared:
+            return _significant(np.exp(fitted) * design.weights.mean())
+        spreads.append(spread if (size > 1).mean() > 0.5 else np.inf)
+    statistics = sufficient_statistics(X, pattern, log_weight[:, None], np.ones(design.n))
+    R, Z0, _ = statistics.reduced()
+    inverse = np.linalg.pinv(R)
+    fitted = (X @ inverse @ Z0)[pattern, 0]
+    leverage = ((X @ inverse) ** 2).sum(axis=1).max()
+    spread = _spread(log_weight - fitted)
+    if spread <= EXACT and leverage < 1 - 1e-6:
+        return _significant(np.exp(fitted) * design.weights.mean())
+    if min(spread, *spreads) < NEAR:
+        raise ModelError(
+            "the survey weights are nearly, but not quite, a function of the predictors (residual spread on the log "
+            f"scale below {NEAR:g}, or cells of one record), so their density is all but unbounded and no Lipschitz "
+            "bound is useful. If they are constant within cells of the design, round them so and merge cells of one "
+            "record; if they are inverse probabilities of a size measure among the predictors, give them unrounded; "
+            "else leave out the predictor that determines them, or say clusters='ignore' where it is the PSU"
+        )
+    return None
+
+
+def refuse_proportional(design: SurveyDesign, outcomes: Sequence[str], X: Floats, pattern: Codes) -> None:
+    """Refuse an outcome that is all but proportional to the size measure, where that is not among the predictors.
+
+    In a sample with probabilities proportional to size, w y hardly varies where y goes with size, and neither does the
+    sample's total.  Synthetic weights are scaled to a population total, so that theirs is N sum(w y) / sum(w), and
+    sum(w) is mostly that of the few smallest units: under the model it varies as exp(s^2) - 1, s^2 the variance of
+    log w given the predictors, and the sample's own as exp(v) / p - 1, v that of log(w y) where y is not 0, and p the
+    share of such records.  Outcomes that can be negative are proportional to nothing.
+
+    Raises
+    ------
+    ModelError
+        The first is more than 10 times the second.
+    """
+    for outcome in outcomes:
+        y = design.numeric(outcome)
+        positive = y > 0
+        if not ((y >= 0).all() and positive.any()):
+            continue
+        weight_variance = np.expm1(_left(np.log(design.weights), X, pattern))
+        product = np.log(design.weights[positive] * y[positive])
+        product_variance = np.exp(_left(product, X, pattern[positive])) / positive.mean() - 1
+        if weight_variance > PROPORTIONAL * product_variance:
+            raise ModelError(
+                f"given the predictors, {outcome!r} is nearly proportional to the inclusion probability, as in a "
+                "sample with probabilities proportional to size: totals of the synthetic files would be far less "
+                f"accurate than the sample's own (more than {PROPORTIONAL:g} times its variance). Make the size "
+                "measure, which has to be public, a predictor: log(size)"
+            )
+
+
+def _left(logs: Floats, X: Floats, pattern: Codes) -> float:
+    """Variance of logarithms given the predictors, at most ``MOST_LOG``."""
+    return min(residual_squares(logs - logs.mean(), X, pattern) / len(logs), MOST_LOG)
+
+
+def _significant(x: Floats, digits: int = 14) -> Floats:
+    """Rounded to so many significant digits: a weight of 10 is published as 10, not as 9.999999999999998."""
+    unit = 10.0 ** (digits - 1 - np.floor(np.log10(x)))
+    return np.asarray(np.round(x * unit) / unit)
+
+
+def _spread(residual: Floats) -> float:
+    return float(np.sqrt(np.mean(residual**2)))
+
+
+def varies_within(weights: Floats, pattern: Codes) -> bool:
+    """Whether records with the same predictors have different weights."""
+    low, high = np.full(pattern.max() + 1, np.inf), np.zeros(pattern.max() + 1)
+    np.minimum.at(low, pattern, weights)
+    np.maximum.at(high, pattern, weights)
+    return bool((high > low * (1 + EXACT)).any())

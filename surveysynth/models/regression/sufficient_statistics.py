@@ -1,0 +1,60 @@
+"""What the alpha-weighted likelihood of a normal regression uses of the records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class SufficientStatistics:
+    """Sums over the records that the alpha-weighted likelihood of a normal regression depends on.
+
+    ``A`` sum alpha; ``C0`` (K, K) = X' diag(alpha) X; ``P`` (K, D) = X' diag(alpha) Y;
+    ``Q`` (D, D) = Y' diag(alpha) Y.
+    """
+
+    A: float
+    C0: Floats
+    P: Floats
+    Q: Floats
+
+    def reduced(self) -> tuple[Floats, Floats, Floats]:
+        """R (rank, K), Z0 (rank, D) and S0 (D, D), whatever the rank of C0.
+
+        Columns are brought to one length first: the rank is that of the predictors, not of their units.
+        """
+        length = np.sqrt(np.diag(self.C0))
+        length = np.where(length > 0, length, 1.0)
+        values, vectors = np.linalg.eigh(self.C0 / np.outer(length, length))
+        keep = values > values[-1] * len(values) * 1e-12
+        root, vectors = np.sqrt(values[keep]), vectors[:, keep]
+        R = root[:, None] * vectors.T * length
+        Z0 = (vectors.T @ (self.P / length[:, None])) / root[:, None]
+        S0 = self.Q - Z0.T @ Z0
+        return R, Z0, (S0 + S0.T) / 2
+
+
+def sufficient_statistics(X: Floats, pattern: Codes, Y: Floats, alpha: Floats) -> SufficientStatistics:
+    """Sums over records, by pattern first: O(n D + G K^2)."""
+    a, t = sums_by_row(len(X), pattern, Y, alpha)
+    weighted = alpha[:, None] * Y
+    return SufficientStatistics(float(alpha.sum()), X.T @ (a[:, None] * X), X.T @ t, Y.T @ weighted)
+
+
+def sums_by_row(G: int, pattern: Codes, Y: Floats, alpha: Floats) -> tuple[Floats, Floats]:
+    """Sums of alpha (G,) and of alpha Y (G, D) by predictor row."""
+    a = np.asarray(np.bincount(pattern, alpha, G), dtype=np.float64)
+    t = np.array([np.bincount(pattern, alpha * y, G) for y in Y.T], dtype=np.float64).reshape(Y.shape[1], G).T
+    return a, t
+
+
+def residual_squares(y: Floats, X: Floats, pattern: Codes, alpha: Floats | None = None) -> float:
+    """Weighted sum of squares of values (n,) about their regression on the predictor rows."""
+    alpha = np.ones(len(y)) if alpha is None else alpha
+    return float(sufficient_statistics(X, pattern, y[:, None], alpha).reduced()[2][0, 0])

@@ -1,0 +1,34 @@
+"""The regression of the log survey weight, where it is not public, on predictors and outcome: drawn exactly."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+
+from .sufficient_statistics import SufficientStatistics
+
+Floats = NDArray[np.float64]
+
+SHAPE, SCALE, WIDTH = 0.5, 0.005, 10.0  # of the weight's prior
+PRIOR_WEIGHT = (
+    f"coefficients of the log weight ~ N(0, {WIDTH:g}^2 sigma^2), sigma^2 ~ inverse gamma({SHAPE:g}, {SCALE:g})"
+)
+
+
+def draw_weights(statistics: SufficientStatistics, size: int, rng: np.random.Generator) -> dict[str, Floats]:
+    """Exact draws of (c, gamma) and sigma under the conjugate prior."""
+    P = statistics.P[:, 0]
+    root = np.linalg.cholesky(statistics.C0 + np.eye(len(P)) / WIDTH**2)  # of the precision over sigma^-2
+    half = solve_triangular(root, P, lower=True)
+    rate = SCALE + (statistics.Q[0, 0] - half @ half) / 2
+    sigma = np.sqrt(rate / rng.standard_gamma(SHAPE + statistics.A / 2, size))
+    z = rng.standard_normal((len(P), size))
+    c = solve_triangular(root, half[:, None] + sigma * z, lower=True, trans="T").T
+    return {"c": np.ascontiguousarray(c), "sigma": sigma}
+
+
+def weight_log_density(log_w: Floats, mean: Floats, sigma: Floats) -> Floats:
+    """log N(log w_i; mean, sigma^2) of means (S, n) and standard deviations (S,): (S, n)."""
+    sigma = sigma[:, None]
+    return -0.5 * ((log_w - mean) / sigma) ** 2 - np.log(sigma) - 0.5 * np.log(2 * np.pi)

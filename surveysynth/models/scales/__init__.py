@@ -1,0 +1,1 @@
+"""Scales of outcomes: working scales of numbers, and the levels of categories."""

@@ -1,1 +1,0 @@
-"""The risk-efficient synthesizer of consumer units (Hu, Savitsky & Williams 2022)."""

@@ -1,0 +1,208 @@
+"""What a release says about itself: the privacy report, the public facts of the manifest, and what stays internal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from .._version import __version__
+from ..privacy.mechanisms.privacy_weights import BY_GIVEN_CONSTANTS
+from ..privacy.release_rule import IdentificationRule
+from ..privacy.report import SUM_OF_WEIGHTS, PrivacyReport, public_epsilon
+from ..privacy.units import CLASS
+from .draws import verdict
+from .edits import HELD
+from .fitted_model import FittedModel, Spending
+from .synthetic_design import public_columns, said_of_total
+
+CORRECTED = (
+    "corrected, under the model, for the effect of the privacy weights (they weight down rare values, and make a PSU's "
+    "mean less certain than it seems): {}"
+)
+NOT_CORRECTED = (
+    "privacy weights bias {}: the spread and rare categories come out too small. This is not corrected where the "
+    "weights do not follow from the record and constants (linear map, risks by counting, re-weighting), nor are shares "
+    "where epsilon protects units of several records"
+)
+NEIGHBOURS = (
+    "the number of records and their predictors are public and held fixed: neighbouring files differ in whether the "
+    "synthesized variables of one record take part in the fit"
+)
+SCALED = "survey weights are modelled relative to N / n, population total over records, which is public"
+ONLY_WHETHER = (
+    "whether there is a release at all, and the verdict on the sampler: checks of the file's values and of the "
+    "sampler's diagnostics can refuse a file"
+)
+EVENED = (
+    "factors that make the mean privacy weight of records the same in every class of sizes of units, of at least "
+    f"{CLASS[0]:.0%} of the records and {CLASS[1]} units (weights only fall), so that small units do not dominate the "
+    "fit: they are computed from the weights of this file"
+)
+COST = (
+    "a clamp discards information, and neither standard errors within files nor the combining rule account for it: "
+    "under the model, the variance of means is about {:.3g} times the estimated one, so multiply their standard errors "
+    "by {:.2g}"
+)
+BY_TUNED_CONSTANTS = (
+    "the correction of the drawn parameters for the privacy weights: it uses their scale c1, which was tuned on this "
+    "file and is not published, and epsilon does not cover it"
+)
+EPSILON_REACHED = (
+    "epsilon itself: as none was asked for, it is 2 m times the Lipschitz bound found on this file, rounded up"
+)
+FLOATING_POINT = "densities, clamps and draws are computed in floating point, with pseudo-random numbers"
+PUBLIC_OR_NOT = (
+    "whether the survey weight is a function of public variables, which decides whether it is kept or modelled: the "
+    "guarantee is for files that agree in this by design"
+)
+
+
+def report(
+    fit: FittedModel, of: Spending, debias: bool, factor: float | None, rule: IdentificationRule | None,
+    edits: Sequence[str] = (), redrawn: Sequence[float] = (),
+) -> PrivacyReport:  # fmt: skip
+    """The privacy report of a release: what is guaranteed, what is taken as given, and what stays internal.
+
+    ``edits`` are the rules that its records obey, ``redrawn`` the share of records that broke one, of each data set.
+    """
+    said = notes(fit, of, debias, factor) + ([HELD.format("; ".join(edits))] if edits else [])
+    d = fit.draws.diagnostics
+    internal = {
+        "epsilon_exact": None if fit.kind == "none" else fit.budget_of(of.m).spent(fit.delta),
+        "delta": fit.delta,
+        "delta_target": fit.budget.bound,
+        "divergences": d.divergences, "rhat": d.rhat, "ess_bulk": d.ess_bulk, "ess_tail": d.ess_tail,
+        "released_draws_lag_correlation": of.lag,
+        "epsilon_spent_by_this_fit": None if fit.kind == "none" else fit.epsilon_spent,
+        "releases_blocked_by_a_rule_before": len(fit.blocked),
+        "mean_alpha": fit.mean_alpha,
+        **fit.mechanism.internal(fit.weighted),
+        **({"redrawn_by_edits": list(redrawn)} if edits else {}),
+    }  # fmt: skip
+    return PrivacyReport(
+        kind=fit.kind, epsilon=np.inf if of.epsilon is None else of.epsilon, epsilon_requested=of.asked, m=of.m,
+        draws=fit.draws.size if fit.mechanism.maximum_over_draws and fit.kind != "none" else 0,
+        verdict=verdict(fit.draws) + separation(fit, of),
+        assumptions=said, data_dependent=depends(fit, debias, rule, reached=of.asked is None or len(fit.spent) > of.m),
+        publishable=not fit.seeded, little_left=fit.little_left,
+        unit=fit.unit.column, mechanism=fit.mechanism.name, internal=internal,
+    )  # fmt: skip
+
+
+def notes(fit: FittedModel, of: Spending, debias: bool, factor: float | None) -> list[str]:
+    """What a release takes as given, in sentences."""
+    posterior = fit.draws
+    total = said_of_total(fit.population_total, public_weights=fit.public_weights)
+    said = [
+        "the predictors, the design columns in the files and the number of records of every cell are public; the "
+        f"columns in the files are: {', '.join(public_columns(fit.design, fit.synthesizer))}",
+        *([] if total is None else [total]),
+        *fit.synthesizer.assumptions(fit.records.public),
+        *said_of_bias(fit, debias),
+        *([] if factor is None else [COST.format(factor, factor**0.5)]),
+        *fit.report_notes,
+    ]
+    if not posterior.diagnostics.exact:
+        what = fit.mechanism.posterior
+        said.append(f"draws by Markov chain Monte Carlo stand in for exact draws from the {what} posterior")
+    if fit.weighted.asked or not (fit.constants_given or fit.kind == "none"):  # said whether or not it was done
+        said.append(
+            "draws of a fit under nearby privacy weights may have been carried over to the weights of this release "
+            "by importance weights (effective share of the draws at least 90%)"
+        )
+    earlier = len(fit.spent) - of.m
+    if earlier and fit.kind != "none":
+        reached = (
+            replace(fit.budget, m=len(fit.spent)).spent(fit.budget.bound) if fit.within_request else fit.epsilon_spent
+        )
+        together = public_epsilon(reached, None)
+        where = "from the same fit before"
+        if len(fit.spent) > len(fit.used):  # of other privacy weights, which have draws of their own
+            where = "before, from the same fit or from it before or after re-weighting"
+        said.append(f"{earlier} data sets were released {where}; together with these they spend epsilon = {together:g}")
+    if posterior.failures:  # all of them accepted, or nothing were released
+        said.append(f"failed diagnostics that the agency accepted by name: {', '.join(posterior.failures)}")
+    return said
+
+
+def separation(fit: FittedModel, of: Spending) -> str:
+    """How far apart the released draws are, in a sentence; empty for exact draws and for a single one."""
+    if fit.draws.diagnostics.exact or len(fit.used) == 1:
+        return ""
+    if of.lag == 0:
+        return " The released draws are from different chains."
+    return f" Released draws of one chain are apart: lag correlation {'below' if of.lag < 0.1 else 'ABOVE'} 0.1."
+
+
+def said_of_bias(fit: FittedModel, debias: bool) -> list[str]:
+    """What the mechanism does to the model, and what was corrected."""
+    said = fit.mechanism.said_of_bias(fit.weighted, debias)
+    if fit.mechanism.clamps:
+        said += [NEIGHBOURS] if fit.public_weights else [NEIGHBOURS, SCALED]
+        return [*said, FLOATING_POINT] + ([] if fit.policy is None else [fit.policy.describe()])
+    if fit.corrected:
+        said.append(CORRECTED.format(" and ".join(fit.corrected)))
+    if fit.constants_given and (debias or fit.corrected):
+        said.append(BY_GIVEN_CONSTANTS)
+    left = [what for what in fit.biased if what not in fit.corrected]
+    if left:
+        said.append(NOT_CORRECTED.format(" and ".join(left)))
+    return said
+
+
+def depends(fit: FittedModel, debias: bool, rule: IdentificationRule | None, *, reached: bool) -> list[str]:
+    """What was computed from the confidential file and is not covered by epsilon.
+
+    ``reached``: whether an epsilon that was not asked for is printed.
+    """
+    passed = [] if rule is None else [rule.describe()]
+    found = [ONLY_WHETHER, *fit.mechanism.refuses, PUBLIC_OR_NOT, *passed]
+    if fit.kind == "strict":
+        return found
+    found_here = fit.mechanism.depends()
+    if fit.unit.classes > 1:
+        found_here.append(EVENED)
+    if fit.mechanism.clamps:
+        return [*found_here, *found]
+    if fit.weighted.asked:
+        found_here.append(
+            "the privacy weights again: they were raised where bounds lay below the overall one "
+            f"(re-weighting, steps asked for: {fit.weighted.asked}, taken as long as weights rose)"
+        )
+    if fit.kind != "none" and reached and not fit.within_request:
+        found_here.append(EPSILON_REACHED)
+    if not fit.public_weights:
+        found_here.append("the mean of the survey weights, to which they are scaled before they are modelled")
+        found_here += [SUM_OF_WEIGHTS] if fit.population_total is None else []
+    found_here += fit.synthesizer.computed_from_file
+    if (debias or fit.corrected) and not fit.constants_given:
+        found_here.append(BY_TUNED_CONSTANTS)
+    return [*found_here, *found]
+
+
+def method(fit: FittedModel, debias: bool) -> dict[str, Any]:
+    """Public facts about package, engine, model and corrections, for the manifest."""
+    posterior = fit.draws
+    constants = {"covered_by_epsilon": fit.constants_given}
+    constants |= fit.mechanism.constants(fit.weighted, fit.budget.bound)
+    return {
+        "package": {"surveysynth": __version__},
+        "engine": {"name": posterior.engine, "version": posterior.version},
+        **fit.synthesizer.describe(fit.records.public),
+        **({"debias": constants} if debias else {}),
+        **({"corrected": {"what": list(fit.corrected), **constants}} if fit.corrected else {}),
+    }
+
+
+def internal(fit: FittedModel) -> dict[str, Any]:
+    """Record-level risks and weights, and the draws that were not released."""
+    posterior = fit.draws
+    unused = np.setdiff1d(np.arange(posterior.size), fit.used)
+    of_records = {name: fit.unit.spread(column) for name, column in fit.mechanism.record_columns(fit.weighted).items()}
+    records = pd.DataFrame(of_records, index=pd.Index(fit.rows, name="row"))
+    values = posterior.values | {"weight": posterior.weight}
+    return {"records": records, "draws": {name: draws[unused] for name, draws in values.items()}}

@@ -1,0 +1,110 @@
+"""A mechanism is one class and one line in the list: here one of a few lines is added and goes the whole way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import surveysynth as ss
+from surveysynth.choices import Kind
+from surveysynth.cli.app import app
+from surveysynth.cli.words_of_plans import in_words_of_plans
+from surveysynth.privacy.mechanisms import MECHANISMS, InPlans, RecordMechanism
+from surveysynth.privacy.mechanisms.privacy_weights import tuned
+from surveysynth.r import words_of_r
+
+R_EXPORTS = (Path(__file__).parents[2] / "r_bridge" / "NAMESPACE").read_text(encoding="utf-8")
+
+
+@dataclass(frozen=True)
+class EvenWeights(RecordMechanism):
+    """Every record has the same privacy weight, ``most`` or less."""
+
+    epsilon: float | None = None
+    most: float = 1.0
+
+    name: ClassVar[str] = "even weights"
+    plan: ClassVar[Mapping[str, InPlans]] = {"even-weights": InPlans()}
+    in_r: ClassVar[str] = "even_weights"
+    guarantees: ClassVar[Mapping[Kind, str]] = {"asymptotic": "All weights are even, for every {unit}."}
+
+    def fit(self, pseudo, budget, assessment, *, tolerance, reweight, say):
+        """With the largest common weight whose bound is within the budget."""
+        return tuned(lambda c1: min(c1, self.most) * assessment.present, pseudo, budget.bound, tolerance)
+
+
+@pytest.fixture(autouse=True)
+def listed(monkeypatch) -> Iterator[None]:
+    """The one line."""
+    monkeypatch.setitem(MECHANISMS, EvenWeights.name, EvenWeights)
+    caches = words_of_r._functions, words_of_r._words
+    for cache in caches:
+        cache.cache_clear()
+    yield
+    for cache in caches:
+        cache.cache_clear()
+
+
+MODEL = ss.FBS("salary ~ field + gender", prior="flat")
+
+
+def test_it_releases_prints_writes_and_reads_back(tmp_path):
+    release = ss.synthesize(ss.datasets.sdr_sample(seed=1), MODEL, epsilon=30, mechanism=EvenWeights(), seed=2)
+    assert np.ptp(release.internal["records"]["alpha"]) == 0
+    assert "All weights are even, for every record." in str(release.privacy)
+    assert "blank one record's confidential values" in release.privacy.neighbours
+    assert "even weights" in str(release.privacy.public())
+    release.write(tmp_path / "release")
+    back = ss.read_release(tmp_path / "release")
+    assert str(back.privacy) == str(release.privacy) and back.privacy.mechanism == "even weights"
+    again = CliRunner().invoke(app, ["tables", str(tmp_path / "release"), "--by", "gender"])
+    assert again.exit_code == 0, again.output
+
+
+def test_a_plan_names_it_checks_it_and_gives_it_options(tmp_path):
+    design = ss.datasets.sdr_sample(seed=1)
+    plan = ss.Plan(
+        design, "salary ~ field + gender", epsilon=30, mechanism="even-weights", options={"most": 0.25},
+        population_total=100_000, accept=["information"], transform="log", prior="flat",
+    )  # fmt: skip
+    assert "even-weights (asymptotic)" in str(plan.check())
+    release = plan.release(seed=3)
+    alpha = release.internal["records"]["alpha"]
+    assert np.ptp(alpha) == 0 and alpha.iloc[0] <= 0.25
+    with pytest.raises(ss.InputError, match=r"privacy\.options"):
+        plan.set(options={"least": 0.1}).check()
+    with pytest.raises(ss.InputError, match=r"privacy\.c1: not with privacy\.mechanism = 'even-weights'"):
+        plan.set(c1=0.5).check()
+    design.frame.to_csv(tmp_path / "file.csv", index=False)
+    drafted = ss.Plan.draft(
+        tmp_path / "file.csv", formula="salary ~ field + gender", weights="weight", set={"privacy.epsilon": 9.0},
+        mechanism="even-weights", options={"most": 0.5}, guess=False,
+    )  # fmt: skip
+    drafted.save(tmp_path / "plan.toml")
+    read = ss.Plan.read(tmp_path / "plan.toml").settings.privacy
+    assert read.mechanism == "even-weights" and read.options == {"most": 0.5}
+
+
+def test_without_the_line_its_name_is_refused_with_the_names_there_are(monkeypatch):
+    monkeypatch.delitem(MECHANISMS, EvenWeights.name)
+    with pytest.raises(ss.InputError, match=r"should be 'strict', 'pseudo-posterior'.* not 'even-weights'"):
+        ss.Plan(ss.datasets.sdr_sample(seed=1), "salary ~ field", mechanism="even-weights")
+
+
+def test_command_line_and_r_have_it_in_their_lists():
+    assert in_words_of_plans("mechanism=EvenWeights()") == "mechanism = 'even-weights' in [privacy]"
+    assert words_of_r.in_words_of_r("mechanism=EvenWeights(most=0.5)") == "mechanism = even_weights(most = 0.5)"
+    listed = CliRunner().invoke(app, ["plan", "--entries"])
+    assert listed.exit_code == 0 and "even-weights" in listed.output
+
+
+def test_every_mechanism_of_the_package_is_a_function_of_the_r_package():
+    for mechanism in MECHANISMS.values():
+        if mechanism is not EvenWeights:
+            assert f"export({mechanism.in_r})" in R_EXPORTS, mechanism
