@@ -31,7 +31,7 @@ from .policy import policy_command
 from .printing import console, give_up_stdout
 from .privacy_cost import privacy_cost_command
 from .risk import risk_command
-from .study import app as study_app
+from .studies import app as study_app
 from .synthesize import synthesize_command
 from .tables import tables_command
 from .words_of_plans import in_words_of_plans

@@ -76,10 +76,10 @@ def coverage_command(
             lacking = [f"--{name}" for name, value in given.items() if value is None]
             raise InputError(f"--data needs {', '.join(lacking)}, too")
         drawn_from = populations.own(read_frame(data), formula, bounds=bounds, strata=strata, size=size, psu=psu)
-    chosen: Any = list(mechanisms or ["strict"])
+    cases: Any = list(mechanisms or ["strict"])
     try:
         cells = coverage_study(
-            drawn_from, n=n or (2000,), epsilon=epsilon or (5.0, 10.8), mechanisms=chosen, replicates=replicates,
+            drawn_from, n=n or (2000,), epsilon=epsilon or (5.0, 10.8), mechanisms=cases, replicates=replicates,
             workers=workers or os.cpu_count() or 1, scheduler=scheduler, out=out, seed=seed,
         )  # fmt: skip
     except KeyboardInterrupt:
@@ -127,10 +127,10 @@ def audit_command(
         raise InputError(f"--data needs {', '.join(lacking)}, too")
     else:
         file = files.own(read_frame(data), formula, weights=weights, bounds=bounds, population_total=population_total)
-    chosen: Any = list(planted or PLANTED)
+    cases: Any = list(planted or PLANTED)
     try:
         cells = audit(
-            file, epsilon=epsilon or EPSILON, planted=chosen, pairs=pairs, n=n, workers=workers or os.cpu_count() or 1,
+            file, epsilon=epsilon or EPSILON, planted=cases, pairs=pairs, n=n, workers=workers or os.cpu_count() or 1,
             scheduler=scheduler, out=out, seed=seed,
         )  # fmt: skip
     except KeyboardInterrupt:
