@@ -31,7 +31,7 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 Rows = NDArray[np.int32]
 Values = tuple[Floats, Floats, Floats]
-OfBlock = Callable[..., Floats]
+BlockSums = Callable[..., Floats]
 
 BLOCK = 1 << 16  # records that are summed up at a time: the same sums, whatever the number of threads
 MOST = 1 << 22  # sums of blocks that are held at once
@@ -59,7 +59,7 @@ class CellMoments(ABC):
     fraction: Floats
 
     @abstractmethod
-    def _over_blocks(self, of_block: OfBlock, values: int, *constants: Floats) -> Floats:
+    def _over_blocks(self, block_sums: BlockSums, values: int, *constants: Floats) -> Floats:
         """So many sums over the records of each pair, block by block: (values, pairs)."""
 
     @property
@@ -81,7 +81,7 @@ class CellMoments(ABC):
         if not self.divides:
             return np.zeros(self.pairs)
         cells = int(self.cell.max(initial=-1)) + 1
-        total, denominator, size = (sums(self.cell, of, cells) for of in self._sums[1:])
+        total, denominator, size = (sums(self.cell, values, cells) for values in self._sums[1:])
         sure = np.abs(denominator) > size / 2
         return np.asarray(np.divide(total, denominator, out=np.zeros(cells), where=sure)[self.cell])
 
@@ -99,24 +99,24 @@ class CellMoments(ABC):
         a, b = (a, b) / np.maximum(n, 1)
         return np.array([near[0] + a, near[1] + b, aa - n * a * a, ab - n * a * b, bb - n * b * b])
 
-    def estimates(self, of_cell: Codes, domains: int) -> Floats:
+    def estimates(self, cell_domain: Codes, domains: int) -> Floats:
         """Estimates in the domains that cells belong to, -1 for none: (domains,)."""
-        return self._estimates(of_cell, domains)[0]
+        return self._estimates(cell_domain, domains)[0]
 
-    def _estimates(self, of_cell: Codes, domains: int) -> tuple[Floats, Floats]:
+    def _estimates(self, cell_domain: Codes, domains: int) -> tuple[Floats, Floats]:
         """Estimates, and what they were divided by: (domains,) each."""
-        d = of_cell[self.cell]
-        total, denominator = (sums(d[d >= 0], of[d >= 0], domains) for of in self._sums[1:3])
+        d = cell_domain[self.cell]
+        total, denominator = (sums(d[d >= 0], values[d >= 0], domains) for values in self._sums[1:3])
         if not self.divides:
             return total, np.ones(domains)
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(denominator == 0, np.nan, total / denominator), denominator
 
-    def with_variances(self, of_cell: Codes, domains: int) -> Estimates:
+    def with_variances(self, cell_domain: Codes, domains: int) -> Estimates:
         """Estimates and their variances in the domains that cells belong to, -1 for none."""
-        inside = of_cell[self.cell] >= 0
-        d, n = of_cell[self.cell][inside], self._sums[0, inside]
-        estimate, denominator = self._estimates(of_cell, domains)
+        inside = cell_domain[self.cell] >= 0
+        d, n = cell_domain[self.cell][inside], self._sums[0, inside]
+        estimate, denominator = self._estimates(cell_domain, domains)
         mean_a, mean_b, aa, ab, bb = self._moments[:, inside]
         away = self._ratio[inside] - estimate[d] if self.divides else np.zeros(d.size)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -129,21 +129,21 @@ class CellMoments(ABC):
         v = (1 - f_h) * np.where(n_h > 1, n_h / np.maximum(n_h - 1.0, 1.0) * squares, 0.0)
         return Estimates(estimate, np.where(np.isnan(estimate), np.nan, sums(domain, v, domains)))
 
-    def records(self, of_cell: Codes, domains: int) -> Codes:
+    def records(self, cell_domain: Codes, domains: int) -> Codes:
         """How many each domain has: (domains,)."""
-        d = of_cell[self.cell]
+        d = cell_domain[self.cell]
         return sums(d[d >= 0], self._sums[0, d >= 0], domains).astype(np.intp)
 
-    def degrees_of_freedom(self, of_cell: Codes, domains: int) -> Floats:
+    def degrees_of_freedom(self, cell_domain: Codes, domains: int) -> Floats:
         """Records less strata that hold some, of each domain: (domains,)."""
-        d = of_cell[self.cell]
-        held = (d >= 0) & (self._sums[0] > 0)
-        strata = np.bincount(pairs(self.stratum[held], d[held], self.sampled.size, domains)[1], minlength=domains)
-        return np.asarray(self.records(of_cell, domains) - strata, dtype=np.float64)
+        d = cell_domain[self.cell]
+        counted = (d >= 0) & (self._sums[0] > 0)
+        strata = np.bincount(pairs(self.stratum[counted], d[counted], self.sampled.size, domains)[1], minlength=domains)
+        return np.asarray(self.records(cell_domain, domains) - strata, dtype=np.float64)
 
 
 @dataclass(frozen=True, repr=False)
-class OfRecords(CellMoments):
+class RecordMoments(CellMoments):
     """Those of records in memory.
 
     Attributes
@@ -161,12 +161,12 @@ class OfRecords(CellMoments):
     def suit(design: SurveyDesign, quantity: Quantity) -> bool:
         """Whether the moments of cells are enough for this quantity, in this design."""
         first, plain = design.stages[0], design.replication is None and design.pps is None and not design.calibrated
-        of_records = len(design.stages) == 1 and first.stratum_of_unit.size == first.unit.size
+        record_is_unit = len(design.stages) == 1 and first.stratum_of_unit.size == first.unit.size
         linear = not quantity.distributional and quantity.statistic != "quantile"
-        return plain and of_records and linear and not first.lonely.any()
+        return plain and record_is_unit and linear and not first.lonely.any()
 
     @classmethod
-    def of(cls, design: SurveyDesign, quantity: Quantity, cell: Codes, cells: int) -> OfRecords:
+    def from_design(cls, design: SurveyDesign, quantity: Quantity, cell: Codes, cells: int) -> RecordMoments:
         """Of records in cells 0 to ``cells - 1``, -1 for those in none."""
         missing, stage = quantity.missing, design.stages[0]
         outside = cell < 0 if missing is None else (cell < 0) | missing
@@ -183,7 +183,7 @@ class OfRecords(CellMoments):
             values_of(design.weights, quantity.y, quantity.x), row.astype(np.int32, copy=False),
         )  # fmt: skip
 
-    def _over_blocks(self, of_block: OfBlock, values: int, *constants: Floats) -> Floats:
+    def _over_blocks(self, block_sums: BlockSums, values: int, *constants: Floats) -> Floats:
         """As :meth:`CellMoments._over_blocks`.
 
         The same whatever the number of threads: a block has BLOCK records, or as many as keep all sums below MOST.
@@ -193,7 +193,7 @@ class OfRecords(CellMoments):
 
         def one(first: int) -> Floats:
             here = (column[first : first + block] for column in columns)
-            return of_block(*here, *constants, np.zeros((values, self.pairs)))
+            return block_sums(*here, *constants, np.zeros((values, self.pairs)))
 
         if n <= block:
             return one(0)
@@ -222,9 +222,9 @@ def sums_of(row: Rows, w: Floats, y: Floats, x: Floats, out: Floats) -> Floats:
         if g < out.shape[1]:
             out[0, g] += 1
             out[1, g] += w[i] * y[i] if y.size else w[i]
-            of_x = w[i] * x[i] if x.size else w[i]
-            out[2, g] += of_x
-            out[3, g] += abs(of_x)
+            wx = w[i] * x[i] if x.size else w[i]
+            out[2, g] += wx
+            out[3, g] += abs(wx)
     return out
 
 
@@ -234,9 +234,9 @@ def squares_of(row: Rows, w: Floats, y: Floats, x: Floats, ratio: Floats, near: 
     for i in range(row.size):
         g = row[i]
         if g < out.shape[1]:
-            of_x = x[i] if x.size else 1.0
-            a = w[i] * ((y[i] if y.size else 1.0) - ratio[g] * of_x) - near[0, g]
-            b = w[i] * of_x - near[1, g]
+            x_i = x[i] if x.size else 1.0
+            a = w[i] * ((y[i] if y.size else 1.0) - ratio[g] * x_i) - near[0, g]
+            b = w[i] * x_i - near[1, g]
             out[0, g] += a
             out[1, g] += b
             out[2, g] += a * a

@@ -48,8 +48,8 @@ def combine(q: Floats, u: Floats, degf: float | Floats, redrawn: Floats | None =
     m = q.shape[0]
     q_bar, u_bar = q.mean(axis=0), u.mean(axis=0)
     if m == 1:
-        all_of_them = np.broadcast_to(np.asarray(degf, dtype=np.float64), q_bar.shape).copy()
-        return _with_noise(Combined(q_bar, np.sqrt(u_bar), all_of_them), degf, redrawn)
+        df = np.broadcast_to(np.asarray(degf, dtype=np.float64), q_bar.shape).copy()
+        return _with_noise(Combined(q_bar, np.sqrt(u_bar), df), degf, redrawn)
     between = np.where(np.ptp(q, axis=0) > 0, q.var(axis=0, ddof=1) / m, 0.0)  # equal means exactly none
     with np.errstate(divide="ignore", invalid="ignore"):
         df = (m - 1) * (1 + u_bar / between) ** 2

@@ -148,12 +148,12 @@ def differences(
     )
     moving = where is not None or bool({*names, *(between or ())} & set(synthesized))
     parts = []
-    every = zip(*asked((*designs, *redrawn), as_list(outcome), inside=inside, of_first=m), strict=True)
+    every = zip(*asked((*designs, *redrawn), as_list(outcome), inside=inside, m=m), strict=True)
     for same_quantity in every:
         surveys = (*(counting if same_quantity[0].statistic == "count" else designs), *redrawn)
         moved = moving or same_quantity[0].statistic != "count"
         for same in partitions:
-            of = [
+            estimates = [
                 partial(_difference, design, quantity, partition, side)
                 for design, quantity, partition, (side, *_) in zip(surveys, same_quantity, same, sides, strict=True)
             ]
@@ -163,9 +163,9 @@ def differences(
             ]
             # two means are estimated: R's svyttest and svyglm take one degree of freedom more than of one mean
             degf = np.maximum(least_degf(surveys[:m], cell, len(same[0].labels)) - 1, 0)
-            noise = [each().estimate for each in of[m:]] if moved else []
+            noise = [each().estimate for each in estimates[m:]] if moved else []
             part = columns_of(
-                same_quantity[0], same[0].labels, statistics, [each() for each in of[:m]], degf,
+                same_quantity[0], same[0].labels, statistics, [each() for each in estimates[:m]], degf,
                 np.min([records_of(there, len(same[0].labels)) for there in cell], axis=0), label,
                 noise=np.array(noise) if noise else None, interval=interval,
             )  # fmt: skip
@@ -174,8 +174,8 @@ def differences(
                     _both(quantity, partition, side)
                     for quantity, partition, (side, *_) in zip(same_quantity, same, sides, strict=True)
                 ]
-                first, second = _of_sides(surveys, same_quantity, both, 2 * len(part), m)
-                part = _of_extreme_shares(part, interval, first, second)
+                first, second = _side_shares(surveys, same_quantity, both, 2 * len(part), m)
+                part = _with_extreme_limits(part, interval, first, second)
             parts.append(part)
     table = pd.concat(parts, ignore_index=True)
     table.attrs["estimator"] = "replicates" if designs[0].replication is not None else "onepass"
@@ -240,13 +240,13 @@ def _both(quantity: Quantity, partition: Partition, side: Codes) -> Codes:
     return np.where((domain < 0) | (side < 0), -1, 2 * domain + side)
 
 
-def _of_sides(
+def _side_shares(
     surveys: Sequence[SurveyDesign], same: Sequence[Quantity], both: Sequence[Codes], sides: int, m: int
 ) -> tuple[Share, Share]:
     """Shares of either category in every domain, combined over the first m designs; others are under other noise."""
-    which = "onepass" if surveys[0].replication is None else "replicates"
-    results = [estimator_of(which)(*each, sides) for each in zip(surveys[:m], same[:m], both[:m], strict=True)]
-    noise = np.array([estimated(which, *each, sides) for each in zip(surveys[m:], same[m:], both[m:], strict=True)])
+    estimator = "onepass" if surveys[0].replication is None else "replicates"
+    results = [estimator_of(estimator)(*each, sides) for each in zip(surveys[:m], same[:m], both[:m], strict=True)]
+    noise = np.array([estimated(estimator, *each, sides) for each in zip(surveys[m:], same[m:], both[m:], strict=True)])
     degf = least_degf(surveys[:m], both[:m], sides)
     found = combined_of(same[0], results, degf, noise if noise.size else None)
     n = np.min([records_of(there, sides) for there in both[:m]], axis=0).astype(np.float64)
@@ -254,10 +254,10 @@ def _of_sides(
     return first, second
 
 
-def _of_extreme_shares(part: pd.DataFrame, interval: Interval, first: Share, second: Share) -> pd.DataFrame:
+def _with_extreme_limits(part: pd.DataFrame, interval: Interval, first: Share, second: Share) -> pd.DataFrame:
     """The rows with the limits of those differences of which one share, or both, is 0 or 1."""
     extreme = nobody_or_all(first[0].estimate) | nobody_or_all(second[0].estimate)
-    low, high = interval.of_differences(*first, *second)
+    low, high = interval.difference_limits(*first, *second)
     return part.assign(
         ci_low=np.where(extreme, low, part["ci_low"]), ci_high=np.where(extreme, high, part["ci_high"])
     )  # fmt: skip
@@ -298,25 +298,25 @@ def _between_designs(
         for first, second in partitions:
             results, domains = [], len(first.labels)
             for design, quantity, partition in zip(surveys, pair, (first, second), strict=True):
-                which = choose("auto", design, quantity, samplics_seconds(design, domains))
-                used.add(which)
-                results.append(estimator_of(which)(design, quantity, present(quantity, partition), domains))
+                estimator = choose("auto", design, quantity, samplics_seconds(design, domains))
+                used.add(estimator)
+                results.append(estimator_of(estimator)(design, quantity, present(quantity, partition), domains))
             one, other = results
-            apart = Estimates(one.estimate - other.estimate, one.variance + other.variance)
+            contrast = Estimates(one.estimate - other.estimate, one.variance + other.variance)
             cells = [present(q, p) for q, p in zip(pair, (first, second), strict=True)]
-            of = [degrees_of_freedom(design, cell, domains) for design, cell in zip(surveys, cells, strict=True)]
-            degf = _welch([one.variance, other.variance], of)
+            degfs = [degrees_of_freedom(design, cell, domains) for design, cell in zip(surveys, cells, strict=True)]
+            degf = _welch([one.variance, other.variance], degfs)
             part = columns_of(
-                pair[0], first.labels, statistics, [apart], degf, records_of(np.concatenate(cells), domains), label,
+                pair[0], first.labels, statistics, [contrast], degf, records_of(np.concatenate(cells), domains), label,
                 interval=interval,
             )  # fmt: skip
             if pair[0].statistic in SHARES:
                 shares = [
                     combined_of(quantity, [result], df, None)
-                    for quantity, result, df in zip(pair, results, of, strict=True)
+                    for quantity, result, df in zip(pair, results, degfs, strict=True)
                 ]
                 n = [records_of(cell, domains).astype(np.float64) for cell in cells]
-                part = _of_extreme_shares(part, interval, (shares[0], n[0]), (shares[1], n[1]))
+                part = _with_extreme_limits(part, interval, (shares[0], n[0]), (shares[1], n[1]))
             parts.append(part)
     table = pd.concat(parts, ignore_index=True)
     table.attrs["estimator"] = " and ".join(sorted(used))

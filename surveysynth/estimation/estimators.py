@@ -117,11 +117,11 @@ def onepass(design: SurveyDesign, quantity: Quantity, domain: Codes, domains: in
     return Estimates(estimate, np.where(np.isnan(estimate), np.nan, variances(design, z, domain, domains, shared)))
 
 
-def estimated(which: str, design: SurveyDesign, quantity: Quantity, domain: Codes, domains: int) -> Floats:
+def estimated(estimator: str, design: SurveyDesign, quantity: Quantity, domain: Codes, domains: int) -> Floats:
     """The estimates of an estimator, without variances where it can do without them: (domains,)."""
-    if which == "onepass" and quantity.statistic != "quantile":
+    if estimator == "onepass" and quantity.statistic != "quantile":
         return taylor.linearize(design.weights, quantity, domain, domains)[0]
-    return estimator_of(which)(design, quantity, domain, domains).estimate
+    return estimator_of(estimator)(design, quantity, domain, domains).estimate
 
 
 def samplics(design: SurveyDesign, quantity: Quantity, domain: Codes, domains: int) -> Estimates:
@@ -216,7 +216,7 @@ def woodruff(design: SurveyDesign, quantity: Quantity, domain: Codes, domains: i
     share = estimator(design, Quantity("mean", quantity.outcome, below), domain, domains)
     df, n = degrees_of_freedom(design, domain, domains), np.diff(start).astype(np.float64)
     asked = quantity.interval.known_df(Combined(share.estimate, np.sqrt(share.variance), df))
-    low, high = (quantile(limit) for limit in quantity.interval.of_shares(asked, n, "mean"))
+    low, high = (quantile(limit) for limit in quantity.interval.share_limits(asked, n, "mean"))
     t = student.ppf(0.5 + quantity.interval.level / 2, asked.df)
     return Estimates(found, ((high - low) / (2 * t)) ** 2, low, high)
 

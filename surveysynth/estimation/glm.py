@@ -132,9 +132,9 @@ def _coefficients(data: Data, Q: Floats, T: Floats, w: Floats, family: Family) -
         raise _unsolved(family)
     size = np.abs(T @ last) * np.sqrt(w @ data.X**2)
     grow = dict.fromkeys(term for term, s in zip(data.terms, size, strict=True) if s > 0.01 * size.max())
-    apart = "the two values of the outcome" if family in BINARY else "zeros, or other extremes, of the outcome"
+    separated = "the two values of the outcome" if family in BINARY else "zeros, or other extremes, of the outcome"
     raise InputError(
-        f"the {KIND[family]} regression has no finite solution: predictors separate {apart}, and "
+        f"the {KIND[family]} regression has no finite solution: predictors separate {separated}, and "
         f"the coefficients of {', '.join(grow)} grow without end; leave some out or merge categories"
     )
 

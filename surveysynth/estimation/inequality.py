@@ -75,12 +75,12 @@ def replicated(replication: Replicates, w: Floats, quantity: Quantity, domain: C
     assert quantity.y is not None
     estimate, step = np.full((replication.R, domains), np.nan), max(1, BLOCK // w.size)
     for start in range(0, replication.R, step):
-        some = slice(start, min(start + step, replication.R))
-        W = replication.factors(some.start, some.stop) * w[:, None]
+        block = slice(start, min(start + step, replication.R))
+        W = replication.factors(block.start, block.stop) * w[:, None]
         line = _line(W, quantity)
         with np.errstate(divide="ignore", invalid="ignore"):
             for d, records in _sorted(quantity.y, domain, domains):
-                estimate[some, d] = _estimate(quantity, quantity.y[records], W[records], line)
+                estimate[block, d] = _estimate(quantity, quantity.y[records], W[records], line)
     return np.where(np.isfinite(estimate), estimate, np.nan)
 
 

@@ -57,7 +57,7 @@ class Interval:
         """Limits of t intervals."""
         return interval(self.known_df(combined), self.level)
 
-    def of_shares(self, combined: Combined, n: Floats, default: Method) -> tuple[Floats, Floats]:
+    def share_limits(self, combined: Combined, n: Floats, default: Method) -> tuple[Floats, Floats]:
         """Limits of shares, by the method, or by the default.
 
         With p, its standard error s, t the quantile of its degrees of freedom and n_eff = p (1 - p) / s^2:
@@ -102,10 +102,10 @@ class Interval:
         least, most = _extreme_shares(p, t, n, self.level)
         return np.where(extreme, least, low), np.where(extreme, most, high)
 
-    def of_differences(self, first: Combined, n: Floats, second: Combined, other_n: Floats) -> tuple[Floats, Floats]:
+    def difference_limits(self, first: Combined, n: Floats, second: Combined, other_n: Floats) -> tuple[Floats, Floats]:
         """Limits of differences of two shares, from the limits of each.
 
-        With d = p_1 - p_2 and the limits l_k, u_k of p_k (:meth:`of_shares`, "xlogit"):
+        With d = p_1 - p_2 and the limits l_k, u_k of p_k (:meth:`share_limits`, "xlogit"):
         d - sqrt((p_1 - l_1)^2 + (u_2 - p_2)^2) and d + sqrt((u_1 - p_1)^2 + (p_2 - l_2)^2)  (Newcombe 1998, method 10,
         "square and add").  It takes the two as uncorrelated, as a share of 0 or 1 is with any other.
 
@@ -119,8 +119,8 @@ class Interval:
             Records of the second.
         """
         p, q = first.estimate, second.estimate
-        low, high = self.of_shares(first, n, "xlogit")
-        other_low, other_high = self.of_shares(second, other_n, "xlogit")
+        low, high = self.share_limits(first, n, "xlogit")
+        other_low, other_high = self.share_limits(second, other_n, "xlogit")
         return p - q - np.hypot(p - low, other_high - q), p - q + np.hypot(high - p, q - other_low)
 
 

@@ -109,7 +109,7 @@ class JointEstimates:
         low, high = asked.limits(both)
         if self.records is not None:
             extreme = nobody_or_all(both.estimate) & ~np.isnan(self.records)
-            least, most = asked.of_shares(both, self.records, "xlogit")
+            least, most = asked.share_limits(both, self.records, "xlogit")
             low, high = np.where(extreme, least, low), np.where(extreme, most, high)
         numbers = {"estimate": both.estimate, "se": both.se, "df": both.df, "ci_low": low, "ci_high": high}
         return pd.DataFrame({"name": list(self.names), **numbers})

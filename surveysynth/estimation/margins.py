@@ -94,13 +94,13 @@ def margins(
         if fits:
             refuse_different(data, fits[0].data, outcome)
         fits.append(fit_glm(design, data, family))
-        found.append(_of_one(design, fits[-1], group, levels, family))
+        found.append(_one_design(design, fits[-1], group, levels, family))
     q, U, m = np.array([q for q, _ in found]), np.array([U for _, U in found]), len(designs)
     degf = min(fit.df + fit.estimate.size - 1 for fit in fits[:m])
     return JointEstimates(tuple(map(str, levels)), q[:m], U[:m], degf, q[m:] if redrawn else None)
 
 
-def _of_one(
+def _one_design(
     design: SurveyDesign, fit: Fit, group: str, levels: Sequence[object], family: Family
 ) -> tuple[Floats, Floats]:
     data = fit.data

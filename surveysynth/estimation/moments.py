@@ -135,8 +135,8 @@ def covariances(
         raise InputError(f"outcome names a column twice: {names}")
     every = [*designs, *redrawn]
     asked = quantities(every, names, ["mean"], missing=missing)
-    found = [_of_one(design, of) for design, of in zip(every, asked, strict=True)]
-    inside = [np.where(_gone(design, of), -1, 0) for design, of in zip(every, asked, strict=True)]
+    found = [_one_design(design, columns) for design, columns in zip(every, asked, strict=True)]
+    inside = [np.where(_gone(design, columns), -1, 0) for design, columns in zip(every, asked, strict=True)]
     degf = min(float(least_degf([d], [i], 1)[0]) for d, i in zip(designs, inside, strict=False))
     labels = tuple(a if a == b else f"{a}:{b}" for a, b in combinations_with_replacement(names, 2))
     q, U, m = np.array([q for q, _ in found]), np.array([U for _, U in found]), len(designs)
@@ -148,7 +148,7 @@ def _gone(design: SurveyDesign, columns: Sequence[Quantity]) -> NDArray[np.bool_
     return np.asarray(np.isnan([c.y for c in columns if c.y is not None]).any(axis=0) | ~design.entering)
 
 
-def _of_one(design: SurveyDesign, columns: Sequence[Quantity]) -> tuple[Floats, Floats]:
+def _one_design(design: SurveyDesign, columns: Sequence[Quantity]) -> tuple[Floats, Floats]:
     gone = _gone(design, columns)
     n, w = int((~gone).sum()), np.where(gone, 0.0, design.weights)
     if n < 2:
@@ -183,17 +183,17 @@ def correlations_of(joint: JointEstimates) -> JointEstimates:
     if len(names) < 2:
         raise InputError("a correlation is of two columns or more")
 
-    def of(pair: str, a: str, b: str) -> Function:
+    def correlation(pair: str, a: str, b: str) -> Function:
         return lambda q: q[pair] / np.sqrt(q[a] * q[b])
 
     pairs = [(a, b) for i, a in enumerate(names) for b in names[i + 1 :]]
-    return joint.contrast(**{f"{a}:{b}": of(f"{a}:{b}", a, b) for a, b in pairs})
+    return joint.contrast(**{f"{a}:{b}": correlation(f"{a}:{b}", a, b) for a, b in pairs})
 
 
 def deviations_of(joint: JointEstimates) -> JointEstimates:
     """Standard deviations from what :func:`covariances` estimated."""
 
-    def of(a: str) -> Function:
+    def deviation(a: str) -> Function:
         return lambda q: np.sqrt(q[a])
 
-    return joint.contrast(**{a: of(a) for a in _columns(joint)})
+    return joint.contrast(**{a: deviation(a) for a in _columns(joint)})

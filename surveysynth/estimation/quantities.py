@@ -123,13 +123,13 @@ def quantities(
     poverty_line: float | None = None,
     missing: str = "fail",
     inside: Sequence[Bools | None] | None = None,
-    of_first: int | None = None,
+    m: int | None = None,
     interval: Interval = USUAL,
 ) -> list[list[Quantity]]:
     """What a table shows: a list for each design, statistic by statistic, outcome by outcome.
 
     Values of records that are not ``inside``, (n,) of each design, may be missing.  Categories are those of all the
-    designs, or ``of_first`` so many.  With ``missing="drop"`` a record that lacks one of the outcomes, or the
+    designs, or of the first ``m``.  With ``missing="drop"`` a record that lacks one of the outcomes, or the
     denominator, has none of them; with "available" each quantity has the records that have its own columns.
 
     Raises
@@ -150,10 +150,10 @@ def quantities(
         positive(poverty_line, "poverty_line")
     everywhere = [None] * len(designs) if inside is None else inside
     one = partial(
-        _of, denominator=denominator, quantiles=0.5 if quantiles is None else quantiles, poverty_line=poverty_line,
-        missing=missing, interval=interval,
+        _statistic, denominator=denominator, quantiles=0.5 if quantiles is None else quantiles,
+        poverty_line=poverty_line, missing=missing, interval=interval,
     )  # fmt: skip
-    first = designs[:of_first], outcomes, everywhere[:of_first]
+    first = designs[:m], outcomes, everywhere[:m]
     levels = _categories(*first) if "proportion" in statistics else {}
     every = [
         [
@@ -185,7 +185,7 @@ def _complete(asked: Sequence[Quantity], inside: Bools | None) -> list[Quantity]
     ]
 
 
-def _of(
+def _statistic(
     design: SurveyDesign,
     statistic: str,
     outcome: str,

@@ -113,10 +113,10 @@ class Regression:
 
     def _positions(self, terms: Names) -> list[int]:
         """The coefficients of some terms, or of all but the intercept (InputError)."""
-        of = self._model.terms
-        asked = [term for term in dict.fromkeys(of) if term != "Intercept"] if terms is None else as_list(terms)
-        wanted = [_term(term, of) for term in asked]
-        at = [i for i, term in enumerate(of) if term in wanted]
+        fitted = self._model.terms
+        asked = [term for term in dict.fromkeys(fitted) if term != "Intercept"] if terms is None else as_list(terms)
+        wanted = [_term(term, fitted) for term in asked]
+        at = [i for i, term in enumerate(fitted) if term in wanted]
         if not at:
             raise InputError(f"{self.formula!r} has no coefficients to test but the intercept")
         return at
@@ -227,12 +227,12 @@ def likelihood_ratio_test(
     return rao_scott(gain, fitted._design_effects(at), fitted.coefficients.degf, "Rao-Scott likelihood ratio test")
 
 
-def _term(term: str, of: Sequence[str]) -> str:
+def _term(term: str, terms: Sequence[str]) -> str:
     """The term as the fit has it: b:a is a:b."""
-    for known in of:
+    for known in terms:
         if sorted(term.replace(" ", "").split(":")) == sorted(known.replace(" ", "").split(":")):
             return known
-    raise InputError(f"the formula has no term {term!r}; its terms are {', '.join(dict.fromkeys(of))}")
+    raise InputError(f"the formula has no term {term!r}; its terms are {', '.join(dict.fromkeys(terms))}")
 
 
 def regression(

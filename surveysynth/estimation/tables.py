@@ -19,7 +19,7 @@ from ..design.survey_design import SurveyDesign
 from ..errors import InputError
 from ..validation import as_list, one_of, rows
 from . import combining
-from .cells import CellMoments, OfRecords
+from .cells import CellMoments, RecordMoments
 from .design_effects import Deff, design_effects
 from .estimators import Estimates, choose, estimated, estimator_of, samplics_seconds
 from .intervals import USUAL, Interval, Method
@@ -46,14 +46,14 @@ class Partition:
 
     labels: pd.DataFrame
     cell: NDArray[Any]
-    of_cell: NDArray[np.intp] | None = None  # None: the cells are the domains
+    cell_domain: NDArray[np.intp] | None = None  # None: the cells are the domains
 
     @property
     def domain(self) -> NDArray[np.intp]:
         """Each record's domain, made anew each time: (n,)."""
-        if self.of_cell is None:
+        if self.cell_domain is None:
             return np.asarray(self.cell, dtype=np.intp)
-        return np.append(self.of_cell, -1)[self.cell]
+        return np.append(self.cell_domain, -1)[self.cell]
 
     def same_domains(self, other: Partition) -> bool:
         """Whether another data set has the same domains: 1 is 1.0, whatever its column's type."""
@@ -206,7 +206,7 @@ def tabulate(
     )  # fmt: skip
     inside = filtered(designs, where, again=redrawn)
     m = len(designs)
-    every = asked((*designs, *redrawn), as_list(outcome), inside=inside, of_first=m)
+    every = asked((*designs, *redrawn), as_list(outcome), inside=inside, m=m)
     counts = count_designs or designs
     partitions = shared_partitions(
         designs, names, synthesized=synthesized, inside=inside, redrawn=redrawn, missing=missing
@@ -218,21 +218,21 @@ def tabulate(
     )
     parts: list[pd.DataFrame] = []
     used: set[str] = set()
-    for of_all in zip(*every, strict=True):
-        same_quantity, under_noise = of_all[:m], of_all[m:]
+    for versions in zip(*every, strict=True):
+        same_quantity, under_noise = versions[:m], versions[m:]
         quantity = same_quantity[0]
         surveys = counts if quantity.statistic == "count" else designs
-        which = [choose(estimator, design, each, seconds) for design, each in zip(surveys, same_quantity, strict=True)]
-        used.update(which)
-        files = _estimands(which, surveys, same_quantity, partitions[0][:m])
-        noise = _estimands(which[-1:] * len(redrawn), redrawn, under_noise, partitions[0][m:])
+        engines = [choose(estimator, design, q, seconds) for design, q in zip(surveys, same_quantity, strict=True)]
+        used.update(engines)
+        files = _estimands(engines, surveys, same_quantity, partitions[0][:m])
+        noise = _estimands(engines[-1:] * len(redrawn), redrawn, under_noise, partitions[0][m:])
         for same in partitions:
             domains = len(same[0].labels)
             results = [each.in_domains(there, domains) for each, there in zip(files, same[:m], strict=True)]
-            held = [each.held(there, domains) for each, there in zip(files, same[:m], strict=True)]
+            sizes = [each.records_and_degf(there, domains) for each, there in zip(files, same[:m], strict=True)]
             part = columns_of(
-                quantity, same[0].labels, statistics, results, np.min([degf for _, degf in held], axis=0),
-                np.min([n for n, _ in held], axis=0), interval=interval,
+                quantity, same[0].labels, statistics, results, np.min([degf for _, degf in sizes], axis=0),
+                np.min([n for n, _ in sizes], axis=0), interval=interval,
                 noise=_every(noise, same[m:], domains),
             )  # fmt: skip
             if deff:
@@ -250,9 +250,9 @@ def tabulate(
 
 @dataclass(frozen=True, repr=False)  # a repr would show confidential values
 class Estimand:
-    """One quantity in one design, estimated by ``which`` in the domains of partitions that share their cells."""
+    """One quantity in one design, estimated by ``estimator`` in the domains of partitions that share their cells."""
 
-    which: str
+    estimator: str
     design: SurveyDesign
     quantity: Quantity
     partition: Partition
@@ -260,30 +260,30 @@ class Estimand:
     @cached_property
     def _moments(self) -> CellMoments | None:
         """Those of the cells, where they are enough: then the records are passed once for all partitions."""
-        of_cell = self.partition.of_cell
-        if of_cell is None or self.which != "onepass" or not OfRecords.suit(self.design, self.quantity):
+        cell_domain = self.partition.cell_domain
+        if cell_domain is None or self.estimator != "onepass" or not RecordMoments.suit(self.design, self.quantity):
             return None
-        return OfRecords.of(self.design, self.quantity, self.partition.cell, of_cell.size)
+        return RecordMoments.from_design(self.design, self.quantity, self.partition.cell, cell_domain.size)
 
     def _by_cells(self, partition: Partition) -> tuple[CellMoments, NDArray[np.intp]] | None:
         """The moments, and the domain of each cell; None where the records have to be passed."""
-        if self._moments is None or partition.of_cell is None:
+        if self._moments is None or partition.cell_domain is None:
             return None
-        return self._moments, partition.of_cell
+        return self._moments, partition.cell_domain
 
     def in_domains(self, partition: Partition, domains: int) -> Estimates:
         """Estimates and variances."""
         if (cells := self._by_cells(partition)) is not None:
             return cells[0].with_variances(cells[1], domains)
-        return estimator_of(self.which)(self.design, self.quantity, present(self.quantity, partition), domains)
+        return estimator_of(self.estimator)(self.design, self.quantity, present(self.quantity, partition), domains)
 
     def alone(self, partition: Partition, domains: int) -> Floats:
         """Estimates, without variances where that is less work: (domains,)."""
         if (cells := self._by_cells(partition)) is not None:
             return cells[0].estimates(cells[1], domains)
-        return estimated(self.which, self.design, self.quantity, present(self.quantity, partition), domains)
+        return estimated(self.estimator, self.design, self.quantity, present(self.quantity, partition), domains)
 
-    def held(self, partition: Partition, domains: int) -> tuple[NDArray[np.intp], Floats]:
+    def records_and_degf(self, partition: Partition, domains: int) -> tuple[NDArray[np.intp], Floats]:
         """Records and degrees of freedom of each domain: (domains,) each."""
         if (cells := self._by_cells(partition)) is not None:
             return cells[0].records(cells[1], domains), cells[0].degrees_of_freedom(cells[1], domains)
@@ -292,10 +292,11 @@ class Estimand:
 
 
 def _estimands(
-    which: Sequence[str], designs: Sequence[SurveyDesign], quantities: Sequence[Quantity], cells: Sequence[Partition]
-) -> list[Estimand]:
+    estimators: Sequence[str], designs: Sequence[SurveyDesign], quantities: Sequence[Quantity],
+    cells: Sequence[Partition],
+) -> list[Estimand]:  # fmt: skip
     """One of each design; none where there are no designs, whatever partitions there are."""
-    return [Estimand(*each) for each in zip(which, designs, quantities, cells, strict=True)] if designs else []
+    return [Estimand(*each) for each in zip(estimators, designs, quantities, cells, strict=True)] if designs else []
 
 
 def _every(estimands: Sequence[Estimand], partitions: Sequence[Partition], domains: int) -> Floats | None:
@@ -322,8 +323,8 @@ def about_missing(
             without[name] = count
     if without:
         lacking = " and ".join(f"{count:,} without {name!r}" for name, count in without.items())
-        told = f"the rows {TOTAL!r} are of all records, {lacking} among them, which are in no row of a category"
-        warnings.warn(told, stacklevel=4)
+        text = f"the rows {TOTAL!r} are of all records, {lacking} among them, which are in no row of a category"
+        warnings.warn(text, stacklevel=4)
     return {"missing": missing, "without": without}
 
 
@@ -388,7 +389,7 @@ def columns_of(
     both = interval.known_df(combined_of(quantity, results, degf, noise))
     low, high = interval.limits(both)
     if quantity.statistic in SHARES and not contrast:
-        low, high = interval.of_shares(both, n.astype(np.float64), "xlogit")
+        low, high = interval.share_limits(both, n.astype(np.float64), "xlogit")
     alone = len(results) == 1 and noise is None
     if alone and results[0].low is not None and results[0].high is not None:
         low, high = results[0].low, results[0].high
@@ -557,19 +558,19 @@ def partitions_of(
     for size in range(len(by), -1, -1):
         for subset in combinations(range(len(by)), size):
             known = np.all([codes_of[:, j] < len(levels_of[j]) for j in subset], axis=0)
-            held = np.flatnonzero(entering_cell & known)
-            domain, domains = np.zeros(held.size, dtype=np.intp), min(held.size, 1)
+            filled = np.flatnonzero(entering_cell & known)
+            domain, domains = np.zeros(filled.size, dtype=np.intp), min(filled.size, 1)
             for j in subset:
-                found, domain = occurring(domain * len(levels_of[j]) + codes_of[held, j], domains * len(levels_of[j]))
+                found, domain = occurring(domain * len(levels_of[j]) + codes_of[filled, j], domains * len(levels_of[j]))
                 domains = found.size
             first = np.empty(domains, dtype=np.intp)
-            first[domain[::-1]] = held[::-1]  # a cell of each
+            first[domain[::-1]] = filled[::-1]  # a cell of each
             labels: dict[str, list[object]] = {name: [TOTAL] * domains for name in by}
             for j in subset:
                 labels[by[j]] = [levels_of[j][i] for i in codes_of[first, j]]
-            of_cell = np.full(len(codes_of), -1, dtype=np.intp)
-            of_cell[held] = domain
-            partitions.append(Partition(pd.DataFrame(labels, index=range(domains)), cell, of_cell))
+            cell_domain = np.full(len(codes_of), -1, dtype=np.intp)
+            cell_domain[filled] = domain
+            partitions.append(Partition(pd.DataFrame(labels, index=range(domains)), cell, cell_domain))
     return partitions
 
 

@@ -108,20 +108,20 @@ def degrees_of_freedom(design: SurveyDesign, domain: Codes, domains: int) -> Flo
     if design.replication is not None:
         order = np.argsort(domain, kind="stable")
         limits = np.searchsorted(domain[order], np.arange(domains + 1))
-        of = design.replication.degf
+        degf = design.replication.degf
         parts = (order[start:end] for start, end in pairwise(limits))
-        return np.array([of(design.weights, part) if part.size else 0 for part in parts], dtype=np.float64)
+        return np.array([degf(design.weights, part) if part.size else 0 for part in parts], dtype=np.float64)
     inside = domain >= 0
     first = design.stages[0]
 
-    def held(groups: Codes) -> Codes:
+    def occupied_groups(groups: Codes) -> Codes:
         """How many of the groups hold records of each domain."""
         size = int(groups.max()) + 1
         if size == len(groups):  # every record is one
             return np.bincount(domain[inside], None, domains)
         return np.bincount(occurring(domain[inside] * size + groups[inside], domains * size)[0] // size, None, domains)
 
-    return np.asarray(held(first.unit) - held(first.stratum), dtype=np.float64)
+    return np.asarray(occupied_groups(first.unit) - occupied_groups(first.stratum), dtype=np.float64)
 
 
 def _pi(design: SurveyDesign) -> Floats:
@@ -141,15 +141,15 @@ def _calibrated(design: SurveyDesign, z: Floats, domain: Codes, domains: int) ->
     inside, columns = np.flatnonzero(domain >= 0), max(1, DENSE // design.n)
     variance = np.empty(domains)
     for first in range(0, domains, columns):
-        some = slice(first, min(first + columns, domains))
-        here = inside[(domain[inside] >= some.start) & (domain[inside] < some.stop)]
-        Z = np.zeros((design.n, some.stop - some.start))
+        block = slice(first, min(first + columns, domains))
+        here = inside[(domain[inside] >= block.start) & (domain[inside] < block.stop)]
+        Z = np.zeros((design.n, block.stop - block.start))
         Z[here, domain[here] - first] = z[here]
         Z = _residuals(design, Z, X, inverse @ (X[here].T @ (Z[here] * base[here])))
         if design.pps is None:
-            variance[some] = (taylor.deviations(design, Z) ** 2).sum(axis=0)
+            variance[block] = (taylor.deviations(design, Z) ** 2).sum(axis=0)
         else:
-            variance[some] = _covariance(design, Z).diagonal()
+            variance[block] = _covariance(design, Z).diagonal()
     return variance
 
 

@@ -40,9 +40,9 @@ class Test:
     method: str
 
     def __repr__(self) -> str:
-        name, of = ("chi-square", f"{self.df:.4g}") if np.isinf(self.ddf) else ("F", f"{self.df:.4g}, {self.ddf:.4g}")
+        name, df = ("chi-square", f"{self.df:.4g}") if np.isinf(self.ddf) else ("F", f"{self.df:.4g}, {self.ddf:.4g}")
         p = "< 0.0001" if self.p < 1e-4 else f"= {self.p:.4f}"
-        return f"{self.method}: {name}({of}) = {self.statistic:.4g}, p {p}"
+        return f"{self.method}: {name}({df}) = {self.statistic:.4g}, p {p}"
 
 
 def f_test(statistic: float, df: float, ddf: float, method: str) -> Test:

@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..design.survey_design import SurveyDesign
-from ..errors import InputError, ModelError, NotFitForRelease, PrivacyError, told_if_it_breaks_down
+from ..errors import InputError, ModelError, NotFitForRelease, PrivacyError, breakdown_as_error
 from ..expenses import Expense, id_of, new_id
 from ..models.base import Boundable, Debiasable, Synthesizer
 from ..models.draws import Draws, Synthetic
@@ -297,11 +297,11 @@ class Fit(FittedModel):
         of, expense = replace(of, lag=lag), self._expense(of, positions)
         if ledger is not None and of.epsilon is not None:
             ledger.check(of.epsilon, (expense,))
-        with told_if_it_breaks_down():
+        with breakdown_as_error():
             factor = self._variance_factor(positions, corrected=debias)
             chosen = self._corrected_draws(positions, debias)
         self.used.extend(positions)  # whatever comes of them
-        with told_if_it_breaks_down():
+        with breakdown_as_error():
             made = self._data_sets(of.m, chosen, rules, rule)
             found = {} if factor is None else {"variance_factor": factor}
             self.spent.extend(self._spent_by(of.m))
@@ -370,7 +370,7 @@ class Fit(FittedModel):
         assert isinstance(model, Debiasable)  # as check_debias sees to
         alpha = self.mechanism.weigh_again(self.weighted, self.budget.bound)
         corrected = model.debias_draws(
-            records, self.draws, positions, alpha, self.unit.of_record, self.streams.draws, debias=debias
+            records, self.draws, positions, alpha, self.unit.by_record, self.streams.draws, debias=debias
         )
         return Chosen(positions, corrected, chosen)
 

@@ -23,7 +23,7 @@ from ..choices import Clusters
 from ..design.survey_design import SurveyDesign
 from ..design.to_synthesize import to_synthesize
 from ..engines import get_engine
-from ..errors import InputError, told_if_it_breaks_down
+from ..errors import InputError, breakdown_as_error
 from ..estimation.tables import OWN
 from ..measuring.outcome import Outcome
 from ..models.base import Synthesizer
@@ -227,10 +227,10 @@ def fit(
     streams = Streams.from_seed(seed)
     chosen_engine = get_engine(engine)
     sampler = Sampler(lambda: chosen_engine, streams.draws, chains, warmup, draws)
-    with told_if_it_breaks_down(), stages() as say:
+    with breakdown_as_error(), stages() as say:
         say("reading the file")
         constants = None if policy is None else policy.constants
-        records = synthesizer.prepare(design, clusters, mean_weight, constants, protected.of_record)
+        records = synthesizer.prepare(design, clusters, mean_weight, constants, protected.by_record)
         notes += [SIZE_OF_UNITS] if LOG_UNIT in records.columns else []
         pseudo = PseudoLikelihood(synthesizer, records, protected, sampler)
         protect = partial(protected_by, design, mechanism, policy, budget, tolerance, reweight)
@@ -465,7 +465,7 @@ def _refuse_epsilon(epsilon: float | None, mechanism: RecordMechanism) -> None:
 
 def _said_of_units(design: SurveyDesign, unit: Unit) -> list[str]:
     """What goes with units of several records, for the report."""
-    if unit.of_record is None:
+    if unit.by_record is None:
         return []
     uneven = [UNEVEN] if unit.differ and unit.classes == 1 else []
     return [UNITS_PUBLIC, *uneven, *([] if design.clustered else [INDEPENDENT])]
