@@ -1,4 +1,4 @@
-"""Predictive margins: the mean of the population if all of it were in one group (Graubard & Korn 1999)."""
+"""Predictive margins: population means if everyone were in one group (Graubard & Korn 1999)."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def predictive_margins(
     offset: str | None = None,
     missing: str = "fail",
 ) -> JointEstimates:
-    """Means of an outcome by group, were the groups alike in the predictors (R's ``svypredmeans``).
+    """Means of an outcome by group, adjusted for predictors (R's ``svypredmeans``).
 
-    Each category of ``group`` is given to all records in turn, and the fit's predictions are averaged:
+    Each category of ``group`` is assigned to all records in turn, and the predictions are averaged:
     theta_k = sum w_i mu(x_i(k)'b) / sum w_i.  The variance is that of the mean of the predictions, as if they were
     known, plus that of the coefficients, d' V d with d = sum w_i mu' x_i(k) / sum w_i.
 
@@ -42,7 +42,7 @@ def predictive_margins(
     ----------
     design : SurveyDesign
     formula : str
-        The model **without** the group, which is added to it: "api00 ~ ell + meals".
+        The model **without** the group, which is added: "api00 ~ ell + meals".
     group : str
         Column of categories.
     family, offset, missing
@@ -51,12 +51,12 @@ def predictive_margins(
     Returns
     -------
     JointEstimates
-        By category, in sorted order.
+        Means by category, in sorted order.
 
     Raises
     ------
     InputError
-        As :func:`surveysynth.regression`; a group that the formula has already.
+        As :func:`surveysynth.regression`; the formula already has the group.
 
     Examples
     --------
