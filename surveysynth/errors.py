@@ -100,7 +100,7 @@ TOO_EXTREME = (
 
 
 @contextmanager
-def told_if_it_breaks_down() -> Iterator[None]:
+def breakdown_as_error() -> Iterator[None]:
     """A ModelError where numerical work breaks down: a matrix that is singular, a number that overflows."""
     from numpy.linalg import LinAlgError  # not before it is needed, as commands import this module
 

@@ -66,7 +66,7 @@ def plain_lines() -> Iterator[None]:
 
 
 @contextmanager
-def told_to(listener: Callable[[str], None]) -> Iterator[None]:
+def progress_to(listener: Callable[[str], None]) -> Iterator[None]:
     """Give every stage, as it begins, to a function, with the seconds so far; nothing is written to stderr.
 
     For a front end with messages of its own, as R's.  The function is called in the thread that does the work.
@@ -136,11 +136,11 @@ def stages() -> Iterator[Callable[[str], None]]:
         if listener is not None:
             begun = time.monotonic()
 
-            def told(name: str) -> None:
+            def begin(name: str) -> None:
                 stage.begin(name)
                 listener(f"{time.monotonic() - begun:.0f} s  {name}")
 
-            yield told
+            yield begin
         elif console.is_terminal:
             shown = Progress(SpinnerColumn(), _StageColumn(stage), console=console, transient=True)
             with shown:

@@ -137,7 +137,7 @@ def kept_folder(path: Path, last: Callable[[Path], None]) -> Iterator[Path]:
             last(staging)
 
 
-def kept_beside(path: Path) -> list[Path]:
+def paid_folders(path: Path) -> list[Path]:
     """Folders that were paid for and are kept beside a file, or before a place; nothing is removed."""
     return [staging for staging in sorted(path.parent.glob(f".{path.name}.*")) if (staging / UNFINISHED).is_file()]
 
@@ -234,9 +234,9 @@ def restrict(folder: Path) -> None:
         path.chmod(0o700 if path.is_dir() else 0o600)
 
 
-def sealed(said: Mapping[str, Any]) -> str:
+def sealed(contents: Mapping[str, Any]) -> str:
     """JSON whose last entry, ``checksum``, is of all the text before it: SHA-256, and MD5 for R's older versions."""
-    text = json.dumps(said, indent=2, ensure_ascii=False, allow_nan=False).removesuffix("\n}")
+    text = json.dumps(contents, indent=2, ensure_ascii=False, allow_nan=False).removesuffix("\n}")
     return text + _seal(text.encode()).decode()
 
 

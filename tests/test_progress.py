@@ -130,7 +130,7 @@ def test_a_reader_who_has_left_stops_nothing(monkeypatch):
 
 def test_a_front_end_with_messages_of_its_own_is_told_and_stderr_is_not(capfd):
     heard = []
-    with progress.told_to(heard.append):
+    with progress.progress_to(heard.append):
         with progress.stages() as say:
             say("reading the file")
             say("draws")

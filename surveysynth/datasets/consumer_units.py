@@ -85,9 +85,9 @@ def consumer_units(n: int = 5571, seed: int | np.random.Generator | None = None)
     log_income = 10.85 + np.array([effect for _, _, effect in AGES])[age]
     log_income += np.array([effect for _, _, effect in SCHOOLING])[schooling]
     log_income += np.where(marital == 0, 0.45, -0.20) + 0.25 * mortgage - 0.20 * ~owner + 0.05 * urban
-    of_group, log_income = log_income, log_income + _within_groups(n, rng)
+    group_income, log_income = log_income, log_income + _within_groups(n, rng)
     while (beyond := log_income > np.log(INCOMES[1])).any():
-        log_income[beyond] = of_group[beyond] + _within_groups(int(beyond.sum()), rng)
+        log_income[beyond] = group_income[beyond] + _within_groups(int(beyond.sum()), rng)
     income = np.exp(log_income)
     far = rng.random(n) < 0.02
     beyond = 1 - (FAR[0] / FAR[1]) ** TAIL  # the Pareto distribution's share below the cut

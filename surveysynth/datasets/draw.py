@@ -164,8 +164,8 @@ def _two_stages(
     for c, pi_c in zip(*_proportional(shuffled, total[shuffled], n, rng), strict=True):
         inside = code == c
         within = sizes[inside] if second_stage == "pps" else np.ones(inside.sum())
-        chosen, pi = _proportional(units[inside], within, int(take_of[c]), rng)
-        drawn.append((chosen, pi_c * pi))
+        selected, pi = _proportional(units[inside], within, int(take_of[c]), rng)
+        drawn.append((selected, pi_c * pi))
     return drawn
 
 

@@ -236,7 +236,7 @@ class KnownTotals:
     groups : tuple of tuples of str
         Columns of each margin.
     margins : tuple of int arrays (n,)
-    of_margins : list of float arrays (groups,)
+    margin_totals : list of float arrays (groups,)
     numbers : tuple of str
         Columns of numbers.
     X : sparse array (n, p)
@@ -245,13 +245,13 @@ class KnownTotals:
 
     groups: tuple[tuple[str, ...], ...]
     margins: tuple[Codes, ...]
-    of_margins: list[Floats]
+    margin_totals: list[Floats]
     numbers: tuple[str, ...]
     X: Any
     totals: Floats
 
     @classmethod
-    def of(cls, frame: pd.DataFrame, totals: Totals) -> KnownTotals:
+    def checked(cls, frame: pd.DataFrame, totals: Totals) -> KnownTotals:
         """What :meth:`SurveyDesign.calibrate` is given, checked against the file (InputError)."""
         if not isinstance(totals, Mapping) or not totals:
             raise InputError("totals must map columns to the totals of their categories, or to the total of the column")

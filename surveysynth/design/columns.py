@@ -1,4 +1,4 @@
-"""Columns of a data frame, read and checked at the door."""
+"""Reading and checking columns of a data frame."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ VALUE = re.compile(r"\W*\d|X(\W+\d|\d+(\W|\d\d))")
 
 
 def names_of(columns: Columns, role: str) -> tuple[str, ...]:
-    """One name or several as a tuple; InputError where one is no string."""
+    """One name or several as a tuple; InputError if one is not a string."""
     names: tuple[Any, ...] = () if columns is None else tuple(several(columns))
     if not all(isinstance(name, str) for name in names):
         raise InputError(f"{role} must be a column name or a list of column names")
     return names
 
 
-def listing(columns: Iterable[Hashable], shown: int = 12, *, some: Sequence[str] | None = None) -> str:
-    """The first names, for a message that says what columns there are.
+def listing(columns: Iterable[Hashable], shown: int = 12, *, about: Sequence[str] | None = None) -> str:
+    """The first names of columns, for a message.
 
-    Where a file has no header line, its first record is taken for one, and the names are that person's data.  So
-    where any name looks like a value, which is where it begins with a digit, names are counted and none is shown.
+    In a file without a header line the first record passes for one, and the names are that person's data.  So if any
+    name looks like a value, that is, begins with a digit, the names are counted and none is shown.
 
     Parameters
     ----------
     columns : iterable of names
-        All that the file has.
+        All columns of the file.
     shown : int
         How many names to show.
-    some : list of str, optional
-        The ones that the message is about; default all.
+    about : list of str, optional
+        The columns that the message is about; default all.
     """
     names = [str(c) for c in columns]
     values = sum(VALUE.match(name) is not None for name in names)
@@ -50,19 +50,19 @@ def listing(columns: Iterable[Hashable], shown: int = 12, *, some: Sequence[str]
     if values:
         alike = f"{values:,} whose {'name looks like a value' if values == 1 else 'names look like values'}"
         return f"{there}, {alike}: where there is no header line, give the file a first line with the column names"
-    named = names if some is None else some
+    named = names if about is None else about
     return ", ".join(named[:shown]) + (f", ... ({there})" if len(named) > shown else "")
 
 
 def shown(name: str, columns: Sequence[str]) -> str:
-    """A column of a file in a message: by its name, or by its number where names look like values."""
+    """A column in a message: its name, or its number where names look like values."""
     if any(VALUE.match(each) for each in columns):
         return f"column number {columns.index(name) + 1}"
     return f"column {name!r}"
 
 
 def nearest(name: object, columns: Iterable[Hashable]) -> str:
-    """What a message adds to a name that is not there: `` (did you mean 'income'?)``, or nothing.
+    """A suggestion for an unknown name: `` (did you mean 'income'?)``, or nothing.
 
     As :func:`listing`, it shows no name of a file that may have no header line.
     """
@@ -74,13 +74,13 @@ def nearest(name: object, columns: Iterable[Hashable]) -> str:
 
 
 def check_columns(frame: pd.DataFrame, roles: dict[str, str]) -> None:
-    """Refuse columns that are not there, have two roles or missing values or odd names, and an empty frame."""
+    """Refuse an empty frame, and columns that do not exist, have two roles, missing values or odd names."""
     odd = sum(any("\ud800" <= letter <= "\udfff" for letter in str(c)) for c in frame.columns)
     if odd:
         raise InputError(f"the frame has {odd:,} of the column names are no Unicode text; rename them")
     if frame.columns.has_duplicates:
         twice = sorted({str(c) for c in frame.columns[frame.columns.duplicated()]})
-        named = listing(frame.columns, some=twice)
+        named = listing(frame.columns, about=twice)
         raise InputError(f"the frame has several columns of the same name: {named}; rename them")
     for role, name in roles.items():
         if not isinstance(name, str):
@@ -105,9 +105,9 @@ def check_columns(frame: pd.DataFrame, roles: dict[str, str]) -> None:
 
 
 def numeric(column: pd.Series, name: str, first: int = 1) -> NDArray[np.float64]:
-    """A column as floats, NaN where it is missing, not to be written to; InputError where it is not a number.
+    """A column as read-only floats, NaN where it is missing; InputError if it is not numeric.
 
-    ``first`` is the number of the first of these rows, where they are a part of a file.
+    ``first`` is the number of the first row, if the rows are a part of a file.
     """
     if column.dtype == np.dtype(np.float64):  # as it is: to_numeric copies it
         return column.to_numpy()
@@ -145,13 +145,13 @@ def _overflows(value: Any) -> bool:
 
 
 def in_usual_floats(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame with 16-bit and extended floats, of which pandas makes no groups, as 64-bit ones."""
+    """The frame with 64-bit floats in place of 16-bit and extended ones, which pandas cannot group."""
     unusual = [c for c, dtype in frame.dtypes.items() if dtype in (np.float16, np.longdouble)]
     return frame.astype(dict.fromkeys(unusual, np.float64)) if unusual else frame
 
 
 def check_cells(column: pd.Series, name: str) -> None:
-    """Refuse cells that make no categories: lists and the like, texts that are no Unicode (InputError)."""
+    """Refuse values that cannot be categories: lists and the like, texts that are not Unicode (InputError)."""
     if not pd.api.types.is_object_dtype(column.dtype):
         return
     try:
@@ -177,7 +177,7 @@ def _makes_category(value: Any) -> bool:
 
 
 def positive(column: pd.Series, name: str, *, at_most_one: bool, or_zero: bool = False) -> NDArray[np.float64]:
-    """A column as floats that are finite and above 0 (or 0, or at most 1); InputError where they are not."""
+    """A column as finite floats above 0 (or from 0, or at most 1); InputError if some value is not."""
     values = np.array(numeric(column, name))
     infinite = ~np.isfinite(values)
     if infinite.any():
@@ -213,7 +213,7 @@ def codes(*columns: Any) -> NDArray[np.intp]:
 
 
 def occurring(code: NDArray[np.intp], size: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """The codes below ``size`` that occur, and for each record the number of its own, in linear time."""
+    """The codes below ``size`` that occur, and each record's position among them, in linear time."""
     if size > 8 * code.size:
         found, number = np.unique(code, return_inverse=True)
         return found, number

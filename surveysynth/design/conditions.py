@@ -20,7 +20,7 @@ QUOTED, PLACE = re.compile(r"`([^`]+)`"), "quoted_column"
 
 
 def columns_of_condition(rule: str, entry: str) -> set[str]:
-    """The columns that a condition names; InputError where it is none, calls a function, or looks into a column."""
+    """The columns that a condition names; InputError if it is no condition, calls a function or searches a column."""
     text = QUOTED.sub(PLACE, rule).replace("&", " and ").replace("|", " or ")
 
     def impossible(kind: str) -> InputError:
@@ -40,30 +40,30 @@ def columns_of_condition(rule: str, entry: str) -> set[str]:
 
 
 def is_one_comparison(rule: str) -> bool:
-    """Whether a condition says that one thing is larger or less than another, and nothing else."""
+    """Whether a condition is a single comparison by size."""
     node = ast.parse(QUOTED.sub(PLACE, rule), mode="eval").body
     signs = ast.Lt | ast.LtE | ast.Gt | ast.GtE
     return isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], signs)
 
 
 def _memberships(compared: ast.Compare) -> list[int]:
-    """Places of the comparators that values are looked for in."""
+    """Places of the comparators on the right of ``in`` and ``not in``."""
     return [at for at, sign in enumerate(compared.ops) if isinstance(sign, ast.In | ast.NotIn)]
 
 
 def computed(frame: pd.DataFrame, expression: str) -> Any:
-    """What an expression says of each record; categories are compared as what they are, texts or numbers."""
+    """The value of an expression for each record; categories are compared as the texts or numbers they are."""
     labels = [name for name, dtype in frame.dtypes.items() if isinstance(dtype, pd.CategoricalDtype)]
     return frame.astype(dict.fromkeys(labels, object)).eval(expression, engine="python")
 
 
 def obeyed(rules: Sequence[str], frame: pd.DataFrame, entry: str = "edits") -> Bools:
-    """Which records obey all rules: (n,); a condition on something missing is not obeyed.
+    """The records that obey all rules: (n,); a condition on a missing value is not obeyed.
 
     Raises
     ------
     InputError
-        A rule whose value is no condition.
+        A rule is not a condition.
     """
     out = np.ones(len(frame), dtype=bool)
     for rule in rules:

@@ -1,6 +1,6 @@
-"""Parquet, which large files are read from, of csv, Stata, SPSS and SAS files, block by block.
+"""Conversion of csv, Stata, SPSS and SAS files to parquet, block by block, for large files.
 
-A column's type is that of all its values, so the file is read twice: to find types, and to write.
+The type of a column depends on all its values, so the file is read twice: to find types, and to write.
 """
 
 from __future__ import annotations
@@ -40,21 +40,21 @@ from .scan import BLOCK, HEADING
 
 TEXT, NUMBER = pa.string(), pa.float64()
 NO_RECORDS = "the file has no records"
-Names = dict[str, dict[Code, str]]  # of columns: what values are called
+Names = dict[str, dict[Code, str]]  # labels of values, by column
 Blocks = Iterator[tuple[pd.DataFrame, Names, Labels]]
 Read = Callable[[], Blocks]
 
 
 @dataclass
 class _Column:
-    """What the values of a column have been so far.
+    """A summary of the values of a column that were read so far.
 
     Attributes
     ----------
     type : pyarrow.DataType, optional
-        Nothing where all are missing.
+        None if all values are missing.
     named, others : int, bool
-        How many values have a label, and whether some have none.
+        Number of values with a label, and whether some have none.
     """
 
     type: pa.DataType | None = None
@@ -62,7 +62,7 @@ class _Column:
     others: bool = False
 
     def add(self, values: pd.Series, names: dict[Code, str]) -> None:
-        """Look at some more."""
+        """Add values."""
         here = _type(values)
         if here is not None and self.type is not None and here != self.type:
             here = NUMBER
@@ -80,22 +80,22 @@ def convert(
 ) -> None:  # fmt: skip
     """Write a csv, Stata, SPSS or SAS file as parquet, block by block, for :meth:`SurveyDesign.scan`.
 
-    Types, categories, missing values and headings are as if :meth:`SurveyDesign.read` had read the whole file; in
-    memory there are never more than a few hundred thousand records.
+    Types, categories, missing values and headings are those of :meth:`SurveyDesign.read`; no more than a few hundred
+    thousand records are in memory at a time.
 
     Parameters
     ----------
     source : str or Path
         .csv (also .gz, .zip, .bz2, .xz), .dta, .sav, .zsav, .por, .sas7bdat, .xpt
     to : str or Path
-        The .parquet file, which appears whole or not at all, for its owner alone.
+        The .parquet file, written whole or not at all, and readable by its owner alone.
     missing_codes, encoding, separator, decimal, thousands, text, na
         As for :meth:`SurveyDesign.read`.
 
     Raises
     ------
     InputError
-        As :meth:`SurveyDesign.read`; a source that is parquet already, another ending of ``to``, a file that is there.
+        As :meth:`SurveyDesign.read`; ``source`` is parquet already; ``to`` exists or does not end in .parquet.
 
     Examples
     --------
@@ -117,7 +117,7 @@ def convert(
     if is_csv:
         converted = partial(_convert_csv, path, place, codes, options)
     else:
-        converted = partial(_convert_labelled, _of_labelled(path, suffix, codes, encoding), place, missing_codes)
+        converted = partial(_convert_labelled, _labelled_reader(path, suffix, codes, encoding), place, missing_codes)
     guarded(converted, pa.ArrowException, lambda kind: unreadable(path, kind))  # arrow's messages quote values
 
 
@@ -149,7 +149,7 @@ def _convert_labelled(read: Read, place: Path, missing_codes: MissingCodes | Non
     _write(frames(), place, types | {name: pa.dictionary(pa.int32(), TEXT) for name in names}, headed)
 
 
-def _of_labelled(path: Path, suffix: str, codes: Checked, encoding: str | None) -> Read:
+def _labelled_reader(path: Path, suffix: str, codes: Checked, encoding: str | None) -> Read:
     def failed(kind: str) -> InputError:
         return unreadable(path, kind, encoding, asked=suffix not in OF_ONE_ENCODING)
 
@@ -170,13 +170,13 @@ def _of_labelled(path: Path, suffix: str, codes: Checked, encoding: str | None) 
 
 
 def _looked_at(blocks: Blocks, missing_codes: MissingCodes | None) -> tuple[dict[str, _Column], Names, Labels]:
-    """What the columns hold, what values are called where all have a name, and headings."""
+    """Columns, labels of fully labelled columns, and headings."""
     found: dict[str, _Column] = {}
     names: Names = {}
     texts: Labels = {}
     records = 0
-    for frame, names, said in blocks:
-        texts, records = said, records + len(frame)
+    for frame, names, headed in blocks:
+        texts, records = headed, records + len(frame)
         for name in frame.columns:
             found.setdefault(name, _Column()).add(frame[name], names.get(name, {}))
     if not records:
@@ -193,7 +193,7 @@ def _looked_at(blocks: Blocks, missing_codes: MissingCodes | None) -> tuple[dict
 
 
 def _write(frames: Iterator[pd.DataFrame], place: Path, types: Mapping[str, pa.DataType], headed: Labels) -> None:
-    """Write blocks of records as one file, columns by their types, with headings."""
+    """Write blocks of records to one file, with types and headings of columns."""
     import pyarrow.parquet as pq  # needs ssl, which not every Python has that runs within R
 
     fields = [pa.field(n, t, metadata={HEADING: headed[n]} if n in headed else None) for n, t in types.items()]
@@ -205,7 +205,7 @@ def _write(frames: Iterator[pd.DataFrame], place: Path, types: Mapping[str, pa.D
 
 
 def _type(values: pd.Series) -> pa.DataType | None:
-    """Of a block's values; nothing where all are missing."""
+    """The type of a block's values; None if all are missing."""
     if values.isna().all():
         return None
     kind = pa.array(values, from_pandas=True).type

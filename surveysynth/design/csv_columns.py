@@ -1,4 +1,4 @@
-"""What the columns of a csv file are: numbers, truths or texts, as all their values are, and which are missing."""
+"""Types of the columns of a csv file (numbers, truth values or texts) from all values, and missing values."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ MISSING = (
 )  # fmt: skip
 TRUE, FALSE = ("True", "TRUE", "true"), ("False", "FALSE", "false")
 EXACT = 2**53  # whole numbers up to here are floats
-DIGITS = 25  # of a whole number, which are looked at: more than any type holds
+DIGITS = 25  # digits of a whole number that are read: more than any type holds
 ALONE_OR_SEVERAL = re.compile(r"-?(?:0|9+)|9+(?:[, ]9+)+")
 SEVERAL = re.compile(r"9+(?:[, ]9+)+")
 LONG = re.compile(r"[+-]?9{16,}|-?9{1,3}(?:(?:[.,' ])9{3}){5,}")  # whole numbers that may be above EXACT
@@ -51,24 +51,24 @@ Kind = Literal["text", "truth", "whole", "large", "number"]
 
 @dataclass
 class Column:
-    """What the values of a column have been so far.
+    """A summary of the values of a column that were read so far.
 
     Attributes
     ----------
     as_is : bool
-        It is asked for as texts.
+        The caller asked for texts.
     shapes : set of str
-        Of the values that could be numbers.
+        Shapes of the values that could be numbers.
     truths, texts : bool
         Some values are true or false; some are other texts.
     gaps : int
-        Values that are missing.
+        Number of missing values.
     absent : dict of str to int
-        Texts such as NA, which are missing where the others are numbers or truths, and how many hold them.
+        Counts of texts such as NA, which are missing where the others are numbers or truth values.
     choices : Choices
         Whether values could be answers that tick several choices.
     low, high : int
-        Of whole numbers with many digits.
+        The least and the largest of the whole numbers with many digits.
     """
 
     as_is: bool = False
@@ -82,7 +82,7 @@ class Column:
     high: int = 0
 
     def add(self, texts: pa.StringArray, like_na: Sequence[str]) -> None:
-        """Look at some more, of which missing ones are null; ``like_na`` are missing where the others are numbers."""
+        """Add texts, null where missing; those ``like_na`` are missing values if the others are numbers."""
         self.gaps += texts.null_count
         if self.as_is:
             return
@@ -107,33 +107,33 @@ class Column:
         self._look_closer(texts, shapes, numbers)
 
     def _look_closer(self, texts: pa.StringArray, shapes: pa.StringArray, numbers: list[str]) -> None:
-        """Look at values where shapes leave a doubt."""
+        """Check the values themselves where shapes leave a doubt."""
 
-        def of_shape(form: re.Pattern[str]) -> pa.StringArray:
+        def values_like(form: re.Pattern[str]) -> pa.StringArray:
             alike = pa.array([shape for shape in numbers if form.fullmatch(shape.translate(ONE_MARK))], pa.string())
             return pc.unique(texts.filter(pc.is_in(shapes, alike))) if len(alike) else alike
 
         self.choices.possible &= all(ALONE_OR_SEVERAL.fullmatch(shape.translate(ONE_MARK)) for shape in numbers)
         if self.choices.possible:
-            self.choices.add(text.as_py() for text in of_shape(SEVERAL))
-        for text in of_shape(LONG).to_pylist():
+            self.choices.add(text.as_py() for text in values_like(SEVERAL))
+        for text in values_like(LONG).to_pylist():
             number = int(re.sub(r"[^\d-]", "", text)[:DIGITS])
             self.low, self.high = min(self.low, number), max(self.high, number)
 
     @property
     def answers(self) -> bool:
-        """Whether it has texts, or truths among numbers, so that NA could be one, too."""
+        """Whether the column has texts, or truth values among numbers, so that NA could be an answer."""
         return self.as_is or self.texts or (self.truths and bool(self.shapes))
 
     @property
     def forms(self) -> Forms | None:
-        """The forms of its values, if all could be numbers."""
+        """The forms of the values, if all could be numbers."""
         if self.answers or not self.shapes:
             return None
         return Forms(self.shapes, self.choices.could_be(self.shapes))
 
     def kind(self, dialect: Dialect) -> Kind:
-        """What it is in a dialect."""
+        """The kind of the column in a dialect."""
         if self.answers:
             return "text"
         if self.truths:
@@ -154,7 +154,7 @@ class Column:
 
 
 class CsvColumns:
-    """What the columns of a csv file are, once all of its values were looked at.
+    """The types of the columns of a csv file, found from all values.
 
     Attributes
     ----------
@@ -164,7 +164,7 @@ class CsvColumns:
     """
 
     def __init__(self, blocks: Iterator[Texts], file: CsvTexts, codes: Checked, options: CsvOptions) -> None:
-        """Look at all values, and decide.
+        """Read all values and decide on the types.
 
         Raises
         ------
@@ -194,11 +194,11 @@ class CsvColumns:
         self.kinds = {name: column.kind(self._dialect) for name, column in self._columns.items()}
 
     def frame(self, block: Texts) -> pd.DataFrame:
-        """Some records, as they are read; whole numbers are floats where some of the file are missing."""
+        """A block of records as typed columns; whole numbers become floats if some in the file are missing."""
         return pd.DataFrame({name: self._values(name, texts) for name, texts in block.items()}, copy=False)
 
     def tell(self, file: str) -> None:
-        """Warn of what a reader of the file should know."""
+        """Warn about doubtful readings of the file."""
         for note in self._notes():
             warnings.warn(f"{file!r}: {note}", stacklevel=2)
 
@@ -221,20 +221,20 @@ class CsvColumns:
         return pd.Series(_numbers(texts, column.shapes, self._dialect, TYPES[kind]).to_pandas())
 
     def _notes(self) -> Iterator[str]:
-        """What a reader of the file should know."""
+        """Doubtful readings of the file, one sentence each."""
         names = self._names
         absent = {name: column.absent for name, column in self._columns.items() if column.absent}
         numbers = [name for name in absent if not self._columns[name].answers]
         missing = [text for name in numbers for text in absent[name]]
         if numbers:
-            yield f"read as missing among numbers: {_quoted(missing)}, in {listing(names, some=numbers)}"
+            yield f"read as missing among numbers: {_quoted(missing)}, in {listing(names, about=numbers)}"
         for name in absent:
             records = sum(count for text, count in absent[name].items() if text)
             if records and self._columns[name].answers:
-                told = _quoted(text for text in absent[name] if text)
+                answers = _quoted(text for text in absent[name] if text)
                 na = _quoted(text for text in (*absent[name], *missing) if text)
                 yield (
-                    f"{shown(name, names)} has texts, of which {told} in {records:,} "
+                    f"{shown(name, names)} has texts, of which {answers} in {records:,} "
                     f"{'row is' if records == 1 else 'rows are'} read as an answer: give na=[{na}] where it is a "
                     "missing value"
                 )
@@ -259,7 +259,7 @@ class CsvColumns:
 
 
 def read_csv(path: Path, codes: Checked, options: CsvOptions) -> pd.DataFrame:
-    """Read a csv file, as :func:`surveysynth.design.read.read_frame` says.
+    """Read a csv file as :func:`surveysynth.design.read.read_frame` does.
 
     Raises
     ------
@@ -275,7 +275,7 @@ def read_csv(path: Path, codes: Checked, options: CsvOptions) -> pd.DataFrame:
 
 
 def _numbers(texts: pa.ChunkedArray, shapes: Iterable[str], dialect: Dialect, kind: pa.DataType) -> pa.ChunkedArray:
-    """Texts that are numbers in a dialect, as numbers."""
+    """Texts of a dialect as numbers."""
     marks = {marks for shape in shapes if (marks := reading(shape, dialect)) is not None}
     if dialect.thousands is not None and any(thousands for _, thousands in marks if thousands):
         texts = pc.replace_substring_regex(pc.utf8_trim_whitespace(texts), VARIANTS[dialect.thousands], "")

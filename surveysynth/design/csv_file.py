@@ -1,4 +1,4 @@
-"""Csv files as programs write them: commas or semicolons, decimal points or commas, utf-8 or an older encoding."""
+"""Csv files of various programs: commas or semicolons, decimal points or commas, utf-8 or an older encoding."""
 
 from __future__ import annotations
 
@@ -31,29 +31,29 @@ from .dialect import DECIMALS, THOUSANDS
 SUFFIXES = (".csv", ".csv.gz", ".csv.zip", ".csv.bz2", ".csv.xz")
 OPEN: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 SEPARATORS = (",", ";", "\t", "|")
-BLOCK_BYTES, BLOCK_ROWS = 1 << 24, 1 << 16  # that are read at a time, by Arrow and by pandas
-BEGINNING = 1 << 20  # characters in which the header line is looked for
+BLOCK_BYTES, BLOCK_ROWS = 1 << 24, 1 << 16  # size of a block read by Arrow and by pandas
+BEGINNING = 1 << 20  # characters searched for the header line
 SEPARATOR_LINE = re.compile(r"\"?sep=(.)\"?[\r\n]*", re.IGNORECASE)  # Excel's first line, which is not the header
 
-Texts = dict[str, pa.StringArray]  # of some records, by column; none is missing
+Texts = dict[str, pa.StringArray]  # texts of some records, by column; none is missing
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class CsvOptions:
-    """What a caller says of a csv file; None where the file shall show it.
+    """Options of a csv file; None for those to be found from the file.
 
     Attributes
     ----------
     encoding, separator : str, optional
-        Of the file, and between its columns.
+        Encoding of the file, and separator of its columns.
     decimal : {".", ","}, optional
     thousands : {".", ",", " ", "'"}, optional
         The marks in its numbers.
     text : tuple of str
-        Columns that are read as they are.
+        Columns that are read as texts.
     na : tuple of str, optional
-        The texts that are missing values in every column, beside the empty one.
+        Texts that are missing values in every column, besides the empty one.
     """
 
     encoding: str | None = None
@@ -64,7 +64,7 @@ class CsvOptions:
     na: tuple[str, ...] | None = None
 
     def check(self) -> None:
-        """Refuse what cannot be (InputError)."""
+        """Refuse impossible options (InputError)."""
         encoding, separator = self.encoding, self.separator
         if encoding is not None:
 
@@ -86,17 +86,17 @@ class CsvOptions:
 
 @dataclass(frozen=True)
 class Form:
-    """How a csv file is written.
+    """The form of a csv file.
 
     Attributes
     ----------
     separator : str
-        Between columns.
+        Separator of columns.
     before : int
-        Lines before the header line.
+        Number of lines before the header line.
     encoding : str
     names : tuple of str
-        Of the columns, without the blanks around them.
+        Names of the columns, without the blanks around them.
     """
 
     separator: str
@@ -106,26 +106,26 @@ class Form:
 
 
 class _OtherParser(Exception):
-    """Arrow, which is fast, cannot tell what to make of a file; pandas can."""
+    """Arrow, which is fast, cannot read a file; pandas has to."""
 
 
 class CsvTexts:
-    """The texts of a csv file, block by block, as they stand between separators; fields at the end that lack are empty.
+    """The texts of a csv file, block by block; missing fields at the end of a record are empty.
 
     Attributes
     ----------
     file : str
-        Its name.
+        Name of the file.
     form : Form
     """
 
     def __init__(self, path: Path, options: CsvOptions) -> None:
-        """Look at the beginning.
+        """Read the beginning of the file.
 
         Raises
         ------
         InputError
-            An option that cannot be; columns of one name; records of more fields than there are columns.
+            An impossible option; columns of one name; records with more fields than there are columns.
         """
         options.check()
         self.file, self._path, self._encoding = path.name, path, options.encoding
@@ -135,17 +135,17 @@ class CsvTexts:
         if not header:
             raise self.unreadable("EmptyFile")
         self.form = Form(separator, before, encoding, _names(self.file, header))
-        self._by_arrow = len(header) > 1  # in one column, pandas leaves out lines of blanks
-        if overlong:  # pandas takes the first column for row names then
+        self._by_arrow = len(header) > 1  # with one column, pandas leaves out blank lines
+        if overlong:  # pandas would take the first column for row names
             raise self._refused("ParserError")
 
     def through(self, work: Callable[[Iterator[Texts]], T]) -> T:
-        """What some work makes of all blocks; it may be done twice, where Arrow cannot read all.
+        """The result of ``work`` on all blocks; it is done a second time if Arrow cannot read them.
 
         Raises
         ------
         InputError
-            A file in another encoding; records of more fields than there are columns; a file that cannot be read.
+            A file in another encoding; records with more fields than there are columns; a file that cannot be read.
         """
         if self._by_arrow:
             try:
@@ -198,13 +198,13 @@ class CsvTexts:
             yield {str(name): _one_array(pa.array(block[name], type=pa.string())) for name in block}
 
     def unreadable(self, kind: str) -> InputError:
-        """What to raise where the file cannot be read, from the name of an exception."""
+        """The error for a file that cannot be read, with the name of an exception."""
         return InputError(f"{self.file!r} could not be read ({kind}); is it a whole file?")
 
     def _refused(self, kind: str) -> InputError:
-        """What to raise where pandas cannot read the file, from the name of its exception."""
+        """The error for a file that pandas cannot read, from the name of its exception."""
         if kind == "UnicodeDecodeError":
-            return guarded(lambda: _of_another_encoding(self._path, self._encoding), Exception, self.unreadable)
+            return guarded(lambda: _wrong_encoding(self._path, self._encoding), Exception, self.unreadable)
         if kind in ("ParserError", "ParserWarning"):
             overlong = guarded(lambda: _overlong(self._path, self.form), Exception, self.unreadable)
             return overlong or self.unreadable(kind)
@@ -212,7 +212,7 @@ class CsvTexts:
 
 
 class _Quotes:
-    """A file that counts its quotes: Arrow takes a text in quotes that does not end for one that ends with the file."""
+    """A file that counts its quotes, since Arrow takes an open quote to end with the file."""
 
     closed = False
 
@@ -221,7 +221,7 @@ class _Quotes:
         self.odd = False
 
     def read(self, size: int = -1) -> bytes:
-        """Some more bytes."""
+        """Read more bytes."""
         content = self._file.read(size)
         self.odd ^= content.count(b'"') % 2 == 1
         return content
@@ -241,7 +241,7 @@ def _one_array(texts: pa.Array | pa.ChunkedArray) -> pa.StringArray:
 
 @contextmanager
 def _strictly() -> Iterator[None]:
-    """Fields that pandas would leave out are errors."""
+    """Turn fields that pandas would leave out into errors."""
     with warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)
         yield
@@ -259,18 +259,18 @@ def _opened(path: Path) -> Iterator[IO[bytes]]:
 
 
 def _text(file: IO[bytes], encoding: str) -> io.TextIOWrapper:
-    """The file as text whatever its encoding: pandas refuses what is in another."""
+    """The file as text; bytes outside its encoding are kept, and pandas refuses them."""
     return io.TextIOWrapper(file, "utf-8-sig" if encoding == "utf-8" else encoding, errors="replace", newline="")
 
 
 def _records(lines: Iterable[str], separator: str, *, strict: bool = False) -> Iterator[list[str]]:
-    """The header and the records as lists of fields, without empty lines, which pandas leaves out, too."""
+    """Header and records as lists of fields, without empty lines, as in pandas."""
     found = csv.reader(lines, delimiter=separator, strict=strict)
     return (record for record in found if len(record) > 1 or "".join(record).strip())
 
 
 def _beginning(path: Path, options: CsvOptions) -> tuple[str, int, str, list[str], bool]:
-    """Separator, lines before the header, encoding, header, and whether the first record has more fields than it."""
+    """Separator, lines before the header, encoding, header, and whether the first record has more fields."""
     encoding = "utf-8" if options.encoding is None else codecs.lookup(options.encoding).name
     with _opened(path) as file, _text(file, encoding) as text:
         lines = text.readlines(BEGINNING)
@@ -293,25 +293,25 @@ def _names(file: str, header: list[str]) -> tuple[str, ...]:
     twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
     if twice:
         raise InputError(
-            f"{file!r} has several columns of the same name: {listing(names, some=twice)}; rename them in the file"
+            f"{file!r} has several columns of the same name: {listing(names, about=twice)}; rename them in the file"
         )
     changed = [name for name, written in zip(names, header, strict=True) if written.strip() not in ("", written)]
     if changed:
         warnings.warn(
-            f"{file!r} has blanks around the names of columns, which are left out: {listing(names, some=changed)}",
+            f"{file!r} has blanks around the names of columns, which are left out: {listing(names, about=changed)}",
             stacklevel=2,
         )
     return tuple(names)
 
 
 def _separator(lines: list[str], decimal: str | None) -> str:
-    """The one that splits the header into most fields; a comma where there is one column."""
+    """The separator that splits the header into most fields; a comma for one column."""
     likely = SEPARATORS if decimal != "," else (*SEPARATORS[1:], ",")
     return max(likely, key=lambda separator: _fields(lines, separator))
 
 
 def _fields(lines: list[str], separator: str) -> int:
-    """How many fields the header has; none where a text in quotes would end amid a field, as "a,b";c by commas."""
+    """Number of fields of the header; 0 if a quoted text would end within a field, as "a,b";c does by commas."""
     try:
         return len(next(_records(lines, separator, strict=True), []))
     except csv.Error:
@@ -319,7 +319,7 @@ def _fields(lines: list[str], separator: str) -> int:
 
 
 def _overlong(path: Path, form: Form) -> InputError | None:
-    """The refusal of records with more fields than the header, if there are any."""
+    """The error for records with more fields than the header, if there are any."""
     with _opened(path) as file, _text(file, form.encoding) as text:
         records = _records(islice(text, form.before, None), form.separator)
         columns = len(next(records))
@@ -332,8 +332,8 @@ def _overlong(path: Path, form: Form) -> InputError | None:
     )
 
 
-def _of_another_encoding(path: Path, encoding: str | None) -> InputError:
-    """The refusal of a file that is not in the encoding; its lines are numbered from 1, the header line."""
+def _wrong_encoding(path: Path, encoding: str | None) -> InputError:
+    """The error for a file in another encoding; its lines are numbered from 1, the header line."""
     if encoding is not None:
         return InputError(f"{path.name!r} is not in encoding={encoding!r}; give the one that it was written in")
     with _opened(path) as file:

@@ -1,4 +1,4 @@
-"""Columns that are computed record by record from the other columns, and the records that meet a condition."""
+"""Columns computed record by record from other columns, and the records that meet a condition."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ ALONE = 5  # records that a function is computed on by themselves
 def row_wise(frame: pd.DataFrame, function: RowWise, name: str) -> pd.Series:
     """The values of a function of a frame, one a record.
 
-    The function is computed again on both halves of the records, in reverse, and on some records by themselves: a value
-    that changes depends on other records or on their order.  A mean, a largest value or a rank does.
+    The function is computed again on both halves of the records, in reverse, and on some single records.  A value that
+    changes depends on other records or on their order, as a mean, a maximum or a rank does.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ def row_wise(frame: pd.DataFrame, function: RowWise, name: str) -> pd.Series:
     Raises
     ------
     InputError
-        No function, or one that stops; values that are not one a record, or that are not the record's own.
+        There is no function, or it stops; it does not give one value a record, or values depend on other records.
     """
     if not callable(function):
         raise InputError(
@@ -49,9 +49,9 @@ def row_wise(frame: pd.DataFrame, function: RowWise, name: str) -> pd.Series:
     alone = order[np.unique(np.linspace(0, n - 1, ALONE).astype(np.intp))]  # with the least and the largest value
     groups = [np.arange(n)[::-2], np.arange(n - 1)[::-2], *alone[:, None]]
     if not all(
-        _same(values.iloc[some], _computed(frame.iloc[some].reset_index(drop=True), function, name))
-        for some in groups
-        if some.size
+        _same(values.iloc[subset], _computed(frame.iloc[subset].reset_index(drop=True), function, name))
+        for subset in groups
+        if subset.size
     ):
         raise InputError(
             f"the function of {name!r} is not row-wise: a record's value changes with the other records or their "
@@ -67,7 +67,7 @@ def _computed(frame: pd.DataFrame, function: RowWise, name: str) -> pd.Series:
         return InputError(f"the function of {name!r} stopped with {kind}; the file has {listing(frame.columns)}")
 
     def compute() -> Any:
-        with np.errstate(all="ignore"):  # what is not a number is missing
+        with np.errstate(all="ignore"):  # NaN becomes a missing value
             return function(frame.copy(deep=False))
 
     values = guarded(compute, Exception, stopped)
@@ -87,7 +87,7 @@ def _computed(frame: pd.DataFrame, function: RowWise, name: str) -> pd.Series:
 
 
 def _same(values: pd.Series, again: pd.Series) -> bool:
-    """Whether values are equal up to rounding, missing ones where the others are."""
+    """Whether two sets of values are equal up to rounding, with the same values missing."""
     numbers = [pd.api.types.is_numeric_dtype(v.dtype) and v.dtype.kind in "iuf" for v in (values, again)]
     if all(numbers):
         one, other = (v.to_numpy(dtype=np.float64, na_value=np.nan) for v in (values, again))
@@ -96,7 +96,7 @@ def _same(values: pd.Series, again: pd.Series) -> bool:
 
 
 def meeting(frame: pd.DataFrame, where: RowWise | str) -> Bools:
-    """The records that meet a condition: (n,).  A missing value does not, as in R's ``subset``.
+    """The records that meet a condition: (n,).  A missing value does not meet it, as in R's ``subset``.
 
     Parameters
     ----------

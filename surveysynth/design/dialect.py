@@ -1,10 +1,10 @@
-"""Which marks the numbers of a csv file have: decimal points or commas, and what stands between thousands.
+"""The marks in the numbers of a csv file: decimal points or commas, and marks between thousands.
 
-"1.234" is a thousand in one file and a decimal in the next.  No value tells which, but the other values of the file do:
-"980,00" has a decimal comma, so that its points stand between thousands.  The dialect is therefore one decision for
-the whole file, from the forms of all columns whose every value could be a number.  A file that could be read in two
-ways is refused with the argument that decides.  One thing is taken for granted, as most csv files are so: where commas
-separate the columns and no number has a comma, a point is a decimal point.
+"1.234" is a thousand in one file and a decimal in the next.  Other values of the file decide: "980,00" has a decimal
+comma, so points stand between thousands.  The dialect is therefore one decision for the whole file, from the forms of
+all columns that could be numeric.  A file that could be read in two ways is refused; the message names the argument
+that decides.  One assumption holds for most csv files: where commas separate the columns and no number has a comma, a
+point is a decimal point.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ DECIMALS, THOUSANDS = (".", ","), (".", ",", " ", "'")
 BLANKS = "\u00a0\u2007\u2009\u202f"  # between thousands, as word processors write them: no-break, figure, thin
 ONE_MARK = str.maketrans(dict.fromkeys(BLANKS, " ") | {"\u2019": "'"})
 
-# Shapes: every digit is a 9, but for a zero that a number begins with.  01 and 01.11 are codes, not numbers.
+# Shapes: every digit is written as 9, except a leading zero.  01 and 01.11 are codes, not numbers.
 WHOLE, EXPONENT = r"(?:0|9+)", r"(?:[eE][+-]?9+)?"
 INFINITE = r"[+-]?(?i:inf|infinity)"
 DIGITS = np.arange(256, dtype=np.uint8)
 DIGITS[ord("0") : ord("9") + 1] = ord("9")
-Reading = tuple[str | None, str | None]  # the mark that is a decimal mark, and the one between thousands
+Reading = tuple[str | None, str | None]  # the decimal mark, and the mark between thousands
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Dialect:
     ----------
     decimal : {".", ","}
     thousands : {".", ",", " ", "'"}, optional
-        The mark between thousands; none where numbers have none.
+        The mark between thousands, if any.
     """
 
     decimal: str = "."
@@ -55,7 +55,7 @@ DIALECTS = tuple(
 
 
 def shapes_of(texts: pa.StringArray) -> pa.StringArray:
-    """The shapes of texts, of which none is missing: 980,00 and 120,50 are 999,99; blanks around them are left out."""
+    """Shapes of texts, none of them missing, without outer blanks: 980,00 and 120,50 have the shape 999,99."""
     ends = np.frombuffer(texts.buffers()[1], dtype=np.int32)[texts.offset :][: len(texts) + 1]
     if len(texts) == 0 or ends[-1] == ends[0]:
         return texts
@@ -77,7 +77,7 @@ def shapes_of(texts: pa.StringArray) -> pa.StringArray:
 
 @lru_cache(maxsize=1 << 14)
 def readings(shape: str) -> frozenset[Reading]:
-    """The marks with which a shape is a number; none where it is a text."""
+    """The marks under which a shape is a number; empty for a text."""
     shape = shape.translate(ONE_MARK)
     found: set[Reading] = set()
     if re.fullmatch(rf"[+-]?{WHOLE}{EXPONENT}|{INFINITE}", shape):
@@ -93,7 +93,7 @@ def readings(shape: str) -> frozenset[Reading]:
 
 
 def reading(shape: str, dialect: Dialect) -> Reading | None:
-    """What the marks of a shape are in a dialect; None where it is no number there."""
+    """The meaning of a shape's marks in a dialect; None if the shape is not a number there."""
     for decimal, thousands in readings(shape):
         if decimal in (None, dialect.decimal) and thousands in (None, dialect.thousands):
             return decimal, thousands
@@ -104,13 +104,13 @@ def reading(shape: str, dialect: Dialect) -> Reading | None:
 class Choices:
     """Whether texts could be answers that tick several choices, "1,3", and not numbers with a comma.
 
-    The choices are whole numbers in their order, and the first of them are as long as the last.  So 1,75 is a number
-    (no choice is 75 where none is above 9 alone or first), and so are 2,0 and 3,2; all halves (1,5 and 2,5) are.
+    The choices are whole numbers in ascending order, and the first are as long as the last.  So 1,75 is a number (75 is
+    no choice where none above 9 stands alone or first), and so are 2,0 and 3,2; halves (1,5 and 2,5) could be answers.
 
     Attributes
     ----------
     possible : bool
-        Nothing speaks against it so far.
+        No value has ruled it out so far.
     several : bool
         Some tick more than one.
     """
@@ -118,7 +118,7 @@ class Choices:
     possible: bool = True
     several: bool = False
     _halves: bool = True
-    _long: bool = False  # as long as what stands between marks of thousands
+    _long: bool = False  # as long as the digits between marks of thousands
     _first: int = 0
     _last: int = 0
     _lengths: set[int] = field(default_factory=set)
@@ -149,13 +149,13 @@ class Choices:
 
 @dataclass
 class Forms:
-    """The forms of a column whose every value could be a number.
+    """The forms of a column that could be numeric.
 
     Attributes
     ----------
     shapes : set of str
     choices : bool
-        It could be answers that tick several choices.
+        The values could be answers that tick several choices.
     """
 
     shapes: set[str]
@@ -163,7 +163,7 @@ class Forms:
 
     @property
     def dialects(self) -> frozenset[Dialect]:
-        """Those in which every value is a number."""
+        """The dialects in which every value is a number."""
         return frozenset(d for d in DIALECTS if all(reading(shape, d) for shape in self.shapes))
 
 
@@ -175,13 +175,13 @@ def decided(
     Parameters
     ----------
     columns : mapping of name to Forms
-        The columns whose every value could be a number.
+        The columns that could be numeric.
     file : str
-        Its name, for messages.
+        Name of the file, for messages.
     separator : str
-        Between its columns.
+        Separator of the columns.
     decimal, thousands : str, optional
-        What the caller says.
+        Marks that the caller gives.
 
     Raises
     ------
@@ -220,12 +220,12 @@ def decided(
 
 
 def form_of(shape: str) -> str:
-    """A shape as messages show it: without a value, nor how large it is."""
+    """A shape for messages, which shows neither the value nor its size."""
     return re.sub("[09]", "d", re.sub("^[+-]?[09]+", "d", shape.translate(ONE_MARK)))
 
 
 def _marked(shapes: Iterable[str]) -> list[str]:
-    """The shapes that say something of the dialect, those that say most first."""
+    """The shapes that inform about the dialect, the most informative first."""
     return sorted((s for s in shapes if readings(s) != {(None, None)}), key=lambda s: (len(readings(s)), s))
 
 
@@ -258,11 +258,12 @@ def _ways(own: Sequence[Dialect] | frozenset[Dialect], other: frozenset[Dialect]
 
 def _answers_or_numbers(columns: Mapping[str, Forms], name: str, file: str) -> str:
     shape = _marked(columns[name].shapes)[0]
-    said = "decimal=','" if any(d == "," for d, _ in readings(shape)) else f"thousands={',' if ',' in shape else ' '!r}"
+    thousands = f"thousands={',' if ',' in shape else ' '!r}"
+    marks = "decimal=','" if any(d == "," for d, _ in readings(shape)) else thousands
     names = list(columns)
     return (
         f"{file!r}: {shown(name, names)} has values of the form {form_of(shape)}, which are numbers, or answers that "
-        f"tick several choices: give {as_text(name, names)} where they are answers, or {said} where they are numbers"
+        f"tick several choices: give {as_text(name, names)} where they are answers, or {marks} where they are numbers"
     )
 
 

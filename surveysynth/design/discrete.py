@@ -1,4 +1,4 @@
-"""The one rule for what is a category: labels, strata, and numbers of few different values."""
+"""The one rule for categorical columns: labels, strata, and numbers with few different values."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .survey_design import SurveyDesign
 
 
 def is_discrete(design: SurveyDesign, name: str, most: int = 0) -> bool:
-    """Whether a column makes cells: its values are labels, or it holds the strata, or numbers of few values.
+    """Whether a column makes cells: labels, the strata, or numbers with few different values.
 
     Parameters
     ----------
@@ -16,7 +16,7 @@ def is_discrete(design: SurveyDesign, name: str, most: int = 0) -> bool:
     name : str
         A column of its frame.
     most : int
-        Numbers make cells where there are at most so many different ones.
+        Numbers make cells if there are at most this many different values.
     """
     column = design.column(name)
     return is_label(column) or name == design.strata_name or (most > 0 and column.nunique() <= most)

@@ -1,4 +1,4 @@
-"""Formulas of columns: which columns they name, and which of their terms are functions of one record."""
+"""Formulas: the columns that they name, and their terms that are functions of one record."""
 
 from __future__ import annotations
 
@@ -15,15 +15,14 @@ from formulaic.utils.variables import Variable, get_required_variables
 from ..errors import InputError
 
 PLAIN = re.compile(r"[^\W\d][\w.]*")  # a name that needs no backticks
-# What a function of one record's values may be made of.  `@` and `in` are not among it: they add up whole columns, and
-# look through them.
+# Syntax that a function of one record's values may use.  `@` and `in` are excluded: they read whole columns.
 ONE_RECORD = (
     ast.Expression, ast.Name, ast.Load, ast.Constant, ast.Call, ast.BinOp, ast.UnaryOp, ast.unaryop, ast.Compare,
     ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow, ast.BitAnd, ast.BitOr, ast.BitXor,
     ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE,
 )  # fmt: skip
 ELEMENTWISE = ("I", "log", "log2", "log10", "exp", "exp2", "exp10")  # functions of formulaic; and numpy's, below
-CONTRASTS = ("contr", "Treatment", "Sum", "Helmert", "Diff", "Poly")  # of C(), which look at its levels alone
+CONTRASTS = ("contr", "Treatment", "Sum", "Helmert", "Diff", "Poly")  # contrasts of C(), which depend on levels alone
 
 OUTSIDE_OF_BACKTICKS = {sign: re.compile(rf"{re.escape(sign)}(?=(?:[^`]*`[^`]*`)*[^`]*$)") for sign in "~+"}
 
@@ -40,10 +39,10 @@ def formula_columns(predictors: str) -> tuple[str, ...]:
 
 
 def sides_of(outcome: str | Sequence[str], predictors: str) -> tuple[str | Sequence[str], str]:
-    """Outcome and predictors, where both came in one formula, ``"income ~ region + sex"``; else as they are.
+    """Outcome and predictors of one formula such as ``"income ~ region + sex"``; two arguments stay as they are.
 
-    Several outcomes are added up on the left, as in ``"income + C(tenure) ~ region"``, and come back as a list.  A name
-    that holds other characters than letters, digits and ``_`` stands in backticks.  Predictors may begin with ``~``.
+    Several outcomes are added up on the left, as in ``"income + C(tenure) ~ region"``, and come back as a list.  Names
+    with characters other than letters, digits and ``_`` need backticks.  Predictors may begin with ``~``.
 
     Raises
     ------
@@ -121,7 +120,7 @@ def factors_of(predictors: str) -> list[Factor]:
 
 
 def columns_of(factor: Factor) -> set[str]:
-    """The columns that a factor of a formula reads; formulaic's own list misses those inside ``center()``, ``bs()``."""
+    """The columns that a factor of a formula reads, with those inside ``center()`` and ``bs()``."""
     if factor.eval_method == Factor.EvalMethod.LOOKUP:
         return {factor.expr}
     found = get_required_variables(factor.expr)
@@ -134,10 +133,10 @@ def columns_of(factor: Factor) -> set[str]:
 
 
 def refuse_other_records(predictors: str, confidential: Collection[str], labels: Collection[str]) -> None:
-    """Refuse terms whose value of a record hangs on the confidential values of other records.
+    """Refuse terms that depend on confidential values of other records.
 
-    A mean, a rank or a lag of a confidential column moves with every record, and a record that is added or removed then
-    changes more than its own contribution, which is all that a privacy guarantee bounds.  So do levels that ``C()``
+    A privacy guarantee bounds the contribution of one record.  A mean, a rank or a lag of a confidential column depends
+    on all records, so one record added or removed changes the contributions of others, too.  So do levels that ``C()``
     finds in such a column.
 
     Parameters
@@ -145,21 +144,21 @@ def refuse_other_records(predictors: str, confidential: Collection[str], labels:
     predictors : str
         Right-hand side of a formula.
     confidential : collection of str
-        Columns that are not public; terms that name none of them may look at all records.
+        Columns that are not public; terms without them may depend on all records.
     labels : collection of str
         Columns that have declared levels, or whose levels are public.
 
     Raises
     ------
     InputError
-        A term that is no function of one record, by name.
+        A term is not a function of one record; the message names it.
     """
     for factor in factors_of(predictors):
         if factor.eval_method != Factor.EvalMethod.PYTHON or columns_of(factor).isdisjoint(confidential):
             continue
         coded = _call_of_c(factor.expr)
         if coded is None:
-            if not of_one_record(factor.expr):
+            if not is_row_wise(factor.expr):
                 raise InputError(
                     f"the term {factor.expr} may look at other records, whose values are confidential: a term of such "
                     "columns is a function of the record's own values, by arithmetic, comparisons, log(), exp() and "
@@ -178,11 +177,11 @@ def coded_columns(predictors: str) -> set[str]:
     return {name for factor in factors_of(predictors) if _call_of_c(factor.expr) for name in columns_of(factor)}
 
 
-def of_one_record(expression: str) -> bool:
-    """Whether the value of a record is seen to be a function of its own values alone.
+def is_row_wise(expression: str) -> bool:
+    """Whether an expression is clearly a function of one record's values alone.
 
-    Only what is known to be one is: arithmetic, comparisons, some functions, and numpy's of single numbers.  ``C()`` is
-    none: its levels are those of all records.
+    Arithmetic, comparisons, some functions, and numpy's functions of single numbers count; nothing else does.  ``C()``
+    does not: its levels come from all records.
     """
     tree = _parsed(expression)
     return tree is not None and _own_values(tree)
@@ -198,7 +197,7 @@ def _own_values(tree: ast.expr) -> bool:
 
 
 def _elementwise(call: ast.Call) -> bool:
-    """Whether a function gives every number of its arguments one of its own."""
+    """Whether a call works element by element."""
     function = call.func
     if call.keywords or any(isinstance(each, ast.Starred) for each in call.args):
         return False
@@ -218,18 +217,18 @@ def _elementwise(call: ast.Call) -> bool:
 
 
 def _call_of_c(expression: str) -> ast.Call | None:
-    """The term ``C(...)`` as Python has it; None for other terms."""
+    """The syntax tree of a term ``C(...)``; None for other terms."""
     tree = _parsed(expression)
     found = isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and tree.func.id == "C"
     return tree if found else None  # type: ignore[return-value]
 
 
 def _contrasts_alone(coded: ast.Call) -> bool:
-    """Whether ``C()`` is of one column, or a function of one record, and beside it of contrasts and constants alone."""
+    """Whether ``C()`` takes a function of one record and, apart from it, contrasts and constants alone."""
     if not coded.args or not _own_values(coded.args[0]):
         return False
-    beside = [*coded.args[1:], *(keyword.value for keyword in coded.keywords)]
-    named = [node for each in beside for node in ast.walk(each) if isinstance(node, ast.Name)]
+    further = [*coded.args[1:], *(keyword.value for keyword in coded.keywords)]
+    named = [node for each in further for node in ast.walk(each) if isinstance(node, ast.Name)]
     return all(node.id in CONTRASTS for node in named)
 
 
@@ -238,7 +237,7 @@ def _has_levels(coded: ast.Call) -> bool:
 
 
 def _parsed(expression: str) -> ast.expr | None:
-    """Python's reading of a term, with plain names for columns in backticks; None where it is no expression."""
+    """The syntax tree of a term, with plain names for columns in backticks; None if it is not an expression."""
     names = {f"`{name}`": f"column_{i}" for i, name in enumerate(sorted(set(re.findall("`([^`]*)`", expression))))}
     for quoted, plain in names.items():
         expression = expression.replace(quoted, plain)

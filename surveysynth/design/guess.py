@@ -1,4 +1,4 @@
-"""Which columns of a file are weights, strata, PSUs and replicate weights, by names and labels: a guess for a draft."""
+"""A guess, for a draft plan, of the weights, strata, PSUs and replicate weights of a file by names and labels."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-# Names as they stand in survey files: EU-SILC's db/rb/pb/hb codes, the names of national surveys, plain words.
+# Names in survey files: EU-SILC's db/rb/pb/hb codes, the names of national surveys, plain words.
 NAMES = {
     "weights": (
         r"(?:.*_)?(?:w|wt|wgt|weights?|pweight|pw|finalwt|finlwt\w*|perwt|hhwt|(?:db09|rb05|pb04|hb05)0|pspwght)(?:_.*)?"
@@ -19,25 +19,25 @@ LABELS = {
     "strata": r"\bstrat(?:um|a)\b",
     "psu": r"\b(?:psu|primary sampling unit|cluster)\b",
 }
-# What stands before the numbers of replicate weights: brr_wt, WTREP, REPWT, PWGTP, RW, btwt, bsw, jkw, W_FSTURWT, ...
+# Prefixes of the numbers of replicate weights: brr_wt, WTREP, REPWT, PWGTP, RW, btwt, bsw, jkw, W_FSTURWT, ...
 REPLICATES = r".*(?:brr|rep|boot|btwt|bsw|jk|fay|wgt|wt|weight).*|(?:.*_)?(?:rw|wr|rakedw)_?"
-FEWEST = 8  # replicates, numbered from 1 or 0 on: fewer columns may be weights of another kind
+FEWEST = 8  # replicates, numbered from 0 or 1: fewer columns may be other weights
 
 
 def guess_roles(columns: Sequence[str], labels: Mapping[str, str]) -> dict[str, str]:
-    """Columns by role; a role that no column, or more than one, could have is left out.
+    """Columns by role, without roles that no column fits or several columns fit.
 
     Parameters
     ----------
     columns : sequence of str
         Names of the columns of a file.
     labels : mapping of column to str
-        Their labels, as far as they have some.
+        Labels of those columns that have one.
 
     Returns
     -------
     dict of str to str
-        ``weights``, ``strata``, ``psu``: the column.  ``replicate_weights``: a pattern of names.
+        A column for ``weights``, ``strata``, ``psu``; a pattern of names for ``replicate_weights``.
     """
     numbered = _replicates(columns)
     replicates = {name for names in numbered.values() for name in names.values()}
@@ -60,7 +60,7 @@ def guess_roles(columns: Sequence[str], labels: Mapping[str, str]) -> dict[str, 
 
 
 def _replicates(columns: Sequence[str]) -> dict[str, dict[int, str]]:
-    """Columns that are numbered one by one and named as replicate weights are, by what stands before the numbers."""
+    """Numbered columns that are named like replicate weights, by prefix and number."""
     families: dict[str, dict[int, str]] = defaultdict(dict)
     for column in columns:
         match = re.fullmatch(r"(.*?)([0-9]+)", column)

@@ -21,8 +21,8 @@ MissingCodes = Sequence[Code] | Mapping[str, Sequence[Code]]
 Checked = list[Code] | dict[str, list[Code]]
 SHOWN = 12  # labels that a message prints
 
-# Beginnings of words, and whole labels, by which codebooks call what is no answer: English, German, French, Spanish;
-# without accents and capitals.
+# Word beginnings, and whole labels, for non-response in codebooks: English, German, French, Spanish; without accents
+# and capitals.
 NO_ANSWER = re.compile(
     r"\b(?:refus|verweiger|rehus|"
     r"(?:don'?t|do not|does not|didn'?t|can'?t) (?:know|remember|say)|weiss (?:es )?nicht|ne sa(?:it|is) pas|no sabe|"
@@ -52,23 +52,23 @@ def checked_codes(missing_codes: MissingCodes | None) -> Checked:
 
 
 def is_answered(missing_codes: MissingCodes | None, column: str) -> bool:
-    """Whether the user said which codes of a column are missing values, if only that none is."""
+    """Whether the user declared the missing codes of a column, possibly none."""
     return missing_codes is not None and (not isinstance(missing_codes, Mapping) or column in missing_codes)
 
 
 def likely_missing(labels: Mapping[Code, str]) -> list[Code]:
-    """The codes that probably stand for a missing value: negative ones, and labels such as "don't know"."""
+    """Codes that are probably missing values: negative ones, and those with labels such as "don't know"."""
     return [code for code, text in labels.items() if (_number(code) or 0) < 0 or NO_ANSWER.search(without_marks(text))]
 
 
 def without_marks(text: str) -> str:
-    """Small letters without accents, with single blanks and straight apostrophes."""
+    """Text in small letters without accents, with single blanks and straight apostrophes."""
     letters = unicodedata.normalize("NFKD", text.casefold().replace("\u2019", "'"))
     return " ".join("".join(letter for letter in letters if not unicodedata.combining(letter)).split())
 
 
 def with_label(labels: Mapping[Code, str]) -> str:
-    """Codes and what they are called, for a message, with the likely missing values first."""
+    """Codes and their labels, for a message; likely missing values come first."""
     likely = likely_missing(labels)
     order = [*likely, *(code for code in labels if code not in likely)]
     named = [f'{_written(code)} = "{labels[code]}"' for code in order[:SHOWN]]
@@ -76,7 +76,7 @@ def with_label(labels: Mapping[Code, str]) -> str:
 
 
 def listing_of(codes: Sequence[Code]) -> str:
-    """Codes as Python and TOML write a list."""
+    """Codes as a list in Python and TOML syntax."""
     return f"[{', '.join(map(_written, codes))}]"
 
 
@@ -93,7 +93,7 @@ def _listed(codes: object, what: str) -> list[Code]:
 
 
 def codes_of_columns(codes: Checked, columns: Iterable[Hashable]) -> dict[Hashable, list[Code]]:
-    """The codes of each column that has some; InputError where there is no such column."""
+    """The codes of each column that has some; InputError for an unknown column."""
     there = list(columns)
     if isinstance(codes, list):
         return dict.fromkeys(there, codes) if codes else {}
@@ -106,7 +106,7 @@ def codes_of_columns(codes: Checked, columns: Iterable[Hashable]) -> dict[Hashab
 
 
 def without_codes(column: pd.Series, codes: Sequence[Code]) -> pd.Series:
-    """The column with missing values in place of codes; a category that is one is no category any more."""
+    """The column with missing values in place of codes, which also leave its categories."""
     if isinstance(column.dtype, pd.CategoricalDtype):
         categories = column.cat.categories
         return column.cat.remove_categories(categories[holds(categories.to_series(), codes)])
@@ -115,7 +115,7 @@ def without_codes(column: pd.Series, codes: Sequence[Code]) -> pd.Series:
 
 
 def holds(column: pd.Series, codes: Sequence[Code]) -> NDArray[np.bool_]:
-    """Where a column holds one of the codes: 98 is 98.0, and the text "98", and the other way round: (n,)."""
+    """Whether each value is one of the codes, where 98, 98.0 and the text "98" are equal: (n,)."""
     types, dtype = pd.api.types, column.dtype
     numbers = [number for code in codes if (number := _number(code)) is not None]
     if types.infer_dtype(column, skipna=True) == "boolean":  # True is 1 to pandas
@@ -130,13 +130,13 @@ def holds(column: pd.Series, codes: Sequence[Code]) -> NDArray[np.bool_]:
 
 
 def text_forms(codes: Sequence[Code]) -> list[str]:
-    """Codes as texts have them: 98.0 as "98", too."""
+    """Texts of the codes; 98.0 also has the text "98"."""
     numbers = [number for code in codes if (number := _number(code)) is not None]
     return [*(str(code) for code in codes), *(f"{number:.15g}" for number in numbers)]
 
 
 def _number(code: Code) -> float | None:
-    """The number that a code is, or reads as."""
+    """The number of a code or of its text."""
     try:
         number = float(code)
     except ValueError:

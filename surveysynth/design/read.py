@@ -1,4 +1,4 @@
-"""Reading survey files: csv, parquet, Stata, SPSS, SAS."""
+"""Reading of survey files: csv, parquet, Stata, SPSS, SAS."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ READERS: dict[str, Reader] = {
 }
 OF_ONE_ENCODING = (".parquet", ".por")
 Labels = dict[str, str]
-LABELLED = "numbers with labels"  # attribute of a frame, by column: labels of some of its numbers, and nobody said why
+LABELLED = "numbers with labels"  # attribute of a frame, by column: labels of some numbers, not yet explained
 
 
 def read_frame(
@@ -115,7 +115,7 @@ def read_labelled(
     text: Columns = None,
     na: Columns = None,
 ) -> tuple[pd.DataFrame, Labels]:
-    """As :func:`read_frame`, and the variable labels of a Stata, SPSS or SAS file: of column to text."""
+    """Read as :func:`read_frame` does, with variable labels of a Stata, SPSS or SAS file by column."""
     path = as_path(path)
     options = csv_options(encoding, separator, decimal, thousands, text, na)
     is_csv, suffix = kind_of(path, options)
@@ -134,13 +134,13 @@ def read_labelled(
             lambda kind: unreadable(path, kind, encoding, asked=suffix not in OF_ONE_ENCODING),
         )
         frame, values, labels = frame.replace("", np.nan), meta.variable_value_labels, headings(meta)
-    of_columns = codes_of_columns(codes, frame.columns)
-    frame = without_declared(frame, of_columns, values)
-    return _with_labels(frame, values, of_columns, missing_codes), labels
+    declared = codes_of_columns(codes, frame.columns)
+    frame = without_declared(frame, declared, values)
+    return _with_labels(frame, values, declared, missing_codes), labels
 
 
 def _read_labelled(path: str, suffix: str, **given: Any) -> tuple[pd.DataFrame, Any]:
-    """A Stata, SPSS or SAS file, and what it says of itself."""
+    """The frame and the metadata of a Stata, SPSS or SAS file."""
     try:
         return READERS[suffix](path, **given)
     except OverflowError:  # by dates
@@ -156,7 +156,7 @@ def csv_options(
     text: Columns,
     na: Columns,
 ) -> CsvOptions:
-    """The options of a csv file, where names and texts may be one or several (InputError where they are none)."""
+    """Options of a csv file, whose names and texts may be one or several (InputError)."""
     missing = None if na is None else tuple(as_list(na))
     if not all(map(is_text, missing or ())):
         raise InputError("na= lists texts that stand for missing values, and one of these is no Unicode")
@@ -164,7 +164,7 @@ def csv_options(
 
 
 def kind_of(path: Path, options: CsvOptions) -> tuple[bool, str]:
-    """Whether a file is csv, and how its name ends.
+    """Whether a file is csv, and the ending of its name.
 
     Raises
     ------
@@ -188,30 +188,30 @@ def kind_of(path: Path, options: CsvOptions) -> tuple[bool, str]:
 
 
 def headings(meta: Any) -> Labels:
-    """The variable labels that a Stata, SPSS or SAS file has."""
+    """Variable labels of a Stata, SPSS or SAS file."""
     return {column: text for column, text in meta.column_names_to_labels.items() if text and text.strip()}
 
 
 def without_declared(
     frame: pd.DataFrame, declared: dict[Hashable, list[Code]], labels: dict[str, dict[Code, str]]
 ) -> pd.DataFrame:
-    """The frame with missing values in place of declared codes, which may be named by their labels."""
+    """The frame with missing values in place of declared codes or of their labels."""
     for column, listed in declared.items():
         frame[column] = without_codes(frame[column], _by_number(listed, labels.get(str(column), {})))
     return frame
 
 
 def unreadable(path: Path, kind: str, encoding: str | None = None, *, asked: bool = False) -> InputError:
-    """The refusal of a file that a parser could not read, of the name of its exception."""
-    said = f"{path.name!r} could not be read ({kind})"
+    """The error for a file that a parser could not read, with the name of its exception."""
+    text = f"{path.name!r} could not be read ({kind})"
     if encoding is not None:
-        return InputError(f"{said}; is it a whole file, and is encoding={encoding!r} that of its texts?")
+        return InputError(f"{text}; is it a whole file, and is encoding={encoding!r} that of its texts?")
     older = " Where an older program wrote its texts, give encoding='cp1252', or what fits" if asked else ""
-    return InputError(f"{said}; is it a whole file?{older}")
+    return InputError(f"{text}; is it a whole file?{older}")
 
 
 def _by_number(codes: list[Code], names: dict[Code, str]) -> list[Code]:
-    """The codes, those that are named by their label by what it labels."""
+    """The codes, with labels replaced by the codes that have them."""
     texts = set(names.values())
     return [
         *(code for code in codes if code not in texts),
@@ -240,21 +240,21 @@ def _with_labels(
 
 
 def by_label(column: pd.Series, names: dict[Code, str]) -> pd.Categorical[str]:
-    """A column whose every value has a label, as categories of these."""
+    """A fully labelled column as categories of its labels."""
     texts = distinct(names)
     return pd.Categorical(column.map(texts), categories=list(texts.values()))
 
 
 def names_of(labels: dict[Code, str], declared: list[Code]) -> dict[Code, str]:
-    """The labels of values that are not declared missing, in the order of the values."""
+    """Labels of values that are not declared missing, in the order of the values."""
     missing = holds(pd.Series(list(labels), dtype=object), _by_number(declared, labels))
     names = {code: text for (code, text), gone in zip(labels.items(), missing, strict=True) if not gone}
-    # Stata labels its own missing codes too, by letters: they come last
+    # Stata also labels its own missing codes, which are letters: they come last
     return {code: names[code] for code in sorted(names, key=lambda code: (isinstance(code, str), code))}
 
 
 def distinct(names: dict[Code, str]) -> dict[Code, str]:
-    """The labels of values, those that several have with the code: "other (8)", "other (9)"."""
+    """Labels of values; shared labels get the code added: "other (8)", "other (9)"."""
     count = Counter(names.values())
     if len(count) == len(names):
         return names
@@ -265,19 +265,19 @@ def distinct(names: dict[Code, str]) -> dict[Code, str]:
 
 
 def numbers_of(names: dict[Code, str]) -> dict[Code, str]:
-    """The labels of numbers; Stata's missing values are letters."""
+    """Labels of numbers, without Stata's missing codes, which are letters."""
     return {code: text for code, text in names.items() if not isinstance(code, str)}
 
 
 def warn_of_labelled(
     column: str, names: dict[Code, str], where: str, declared: list[Code], missing_codes: MissingCodes | None
 ) -> None:
-    """Warn of a column where some values have a label, unless the user said which of them are missing."""
+    """Warn of a column with labels for some values, unless the user declared its missing codes."""
     numbers = numbers_of(names)
     kind, labels = ("numbers", numbers) if numbers else ("texts", names)
     likely = likely_missing(labels)
     if is_answered(missing_codes, column):
-        if declared and likely:  # some codes were named, and others look as if they were forgotten
+        if declared and likely:  # some codes were declared, and others look forgotten
             left = with_label({code: labels[code] for code in likely})
             warnings.warn(
                 f"column {column!r} has {kind}, of which those in {where} carry a value label; {left} is not among its "

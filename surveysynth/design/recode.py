@@ -1,4 +1,4 @@
-"""Labels as text; levels of a column that are merged, and missing values that are a level."""
+"""Labels as text, merged levels, and missing values as a level."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..errors import InputError
 from .columns import check_cells
 from .missing_codes import Code
 
-MISSING = "missing"  # the level of those who lack one, where that is a category
+MISSING = "missing"  # the level of missing values, where they are a category
 
 
 def as_text(column: pd.Series) -> pd.Series:
@@ -27,9 +27,9 @@ def _text(value: object) -> str:
 
 
 def as_labels(column: pd.Series, *further: str) -> pd.Series:
-    """A column as categories that are texts, as of :func:`as_text`, and some further ones; missing ones stay missing.
+    """A column as categories of text (:func:`as_text`), and some further ones; missing values stay missing.
 
-    Its levels are those that are declared, where they are, in that order.
+    Declared levels keep their order.
     """
     if not isinstance(column.dtype, pd.CategoricalDtype):
         column = column.astype(pd.CategoricalDtype(sorted(column.dropna().unique(), key=_text)))
@@ -41,7 +41,7 @@ def as_labels(column: pd.Series, *further: str) -> pd.Series:
 
 
 def with_missing(column: pd.Series) -> pd.Series:
-    """Labels as categories that are texts, those of records that lack one among them."""
+    """Labels as categories of text, with missing values as a category."""
     labels = as_labels(column)
     if MISSING in labels.cat.categories:
         raise InputError(f"column {str(column.name)!r} has a category {MISSING!r} already: rename it")
@@ -59,15 +59,15 @@ def recoded(column: pd.Series, merge: Mapping[str, Sequence[Code]], *, missing: 
     column : pandas.Series (n,)
         Texts, categories or codes.
     merge : mapping of name to list of levels
-        Levels that become one of that name, which may be the name of a level already.  98 is the level "98", too.
+        Levels that become one level of that name, which may exist already.  98 also names the level "98".
     missing : bool
         Whether missing values are a level, which can be merged as "missing".
 
     Raises
     ------
     InputError
-        Numbers that are not whole; a level that the column has not, or that is merged twice; missing values as a level
-        where the column has a level of that name.
+        Numbers that are not whole; a level that does not exist, or is merged twice; missing values as a level if the
+        column already has a level of that name.
     """
     name = str(column.name)
     check_cells(column, name)

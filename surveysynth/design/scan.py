@@ -1,6 +1,6 @@
-"""A file, or many, larger than a data frame should be: columns are read when they are asked for, block by block.
+"""Parquet files too large for a data frame, whose columns are read block by block when they are used.
 
-What is kept of a column is compact: numbers as the file has them, texts as codes of one to four bytes.
+Columns are kept compactly: numbers in the type of the file, texts as codes of one to four bytes.
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ from ..validation import several
 BLOCK = 1 << 18  # records that are read at a time
 HEADING = "heading"  # in the metadata of a field
 TEXTS = "texts"  # in the attrs of a frame: columns of texts, whose categories are the values that occur
-AHEAD = 2  # blocks that are read before they are needed
+AHEAD = 2  # blocks read in advance
 Source = str | Path | Sequence[str | Path]
 
 
 class _Column(Protocol):
-    """One column as it is collected."""
+    """One column while it is read."""
 
     def add(self, block: pa.Array, at: int) -> None:
-        """The records from ``at`` on."""
+        """Add the records from ``at`` on."""
         ...
 
     def done(self) -> Any:
-        """All of them, as a frame takes a column."""
+        """All records, as a column of a frame."""
         ...
 
 
 class _Numbers:
-    """Numbers and truth values, of the file's type; floats where some are missing."""
+    """Numbers and truth values in the type of the file; floats if some are missing."""
 
     def __init__(self, kind: pa.DataType, n: int) -> None:
         self.values: NDArray[Any] = np.empty(n, dtype=kind.to_pandas_dtype())
 
     def add(self, block: pa.Array, at: int) -> None:
         piece = block.to_numpy(zero_copy_only=False)
-        kind = np.promote_types(self.values.dtype, piece.dtype)  # another one from the first missing value on
+        kind = np.promote_types(self.values.dtype, piece.dtype)  # changes at the first missing value
         self.values = self.values.astype(kind, copy=False)
         self.values[at : at + len(piece)] = piece
 
@@ -55,7 +55,7 @@ class _Numbers:
 
 
 class _Texts:
-    """Texts as codes; levels are sorted, or those of a column of categories as they come in the files."""
+    """Texts as codes; levels are sorted, and those of a categorical column keep the order of the files."""
 
     def __init__(self, kind: pa.DataType, n: int) -> None:
         self.categories = pa.types.is_dictionary(kind)
@@ -81,7 +81,7 @@ class _Texts:
 
 
 class _Others:
-    """Dates and whatever else, as pandas has them."""
+    """Dates and other types, as pandas reads them."""
 
     def __init__(self) -> None:
         self.pieces: list[pd.Series] = []
@@ -94,26 +94,26 @@ class _Others:
 
 
 class Scan:
-    """The columns of parquet files, each read when it is first asked for, and once.
+    """The columns of parquet files, each read once, when it is first used.
 
     Attributes
     ----------
     names : tuple of str
-        Of all columns.
+        Names of all columns.
     files : tuple of Path
     n : int
         Records.
     headings : dict of str
-        Of columns, where the files have some (:func:`surveysynth.convert`).
+        Headings of columns, if the files have some (:func:`surveysynth.convert`).
     """
 
     def __init__(self, source: Source) -> None:
-        """A parquet file, a folder of such (in the order of their names), or a list (in its order).
+        """Open a parquet file, a folder of them (in the order of their names), or a list (in its order).
 
         Raises
         ------
         InputError
-            There is no such file, or one of another kind; files with other columns than the first.
+            A file does not exist, is of another kind, or has other columns than the first.
         """
         import pyarrow.dataset as ds  # needs ssl, which not every Python has that runs within R
 
@@ -122,9 +122,9 @@ class Scan:
         self._unreadable = lambda kind: InputError(f"{named} could not be read ({kind}); are they whole parquet files?")
         self._data = guarded(lambda: ds.dataset([str(f) for f in files]), Exception, self._unreadable)
         self._check_alike(files)
-        self.names = tuple(name for name in self._data.schema.names if name not in _of_pandas(self._data.schema))
-        said = {field.name: (field.metadata or {}).get(HEADING.encode()) for field in self._data.schema}
-        self.headings = {name: text.decode() for name, text in said.items() if text}
+        self.names = tuple(name for name in self._data.schema.names if name not in _index_columns(self._data.schema))
+        stored = {field.name: (field.metadata or {}).get(HEADING.encode()) for field in self._data.schema}
+        self.headings = {name: text.decode() for name, text in stored.items() if text}
         self.n = guarded(self._data.count_rows, Exception, self._unreadable)
         self._read: dict[str, Any] = {}
 
@@ -140,10 +140,10 @@ class Scan:
                     )
 
     def frame(self, names: Iterable[str]) -> pd.DataFrame:
-        """Some of the columns; what was not yet read is read in one pass over the files.
+        """Some columns; new ones are read in one pass over the files.
 
-        Its ``attrs[TEXTS]`` marks columns of texts, whose categories are the values that occur, and are declared by
-        nobody: the mark goes with the frame and does not fit other categories.
+        ``attrs[TEXTS]`` marks columns of texts, whose categories are not declared but are the values that occur.  The
+        mark goes with the frame and does not fit other categories.
         """
         names = list(names)
         new = [name for name in dict.fromkeys(names) if name not in self._read]
@@ -155,7 +155,7 @@ class Scan:
         return made
 
     def typed(self, name: str) -> pd.Series:
-        """A column without records, of the type that the files have: texts are texts."""
+        """A column without records in the type of the files, texts as texts."""
         return pa.array([], type=self._data.schema.field(name).type).to_pandas().rename(name)
 
     def _columns(self, names: list[str]) -> dict[str, Any]:
@@ -172,7 +172,7 @@ class Scan:
 
 
 def mark_of(categories: pd.Index) -> int:
-    """A number that categories have in common with no others, by chance aside."""
+    """A checksum of categories."""
     return zlib.crc32("\0".join(map(str, categories)).encode())
 
 
@@ -188,14 +188,14 @@ def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
-def _of_pandas(schema: pa.Schema) -> list[str]:
-    """The columns that hold an index of pandas, which is ignored."""
+def _index_columns(schema: pa.Schema) -> list[str]:
+    """The columns that hold a pandas index, which is ignored."""
     indices = (schema.pandas_metadata or {}).get("index_columns", [])
     return [name for name in indices if isinstance(name, str)]
 
 
 def files_of(source: Source) -> list[Path]:
-    """The files, each of which is there and is parquet."""
+    """The parquet files of a source, checked to exist (InputError)."""
     if isinstance(source, str | Path) and (folder := as_path(source, "source")).is_dir():
         files = sorted(folder.glob("*.parquet"))
         if not files:

@@ -16,7 +16,7 @@ from .columns import codes, numeric, positive
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage of sampling, in the codes that variance estimation works with (read-only arrays).
+    """One stage of sampling as codes for variance estimation (read-only arrays).
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ def stages_of(frame: pd.DataFrame, strata: str | None, psu: tuple[str, ...], fpc
 
 @lru_cache(maxsize=1)
 def _everybody(n: int) -> NDArray[np.intp]:
-    """Records as units of their own: one array, which nobody can write to, for all designs of as many records."""
+    """Each record as its own unit: one read-only array, shared by all designs of n records."""
     units = np.arange(n, dtype=np.intp)
     units.flags.writeable = False
     return units

@@ -569,9 +569,9 @@ class SurveyDesign:
         """
         if self.calibrated:
             raise InputError("the weights are calibrated already; calibrate the design that they came from")
-        ratio, known = Ratio.checked(distance, bounds), KnownTotals.of(self.frame, totals)
+        ratio, known = Ratio.checked(distance, bounds), KnownTotals.checked(self.frame, totals)
         if distance == "raking" and bounds is None and not known.numbers and self.replication is None:
-            w = rake(self.weights, known.margins, known.of_margins)
+            w = rake(self.weights, known.margins, known.margin_totals)
         else:
             w = calibrated(self.weights, known.X, known.totals, ratio)
         replication = self.replication
@@ -693,10 +693,10 @@ class SurveyDesign:
             raise InputError("mse must be True or False")
         check_seed(seed)
         bootstraps = ("preston", "rao_wu")
-        of = {"R": (*bootstraps, "successive_differences"), "rho": ("Fay",), "seed": bootstraps}
+        methods = {"R": (*bootstraps, "successive_differences"), "rho": ("Fay",), "seed": bootstraps}
         for name, value in {"R": R, "rho": rho, "seed": seed}.items():
-            if value is not None and method not in of[name]:
-                needed = " or ".join(map(repr, of[name]))
+            if value is not None and method not in methods[name]:
+                needed = " or ".join(map(repr, methods[name]))
                 raise InputError(f"{name}= goes with method={needed}: it has no effect on {method!r}")
         R = 100 if R is None else R
         if self.replication is not None:

@@ -1,4 +1,4 @@
-"""The part of a design that synthetic data stand for: records with a weight, by strata and sampling units."""
+"""The part of a design that synthetic data represent: records of positive weight, strata and sampling units."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def to_synthesize(design: SurveyDesign) -> tuple[SurveyDesign, Codes, list[str]]
     Returns
     -------
     (SurveyDesign, int array, list of str)
-        The design; its rows of the file, from 0; and what was left out, for a warning and for the report.
+        The design; its rows of the file, from 0; and sentences on the parts left out, for a warning and the report.
 
     Raises
     ------
     InputError
-        What is left is no design: a stratum has one PSU.
+        The remaining records make no design: a stratum has one PSU.
     """
     zero = design.weights == 0
     kind = np.int32 if design.n < 2**31 else np.intp

@@ -1,4 +1,4 @@
-"""Estimators of the user's own: a function of one data set, combined over several."""
+"""User-defined estimators: a function of one data set, combined over several."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Estimator = Callable[[SurveyDesign], tuple[Any, Any]]
 def combined(
     designs: Sequence[SurveyDesign], function: Estimator, redrawn: Sequence[SurveyDesign] = ()
 ) -> pd.DataFrame:
-    """What :meth:`surveysynth.Release.combine` says, of m data sets and of those under noise that was drawn again."""
+    """:meth:`surveysynth.Release.combine` on m data sets, and on those with redrawn noise."""
     if not callable(function):
         raise InputError(f"combine takes a function of a SurveyDesign, not {type(function).__name__}")
     results = [_estimate(function(design)) for design in (*designs, *redrawn)]
@@ -36,7 +36,7 @@ def combined(
 
 
 def _estimate(result: Any) -> tuple[list[Any], Floats, Floats]:
-    """Terms, estimates and variances, each (D,), from what the function gave."""
+    """Terms, estimates and variances, each (D,), from the value of the function."""
     if not isinstance(result, tuple) or len(result) != 2:
         raise InputError(f"the function must give a pair (estimate, variance), not {type(result).__name__}")
     estimate, variance = result

@@ -46,11 +46,11 @@ def independence_test(
     row, column : str
         Columns of categories.
     statistic : {"F", "chi-square", "Wald", "adjusted Wald"}
-        Pearson's statistic with Rao & Scott's (1984) second-order correction, as an F; or with the first-order one,
-        as a chi-square; Wald's statistic of the differences between cells and what independence expects there
-        (Koch, Freeman & Freeman 1975), and with Fellegi's (1980) correction for few degrees of freedom.
+        Pearson's statistic with Rao & Scott's (1984) second-order correction, as an F, or with their first-order one,
+        as a chi-square; Wald's statistic of the differences between observed and expected cells (Koch, Freeman &
+        Freeman 1975), and the same with Fellegi's (1980) correction for few degrees of freedom.
     missing : {"fail", "drop"}
-        "drop" tests the records that have both, as a domain.
+        "drop" tests the records with both columns, as a domain.
 
     Returns
     -------
@@ -87,17 +87,17 @@ def independence_tests(
 ) -> Test:  # fmt: skip
     """Test that two categorical columns are independent, on m synthetic data sets.
 
-    Wald's test of the (r - 1) (c - 1) differences between cells and what independence expects there (Koch, Freeman &
-    Freeman 1975), combined by the rule of Reiter (2005, section 2).  Pearson's statistic has no such rule.
+    Wald's test of the (r - 1) (c - 1) differences between observed and expected cells (Koch, Freeman & Freeman 1975),
+    combined by the rule of Reiter (2005, section 2).  Pearson's statistic has no such rule.
 
     Parameters
     ----------
     designs : sequence of SurveyDesign
-        The m data sets; a category may be in some of them only.
+        The m data sets; some may lack a category.
     row, column : str
     missing : {"fail", "drop"}
     redrawn : sequence of SurveyDesign
-        A data set under other noise, which moves all data sets together.
+        One data set with redrawn noise, which all data sets share.
 
     Raises
     ------
@@ -114,7 +114,7 @@ def independence_tests(
     return replace(test, method="Wald test of independence in synthetic data sets")
 
 
-ROUNDING = 1e-9  # standard error over the largest cell that is rounding
+ROUNDING = 1e-9  # a standard error below this share of the largest cell is rounding
 
 
 def _refuse_singular(covariance: Floats, N: Floats, advice: str) -> None:
@@ -127,7 +127,7 @@ def _refuse_singular(covariance: Floats, N: Floats, advice: str) -> None:
 
 
 def _levels(designs: Sequence[SurveyDesign], name: str, missing: str) -> pd.Index:
-    """Categories that any of the data sets has."""
+    """Categories in any of the data sets."""
     for design in designs:
         gone = design.column(name).isna().to_numpy()
         if missing == "fail" and gone.any():
@@ -143,7 +143,7 @@ def _levels(designs: Sequence[SurveyDesign], name: str, missing: str) -> pd.Inde
 def _table(
     design: SurveyDesign, names: tuple[str, str], levels: tuple[pd.Index, pd.Index], kind: Literal["total", "mean"]
 ) -> tuple[Floats, Floats, int, float]:  # fmt: skip
-    """Counts or shares of the cells (r, c), their covariance, records, and degrees of freedom."""
+    """Counts or shares of the cells (r, c), their covariance, number of records, and degrees of freedom."""
     i, j = (
         np.asarray(known.get_indexer(pd.Index(design.column(name).astype(object))), dtype=np.intp)
         for name, known in zip(names, levels, strict=True)
@@ -183,7 +183,7 @@ def _pearson(p: Floats, V: Floats, n: int, nu: float, statistic: Statistic) -> T
 
 
 def _interaction(N: Floats, V: Floats) -> tuple[Floats, Floats]:
-    """Cells N_ij less R_i S_j / N, but for the first row and column, and their covariance."""
+    """Cells N_ij less R_i S_j / N, without the first row and column, and their covariance."""
     r, c = N.shape
     whole, i, j = N.sum(), *np.divmod(np.arange(r * c), c)
     R, S = N.sum(axis=1), N.sum(axis=0)

@@ -1,13 +1,12 @@
-"""Totals and ratios of all domains of a table, and their variances, from one pass over the records: by cells.
+"""Totals and ratios in all domains of a table, and their variances, from sums by cell in one pass over the records.
 
-Where every record is a sampling unit, the variance in a domain follows from sums of its records alone
-(:mod:`.taylor`), and those add up over cells, a table's smallest domains.  With R_c near the ratio in cell c,
+If every record is a sampling unit, the variance in a domain follows from sums over its records (:mod:`.taylor`), and
+these sums add up over cells, the smallest domains of a table.  With R_c near the ratio in cell c,
 
     a_i = w_i (y_i - R_c x_i),    b_i = w_i x_i,    z_i = [a_i + (R_c - R_d) b_i] / X_d
 
-is the linearized value of a ratio in any domain d that holds the cell, whatever R_c: means, squares and products of
-a and b by cell and stratum are all that is needed of the records.  R_c is the cell's ratio, so that nothing large
-cancels.
+is the linearized value of a ratio in any domain d that holds the cell, whatever R_c.  So means, squares and products
+of a and b by cell and stratum suffice.  R_c is the ratio of the cell, which avoids cancellation of large numbers.
 """
 
 from __future__ import annotations
@@ -31,10 +30,10 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 Rows = NDArray[np.int32]
 Values = tuple[Floats, Floats, Floats]
-OfBlock = Callable[..., Floats]
+BlockSums = Callable[..., Floats]
 
-BLOCK = 1 << 16  # records that are summed up at a time: the same sums, whatever the number of threads
-MOST = 1 << 22  # sums of blocks that are held at once
+BLOCK = 1 << 16  # records summed at a time; fixed, so that sums do not depend on the number of threads
+MOST = 1 << 22  # sums of blocks in memory at once
 NONE = np.empty(0)
 
 
@@ -45,11 +44,11 @@ class CellMoments(ABC):
     Attributes
     ----------
     divides : bool
-        Whether it is a ratio, and no total.
+        Whether the quantity is a ratio rather than a total.
     stratum, cell : int arrays (pairs,)
-        Of each pair.
+        Stratum and cell of each pair.
     sampled, fraction : arrays (strata,)
-        Records of each stratum, and the share of the population that they are.
+        Number of records and sampling fraction of each stratum.
     """
 
     divides: bool
@@ -59,35 +58,35 @@ class CellMoments(ABC):
     fraction: Floats
 
     @abstractmethod
-    def _over_blocks(self, of_block: OfBlock, values: int, *constants: Floats) -> Floats:
-        """So many sums over the records of each pair, block by block: (values, pairs)."""
+    def _over_blocks(self, block_sums: BlockSums, values: int, *constants: Floats) -> Floats:
+        """Sums over the records of each pair, block by block: (values, pairs)."""
 
     @property
     def pairs(self) -> int:
-        """Pairs of a stratum and a cell."""
+        """Number of pairs of a stratum and a cell."""
         return len(self.cell)
 
     @cached_property
     def _sums(self) -> Floats:
-        """Records, and sums of w y, of w x and of |w x|, by pair: (4, pairs)."""
+        """Number of records and sums of w y, w x and |w x| by pair: (4, pairs)."""
         return self._over_blocks(sums_of, 4)
 
     @cached_property
     def _ratio(self) -> Floats:
-        """R_c of each pair's cell; 0 of a total, and where x nearly cancels within the cell: (pairs,).
+        """R_c of each pair's cell; 0 for a total, and where x nearly cancels within the cell: (pairs,).
 
-        There R_c would be far larger than any ratio of a table, and cancel in the variances of margins.
+        In such a cell R_c would exceed all ratios of the table by far, and cancel in the variances of margins.
         """
         if not self.divides:
             return np.zeros(self.pairs)
         cells = int(self.cell.max(initial=-1)) + 1
-        total, denominator, size = (sums(self.cell, of, cells) for of in self._sums[1:])
+        total, denominator, size = (sums(self.cell, values, cells) for values in self._sums[1:])
         sure = np.abs(denominator) > size / 2
         return np.asarray(np.divide(total, denominator, out=np.zeros(cells), where=sure)[self.cell])
 
     @cached_property
     def around(self) -> tuple[Floats, Floats]:
-        """What squares are taken around: R_c, (pairs,), and the means of a and b but for rounding, (2, pairs)."""
+        """Centres of the squares: R_c, (pairs,), and the means of a and b up to rounding, (2, pairs)."""
         (n, wy, wx, _), ratio = self._sums, self._ratio
         return ratio, np.array([wy - ratio * wx, wx]) / np.maximum(n, 1)
 
@@ -99,24 +98,24 @@ class CellMoments(ABC):
         a, b = (a, b) / np.maximum(n, 1)
         return np.array([near[0] + a, near[1] + b, aa - n * a * a, ab - n * a * b, bb - n * b * b])
 
-    def estimates(self, of_cell: Codes, domains: int) -> Floats:
+    def estimates(self, cell_domain: Codes, domains: int) -> Floats:
         """Estimates in the domains that cells belong to, -1 for none: (domains,)."""
-        return self._estimates(of_cell, domains)[0]
+        return self._estimates(cell_domain, domains)[0]
 
-    def _estimates(self, of_cell: Codes, domains: int) -> tuple[Floats, Floats]:
-        """Estimates, and what they were divided by: (domains,) each."""
-        d = of_cell[self.cell]
-        total, denominator = (sums(d[d >= 0], of[d >= 0], domains) for of in self._sums[1:3])
+    def _estimates(self, cell_domain: Codes, domains: int) -> tuple[Floats, Floats]:
+        """Estimates and their denominators: (domains,) each."""
+        d = cell_domain[self.cell]
+        total, denominator = (sums(d[d >= 0], values[d >= 0], domains) for values in self._sums[1:3])
         if not self.divides:
             return total, np.ones(domains)
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(denominator == 0, np.nan, total / denominator), denominator
 
-    def with_variances(self, of_cell: Codes, domains: int) -> Estimates:
+    def with_variances(self, cell_domain: Codes, domains: int) -> Estimates:
         """Estimates and their variances in the domains that cells belong to, -1 for none."""
-        inside = of_cell[self.cell] >= 0
-        d, n = of_cell[self.cell][inside], self._sums[0, inside]
-        estimate, denominator = self._estimates(of_cell, domains)
+        inside = cell_domain[self.cell] >= 0
+        d, n = cell_domain[self.cell][inside], self._sums[0, inside]
+        estimate, denominator = self._estimates(cell_domain, domains)
         mean_a, mean_b, aa, ab, bb = self._moments[:, inside]
         away = self._ratio[inside] - estimate[d] if self.divides else np.zeros(d.size)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -129,29 +128,29 @@ class CellMoments(ABC):
         v = (1 - f_h) * np.where(n_h > 1, n_h / np.maximum(n_h - 1.0, 1.0) * squares, 0.0)
         return Estimates(estimate, np.where(np.isnan(estimate), np.nan, sums(domain, v, domains)))
 
-    def records(self, of_cell: Codes, domains: int) -> Codes:
-        """How many each domain has: (domains,)."""
-        d = of_cell[self.cell]
+    def records(self, cell_domain: Codes, domains: int) -> Codes:
+        """Number of records of each domain: (domains,)."""
+        d = cell_domain[self.cell]
         return sums(d[d >= 0], self._sums[0, d >= 0], domains).astype(np.intp)
 
-    def degrees_of_freedom(self, of_cell: Codes, domains: int) -> Floats:
-        """Records less strata that hold some, of each domain: (domains,)."""
-        d = of_cell[self.cell]
-        held = (d >= 0) & (self._sums[0] > 0)
-        strata = np.bincount(pairs(self.stratum[held], d[held], self.sampled.size, domains)[1], minlength=domains)
-        return np.asarray(self.records(of_cell, domains) - strata, dtype=np.float64)
+    def degrees_of_freedom(self, cell_domain: Codes, domains: int) -> Floats:
+        """Records minus strata with records, by domain: (domains,)."""
+        d = cell_domain[self.cell]
+        counted = (d >= 0) & (self._sums[0] > 0)
+        strata = np.bincount(pairs(self.stratum[counted], d[counted], self.sampled.size, domains)[1], minlength=domains)
+        return np.asarray(self.records(cell_domain, domains) - strata, dtype=np.float64)
 
 
 @dataclass(frozen=True, repr=False)
-class OfRecords(CellMoments):
-    """Those of records in memory.
+class RecordMoments(CellMoments):
+    """Moments of records in memory.
 
     Attributes
     ----------
     values : (weights, y, x), float arrays (n,)
-        The last two without an element where they are 1 in every record.
+        y and x are empty where they are 1 for every record.
     row : int32 array (n,)
-        The pair of each record; those after the last one count nothing.
+        Pair of each record; numbers beyond the last pair do not count.
     """
 
     values: Values
@@ -159,15 +158,15 @@ class OfRecords(CellMoments):
 
     @staticmethod
     def suit(design: SurveyDesign, quantity: Quantity) -> bool:
-        """Whether the moments of cells are enough for this quantity, in this design."""
+        """Whether moments of cells suffice for a quantity in a design."""
         first, plain = design.stages[0], design.replication is None and design.pps is None and not design.calibrated
-        of_records = len(design.stages) == 1 and first.stratum_of_unit.size == first.unit.size
+        record_is_unit = len(design.stages) == 1 and first.stratum_of_unit.size == first.unit.size
         linear = not quantity.distributional and quantity.statistic != "quantile"
-        return plain and of_records and linear and not first.lonely.any()
+        return plain and record_is_unit and linear and not first.lonely.any()
 
     @classmethod
-    def of(cls, design: SurveyDesign, quantity: Quantity, cell: Codes, cells: int) -> OfRecords:
-        """Of records in cells 0 to ``cells - 1``, -1 for those in none."""
+    def from_design(cls, design: SurveyDesign, quantity: Quantity, cell: Codes, cells: int) -> RecordMoments:
+        """Moments of the records of a design in cells 0 to ``cells - 1``, -1 for no cell."""
         missing, stage = quantity.missing, design.stages[0]
         outside = cell < 0 if missing is None else (cell < 0) | missing
         if outside.any():
@@ -183,17 +182,17 @@ class OfRecords(CellMoments):
             values_of(design.weights, quantity.y, quantity.x), row.astype(np.int32, copy=False),
         )  # fmt: skip
 
-    def _over_blocks(self, of_block: OfBlock, values: int, *constants: Floats) -> Floats:
-        """As :meth:`CellMoments._over_blocks`.
+    def _over_blocks(self, block_sums: BlockSums, values: int, *constants: Floats) -> Floats:
+        """Sums as in :meth:`CellMoments._over_blocks`, whatever the number of threads.
 
-        The same whatever the number of threads: a block has BLOCK records, or as many as keep all sums below MOST.
+        A block has BLOCK records, or as many as keep the number of sums below MOST.
         """
         n, columns = len(self.row), (self.row, *self.values)
         block = max(BLOCK, -(-n * values * self.pairs // MOST))
 
         def one(first: int) -> Floats:
             here = (column[first : first + block] for column in columns)
-            return of_block(*here, *constants, np.zeros((values, self.pairs)))
+            return block_sums(*here, *constants, np.zeros((values, self.pairs)))
 
         if n <= block:
             return one(0)
@@ -202,12 +201,12 @@ class OfRecords(CellMoments):
 
 
 def divides(statistic: str) -> bool:
-    """Whether a statistic is a ratio, and no total."""
+    """Whether a statistic is a ratio rather than a total."""
     return statistic not in ("count", "total")
 
 
 def values_of(w: Floats, y: Floats | None, x: Floats | None) -> Values:
-    """Weights and values as sums take them: read only, as code is compiled again for arrays of another kind."""
+    """Read-only weights and values for sums, whose code is compiled again for other kinds of arrays."""
     w, y, x = (np.ascontiguousarray(NONE if v is None else v, dtype=np.float64).view() for v in (w, y, x))
     for values in (w, y, x):
         values.flags.writeable = False
@@ -216,27 +215,27 @@ def values_of(w: Floats, y: Floats | None, x: Floats | None) -> Values:
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
 def sums_of(row: Rows, w: Floats, y: Floats, x: Floats, out: Floats) -> Floats:
-    """Records and sums of w y, w x and |w x| of each pair, added to ``out`` (4, pairs); further rows are left out."""
+    """Add the number of records and the sums of w y, w x and |w x| by pair to ``out`` (4, pairs)."""
     for i in range(row.size):
         g = row[i]
         if g < out.shape[1]:
             out[0, g] += 1
             out[1, g] += w[i] * y[i] if y.size else w[i]
-            of_x = w[i] * x[i] if x.size else w[i]
-            out[2, g] += of_x
-            out[3, g] += abs(of_x)
+            wx = w[i] * x[i] if x.size else w[i]
+            out[2, g] += wx
+            out[3, g] += abs(wx)
     return out
 
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
 def squares_of(row: Rows, w: Floats, y: Floats, x: Floats, ratio: Floats, near: Floats, out: Floats) -> Floats:
-    """Sums of a, b, aa, ab and bb of each pair, a and b less what is near their means: (5, pairs), added to ``out``."""
+    """Add sums of a, b, aa, ab and bb by pair, with a and b less ``near``, to ``out`` (5, pairs)."""
     for i in range(row.size):
         g = row[i]
         if g < out.shape[1]:
-            of_x = x[i] if x.size else 1.0
-            a = w[i] * ((y[i] if y.size else 1.0) - ratio[g] * of_x) - near[0, g]
-            b = w[i] * of_x - near[1, g]
+            x_i = x[i] if x.size else 1.0
+            a = w[i] * ((y[i] if y.size else 1.0) - ratio[g] * x_i) - near[0, g]
+            b = w[i] * x_i - near[1, g]
             out[0, g] += a
             out[1, g] += b
             out[2, g] += a * a

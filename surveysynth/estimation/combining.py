@@ -24,10 +24,10 @@ class Combined:
 
 
 def combine(q: Floats, u: Floats, degf: float | Floats, redrawn: Floats | None = None) -> Combined:
-    """Combine m estimates into one: T = u_bar + b/m, not Rubin's u_bar + (1 + 1/m) b; b is their variance.
+    """Combine m estimates, with variance b between them, by T = u_bar + b/m, not Rubin's u_bar + (1 + 1/m) b.
 
-    What moves all m data sets together, the noise of the tables that they are drawn from, is not in b: its variance,
-    over estimates under noise that was drawn again, is added to T, and the degrees of freedom are Satterthwaite's.
+    The noise of the tables behind the data sets moves all of them together, so it is not in b.  Its variance, over
+    estimates with redrawn noise, is added to T, and the degrees of freedom are Satterthwaite's.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def combine(q: Floats, u: Floats, degf: float | Floats, redrawn: Floats | None =
         exceed them.
 
     redrawn : float array (R, D), optional
-        Estimates from one data set under noise that was drawn again R times.
+        Estimates from one data set with noise redrawn R times.
 
     Returns
     -------
@@ -48,8 +48,8 @@ def combine(q: Floats, u: Floats, degf: float | Floats, redrawn: Floats | None =
     m = q.shape[0]
     q_bar, u_bar = q.mean(axis=0), u.mean(axis=0)
     if m == 1:
-        all_of_them = np.broadcast_to(np.asarray(degf, dtype=np.float64), q_bar.shape).copy()
-        return _with_noise(Combined(q_bar, np.sqrt(u_bar), all_of_them), degf, redrawn)
+        df = np.broadcast_to(np.asarray(degf, dtype=np.float64), q_bar.shape).copy()
+        return _with_noise(Combined(q_bar, np.sqrt(u_bar), df), degf, redrawn)
     between = np.where(np.ptp(q, axis=0) > 0, q.var(axis=0, ddof=1) / m, 0.0)  # equal means exactly none
     with np.errstate(divide="ignore", invalid="ignore"):
         df = (m - 1) * (1 + u_bar / between) ** 2
@@ -58,10 +58,10 @@ def combine(q: Floats, u: Floats, degf: float | Floats, redrawn: Floats | None =
 
 
 def _with_noise(combined: Combined, degf: float | Floats, redrawn: Floats | None) -> Combined:
-    """With the variance of noise that all data sets share."""
+    """Combined estimates with the variance of the noise that all data sets share."""
     if redrawn is None:
         return combined
-    there = np.ma.masked_invalid(redrawn)  # a small domain may have no record in some of them
+    there = np.ma.masked_invalid(redrawn)  # a small domain may have no record in some data sets
     R, differ = there.count(axis=0), np.ma.filled(np.ma.ptp(there, axis=0), 0.0) > 0
     noise = np.ma.filled(there.var(axis=0, ddof=1), np.nan) * differ  # equal means exactly none
     T = combined.se**2
@@ -72,7 +72,7 @@ def _with_noise(combined: Combined, degf: float | Floats, redrawn: Floats | None
 
 
 def interval(combined: Combined, level: float = 0.95) -> tuple[Floats, Floats]:
-    """Two-sided t interval; a quantity without degrees of freedom has none (NaN)."""
+    """Two-sided t interval; NaN without degrees of freedom."""
     df = np.where(combined.df > 0, combined.df, np.nan)
     half = student.ppf(0.5 + level / 2, df) * combined.se
     return combined.estimate - half, combined.estimate + half

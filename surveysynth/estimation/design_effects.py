@@ -1,4 +1,4 @@
-"""Design effects: the variance of an estimate over that of a simple random sample of as many records (Kish 1965).
+"""Design effects: variance of an estimate over that of a simple random sample of the same size (Kish 1965).
 
 With n records and N = sum w in a domain, and V the population variance (n / (n - 1) sum w (y - mean)^2 / N), a simple
 random sample has the variance
@@ -37,15 +37,15 @@ def design_effects(
         Domain of each record, 0 to ``domains - 1``; -1 for a record outside all of them.
     domains : int
     variance : float array (domains,)
-        Of the estimates, as the design has it.
+        Variances of the estimates under the design.
     deff : {True, "replace"}
-        Against a sample without or with replacement.
+        Comparison with a sample without or with replacement.
 
     Returns
     -------
     float array (domains,)
-        NaN for counts, quantiles and functions of the distribution, and without replacement where the weights add up
-        to fewer units than there are records.
+        NaN for counts, quantiles and functions of the distribution, and, without replacement, if the sum of the
+        weights is below the number of records.
     """
     y = quantity.y
     if y is None or quantity.distributional or quantity.statistic == "quantile":

@@ -38,7 +38,7 @@ from .variance import degrees_of_freedom, variances
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 Between = Mapping[str, Sequence[object]]
-Share = tuple[Combined, Floats]  # with the number of records: (D,) each
+Share = tuple[Combined, Floats]  # shares and numbers of records: (D,) each
 
 
 def difference(
@@ -58,39 +58,39 @@ def difference(
 ) -> pd.DataFrame:
     """Differences of any statistic of :func:`surveysynth.estimate`, with standard errors.
 
-    Within one design the two domains may share PSUs, as two periods of a panel do: the variance
-    is that of the difference of their linearized values (or of their replicates), which holds
-    the covariance; of a quantile these are the values of the share of records not above it, over the density that its
-    Woodruff interval says (Francisco & Fuller 1991).  Degrees of freedom are those of the PSUs and strata that hold
-    either domain, less 1: it is the t test of the regression on the two (R's ``svyttest`` and ``svyglm``).  Two designs
-    are taken as independent: their variances add up, with Welch's degrees of freedom.
+    Within one design the two domains may share PSUs, as two periods of a panel do.  The variance of the difference of
+    their linearized values (or replicates) includes the covariance.  For a quantile, linearized values are those of the
+    share of records not above it, over the density from its Woodruff interval (Francisco & Fuller 1991).  Degrees of
+    freedom are those of the PSUs and strata with records of either domain, less 1: this is the t test of the regression
+    on the two (R's ``svyttest`` and ``svyglm``).  Two designs are taken as independent: their variances add up, with
+    Welch's degrees of freedom.
 
     Parameters
     ----------
     design : SurveyDesign, or mapping of two labels to designs
         ``{"2024": first, "2023": second}`` compares two independent samples.
     outcome, by, statistic, denominator, quantiles, poverty_line, where, missing
-        As for :func:`surveysynth.estimate`; every cell, margin and the total of ``by`` has its
-        difference.
+        As for :func:`surveysynth.estimate`; differences are those of every cell, margin and the
+        total of ``by``.
     between : mapping of one column to two categories
         ``{"sex": ("m", "f")}`` is men less women, within one design.
     level, df
-        Of the intervals, as for :func:`surveysynth.estimate`.
+        Level and degrees of freedom of the intervals, as for :func:`surveysynth.estimate`.
 
     Returns
     -------
     pandas.DataFrame
         ``<by...>, statistic, outcome, contrast, estimate, se, df, ci_low, ci_high, n``: the
-        columns of :func:`surveysynth.estimate`, with t intervals, unless told of 95%; where one of two shares is 0 or
-        1, which has standard error 0, the limits of both are combined (Newcombe 1998).  ``contrast`` reads "m - f".  A
-        mean, proportion or ratio is missing where one of the two domains has no record.  Records of other categories,
-        or of none, are left out.  ``attrs`` as there.
+        columns of :func:`surveysynth.estimate`, with t intervals, by default of 95%.  If one of two shares is 0 or 1,
+        with standard error 0, the limits of both are combined (Newcombe 1998).  ``contrast`` reads "m - f".  A mean,
+        proportion or ratio is missing if one of the two domains has no record.  Records with another category, or none,
+        are left out.  ``attrs`` are those of :func:`surveysynth.estimate`.
 
     Raises
     ------
     InputError
-        As :func:`surveysynth.estimate`; no two categories to compare, or categories that the
-        file has not; two designs whose ``by`` columns have different categories.
+        As :func:`surveysynth.estimate`; no two categories to compare, or unknown categories; two
+        designs whose ``by`` columns have different categories.
 
     Examples
     --------
@@ -148,12 +148,12 @@ def differences(
     )
     moving = where is not None or bool({*names, *(between or ())} & set(synthesized))
     parts = []
-    every = zip(*asked((*designs, *redrawn), as_list(outcome), inside=inside, of_first=m), strict=True)
+    every = zip(*asked((*designs, *redrawn), as_list(outcome), inside=inside, m=m), strict=True)
     for same_quantity in every:
         surveys = (*(counting if same_quantity[0].statistic == "count" else designs), *redrawn)
         moved = moving or same_quantity[0].statistic != "count"
         for same in partitions:
-            of = [
+            estimates = [
                 partial(_difference, design, quantity, partition, side)
                 for design, quantity, partition, (side, *_) in zip(surveys, same_quantity, same, sides, strict=True)
             ]
@@ -161,11 +161,11 @@ def differences(
                 np.where(side < 0, -1, present(quantity, partition))
                 for (side, *_), quantity, partition in zip(sides[:m], same_quantity[:m], same[:m], strict=True)
             ]
-            # two means are estimated: R's svyttest and svyglm take one degree of freedom more than of one mean
+            # two means are estimated: R's svyttest and svyglm take off one more degree of freedom than for one mean
             degf = np.maximum(least_degf(surveys[:m], cell, len(same[0].labels)) - 1, 0)
-            noise = [each().estimate for each in of[m:]] if moved else []
+            noise = [each().estimate for each in estimates[m:]] if moved else []
             part = columns_of(
-                same_quantity[0], same[0].labels, statistics, [each() for each in of[:m]], degf,
+                same_quantity[0], same[0].labels, statistics, [each() for each in estimates[:m]], degf,
                 np.min([records_of(there, len(same[0].labels)) for there in cell], axis=0), label,
                 noise=np.array(noise) if noise else None, interval=interval,
             )  # fmt: skip
@@ -174,8 +174,8 @@ def differences(
                     _both(quantity, partition, side)
                     for quantity, partition, (side, *_) in zip(same_quantity, same, sides, strict=True)
                 ]
-                first, second = _of_sides(surveys, same_quantity, both, 2 * len(part), m)
-                part = _of_extreme_shares(part, interval, first, second)
+                first, second = _side_shares(surveys, same_quantity, both, 2 * len(part), m)
+                part = _with_extreme_limits(part, interval, first, second)
             parts.append(part)
     table = pd.concat(parts, ignore_index=True)
     table.attrs["estimator"] = "replicates" if designs[0].replication is not None else "onepass"
@@ -189,7 +189,7 @@ def differences(
 
 
 def _sides(design: SurveyDesign, names: list[str], between: Between | None) -> tuple[Codes, object, object]:
-    """0 for the records of the first category, 1 for the second, -1 for others; and the two categories."""
+    """Side of each record (0 first category, 1 second, -1 other), and the two categories."""
     if not isinstance(between, Mapping) or len(between) != 1:
         raise InputError("between must map one column to the two categories to compare: {'sex': ('m', 'f')}")
     ((name, pair),) = between.items()
@@ -208,13 +208,13 @@ def _sides(design: SurveyDesign, names: list[str], between: Between | None) -> t
 
 
 def _difference(design: SurveyDesign, quantity: Quantity, partition: Partition, side: Codes) -> Estimates:
-    """First less second category in every domain of the partition."""
+    """First minus second category in every domain of the partition."""
     domain, domains = present(quantity, partition), len(partition.labels)
     domain = np.where(side < 0, -1, domain)
     both, sides = _both(quantity, partition, side), 2 * domains
 
     def less(values: Floats) -> Floats:
-        """The first category's less the second's."""
+        """Values of the first category minus those of the second."""
         return np.asarray(values[..., ::2] - values[..., 1::2])
 
     if quantity.statistic == "quantile":
@@ -235,18 +235,18 @@ def _difference(design: SurveyDesign, quantity: Quantity, partition: Partition, 
 
 
 def _both(quantity: Quantity, partition: Partition, side: Codes) -> Codes:
-    """Each record's side of its domain: 2 d of the first category, 2 d + 1 of the second, -1 outside: (n,)."""
+    """Domain and side of each record: 2 d for the first category, 2 d + 1 for the second, -1 for neither: (n,)."""
     domain = present(quantity, partition)
     return np.where((domain < 0) | (side < 0), -1, 2 * domain + side)
 
 
-def _of_sides(
+def _side_shares(
     surveys: Sequence[SurveyDesign], same: Sequence[Quantity], both: Sequence[Codes], sides: int, m: int
 ) -> tuple[Share, Share]:
-    """Shares of either category in every domain, combined over the first m designs; others are under other noise."""
-    which = "onepass" if surveys[0].replication is None else "replicates"
-    results = [estimator_of(which)(*each, sides) for each in zip(surveys[:m], same[:m], both[:m], strict=True)]
-    noise = np.array([estimated(which, *each, sides) for each in zip(surveys[m:], same[m:], both[m:], strict=True)])
+    """Shares of either category in every domain, combined over the first m designs; others have redrawn noise."""
+    estimator = "onepass" if surveys[0].replication is None else "replicates"
+    results = [estimator_of(estimator)(*each, sides) for each in zip(surveys[:m], same[:m], both[:m], strict=True)]
+    noise = np.array([estimated(estimator, *each, sides) for each in zip(surveys[m:], same[m:], both[m:], strict=True)])
     degf = least_degf(surveys[:m], both[:m], sides)
     found = combined_of(same[0], results, degf, noise if noise.size else None)
     n = np.min([records_of(there, sides) for there in both[:m]], axis=0).astype(np.float64)
@@ -254,17 +254,17 @@ def _of_sides(
     return first, second
 
 
-def _of_extreme_shares(part: pd.DataFrame, interval: Interval, first: Share, second: Share) -> pd.DataFrame:
-    """The rows with the limits of those differences of which one share, or both, is 0 or 1."""
+def _with_extreme_limits(part: pd.DataFrame, interval: Interval, first: Share, second: Share) -> pd.DataFrame:
+    """The rows with limits of their own where one share, or both, is 0 or 1."""
     extreme = nobody_or_all(first[0].estimate) | nobody_or_all(second[0].estimate)
-    low, high = interval.of_differences(*first, *second)
+    low, high = interval.difference_limits(*first, *second)
     return part.assign(
         ci_low=np.where(extreme, low, part["ci_low"]), ci_high=np.where(extreme, high, part["ci_high"])
     )  # fmt: skip
 
 
 def _welch(u: Sequence[Floats], degf: Sequence[Floats]) -> Floats:
-    """Degrees of freedom of a difference of independent estimates (Welch 1947): between the smaller and the sum."""
+    """Degrees of freedom of a difference of independent estimates (Welch 1947)."""
     with np.errstate(divide="ignore", invalid="ignore"):
         df = sum(u) ** 2 / sum(v**2 / np.maximum(d, 1) for v, d in zip(u, degf, strict=True))
     return np.where(np.isfinite(df), df, sum(degf))
@@ -298,25 +298,25 @@ def _between_designs(
         for first, second in partitions:
             results, domains = [], len(first.labels)
             for design, quantity, partition in zip(surveys, pair, (first, second), strict=True):
-                which = choose("auto", design, quantity, samplics_seconds(design, domains))
-                used.add(which)
-                results.append(estimator_of(which)(design, quantity, present(quantity, partition), domains))
+                estimator = choose("auto", design, quantity, samplics_seconds(design, domains))
+                used.add(estimator)
+                results.append(estimator_of(estimator)(design, quantity, present(quantity, partition), domains))
             one, other = results
-            apart = Estimates(one.estimate - other.estimate, one.variance + other.variance)
+            contrast = Estimates(one.estimate - other.estimate, one.variance + other.variance)
             cells = [present(q, p) for q, p in zip(pair, (first, second), strict=True)]
-            of = [degrees_of_freedom(design, cell, domains) for design, cell in zip(surveys, cells, strict=True)]
-            degf = _welch([one.variance, other.variance], of)
+            degfs = [degrees_of_freedom(design, cell, domains) for design, cell in zip(surveys, cells, strict=True)]
+            degf = _welch([one.variance, other.variance], degfs)
             part = columns_of(
-                pair[0], first.labels, statistics, [apart], degf, records_of(np.concatenate(cells), domains), label,
+                pair[0], first.labels, statistics, [contrast], degf, records_of(np.concatenate(cells), domains), label,
                 interval=interval,
             )  # fmt: skip
             if pair[0].statistic in SHARES:
                 shares = [
                     combined_of(quantity, [result], df, None)
-                    for quantity, result, df in zip(pair, results, of, strict=True)
+                    for quantity, result, df in zip(pair, results, degfs, strict=True)
                 ]
                 n = [records_of(cell, domains).astype(np.float64) for cell in cells]
-                part = _of_extreme_shares(part, interval, (shares[0], n[0]), (shares[1], n[1]))
+                part = _with_extreme_limits(part, interval, (shares[0], n[0]), (shares[1], n[1]))
             parts.append(part)
     table = pd.concat(parts, ignore_index=True)
     table.attrs["estimator"] = " and ".join(sorted(used))

@@ -1,8 +1,8 @@
 """Estimators: point estimates and variances of one quantity in the domains of a partition.
 
-``onepass`` linearizes by itself, ``samplics`` asks samplics' ``TaylorEstimator``, ``replicates``
-computes every replicate of a design that has replicate weights.  Others are found by their entry point
-``surveysynth.estimators``: ``survey`` asks R's package of that name.  They give the same estimates.
+``onepass`` linearizes, ``samplics`` calls samplics' ``TaylorEstimator``, ``replicates`` computes every replicate of
+a design with replicate weights.  Packages add others by the entry point ``surveysynth.estimators``: ``survey`` calls
+R's package of that name.  All give the same estimates.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from .variance import degrees_of_freedom, variances
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-SAMPLICS_SECONDS = 1.0  # a table that takes samplics longer goes to the one-pass form
+SAMPLICS_SECONDS = 1.0  # a table that would take samplics longer is left to onepass
 
 
 @dataclass(frozen=True)
 class Estimates:
-    """Point estimates and variances of D domains, each an array (D,); limits where a statistic has its own."""
+    """Point estimates and variances of D domains, each (D,), and limits for statistics with their own."""
 
     estimate: Floats
     variance: Floats
@@ -44,7 +44,7 @@ Estimator = Callable[[SurveyDesign, Quantity, Codes, int], Estimates]
 
 
 def choose(estimator: str, design: SurveyDesign, quantity: Quantity, seconds: float) -> str:
-    """The name of the estimator to use; ``auto`` takes samplics where it has the feature and takes under a second.
+    """The estimator to use; ``auto`` is samplics if it has the feature and takes less than a second.
 
     Parameters
     ----------
@@ -52,12 +52,12 @@ def choose(estimator: str, design: SurveyDesign, quantity: Quantity, seconds: fl
     design : SurveyDesign
     quantity : Quantity
     seconds : float
-        What samplics would take for the whole table, see :func:`samplics_seconds`.
+        Time of samplics for the whole table, from :func:`samplics_seconds`.
 
     Raises
     ------
     InputError
-        An unknown estimator, or one that lacks what the design or the statistic needs.
+        An unknown estimator, or one that does not support the design or the statistic.
     """
     if not isinstance(estimator, str):
         raise InputError(f"estimator must be the name of one, not {type(estimator).__name__}")
@@ -76,7 +76,7 @@ def choose(estimator: str, design: SurveyDesign, quantity: Quantity, seconds: fl
 
 
 def samplics_seconds(design: SurveyDesign, domains: int) -> float:
-    """About what samplics takes: it visits the whole file for every domain, and every stratum of each."""
+    """Approximate time of samplics, which passes the whole file, stratum by stratum, for every domain."""
     return 1e-6 * design.n * (domains + 3) + 5e-5 * design.stages[0].sampled.size * domains
 
 
@@ -117,11 +117,11 @@ def onepass(design: SurveyDesign, quantity: Quantity, domain: Codes, domains: in
     return Estimates(estimate, np.where(np.isnan(estimate), np.nan, variances(design, z, domain, domains, shared)))
 
 
-def estimated(which: str, design: SurveyDesign, quantity: Quantity, domain: Codes, domains: int) -> Floats:
-    """The estimates of an estimator, without variances where it can do without them: (domains,)."""
-    if which == "onepass" and quantity.statistic != "quantile":
+def estimated(estimator: str, design: SurveyDesign, quantity: Quantity, domain: Codes, domains: int) -> Floats:
+    """Estimates of an estimator, without variances if they can be spared: (domains,)."""
+    if estimator == "onepass" and quantity.statistic != "quantile":
         return taylor.linearize(design.weights, quantity, domain, domains)[0]
-    return estimator_of(which)(design, quantity, domain, domains).estimate
+    return estimator_of(estimator)(design, quantity, domain, domains).estimate
 
 
 def samplics(design: SurveyDesign, quantity: Quantity, domain: Codes, domains: int) -> Estimates:
@@ -140,7 +140,7 @@ def samplics(design: SurveyDesign, quantity: Quantity, domain: Codes, domains: i
     remaining = 1.0 - stage.fraction
     ratio, total = quantity.statistic == "ratio", quantity.statistic in ("total", "count")
     fit = TaylorEstimator(PopParam.ratio if ratio else PopParam.total if total else PopParam.mean)
-    # an estimate of 0 has no CV: samplics divides by it after all estimates and variances are there
+    # an estimate of 0 has no CV: samplics divides by it after it has all estimates and variances
     with warnings.catch_warnings(), np.errstate(all="ignore"), suppress(ZeroDivisionError):
         warnings.simplefilter("ignore")
         fit.estimate(
@@ -149,7 +149,7 @@ def samplics(design: SurveyDesign, quantity: Quantity, domain: Codes, domains: i
             samp_weight=weight,
             stratum=stage.stratum if design.strata_name else None,
             psu=stage.unit if design.clustered else None,
-            domain=np.where(inside, domain, domains),  # records outside are a domain that is not read
+            domain=np.where(inside, domain, domains),  # records outside form a domain that is ignored
             fpc=dict(enumerate(remaining.tolist())) if design.strata_name else float(remaining[0]),
         )
     empty = 0.0 if total else np.nan
@@ -160,7 +160,7 @@ def samplics(design: SurveyDesign, quantity: Quantity, domain: Codes, domains: i
 
 
 def replicates(design: SurveyDesign, quantity: Quantity, domain: Codes, domains: int) -> Estimates:
-    """Estimates whose variance is that of the replicates; arguments as for :func:`onepass`."""
+    """Estimates with variances from replicates; arguments as for :func:`onepass`."""
     if quantity.statistic == "quantile":
         return woodruff(design, quantity, domain, domains, replicates)
     assert design.replication is not None
@@ -169,7 +169,7 @@ def replicates(design: SurveyDesign, quantity: Quantity, domain: Codes, domains:
 
 
 def replicated(design: SurveyDesign, quantity: Quantity, domain: Codes, domains: int) -> Floats:
-    """The estimate in every replicate, (R, domains); NaN where a replicate has no denominator."""
+    """The estimate in every replicate, (R, domains); NaN without a denominator."""
     assert design.replication is not None
     w = design.multiplicand
     if quantity.distributional:
@@ -187,14 +187,13 @@ def woodruff(design: SurveyDesign, quantity: Quantity, domain: Codes, domains: i
 
     The quantile is the smallest value at which the weighted distribution function reaches the
     probability.  Its limits are the quantiles at the limits of the estimated share of records
-    not above it, by the interval that the quantity asks for; the standard error is their distance over twice the t
-    quantile.
+    not above it, by the quantity's interval; the standard error is their distance over twice the t quantile.
 
     Returns
     -------
     Estimates
-        NaN limits, and no variance, where the share's interval reaches 0 or 1: the data do not
-        bound the quantile there.
+        Limits and variances are NaN if the share's interval reaches 0 or 1: the data do not bound
+        the quantile there.
     """
     assert quantity.y is not None
     inside = np.flatnonzero(domain >= 0)
@@ -207,7 +206,7 @@ def woodruff(design: SurveyDesign, quantity: Quantity, domain: Codes, domains: i
         found = np.full(domains, np.nan)
         for d in range(domains):
             if reached[d].size and 0 < p[d] < 1:
-                wanted = p[d] * reached[d][-1] * (1 - 1e-12)  # sums of weights are rounded
+                wanted = p[d] * reached[d][-1] * (1 - 1e-12)  # allows for rounded sums of weights
                 found[d] = value[start[d] + np.searchsorted(reached[d], wanted)]
         return found
 
@@ -216,7 +215,7 @@ def woodruff(design: SurveyDesign, quantity: Quantity, domain: Codes, domains: i
     share = estimator(design, Quantity("mean", quantity.outcome, below), domain, domains)
     df, n = degrees_of_freedom(design, domain, domains), np.diff(start).astype(np.float64)
     asked = quantity.interval.known_df(Combined(share.estimate, np.sqrt(share.variance), df))
-    low, high = (quantile(limit) for limit in quantity.interval.of_shares(asked, n, "mean"))
+    low, high = (quantile(limit) for limit in quantity.interval.share_limits(asked, n, "mean"))
     t = student.ppf(0.5 + quantity.interval.level / 2, asked.df)
     return Estimates(found, ((high - low) / (2 * t)) ** 2, low, high)
 
@@ -224,14 +223,14 @@ def woodruff(design: SurveyDesign, quantity: Quantity, domain: Codes, domains: i
 def as_shares(
     design: SurveyDesign, quantity: Quantity, domain: Codes, domains: int
 ) -> tuple[Estimates, Quantity, Floats]:
-    """Quantiles as shares of records not above them: to first order a quantile varies as the scaled share does.
+    """Quantiles as scaled shares of records not above them, which to first order have the same variance.
 
     Returns
     -------
     (Estimates, Quantity, float array (domains,))
-        The quantiles; the mean of what is 1 for a record not above the quantile of its domain, else 0; and by what that
-        mean is multiplied: minus the standard error of the quantile over that of the share, so that each of the two
-        domains of a difference has its own Woodruff variance (Francisco & Fuller 1991).
+        The quantiles; the share of records not above the quantile of their domain; and its factor, minus the standard
+        error of the quantile over that of the share, so that each of the two domains of a difference has its own
+        Woodruff variance (Francisco & Fuller 1991).
     """
     assert quantity.y is not None
     estimator = onepass if design.replication is None else replicates
@@ -245,16 +244,16 @@ def as_shares(
 
 
 ESTIMATORS: dict[str, Estimator] = {"samplics": samplics, "onepass": onepass, "replicates": replicates}
-PLUGINS = "surveysynth.estimators"  # the entry points by which packages add estimators: ours for R adds "survey"
+PLUGINS = "surveysynth.estimators"  # entry points of packages that add estimators; ours for R adds "survey"
 
 
 def available() -> list[str]:
-    """The names of all estimators: those of this module, and those that installed packages add."""
+    """Names of all estimators, of this module and of installed packages."""
     return [*ESTIMATORS, *sorted(entry_points(group=PLUGINS).names - ESTIMATORS.keys())]
 
 
 def estimator_of(name: str) -> Estimator:
-    """The estimator of a name; InputError for an unknown name."""
+    """The estimator with a name; InputError for an unknown name."""
     if name in ESTIMATORS:
         return ESTIMATORS[name]
     added = entry_points(group=PLUGINS, name=name)

@@ -1,4 +1,4 @@
-"""Families of generalized linear models: the mean as a function of the linear predictor, and what scores weigh."""
+"""Families of generalized linear models: means and derivatives as functions of the linear predictor."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BINARY = "binomial", "probit", "cloglog"  # outcomes of two values
 Floats = NDArray[np.float64]
 
 LARGEST = 500.0  # linear predictor of a complementary log-log link: its mean is 1 from 4 on
-KIND: dict[str, str] = {  # as messages call it
+KIND: dict[str, str] = {  # names in messages
     "gaussian": "linear",
     "binomial": "logistic",
     "probit": "probit",
@@ -24,7 +24,7 @@ KIND: dict[str, str] = {  # as messages call it
 
 
 def mean(linear: Floats, family: Family) -> tuple[Floats, Floats, Floats]:
-    """The mean mu, its derivative mu' by the linear predictor, and mu' / V(mu), which residuals weigh in a score.
+    """The mean mu, its derivative mu' by the linear predictor, and the weight mu' / V(mu) of residuals in a score.
 
     The identity, the logit, the probit, log(-log(1 - mu)) and, for ``poisson`` and ``gamma``, the logarithm are the
     links; V is 1, mu (1 - mu) for outcomes of two values, mu and mu^2 (McCullagh & Nelder 1989, sections 2.2 and 4.3).
@@ -48,7 +48,7 @@ def mean(linear: Floats, family: Family) -> tuple[Floats, Floats, Floats]:
 
 
 def start_of(y: Floats, family: Family) -> Floats:
-    """A linear predictor to begin from: that of a mean near each outcome; of amounts half way to their mean."""
+    """A starting linear predictor: that of a mean near each outcome, for amounts half way to their mean."""
     if family in BINARY:
         mu = (y + 0.5) / 2
         if family == "cloglog":
@@ -58,7 +58,7 @@ def start_of(y: Floats, family: Family) -> Floats:
 
 
 def in_statsmodels(family: Family) -> Any:
-    """The family as statsmodels has it."""
+    """The family as an object of statsmodels."""
     import statsmodels.api as sm  # takes a second to import
 
     if family == "gamma":

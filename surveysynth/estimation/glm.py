@@ -12,7 +12,7 @@ that of the sums of the linearized values
 by :func:`surveysynth.estimation.variance.covariance`, or comes from the fits in every replicate
 where the design has replicate weights.  Records that are dropped stay in the design with z = 0.
 All work is done on columns Q = X T for which sum_i w_i q_i q_i' is n times the unit matrix, so
-that neither the predictors' units nor the size of the weights matter to the last digits.
+that the last digits depend neither on the units of the predictors nor on the size of the weights.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from .variance import DENSE, covariance, degrees_of_freedom
 
 Floats = NDArray[np.float64]
 
-COLLINEAR = 1e-7  # R's: a column adds to the others where this share of its length is new
+COLLINEAR = 1e-7  # as in R: a column adds to the others if this share of its length is new
 CONVERGED = 1e-10  # last step of a logistic fit, in standard errors of one record
-# Without a finite solution a logistic fit climbs by 1 on the logit scale, step by step, for ever.  Fits with a solution
-# take 5 to 10 steps, and some log(1 / p) more where the outcome has a small share p.
+# Without a finite solution a logistic fit moves by 1 on the logit scale in each step, for ever.  Fits with a solution
+# take 5 to 10 steps, and about log(1 / p) more for an outcome with a small share p.
 STEPS = 30
 SINGULAR = 1e12  # condition number at which a replicate does not determine the coefficients
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Fit:
-    """Coefficients (p,) of one data set, their covariance (p, p), inverse information and degrees of freedom."""
+    """Coefficients of one data set (p,), covariance (p, p), inverse information and degrees of freedom."""
 
     data: Data
     estimate: Floats
@@ -69,7 +69,7 @@ def fit_glm(design: SurveyDesign, data: Data, family: Family) -> Fit:
 
 
 def deviance(design: SurveyDesign, data: Data, family: Family, kept: Bools) -> float:
-    """Weighted deviance, with weights of mean 1, of the fit of some columns of X (InputError as :func:`fit_glm`)."""
+    """Deviance, weighted with mean 1, of a fit on some columns of X (InputError as :func:`fit_glm`)."""
     w = design.weights[data.present]
     w = w / w.mean()
     columns, terms = (tuple(np.array(each)[kept].tolist()) for each in (data.columns, data.terms))
@@ -89,7 +89,7 @@ def _information(Q: Floats, w: Floats, at: tuple[Floats, Floats, Floats]) -> Flo
 
 
 def _scores(data: Data, Q: Floats, w: Floats, at: tuple[Floats, Floats, Floats]) -> Floats:
-    """w_i s_i (y_i - mu_i) q_i, a row a record: (k, p)."""
+    """Scores w_i s_i (y_i - mu_i) q_i of the records: (k, p)."""
     mu, _, s = at
     return np.asarray((w * s * (data.y - mu))[:, None] * Q)
 
@@ -102,7 +102,7 @@ def _orthonormal(data: Data, w: Floats) -> Floats:
     R = np.asarray(np.linalg.qr(root * X / length, mode="r"))
     new = np.abs(np.diag(R)) > COLLINEAR
     if not new.all():
-        j = int(np.argmin(new))  # the first that the columns before it make up
+        j = int(np.argmin(new))  # the first combination of the columns before it
         share = solve_triangular(R[:j, :j], R[:j, j]) if j else np.zeros(0)
         terms = dict.fromkeys(data.terms[i] for i in [*np.flatnonzero(np.abs(share) > 1e-6), j])
         others = [term for term in terms if term != data.terms[j]]
@@ -115,11 +115,11 @@ def _orthonormal(data: Data, w: Floats) -> Floats:
 
 
 def _coefficients(data: Data, Q: Floats, T: Floats, w: Floats, family: Family) -> Floats:
-    """Coefficients of the columns of Q, by Fisher's scoring from the outcome itself: (p,)."""
+    """Coefficients of the columns of Q, by Fisher scoring from a start at the outcome: (p,)."""
     if family == "gaussian":
         return np.asarray(Q.T @ (w * (data.y - data.offset)) / len(w))  # as sum_i w_i q_i q_i' = n I
     start = start_of(data.y, family)
-    with np.errstate(all="ignore"):  # what has no solution is refused below
+    with np.errstate(all="ignore"):  # fits without a solution are refused below
         mu, slope, s = mean(start, family)
         A = _information(Q, w, (mu, slope, s))
         if not _determines(A):
@@ -132,9 +132,9 @@ def _coefficients(data: Data, Q: Floats, T: Floats, w: Floats, family: Family) -
         raise _unsolved(family)
     size = np.abs(T @ last) * np.sqrt(w @ data.X**2)
     grow = dict.fromkeys(term for term, s in zip(data.terms, size, strict=True) if s > 0.01 * size.max())
-    apart = "the two values of the outcome" if family in BINARY else "zeros, or other extremes, of the outcome"
+    separated = "the two values of the outcome" if family in BINARY else "zeros, or other extremes, of the outcome"
     raise InputError(
-        f"the {KIND[family]} regression has no finite solution: predictors separate {apart}, and "
+        f"the {KIND[family]} regression has no finite solution: predictors separate {separated}, and "
         f"the coefficients of {', '.join(grow)} grow without end; leave some out or merge categories"
     )
 
@@ -151,9 +151,9 @@ def _determines(A: Floats) -> bool:
 def _scored(
     data: Data, Q: Floats, w: Floats, b: Floats, family: Family, most: int
 ) -> tuple[Floats, Floats, bool]:  # fmt: skip
-    """Fisher's scoring from b: coefficients, the last step, and whether it converged.
+    """Fisher scoring from b: coefficients, the last step, and whether it converged.
 
-    Replicate weights may be negative: the score equations are those of totals of such weights.
+    Replicate weights may be negative; the score equations are still those of weighted totals.
     """
     last = b
     for _ in range(most):
@@ -169,7 +169,7 @@ def _scored(
 
 
 def _replicated(design: SurveyDesign, data: Data, Q: Floats, b: Floats, family: Family) -> Floats:
-    """Coefficients in every replicate, (R, p); NaN where a replicate has none."""
+    """Coefficients in every replicate, (R, p); NaN if a replicate has none."""
     assert design.replication is not None
     w = design.multiplicand[data.present] / design.weights[data.present].mean()
     R, step = design.replication.R, max(1, DENSE // design.n)
@@ -183,7 +183,7 @@ def _replicated(design: SurveyDesign, data: Data, Q: Floats, b: Floats, family: 
 
 
 def _degf(design: SurveyDesign, present: Bools) -> int:
-    """Degrees of freedom of the design, as R counts them for a regression."""
+    """Degrees of freedom of the design for a regression, as in R."""
     if design.replication is not None or present.all():
         return design.degf
     return int(degrees_of_freedom(design, np.where(present, 0, -1), 1)[0])

@@ -8,7 +8,7 @@ the smallest value at which the weighted distribution function reaches p:
     quintile share ratio  Q = S80 / S20,    S20 = sum w y 1(y <= q_.2),    S80 = sum w y 1(y > q_.8),
     poverty rate          P = sum w 1(y < L) / N,    L = 0.6 times the median of all records, whatever the domain.
 
-V is R's ``svyvar``; G, Q and P are those of R's laeken, as shares where it has percentages.  An estimate has the
+V is R's ``svyvar``; G, Q and P are those of R's laeken, as shares instead of percentages.  An estimate has the
 variance of the total of z_k = w_k u_k (Deville 1999), with the derivatives u_k
 
     V:  (n / (n - 1) (y_k - mean)^2 - V) / N,
@@ -18,10 +18,10 @@ variance of the total of z_k = w_k u_k (Deville 1999), with the derivatives u_k
     P:  (1(y_k < L) - P) / N  within the domain, and of every record  -0.6 f(L) (1(y_k <= q_.5) - .5) / (N' f'(q_.5))
                                                                                                        (Osier 2009).
 
-f is the density in the domain, f' and N' that of all records and their number, by a normal kernel of the bandwidth
-s N'^(-1/5), s being the weighted standard deviation of all records (Osier 2009; R's vardpoor and convey).  So the
-standard error of P, alone of these, changes a little where all weights are multiplied by one number.  V and G are
-exact derivatives, Q and P hold for large samples.
+f is the density in the domain, f' the density and N' the number of all records, with a normal kernel of bandwidth
+s N'^(-1/5), where s is the weighted standard deviation of all records (Osier 2009; R's vardpoor and convey).  So the
+standard error of P, and of P alone, changes a little if all weights are multiplied by one number.  V and G are exact
+derivatives, Q and P hold for large samples.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from .quantities import Quantity
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-OF_MEDIAN = 0.6  # the poverty line over the median
+OF_MEDIAN = 0.6  # poverty line as a share of the median
 
 
 def linearize(w: Floats, quantity: Quantity, domain: Codes, domains: int) -> tuple[Floats, Floats]:
-    """Point estimates and linearized values; of a poverty rate those under a known line.
+    """Point estimates and linearized values; a poverty line counts as known.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def linearize(w: Floats, quantity: Quantity, domain: Codes, domains: int) -> tup
     Returns
     -------
     (float array (domains,), float array (n,))
-        Estimates (NaN where a domain has none), and z, 0 outside the domains.
+        Estimates (NaN if a domain has none), and z, 0 outside the domains.
     """
     assert quantity.y is not None
     z, estimate = np.zeros(w.size), np.full(domains, np.nan)
@@ -68,28 +68,28 @@ def linearize(w: Floats, quantity: Quantity, domain: Codes, domains: int) -> tup
 
 
 def replicated(replication: Replicates, w: Floats, quantity: Quantity, domain: Codes, domains: int) -> Floats:
-    """The estimate in every replicate, (R, domains); NaN where a replicate has none.
+    """The estimate in every replicate, (R, domains); NaN if a replicate has none.
 
-    ``w`` (n,) is what the factors multiply.
+    ``w`` (n,) are the weights that the factors multiply.
     """
     assert quantity.y is not None
     estimate, step = np.full((replication.R, domains), np.nan), max(1, BLOCK // w.size)
     for start in range(0, replication.R, step):
-        some = slice(start, min(start + step, replication.R))
-        W = replication.factors(some.start, some.stop) * w[:, None]
+        block = slice(start, min(start + step, replication.R))
+        W = replication.factors(block.start, block.stop) * w[:, None]
         line = _line(W, quantity)
         with np.errstate(divide="ignore", invalid="ignore"):
             for d, records in _sorted(quantity.y, domain, domains):
-                estimate[some, d] = _estimate(quantity, quantity.y[records], W[records], line)
+                estimate[block, d] = _estimate(quantity, quantity.y[records], W[records], line)
     return np.where(np.isfinite(estimate), estimate, np.nan)
 
 
 def by_the_line(w: Floats, quantity: Quantity, domain: Codes, domains: int) -> tuple[Floats, Floats] | None:
-    """What the estimated poverty line adds to the linearized values of all records: slope f(L), and z of the line.
+    """Contribution of an estimated poverty line to linearized values: slope f(L), and z of the line.
 
     Returns
     -------
-    (float array (domains,), float array (n,)), or None for what has no such line
+    (float array (domains,), float array (n,)), or None for quantities without such a line
         ``slope[d] * z`` is added to the values of domain d.
     """
     if not (quantity.statistic == "poverty_rate" and quantity.distributional):
@@ -114,7 +114,7 @@ def by_the_line(w: Floats, quantity: Quantity, domain: Codes, domains: int) -> t
 
 
 def _sorted(y: Floats, domain: Codes, domains: int) -> Iterator[tuple[int, Codes]]:
-    """Each domain that has records, with their numbers, the lowest value first."""
+    """Domains with records, and the positions of their records by ascending value."""
     inside = np.flatnonzero(domain >= 0)
     order = inside[np.lexsort((y[inside], domain[inside]))]
     limits = np.searchsorted(domain[order], np.arange(domains + 1))
@@ -127,25 +127,25 @@ def _line(W: Floats, quantity: Quantity) -> Floats:
     """The poverty line under weights (n, R): (R,); NaN for other statistics."""
     if quantity.statistic != "poverty_rate" or quantity.y is None:
         return np.full(W.shape[1], np.nan)
-    return OF_MEDIAN * (1 - 1e-12) * _median(W, quantity.y)  # who is at the line is there in every currency
+    return OF_MEDIAN * (1 - 1e-12) * _median(W, quantity.y)  # records at the line stay there in every currency
 
 
 def _median(W: Floats, y: Floats) -> Floats:
-    """The median under weights (n, R) of all records that have a value: (R,)."""
+    """Median of all records with a value under weights (n, R): (R,)."""
     order = np.argsort(y, kind="stable")[: int((~np.isnan(y)).sum())]
     return _quantile(y[order], W[order], 0.5)
 
 
 def _quantile(y: Floats, W: Floats, p: float) -> Floats:
-    """The smallest of the sorted values at which the distribution function under weights (k, R) reaches p: (R,)."""
+    """The smallest sorted value whose distribution function under weights (k, R) reaches p: (R,)."""
     reached = np.cumsum(W, axis=0)
-    return np.asarray(y[np.argmax(reached >= p * reached[-1] * (1 - 1e-12), axis=0)])  # sums of weights are rounded
+    return np.asarray(y[np.argmax(reached >= p * reached[-1] * (1 - 1e-12), axis=0)])  # allows for rounded sums
 
 
 def _estimate(quantity: Quantity, y: Floats, W: Floats, line: Floats) -> Floats:
     """The statistic of sorted values y (k,) under weights W (k, R): (R,)."""
     N, Y, column = W.sum(axis=0), y @ W, y[:, None]
-    if quantity.statistic == "variance" and y.size == 1:  # 0 / 0, but for rounding of the mean
+    if quantity.statistic == "variance" and y.size == 1:  # 0 / 0, up to rounding of the mean
         return np.full(W.shape[1], np.nan)
     if quantity.statistic == "variance":
         return np.asarray((W * (column - Y / N) ** 2).sum(axis=0) / N * y.size / np.float64(y.size - 1))

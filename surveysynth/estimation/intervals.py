@@ -1,4 +1,4 @@
-"""Confidence intervals: t intervals, and those of proportions, which quantiles use, too (R's ``svyciprop``)."""
+"""Confidence intervals: t intervals, and intervals of proportions (R's ``svyciprop``), which quantiles also use."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Interval:
-    """How intervals are made.
+    """Settings of confidence intervals.
 
     Attributes
     ----------
@@ -30,7 +30,7 @@ class Interval:
     df : float, optional
         Degrees of freedom, in place of the design's; infinite for normal intervals.
     method : str, optional
-        Of proportions, default "xlogit", and of the shares that are inverted to limits of quantiles, default "mean".
+        Method for proportions, default "xlogit", and for the shares behind limits of quantiles, default "mean".
     """
 
     level: float = 0.95
@@ -39,7 +39,7 @@ class Interval:
 
     @classmethod
     def checked(cls, level: object = 0.95, df: object = None, method: object = None) -> Interval:
-        """InputError where the level is not between 0 and 1, df not positive, or the method unknown."""
+        """Settings with a level between 0 and 1, positive df and a known method (InputError)."""
         if isinstance(level, bool) or not isinstance(level, (int, float)) or not 0 < level < 1:
             raise InputError("level must be a number between 0 and 1, for example 0.95")
         if method is not None:
@@ -48,7 +48,7 @@ class Interval:
         return cls(float(level), np.inf if normal else None if df is None else positive(df, "df"), method)  # type: ignore[arg-type]
 
     def known_df(self, combined: Combined) -> Combined:
-        """The estimates with the degrees of freedom that were given, if any."""
+        """The estimates with the given degrees of freedom, if any."""
         if self.df is None:
             return combined
         return Combined(combined.estimate, combined.se, np.full(combined.se.shape, self.df))
@@ -57,8 +57,8 @@ class Interval:
         """Limits of t intervals."""
         return interval(self.known_df(combined), self.level)
 
-    def of_shares(self, combined: Combined, n: Floats, default: Method) -> tuple[Floats, Floats]:
-        """Limits of shares, by the method, or by the default.
+    def share_limits(self, combined: Combined, n: Floats, default: Method) -> tuple[Floats, Floats]:
+        """Limits of shares, by the chosen method or the default.
 
         With p, its standard error s, t the quantile of its degrees of freedom and n_eff = p (1 - p) / s^2:
 
@@ -69,15 +69,15 @@ class Interval:
         - wilson: the p_0 with |p - p_0| <= t sqrt(p_0 (1 - p_0) / n_eff) (Franco et al. 2019, section 2);
         - likelihood: the p_0 with 2 n_eff KL(p, p_0) <= t^2 (Rao and Scott's scaled likelihood).
 
-        A share of 0 or 1 has standard error 0, which says nothing: by every method its limits are Clopper &
-        Pearson's (1934) with n min(1, (t_n-1 / t)^2) records.  A share in between that has standard error 0 is fixed by
-        the design, and its own limits.
+        A share of 0 or 1 has standard error 0, which is no information: by every method its limits are Clopper &
+        Pearson's (1934) with n min(1, (t_n-1 / t)^2) records.  A share in between with standard error 0 is fixed by the
+        design; its limits are the share itself.
 
         Parameters
         ----------
         combined : Combined
         n : float array (D,)
-            Records.
+            Numbers of records.
         default : str
 
         Returns
@@ -102,34 +102,34 @@ class Interval:
         least, most = _extreme_shares(p, t, n, self.level)
         return np.where(extreme, least, low), np.where(extreme, most, high)
 
-    def of_differences(self, first: Combined, n: Floats, second: Combined, other_n: Floats) -> tuple[Floats, Floats]:
-        """Limits of differences of two shares, from the limits of each.
+    def difference_limits(self, first: Combined, n: Floats, second: Combined, other_n: Floats) -> tuple[Floats, Floats]:
+        """Limits of the difference of two shares, from the limits of each.
 
-        With d = p_1 - p_2 and the limits l_k, u_k of p_k (:meth:`of_shares`, "xlogit"):
+        With d = p_1 - p_2 and the limits l_k, u_k of p_k (:meth:`share_limits`, "xlogit"):
         d - sqrt((p_1 - l_1)^2 + (u_2 - p_2)^2) and d + sqrt((u_1 - p_1)^2 + (p_2 - l_2)^2)  (Newcombe 1998, method 10,
-        "square and add").  It takes the two as uncorrelated, as a share of 0 or 1 is with any other.
+        "square and add").  The two count as uncorrelated; a share of 0 or 1 is uncorrelated with any other.
 
         Parameters
         ----------
         first : Combined
         n : float array (D,)
-            Records of the first.
+            Numbers of records of the first.
         second : Combined
         other_n : float array (D,)
-            Records of the second.
+            Numbers of records of the second.
         """
         p, q = first.estimate, second.estimate
-        low, high = self.of_shares(first, n, "xlogit")
-        other_low, other_high = self.of_shares(second, other_n, "xlogit")
+        low, high = self.share_limits(first, n, "xlogit")
+        other_low, other_high = self.share_limits(second, other_n, "xlogit")
         return p - q - np.hypot(p - low, other_high - q), p - q + np.hypot(high - p, q - other_low)
 
 
 USUAL = Interval()
-ROUNDING = 1e-12  # of a share of 1, which is a quotient of two sums
+ROUNDING = 1e-12  # rounding error of a share of 1, a quotient of two sums
 
 
 def nobody_or_all(p: Floats) -> NDArray[np.bool_]:
-    """Which shares are 0 or 1: no standard error is estimated of them."""
+    """Whether shares are 0 or 1, so that they have no estimated standard error."""
     return (p <= 0) | (p >= 1 - ROUNDING)
 
 
@@ -140,7 +140,7 @@ def _shares(method: Method, p: Floats, n_eff: Floats, t: Floats, n: Floats, leve
     if method == "wilson":
         half = t * np.sqrt(p * (1 - p) / n_eff + (t / n_eff) ** 2 / 4)
         middle = p + t**2 / (2 * n_eff)
-        return p**2 / (middle + half), (middle + half) / (1 + t**2 / n_eff)  # roots, whose product is known
+        return p**2 / (middle + half), (middle + half) / (1 + t**2 / n_eff)  # roots with a known product
     if method == "beta":
         n_eff = n_eff * (student.ppf(0.5 + level / 2, n - 1) / t) ** 2
         tail = (1 - level) / 2
@@ -153,7 +153,7 @@ def _shares(method: Method, p: Floats, n_eff: Floats, t: Floats, n: Floats, leve
 
 
 def _extreme_shares(p: Floats, t: Floats, n: Floats, level: float) -> tuple[Floats, Floats]:
-    """Clopper and Pearson's limits of shares of 0 or 1, which are powers; NaN without degrees of freedom."""
+    """Clopper-Pearson limits of shares of 0 or 1, which are powers; NaN without degrees of freedom."""
     with np.errstate(divide="ignore", invalid="ignore"):
         n_eff = n * np.fmin(1, (student.ppf(0.5 + level / 2, n - 1) / t) ** 2)
         away = np.where(np.isnan(t), np.nan, 1 - ((1 - level) / 2) ** (1 / n_eff))
@@ -162,7 +162,7 @@ def _extreme_shares(p: Floats, t: Floats, n: Floats, level: float) -> tuple[Floa
 
 
 def _likelihood(p: float, n_eff: float, t: float) -> tuple[float, float]:
-    """Where the scaled likelihood is as far below its maximum as the interval goes."""
+    """Limits of a likelihood interval, where the scaled likelihood falls to its critical value."""
 
     def beyond(q: float) -> float:
         return float(2 * n_eff * (xlogy(p, p / q) + xlogy(1 - p, (1 - p) / (1 - q))) - t**2)
@@ -175,15 +175,15 @@ def _likelihood(p: float, n_eff: float, t: float) -> tuple[float, float]:
 
 
 def overlap(low: ArrayLike, high: ArrayLike, other_low: ArrayLike, other_high: ArrayLike) -> Floats:
-    """Interval overlap: the mean of the shares that the common part is of either interval.
+    """Interval overlap: length of the common part over that of either interval, averaged.
 
-    1 for equal intervals; negative for intervals that are apart, the more so the further (Karr et
-    al. 2006, in the form of Snoke et al. 2018).  NaN where an interval has no length.
+    It is 1 for equal intervals, and negative for disjoint ones, in proportion to their distance (Karr et
+    al. 2006, in the form of Snoke et al. 2018).  NaN if an interval has no length.
 
     Parameters
     ----------
     low, high, other_low, other_high : float array (...)
-        Ends of the intervals, of shapes that go together.
+        Limits of the intervals, of compatible shapes.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Several estimates together: their covariance matrix, tests of them all, and functions of them."""
+"""Several estimates together: covariance matrix, joint tests, and functions of the estimates."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ class JointEstimates:
     ----------
     names : tuple of str (p,)
     estimates : float array (m, p)
-        In each data set.
+        Estimates in each data set.
     covariances : float array (m, p, p)
     degf : float
         Degrees of freedom of the design.
     redrawn : float array (R, p), optional
-        Estimates under noise that was drawn again and moves all data sets together.
+        Estimates with redrawn noise, which all data sets share.
     records : float array (p,), optional
-        Of shares, how many records they are of; NaN for what is no share.  A share of 0 or 1 has the interval of
+        Numbers of records behind shares; NaN for other estimates.  A share of 0 or 1 has the interval of
         :func:`surveysynth.estimate`.
 
     Examples
@@ -88,12 +88,12 @@ class JointEstimates:
         Returns
         -------
         pandas.DataFrame
-            ``name, estimate, se, df, ci_low, ci_high``, a row an estimate.
+            ``name, estimate, se, df, ci_low, ci_high``, one row an estimate.
 
         Raises
         ------
         InputError
-            A level that is not between 0 and 1; df that is no positive number.
+            The level is not between 0 and 1, or df is not a positive number.
 
         Examples
         --------
@@ -109,7 +109,7 @@ class JointEstimates:
         low, high = asked.limits(both)
         if self.records is not None:
             extreme = nobody_or_all(both.estimate) & ~np.isnan(self.records)
-            least, most = asked.of_shares(both, self.records, "xlogit")
+            least, most = asked.share_limits(both, self.records, "xlogit")
             low, high = np.where(extreme, least, low), np.where(extreme, most, high)
         numbers = {"estimate": both.estimate, "se": both.se, "df": both.df, "ci_low": low, "ci_high": high}
         return pd.DataFrame({"name": list(self.names), **numbers})
@@ -120,7 +120,7 @@ class JointEstimates:
 
     @property
     def covariance(self) -> pd.DataFrame:
-        """Covariance matrix of the estimates, (p, p): with m data sets U_bar + B / m, and the variance of noise."""
+        """Covariance matrix of the estimates, (p, p): for m data sets U_bar + B / m, plus the variance of noise."""
         V = self.covariances.mean(axis=0)
         if self.m > 1:
             V = V + np.atleast_2d(np.cov(self.estimates, rowvar=False)) / self.m
@@ -132,7 +132,7 @@ class JointEstimates:
         return None if self.redrawn is None else np.atleast_2d(np.cov(self.redrawn, rowvar=False))
 
     def test(self, names: str | Sequence[str] | None = None, null: float | Sequence[float] = 0.0) -> Test:
-        """Wald's test that estimates are what the hypothesis says: F, its degrees of freedom and p.
+        """Wald's test that estimates have hypothetical values: F, its degrees of freedom and p.
 
         Parameters
         ----------
@@ -170,26 +170,26 @@ class JointEstimates:
     def contrast(self, contrast: Contrast | None = None, /, **contrasts: Contrast) -> JointEstimates:
         """Functions of the estimates, with standard errors by the delta method (R's ``svycontrast``).
 
-        The function is of the estimates of every data set, and the results are combined.
+        The function is applied to the estimates of every data set, and the results are combined.
 
         Parameters
         ----------
         contrast : mapping of name to coefficient, or function
-            ``{"E": 1, "H": -1}`` is a difference; ``lambda q: q["E"] / q["H"]`` a ratio.  A function is of a Series
-            of the estimates, by arithmetic and numpy's functions: it is differentiated by an imaginary step, so it
-            must not take absolute values or compare.
+            ``{"E": 1, "H": -1}`` is a difference; ``lambda q: q["E"] / q["H"]`` a ratio.  A function takes a Series
+            of the estimates and uses arithmetic and numpy's functions.  It is differentiated by an imaginary step, so
+            it must not take absolute values or compare.
         **contrasts
-            Several of them, by name.
+            Several contrasts, by name.
 
         Returns
         -------
         JointEstimates
-            Of the functions, by name; "contrast" where one is given without a name.
+            Values of the functions, by name; "contrast" for one without a name.
 
         Raises
         ------
         InputError
-            Unknown names; a function that fails, or whose value is not one finite number.
+            Unknown names; a function fails, or its value is not one finite number.
 
         Examples
         --------
@@ -258,26 +258,25 @@ def joint_estimates(
     denominator: str | None = None,
     missing: Missing = "fail",
 ) -> JointEstimates:
-    """Estimates in the cells of some variables, with their covariance matrix: all statistics but quantiles.
+    """Estimates in the cells of some variables, with covariance matrix; all statistics but quantiles.
 
     The covariances are those of linearized values, or of replicates (R's ``svyby(covmat=TRUE)``).
 
     Parameters
     ----------
     design, outcome, by, statistic, denominator, missing
-        As for :func:`surveysynth.estimate`; cells only, no margins, and no quantiles.  Poverty rates have the line that
-        the data say.
+        As for :func:`surveysynth.estimate`; cells only, no margins, and no quantiles.  The poverty line is estimated.
 
     Returns
     -------
     JointEstimates
-        Named by what differs, in this order: statistic, outcome, category, and categories of ``by``, with colons
-        between: "api00", "E", "api00:E:Yes".
+        Names have the parts that differ, in this order: statistic, outcome, category, and categories of ``by``,
+        separated by colons: "api00", "E", "api00:E:Yes".
 
     Raises
     ------
     InputError
-        As :func:`surveysynth.estimate`; a mean, proportion or ratio of a cell without records that have one.
+        As :func:`surveysynth.estimate`; a cell has no records for a mean, proportion or ratio.
 
     Examples
     --------
@@ -332,7 +331,7 @@ def jointly(
 
 
 def with_covariance(design: SurveyDesign, asked: Sequence[Quantity], cells: Partition) -> tuple[Floats, Floats]:
-    """Estimates of one design, quantity by quantity in every cell, (p,), and their covariance matrix, (p, p)."""
+    """Estimates of one design by quantity and cell, (p,), and their covariance matrix, (p, p)."""
     domains, parts, estimates = len(cells.labels), [], []
     for quantity in asked:
         domain = present(quantity, cells)
@@ -353,7 +352,7 @@ def with_covariance(design: SurveyDesign, asked: Sequence[Quantity], cells: Part
 
 
 def _names(quantity: Quantity, every: Sequence[Quantity], cells: Partition) -> list[str]:
-    """What tells each estimate of a quantity from the others."""
+    """Names that distinguish the estimates of a quantity from the others."""
     parts = [("statistic", quantity.statistic), ("outcome", quantity.outcome), ("category", quantity.category)]
     own = [value for name, value in parts if len({getattr(other, name) for other in every}) > 1]
     rows = cells.labels.itertuples(index=False, name=None)
@@ -370,21 +369,21 @@ def with_replicates(
     Parameters
     ----------
     design : SurveyDesign
-        With replicate weights, of its own or by :meth:`SurveyDesign.replicates`.
+        A design with replicate weights, from the file or from :meth:`SurveyDesign.replicates`.
     function : function of (frame, weights)
-        Of the records and their weights, (n,): a number, or several.  NaN in a replicate leaves it out.
+        It takes the records and their weights, (n,), and gives one number or several.  NaN leaves out a replicate.
     names : str or list of str, optional
-        Of the numbers; default "theta", or "theta1", "theta2", ...
+        Names of the numbers; default "theta", or "theta1", "theta2", ...
 
     Returns
     -------
     JointEstimates
-        Of the numbers, by name.
+        The numbers, by name.
 
     Raises
     ------
     InputError
-        No replicate weights; a function that fails or does not give numbers, as many as names.
+        No replicate weights; the function fails, or does not give as many numbers as there are names.
 
     Examples
     --------

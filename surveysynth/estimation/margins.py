@@ -1,4 +1,4 @@
-"""Predictive margins: the mean of the population if all of it were in one group (Graubard & Korn 1999)."""
+"""Predictive margins: population means if everyone were in one group (Graubard & Korn 1999)."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def predictive_margins(
     offset: str | None = None,
     missing: str = "fail",
 ) -> JointEstimates:
-    """Means of an outcome by group, were the groups alike in the predictors (R's ``svypredmeans``).
+    """Means of an outcome by group, adjusted for predictors (R's ``svypredmeans``).
 
-    Each category of ``group`` is given to all records in turn, and the fit's predictions are averaged:
+    Each category of ``group`` is assigned to all records in turn, and the predictions are averaged:
     theta_k = sum w_i mu(x_i(k)'b) / sum w_i.  The variance is that of the mean of the predictions, as if they were
     known, plus that of the coefficients, d' V d with d = sum w_i mu' x_i(k) / sum w_i.
 
@@ -42,7 +42,7 @@ def predictive_margins(
     ----------
     design : SurveyDesign
     formula : str
-        The model **without** the group, which is added to it: "api00 ~ ell + meals".
+        The model **without** the group, which is added: "api00 ~ ell + meals".
     group : str
         Column of categories.
     family, offset, missing
@@ -51,12 +51,12 @@ def predictive_margins(
     Returns
     -------
     JointEstimates
-        By category, in sorted order.
+        Means by category, in sorted order.
 
     Raises
     ------
     InputError
-        As :func:`surveysynth.regression`; a group that the formula has already.
+        As :func:`surveysynth.regression`; the formula already has the group.
 
     Examples
     --------
@@ -94,13 +94,13 @@ def margins(
         if fits:
             refuse_different(data, fits[0].data, outcome)
         fits.append(fit_glm(design, data, family))
-        found.append(_of_one(design, fits[-1], group, levels, family))
+        found.append(_one_design(design, fits[-1], group, levels, family))
     q, U, m = np.array([q for q, _ in found]), np.array([U for _, U in found]), len(designs)
     degf = min(fit.df + fit.estimate.size - 1 for fit in fits[:m])
     return JointEstimates(tuple(map(str, levels)), q[:m], U[:m], degf, q[m:] if redrawn else None)
 
 
-def _of_one(
+def _one_design(
     design: SurveyDesign, fit: Fit, group: str, levels: Sequence[object], family: Family
 ) -> tuple[Floats, Floats]:
     data = fit.data

@@ -1,4 +1,4 @@
-"""Model frames: from a design, or other records, and a formula to the numbers that a fit works with."""
+"""Model frames: the numbers of a fit from a formula and a design, or other records."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Model:
-    """What a fit keeps of its formula: how the columns of new records become rows of X, without any record.
+    """The part of a fit that makes rows of X from new records; it holds no record.
 
     Attributes
     ----------
     spec : formulaic.ModelSpec
-        Of the right-hand side.
+        Specification of the right-hand side.
     terms : tuple of str (p,)
-        Term of the formula that each coefficient belongs to.
+        Term of the formula for each coefficient.
     columns : tuple of str
-        That the right-hand side and the offset name.
+        Columns of the right-hand side and the offset.
     categories : dict of column to list
-        Of those columns that are no numbers: the categories that were fitted.
+        Fitted categories of columns that are not numeric.
     offset : str, optional
     naive : float array (p, p), optional
-        Inverse information of the weighted likelihood, weights of mean 1; of one data set.
+        Inverse information of the weighted likelihood of one data set, with weights of mean 1.
     """
 
     spec: Any
@@ -81,7 +81,7 @@ class Model:
 
 @dataclass(frozen=True, eq=False, repr=False)  # a repr would show confidential values
 class Data:
-    """A design in the form that fits work with.
+    """The numbers of a design for a fit.
 
     Attributes
     ----------
@@ -89,18 +89,18 @@ class Data:
         0 and 1 in a logistic regression.
     X : float array (k, p)
     present : bool array (n,)
-        The k records of the design that have a value in every column of the formula.
+        The k records of the design with a value in every column of the formula.
     columns : tuple of str (p,)
     terms : tuple of str (p,)
-        Term of the formula that each column belongs to.
+        Term of the formula for each column.
     categories : tuple
-        The two categories of a logistic outcome that is a text or categorical column.
+        The two categories of a logistic outcome, if it is a text or categorical column.
     offset : float array (k,)
-        0 where there is none.
+        0 without an offset.
     spec : formulaic.ModelSpec
-        Of the right-hand side.
+        Specification of the right-hand side.
     levels : dict of column to list
-        Categories of the predictors that are no numbers.
+        Categories of the predictors that are not numeric.
     """
 
     y: Floats
@@ -115,7 +115,7 @@ class Data:
 
 
 def parsed(formula: str) -> tuple[Factor, list[str]]:
-    """The outcome, and the columns that the formula names, the outcome's first."""
+    """The outcome, and the columns of the formula, those of the outcome first."""
     if not isinstance(formula, str):
         raise InputError("formula must be text such as 'income ~ age + region'")
     refuse_commas(formula)
@@ -139,12 +139,12 @@ def parsed(formula: str) -> tuple[Factor, list[str]]:
 
 
 def names_of_spec(spec: Any) -> set[str]:
-    """The columns that the right-hand side of a formula names."""
+    """Columns of the right-hand side of a formula."""
     return {name for term in spec.formula for factor in term.factors for name in columns_of(factor)}
 
 
 def offset_columns(offset: str | None) -> list[str]:
-    """The columns that an offset names (InputError)."""
+    """Columns of an offset (InputError)."""
     if offset is None:
         return []
     found = sorted({name for factor in factors_of(f"I({offset})") for name in columns_of(factor)})
@@ -154,7 +154,7 @@ def offset_columns(offset: str | None) -> list[str]:
 
 
 def _offsets(offset: str | None, frame: pd.DataFrame) -> Floats:
-    """Values of an offset, a number a record."""
+    """Values of an offset, one number a record."""
     if offset is None:
         return np.zeros(len(frame))
     values = np.asarray(formulaic.model_matrix(f"0 + I({offset})", frame, na_action="ignore"), dtype=np.float64)
@@ -162,12 +162,12 @@ def _offsets(offset: str | None, frame: pd.DataFrame) -> Floats:
 
 
 def design_matrix(spec: Any, frame: pd.DataFrame) -> Floats:
-    """X of records, (k, p), by the right-hand side of a formula that was fitted."""
+    """X of records, (k, p), by the right-hand side of a fitted formula."""
     return np.asarray(spec.get_model_matrix(_ready(frame), na_action="ignore"), dtype=np.float64)
 
 
 def _ready(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame in types that formulaic takes for what they are."""
+    """The frame in types that formulaic treats correctly."""
     frame = frame.copy(deep=False)
     for name, column in frame.items():
         if isinstance(column.dtype, pd.CategoricalDtype):  # a category without records has no coefficient
@@ -183,7 +183,7 @@ def data_of(
     design: SurveyDesign, formula: str, outcome: Factor, names: list[str], family: Family, offset: str | None,
     missing: str,
 ) -> Data:  # fmt: skip
-    """The numbers of a formula on a design; InputError where it cannot be evaluated or does not suit the family."""
+    """The numbers of a formula on a design; InputError if it cannot be evaluated or does not suit the family."""
     present = _present(design, names, missing)
     frame = _ready(design.select(names).loc[present])
     categories: tuple[object, ...] = ()
@@ -191,7 +191,7 @@ def data_of(
         frame[outcome.expr], categories = _outcome(design, outcome.expr, present, family)
 
     def evaluate() -> tuple[Floats, Floats, Any, Floats]:
-        with np.errstate(all="ignore"):  # what is not finite is refused below
+        with np.errstate(all="ignore"):  # infinite values are refused below
             matrices = formulaic.model_matrix(formula, frame, na_action="ignore")
             added = _offsets(offset, frame)
         y, X = (np.asarray(side, dtype=np.float64) for side in (matrices.lhs, matrices.rhs))
@@ -230,7 +230,7 @@ def data_of(
 
 
 def _present(design: SurveyDesign, names: list[str], missing: str) -> Bools:
-    """The records that have a value in every one of these columns."""
+    """The records with a value in each of the columns."""
     one_of(missing, ("fail", "drop"), "missing")
     present = design.entering
     for name in names:
@@ -245,14 +245,14 @@ def _present(design: SurveyDesign, names: list[str], missing: str) -> Bools:
 
 
 def _in_the_design(fitted: Bools, present: Bools) -> Bools:
-    """Marks of fitted records as marks of the design's."""
+    """Marks of fitted records as marks of records of the design."""
     marks = np.zeros(present.size, dtype=bool)
     marks[present] = fitted
     return marks
 
 
 def _outcome(design: SurveyDesign, name: str, present: Bools, family: Family) -> tuple[Floats, tuple[object, ...]]:
-    """Values of an outcome that is a column, and the categories behind 0 and 1 where it is no number."""
+    """Values of an outcome column, and the categories behind 0 and 1 if it is not numeric."""
     one_of(family, get_args(Family), "family")
     column = design.column(name)
     if family not in BINARY or (pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)):
@@ -287,7 +287,7 @@ def _refuse_negative(y: Floats, outcome: Factor, present: Bools, family: Family)
 
 
 def refuse_different(data: Data, first: Data, outcome: Factor) -> None:
-    """Refuse data sets that do not have the same coefficients or the same two categories of the outcome."""
+    """Refuse data sets with different coefficients or different categories of the outcome."""
     if data.columns != first.columns:
         ours, theirs = (dict(zip(d.columns, d.terms, strict=True)) for d in (data, first))
         differing = {(ours | theirs)[column] for column in ours.keys() ^ theirs.keys()}

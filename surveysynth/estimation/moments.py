@@ -1,4 +1,4 @@
-"""Variances, covariances and correlations of columns in the population, with their standard errors (R's ``svyvar``)."""
+"""Population variances, covariances and correlations of columns, with standard errors (R's ``svyvar``)."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def population_covariances(
 ) -> JointEstimates:
     """Variances and covariances of columns in the population (R's ``svyvar``).
 
-    s_ab = n / (n - 1) sum w (a - a_bar) (b - b_bar) / sum w.  Linearized, the means count as known: what they add is
-    of second order.  Of replicates each has its own means.
+    s_ab = n / (n - 1) sum w (a - a_bar) (b - b_bar) / sum w.  Linearization takes the means as known, since their
+    contribution is of second order.  Each replicate has its own means.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ def population_covariances(
     outcome : str or list of str
         Numeric columns.
     missing : {"fail", "drop"}
-        "drop" takes the records that have all columns, as a domain.
+        "drop" takes the records with all columns, as a domain.
 
     Returns
     -------
@@ -69,12 +69,12 @@ def correlations(design: SurveyDesign, outcome: Sequence[str], *, missing: str =
     outcome : list of str
         Numeric columns, two or more.
     missing : {"fail", "drop"}
-        "drop" takes the records that have all columns, as a domain.
+        "drop" takes the records with all columns, as a domain.
 
     Returns
     -------
     JointEstimates
-        Named "a:b", a pair of columns each.
+        Named "a:b", one for each pair of columns.
 
     Raises
     ------
@@ -101,7 +101,7 @@ def standard_deviations(design: SurveyDesign, outcome: str | Sequence[str], *, m
     outcome : str or list of str
         Numeric columns.
     missing : {"fail", "drop"}
-        "drop" takes the records that have all columns, as a domain.
+        "drop" takes the records with all columns, as a domain.
 
     Returns
     -------
@@ -135,8 +135,8 @@ def covariances(
         raise InputError(f"outcome names a column twice: {names}")
     every = [*designs, *redrawn]
     asked = quantities(every, names, ["mean"], missing=missing)
-    found = [_of_one(design, of) for design, of in zip(every, asked, strict=True)]
-    inside = [np.where(_gone(design, of), -1, 0) for design, of in zip(every, asked, strict=True)]
+    found = [_one_design(design, columns) for design, columns in zip(every, asked, strict=True)]
+    inside = [np.where(_gone(design, columns), -1, 0) for design, columns in zip(every, asked, strict=True)]
     degf = min(float(least_degf([d], [i], 1)[0]) for d, i in zip(designs, inside, strict=False))
     labels = tuple(a if a == b else f"{a}:{b}" for a, b in combinations_with_replacement(names, 2))
     q, U, m = np.array([q for q, _ in found]), np.array([U for _, U in found]), len(designs)
@@ -144,11 +144,11 @@ def covariances(
 
 
 def _gone(design: SurveyDesign, columns: Sequence[Quantity]) -> NDArray[np.bool_]:
-    """Records that lack one of the columns, or enter no estimate."""
+    """Records that lack one of the columns or enter no estimate."""
     return np.asarray(np.isnan([c.y for c in columns if c.y is not None]).any(axis=0) | ~design.entering)
 
 
-def _of_one(design: SurveyDesign, columns: Sequence[Quantity]) -> tuple[Floats, Floats]:
+def _one_design(design: SurveyDesign, columns: Sequence[Quantity]) -> tuple[Floats, Floats]:
     gone = _gone(design, columns)
     n, w = int((~gone).sum()), np.where(gone, 0.0, design.weights)
     if n < 2:
@@ -171,29 +171,29 @@ def _of_one(design: SurveyDesign, columns: Sequence[Quantity]) -> tuple[Floats, 
 
 
 def _columns(joint: JointEstimates) -> list[str]:
-    """The columns whose variances these are: a name with a colon of its own is told by the order of names."""
+    """Columns of the variances, found by position since names may contain colons."""
     p = int((np.sqrt(8 * len(joint.names) + 1) - 1) / 2)
     first = np.cumsum([0, *range(p, 1, -1)])
     return [joint.names[i] for i in first]
 
 
 def correlations_of(joint: JointEstimates) -> JointEstimates:
-    """Correlations from what :func:`covariances` estimated; InputError of one column."""
+    """Correlations from the result of :func:`covariances`; InputError for one column."""
     names = _columns(joint)
     if len(names) < 2:
         raise InputError("a correlation is of two columns or more")
 
-    def of(pair: str, a: str, b: str) -> Function:
+    def correlation(pair: str, a: str, b: str) -> Function:
         return lambda q: q[pair] / np.sqrt(q[a] * q[b])
 
     pairs = [(a, b) for i, a in enumerate(names) for b in names[i + 1 :]]
-    return joint.contrast(**{f"{a}:{b}": of(f"{a}:{b}", a, b) for a, b in pairs})
+    return joint.contrast(**{f"{a}:{b}": correlation(f"{a}:{b}", a, b) for a, b in pairs})
 
 
 def deviations_of(joint: JointEstimates) -> JointEstimates:
-    """Standard deviations from what :func:`covariances` estimated."""
+    """Standard deviations from the result of :func:`covariances`."""
 
-    def of(a: str) -> Function:
+    def deviation(a: str) -> Function:
         return lambda q: np.sqrt(q[a])
 
-    return joint.contrast(**{a: of(a) for a in _columns(joint)})
+    return joint.contrast(**{a: deviation(a) for a in _columns(joint)})

@@ -1,16 +1,16 @@
-"""Variances of one-stage samples of elements with unequal probabilities, drawn without replacement.
+"""Variances of one-stage element samples drawn with unequal probabilities without replacement.
 
 With z_i = y_i / pi_i for a total (in general the weighted, linearized value of record i in its
-domain, 0 in the others: the whole design stays), and pi_ij the joint inclusion probabilities,
+domain, 0 in others, so that the whole design counts), and joint inclusion probabilities pi_ij,
 
     Sen (1953), Yates & Grundy (1953): sum_{i<j} (pi_i pi_j - pi_ij) / pi_ij (z_i - z_j)^2,
     Horvitz & Thompson (1952):         sum_ij (pi_ij - pi_i pi_j) / pi_ij z_i z_j,   pi_ii = pi_i,
     Hajek (1964), an approximation:    sum_h n_h / (n_h - 1) sum_{i in h} c_i (z_i - B_h)^2,
 
-with c_i = 1 - pi_i, B_h = sum_h c_i z_i / sum_h c_i and n_h the units of stratum h that are not
-certain.  The first is for samples of fixed size and vanishes where z is constant; the second is
-for samples of random size as well, and may be negative; the third needs no joint probabilities and
-is close for designs of large entropy (systematic selection in an informative order is none).
+with c_i = 1 - pi_i, B_h = sum_h c_i z_i / sum_h c_i and n_h the number of units of stratum h that
+are not certain.  The first is for samples of fixed size and vanishes if z is constant; the second
+is for samples of random size as well, and may be negative; the third needs no joint probabilities
+and is close for designs of large entropy (not for systematic selection in an informative order).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def sen_yates_grundy(blocks: Blocks, pi: Floats, z: Floats, domain: Codes, domai
     Parameters
     ----------
     blocks : iterable of (int array (k,), float array (k, k))
-        Positions of records, and their joint inclusion probabilities (the diagonal is not read).
+        Positions of records, and their joint inclusion probabilities (the diagonal is ignored).
         Every record is in one block; records of different blocks are independent.
     pi : float array (n,)
         Inclusion probabilities.
@@ -52,13 +52,13 @@ def sen_yates_grundy(blocks: Blocks, pi: Floats, z: Floats, domain: Codes, domai
     Raises
     ------
     InputError
-        A joint inclusion probability of 0; a record that is in no block.
+        A joint inclusion probability is 0, or a record is in no block.
     """
     return _over_domains(blocks, pi, z, domain, domains, True)
 
 
 def horvitz_thompson(blocks: Blocks, pi: Floats, z: Floats, domain: Codes, domains: int) -> Floats:
-    """Horvitz and Thompson's variance of the total of z, in each domain; arguments as above."""
+    """Horvitz and Thompson's variance of the total of z, in each domain; as :func:`sen_yates_grundy`."""
     return _over_domains(blocks, pi, z, domain, domains, False)
 
 
@@ -71,7 +71,7 @@ def _over_domains(blocks: Blocks, pi: Floats, z: Floats, domain: Codes, domains:
 
 @nb.njit(cache=True)
 def _add_pairs(joint: Floats, pi: Floats, z: Floats, domain: Codes, squares: bool, out: Floats) -> None:
-    """Add every pair's part; two records of different domains meet each other's 0."""
+    """Add the contribution of every pair; z of a record is 0 in domains of others."""
     for i in range(pi.size):
         for j in range(i):
             a, b = domain[i], domain[j]
@@ -108,14 +108,14 @@ def horvitz_thompson_matrix(blocks: Blocks, pi: Floats, Z: Floats) -> Floats:
 
 
 def _excess(joint: Floats, pi: Floats) -> Floats:
-    """pi_i pi_j / pi_ij - 1, and 0 on the diagonal: (k, k)."""
+    """Matrix of pi_i pi_j / pi_ij - 1, with 0 on the diagonal: (k, k)."""
     excess = np.outer(pi, pi) / joint - 1
     np.fill_diagonal(excess, 0.0)
     return excess
 
 
 def _checked(blocks: Blocks, n: int) -> Iterator[tuple[Codes, Floats]]:
-    """The blocks, each record in one of them, without a joint probability of 0."""
+    """The blocks, checked to hold each record once and no joint probability of 0 (InputError)."""
     seen = np.zeros(n, dtype=bool)
     for units, joint in blocks:
         seen[units] = True
@@ -134,16 +134,16 @@ def _checked(blocks: Blocks, n: int) -> Iterator[tuple[Codes, Floats]]:
 
 
 def poisson(pi: Floats, z: Floats, domain: Codes, domains: int) -> Floats:
-    """Variance of the total of z, in each domain, of units that were selected independently of each other.
+    """Variance of the total of z, in each domain, for units that were selected independently.
 
-    Horvitz and Thompson's with pi_ij = pi_i pi_j: sum (1 - pi_i) z_i^2.
+    This is Horvitz and Thompson's variance with pi_ij = pi_i pi_j: sum (1 - pi_i) z_i^2.
     """
     inside = domain >= 0
     return sums(domain[inside], ((1 - pi) * z**2)[inside], domains)
 
 
 def poisson_matrix(pi: Floats, Z: Floats) -> Floats:
-    """Covariances of the totals of the columns of Z, (n, p), of independent units: (p, p)."""
+    """Covariances of the totals of the columns of Z, (n, p), for independent units: (p, p)."""
     return np.asarray(Z.T @ ((1 - pi)[:, None] * Z), dtype=np.float64)
 
 
@@ -160,7 +160,7 @@ def hajek(stratum: Codes, pi: Floats, z: Floats, domain: Codes, domains: int) ->
     Returns
     -------
     float array (domains,)
-        A stratum with one unit that is not certain adds nothing.
+        A stratum with a single uncertain unit adds nothing.
     """
     c, scale, total = _stratum_weights(stratum, pi)
     inside = domain >= 0
@@ -181,7 +181,7 @@ def hajek_matrix(stratum: Codes, pi: Floats, Z: Floats) -> Floats:
 
 
 def _stratum_weights(stratum: Codes, pi: Floats) -> tuple[Floats, Floats, Floats]:
-    """c_i = 1 - pi_i; by stratum n_h / (n_h - 1), and the sum of c_i."""
+    """c_i = 1 - pi_i, and by stratum n_h / (n_h - 1) and the sum of c_i."""
     c = 1 - pi
     uncertain = sums(stratum, (c > 0).astype(np.float64), int(stratum.max()) + 1)
     return c, uncertain / np.maximum(uncertain - 1, 1), sums(stratum, c, uncertain.size)

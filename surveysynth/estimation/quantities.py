@@ -1,4 +1,4 @@
-"""What is estimated: a statistic of an outcome, with the values of the records that enter it."""
+"""Quantities to estimate: a statistic of an outcome, with the values of the records."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Missing = Literal["fail", "drop", "available"]
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
-GOES_WITH = {  # the statistics on which an argument has an effect
+GOES_WITH = {  # statistics that use an argument
     "outcome": tuple(statistic for statistic in get_args(Statistic) if statistic != "count"),
     "denominator": ("ratio",),
     "quantiles": ("quantile",),
@@ -33,8 +33,8 @@ GOES_WITH = {  # the statistics on which an argument has an effect
     "interval": ("proportion", "poverty_rate", "quantile"),
     "deff": ("mean", "total", "proportion", "ratio", "poverty_rate"),
 }
-SHARES = ("proportion", "poverty_rate")  # statistics between 0 and 1 that have intervals of shares
-MOST_CATEGORIES = 500  # of a column that proportions are asked of
+SHARES = ("proportion", "poverty_rate")  # statistics with intervals of shares
+MOST_CATEGORIES = 500  # of a column for proportions
 
 
 @dataclass(frozen=True)
@@ -45,20 +45,19 @@ class Quantity:
     ----------
     statistic : str
     outcome : str
-        Its label in a table; empty for a count.
+        Label in a table; empty for a count.
     y : float array (n,), optional
-        Values, NaN where a record has none; 0 and 1 for a proportion and a poverty rate under a known line, none for a
-        count.
+        Values, NaN where missing; 0 and 1 for a proportion and a poverty rate with a known line; None for a count.
     x : float array (n,), optional
         Denominator of a ratio.
     category : str
-        Of a proportion, as text; empty for other statistics.
+        Category of a proportion, as text; empty for other statistics.
     prob : float
-        Of a quantile.
+        Probability of a quantile.
     distributional : bool
-        Whether it is a function of the distribution of y, and no total or ratio of totals.
+        Whether it is a function of the distribution of y rather than a total or a ratio of totals.
     interval : Interval
-        How the interval of a quantile is made.
+        Settings of the interval of a quantile.
     """
 
     statistic: Statistic
@@ -72,20 +71,20 @@ class Quantity:
 
     @cached_property
     def missing(self) -> Bools | None:
-        """Records that have no value, or None where all have one."""
+        """Records without a value; None if all have one."""
         nowhere = [np.isnan(values) for values in (self.y, self.x) if values is not None]
         where = np.logical_or.reduce(nowhere) if nowhere else np.zeros(1, dtype=bool)
         return where if where.any() else None
 
 
 def check_statistics(statistics: Sequence[str], **given: object) -> None:
-    """Refuse statistics that are not known, and arguments that have no effect on any of them.
+    """Refuse unknown statistics, and arguments without effect on any of them.
 
     Parameters
     ----------
     statistics : list of str
     **given
-        Arguments by their names, those of ``GOES_WITH``; None or False where they were not given.
+        Arguments named in ``GOES_WITH``; None or False if not given.
 
     Raises
     ------
@@ -108,7 +107,7 @@ def check_statistics(statistics: Sequence[str], **given: object) -> None:
 
 
 def fitting(statistics: Sequence[str], **given: Any) -> dict[str, Any]:
-    """The arguments that were given and have an effect on these statistics."""
+    """The given arguments that have an effect on the statistics."""
     there = {name: value for name, value in given.items() if not (value is None or value is False)}
     return {name: value for name, value in there.items() if not set(GOES_WITH[name]).isdisjoint(statistics)}
 
@@ -123,14 +122,14 @@ def quantities(
     poverty_line: float | None = None,
     missing: str = "fail",
     inside: Sequence[Bools | None] | None = None,
-    of_first: int | None = None,
+    m: int | None = None,
     interval: Interval = USUAL,
 ) -> list[list[Quantity]]:
-    """What a table shows: a list for each design, statistic by statistic, outcome by outcome.
+    """The quantities of a table, a list for each design, by statistic and outcome.
 
-    Values of records that are not ``inside``, (n,) of each design, may be missing.  Categories are those of all the
-    designs, or ``of_first`` so many.  With ``missing="drop"`` a record that lacks one of the outcomes, or the
-    denominator, has none of them; with "available" each quantity has the records that have its own columns.
+    Records that are not ``inside``, (n,) for each design, may lack values.  Categories are those of all designs, or of
+    the first ``m``.  With ``missing="drop"`` a record that lacks one of the outcomes, or the denominator, counts for
+    none of them; with "available" each quantity uses the records with its own columns.
 
     Raises
     ------
@@ -150,10 +149,10 @@ def quantities(
         positive(poverty_line, "poverty_line")
     everywhere = [None] * len(designs) if inside is None else inside
     one = partial(
-        _of, denominator=denominator, quantiles=0.5 if quantiles is None else quantiles, poverty_line=poverty_line,
-        missing=missing, interval=interval,
+        _statistic, denominator=denominator, quantiles=0.5 if quantiles is None else quantiles,
+        poverty_line=poverty_line, missing=missing, interval=interval,
     )  # fmt: skip
-    first = designs[:of_first], outcomes, everywhere[:of_first]
+    first = designs[:m], outcomes, everywhere[:m]
     levels = _categories(*first) if "proportion" in statistics else {}
     every = [
         [
@@ -170,7 +169,7 @@ def quantities(
 
 
 def _complete(asked: Sequence[Quantity], inside: Bools | None) -> list[Quantity]:
-    """The quantities of the records that have the columns of all of them; counts are of all records."""
+    """The quantities on the records that lack no column of any of them; counts keep all records."""
     nowhere = [quantity.missing for quantity in asked if quantity.missing is not None]
     if not nowhere:
         return [*asked]
@@ -185,7 +184,7 @@ def _complete(asked: Sequence[Quantity], inside: Bools | None) -> list[Quantity]
     ]
 
 
-def _of(
+def _statistic(
     design: SurveyDesign,
     statistic: str,
     outcome: str,
@@ -209,7 +208,7 @@ def _of(
             for i, text in enumerate(map(category_text, levels))
         ]
     relative = statistic == "poverty_rate" and poverty_line is None
-    y = _values(design, outcome, missing, None if relative else inside)  # the line is that of all records
+    y = _values(design, outcome, missing, None if relative else inside)  # the line depends on all records
     if statistic == "poverty_rate" and poverty_line is not None:
         return [Quantity("poverty_rate", outcome, np.where(np.isnan(y), np.nan, y < poverty_line))]
     if relative or statistic in ("variance", "gini", "quintile_share_ratio"):
@@ -223,12 +222,12 @@ def _of(
 
 
 def category_text(category: object) -> str:
-    """A category's name: one column of a table holds those of numbers and of texts."""
+    """The name of a category as text, since one column of a table holds numbers and texts."""
     return f"{category:.15g}" if isinstance(category, (float, np.floating)) else str(category)
 
 
 def check_quantiles(quantiles: Sequence[float] | float) -> list[float]:
-    """Probabilities of quantiles as a list; InputError where one is not between 0 and 1."""
+    """Probabilities of quantiles as a list; InputError if one is not between 0 and 1."""
     given = np.atleast_1d(np.asarray(quantiles, dtype=object)).tolist()
     if not given or not all(isinstance(p, (int, float)) and 0 < p < 1 for p in given):
         why = "must be probabilities between 0 and 1, for example [0.25, 0.5, 0.75]"
@@ -239,7 +238,7 @@ def check_quantiles(quantiles: Sequence[float] | float) -> list[float]:
 def _categories(
     designs: Sequence[SurveyDesign], outcomes: Sequence[str], inside: Sequence[Bools | None]
 ) -> dict[str, list[object]]:
-    """The categories that an outcome has in any of the designs, in sorted order."""
+    """Categories of each outcome in any of the designs, sorted."""
     levels = {}
     for outcome in outcomes:
         parts = [

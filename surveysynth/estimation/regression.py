@@ -28,22 +28,22 @@ Names = str | Sequence[str] | None
 
 @dataclass(frozen=True, eq=False)
 class Regression:
-    """Coefficients of a regression, with standard errors that know the design.
+    """Coefficients of a regression, with standard errors by the design.
 
     Attributes
     ----------
     table : pandas.DataFrame
         ``term, estimate, se, df, t, p, ci_low, ci_high``: 95% t intervals, and p values of the
-        hypothesis that the coefficient is 0.  Terms have formulaic's names, "Intercept" and
-        "stype[T.H]" where R says "(Intercept)" and "stypeH".
+        hypothesis that the coefficient is 0.  Terms have formulaic's names: "Intercept" and
+        "stype[T.H]" are R's "(Intercept)" and "stypeH".
     covariance : pandas.DataFrame (p, p)
-        Of the estimates, by term.
+        Covariance matrix of the estimates, by term.
     family : {"gaussian", "binomial", "probit", "cloglog", "poisson", "gamma"}
     formula : str
     n : int
-        Records that were fitted; the fewest where data sets differ.
+        Number of fitted records; the fewest if data sets differ.
     coefficients : JointEstimates
-        Of every data set: intervals of other levels, and functions of the coefficients.
+        Coefficients of every data set, for intervals of other levels and functions of the coefficients.
 
     Examples
     --------
@@ -78,12 +78,11 @@ class Regression:
         Parameters
         ----------
         terms : str or list of str, optional
-            As the formula has them: "stype", "ell:meals"; default all but the intercept.
+            Terms of the formula, "stype", "ell:meals"; default all but the intercept.
         working : bool
-            Rao and Scott's test instead of Wald's: the statistic has the covariance that the model would have of
-            independent records, and its distribution comes from the design (Lumley & Scott 2014; R's
-            ``method="WorkingWald"``).  Steadier than Wald's where many coefficients are tested on few degrees of
-            freedom.
+            Rao and Scott's test instead of Wald's: the statistic uses the model's covariance for independent records,
+            and its distribution comes from the design (Lumley & Scott 2014; R's ``method="WorkingWald"``).  It is
+            steadier than Wald's for many coefficients on few degrees of freedom.
 
         Returns
         -------
@@ -93,8 +92,7 @@ class Regression:
         Raises
         ------
         InputError
-            A term that the formula does not have; coefficients whose covariance matrix is singular; ``working``
-            of several data sets.
+            An unknown term; a singular covariance matrix of the coefficients; ``working`` with several data sets.
 
         Examples
         --------
@@ -112,17 +110,17 @@ class Regression:
         return rao_scott(statistic, effects, self.coefficients.degf, "Rao-Scott working Wald test")
 
     def _positions(self, terms: Names) -> list[int]:
-        """The coefficients of some terms, or of all but the intercept (InputError)."""
-        of = self._model.terms
-        asked = [term for term in dict.fromkeys(of) if term != "Intercept"] if terms is None else as_list(terms)
-        wanted = [_term(term, of) for term in asked]
-        at = [i for i, term in enumerate(of) if term in wanted]
+        """Positions of the coefficients of some terms, or of all but the intercept (InputError)."""
+        fitted = self._model.terms
+        asked = [term for term in dict.fromkeys(fitted) if term != "Intercept"] if terms is None else as_list(terms)
+        wanted = [_term(term, fitted) for term in asked]
+        at = [i for i, term in enumerate(fitted) if term in wanted]
         if not at:
             raise InputError(f"{self.formula!r} has no coefficients to test but the intercept")
         return at
 
     def _design_effects(self, at: list[int]) -> Floats:
-        """Generalized design effects of coefficients of one data set: eigenvalues of V0^-1 V."""
+        """Generalized design effects of coefficients: eigenvalues of V0^-1 V."""
         assert self._model.naive is not None
         V, V0 = (matrix[np.ix_(at, at)] for matrix in (self.covariance.to_numpy(), self._model.naive))
         return np.asarray(np.linalg.eigvals(np.linalg.solve(V0, V)).real)
@@ -133,11 +131,11 @@ class Regression:
         Parameters
         ----------
         frame : pandas.DataFrame
-            With the columns of the formula's right-hand side, and of the offset.
+            Records with the columns of the formula's right-hand side and of the offset.
         linear : bool
             Predict the linear predictor (R's ``type="link"``, its default), not the mean (``type="response"``).
         level : float
-            Of the intervals, which are t intervals of the linear predictor, and turned into means.
+            Level of the intervals: t intervals of the linear predictor, transformed to means.
 
         Returns
         -------
@@ -147,7 +145,7 @@ class Regression:
         Raises
         ------
         InputError
-            Columns that are missing, or have missing values or categories that the fit did not have.
+            Unknown columns, missing values, or categories that were not fitted.
 
         Examples
         --------
@@ -185,9 +183,9 @@ def likelihood_ratio_test(
 ) -> Test:
     """Rao and Scott's likelihood ratio test of terms of a regression (R's ``regTermTest(method="LRT")``).
 
-    The weighted deviance of the fit without the terms, less that of the fit with them, is distributed as
-    sum_j lambda_j chi2_1, where the lambda_j are the eigenvalues of V0^-1 V of their coefficients: V by the design, V0
-    from the information.
+    The weighted deviance of the fit without the terms minus that of the fit with them is distributed as
+    sum_j lambda_j chi2_1, where lambda_j are the eigenvalues of V0^-1 V for their coefficients, with V by the design
+    and V0 from the information.
 
     Source: Lumley & Scott 2014, eq. 5.
 
@@ -201,7 +199,7 @@ def likelihood_ratio_test(
     Returns
     -------
     Test
-        Satterthwaite's F, on the residual degrees of freedom of the regression, with the p value of the sum by the
+        Satterthwaite's F on the residual degrees of freedom of the regression; the p value is that of the sum, by a
         saddlepoint approximation (Kuonen 1999).
 
     Raises
@@ -227,12 +225,12 @@ def likelihood_ratio_test(
     return rao_scott(gain, fitted._design_effects(at), fitted.coefficients.degf, "Rao-Scott likelihood ratio test")
 
 
-def _term(term: str, of: Sequence[str]) -> str:
-    """The term as the fit has it: b:a is a:b."""
-    for known in of:
+def _term(term: str, terms: Sequence[str]) -> str:
+    """The name of a term in the fit, where b:a is a:b."""
+    for known in terms:
         if sorted(term.replace(" ", "").split(":")) == sorted(known.replace(" ", "").split(":")):
             return known
-    raise InputError(f"the formula has no term {term!r}; its terms are {', '.join(dict.fromkeys(of))}")
+    raise InputError(f"the formula has no term {term!r}; its terms are {', '.join(dict.fromkeys(terms))}")
 
 
 def regression(
@@ -252,22 +250,22 @@ def regression(
         Outcome ~ predictors, by formulaic: ``"api00 ~ ell + C(stype)"``.  It names columns of the
         design and nothing else.
     family : {"gaussian", "binomial", "probit", "cloglog", "poisson", "gamma"}
-        Linear; logistic, as R's ``quasibinomial``, or with its links ``"probit"`` and ``"cloglog"``; of counts, with
-        the logarithm as link, as ``quasipoisson``; of positive amounts, as ``Gamma(link="log")``.  A logistic outcome
-        is 0/1, bool, or has two categories, the second of which (in sorted order) is 1.  The dispersion is not
-        modelled: standard errors come from the design.
+        Linear; logistic, as R's ``quasibinomial``, or with its links ``"probit"`` and ``"cloglog"``; for counts, with
+        a log link, as ``quasipoisson``; for positive amounts, as ``Gamma(link="log")``.  A logistic outcome is 0/1,
+        bool, or has two categories, the second of which (in sorted order) is 1.  The dispersion is not modelled:
+        standard errors come from the design.
     offset : str, optional
         Column, or expression such as "log(exposure)", that is added to the linear predictor with the coefficient 1.
     missing : {"fail", "drop"}
-        What missing values in the formula's columns do; "drop" fits the records that have all of
+        Treatment of missing values in the formula's columns; "drop" fits the records with all of
         them, as a domain of the design (R's ``na.omit``).
 
     Returns
     -------
     Regression
-        Degrees of freedom are the design's + 1 - p: PSUs minus strata, counted where records are
-        fitted, or the rank of the replicate weights minus 1.  Where they are not positive there
-        are no p values and no intervals.
+        Degrees of freedom are the design's + 1 - p; those of the design are PSUs minus strata of
+        the fitted records, or the rank of the replicate weights minus 1.  If they are not positive
+        there are no p values and no intervals.
 
     Raises
     ------
@@ -299,14 +297,14 @@ def regressions(
 ) -> Regression:  # fmt: skip
     """:func:`regression` on m synthetic designs, combined by the partial-synthesis rule.
 
-    With estimates b_l and covariances U_l the covariance is the mean of the U_l plus that of the
-    b_l between data sets over m (Hu, Savitsky & Williams 2022a, appendix A, coefficient by coefficient; Reiter &
-    Raghunathan 2007); and that over ``redrawn`` designs, the first one under noise that was drawn again.
+    With estimates b_l and covariances U_l the covariance is the mean of the U_l plus the covariance of the b_l over m
+    (Hu, Savitsky & Williams 2022a, appendix A, coefficient by coefficient; Reiter & Raghunathan 2007), plus that over
+    ``redrawn`` designs, the first data set with redrawn noise.
 
     Raises
     ------
     InputError
-        As for :func:`regression`; data sets that do not have the same coefficients.
+        As for :func:`regression`; data sets with different coefficients.
     """
     one_of(family, get_args(Family), "family")
     one_of(missing, ("fail", "drop"), "missing")
@@ -338,7 +336,7 @@ def _combined(
         np.array([fit.estimate for fit in noisy]) if noisy else None,
     )
     table = joint.table.rename(columns={"name": "term"})
-    with np.errstate(divide="ignore", invalid="ignore"):  # a perfect fit has the standard error 0
+    with np.errstate(divide="ignore", invalid="ignore"):  # a perfect fit has standard error 0
         t = table["estimate"].to_numpy() / table["se"].to_numpy()
     table.insert(4, "t", t)
     table.insert(5, "p", 2 * student.sf(np.abs(t), table["df"].to_numpy()))

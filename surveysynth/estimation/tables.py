@@ -1,4 +1,4 @@
-"""Tables: every cell, margin and the total of some variables, as a tidy frame."""
+"""Tables: all cells, margins and the total of some variables, as a tidy frame."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..design.survey_design import SurveyDesign
 from ..errors import InputError
 from ..validation import as_list, one_of, rows
 from . import combining
-from .cells import CellMoments, OfRecords
+from .cells import CellMoments, RecordMoments
 from .design_effects import Deff, design_effects
 from .estimators import Estimates, choose, estimated, estimator_of, samplics_seconds
 from .intervals import USUAL, Interval, Method
@@ -30,7 +30,7 @@ TOTAL = "all"  # the label of a margin, as in the papers' tables
 NUMBERS = ["estimate", "se", "df", "ci_low", "ci_high"]
 QUANTITY = ["statistic", "outcome", "category", "prob"]
 OWN = {*QUANTITY, "contrast", *NUMBERS, "n", "deff", "flag"}  # columns of a table
-FIXED = 1e-12  # standard error over estimate that is rounding
+FIXED = 1e-12  # a standard error below this share of the estimate is rounding
 Names = str | Sequence[str] | None
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -38,25 +38,25 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Partition:
-    """The domains that one subset of the ``by`` variables defines.
+    """The domains defined by one subset of the ``by`` variables.
 
-    ``labels`` has one row a domain, ``TOTAL`` in the columns that are summed over; ``domain`` gives each record's row:
-    that of its ``cell``, -1 for no domain.  All partitions of a design share the cells.
+    ``labels`` has one row a domain, with ``TOTAL`` in columns that are summed over; ``domain`` gives the row of each
+    record, through its ``cell``, -1 for no domain.  All partitions of a design share the cells.
     """
 
     labels: pd.DataFrame
     cell: NDArray[Any]
-    of_cell: NDArray[np.intp] | None = None  # None: the cells are the domains
+    cell_domain: NDArray[np.intp] | None = None  # None: the cells are the domains
 
     @property
     def domain(self) -> NDArray[np.intp]:
-        """Each record's domain, made anew each time: (n,)."""
-        if self.of_cell is None:
+        """Domain of each record, computed on each call: (n,)."""
+        if self.cell_domain is None:
             return np.asarray(self.cell, dtype=np.intp)
-        return np.append(self.of_cell, -1)[self.cell]
+        return np.append(self.cell_domain, -1)[self.cell]
 
     def same_domains(self, other: Partition) -> bool:
-        """Whether another data set has the same domains: 1 is 1.0, whatever its column's type."""
+        """Whether another data set has the same domains, where 1 and 1.0 are equal."""
         return bool(self.labels.to_numpy(dtype=object).tolist() == other.labels.to_numpy(dtype=object).tolist())
 
 
@@ -85,66 +85,64 @@ def estimate(
     ----------
     design : SurveyDesign
     outcome : str or list of str
-        Numeric columns, of any type for proportions; not needed for counts.
+        Numeric columns; of any type for proportions; none for counts.
     by : str or list of str, optional
-        Every cell, every margin and the total of these variables; none: the whole population.
-        A margin carries the label "all".
+        Variables of the table, which has all cells, all margins and the total; default the whole
+        population.  A margin has the label "all".
     statistic : one or a list of
         "mean", "total", "count" (the estimated number of population units), "proportion" (the share of each category of
         the outcome), "ratio", "quantile", "variance" (R's ``svyvar``), "gini", "quintile_share_ratio" (S80/S20) and
         "poverty_rate" (the share below the poverty line): :mod:`surveysynth.estimation.inequality` has the formulas.
     denominator : str, optional
-        Numeric column: a ratio is total of the outcome over total of this.
+        Numeric column: a ratio is the total of the outcome over the total of this column.
     quantiles : float or list of float, optional
         Probabilities of the quantiles, between 0 and 1; default the median.
     poverty_line : float, optional
-        Of poverty rates; default 60% of the median of all records, whatever ``by`` and ``where``, whose own variance
-        then counts.
+        Line for poverty rates; default 60% of the median of all records, whatever ``by`` and ``where``, with its own
+        variance.
     where : function of the frame, or name of a column, optional
-        ``lambda f: f.age >= 65``, or a column of True and False: estimates are of the records that meet it, as a domain
-        of the whole design (R's ``subset``).  Where it is missing it is not met.
+        ``lambda f: f.age >= 65``, or a column of True and False: records that meet it are a domain of the whole design
+        (R's ``subset``).  A missing value does not meet it.
     deff : {False, True, "replace"}
-        A last column ``deff`` of design effects, against a simple random sample without or with replacement (R's
-        ``deff=``); of means, proportions, totals and ratios.  Of m data sets it is the mean of theirs.
+        Adds a column ``deff`` of design effects, against a simple random sample without or with replacement (R's
+        ``deff=``), for means, proportions, totals and ratios.  For m data sets it is the mean over them.
     estimator : {"auto", "samplics", "onepass", "replicates", "survey"}
-        auto: replicates where the design has replicate weights; else samplics where it has the
-        feature and takes under a second, else onepass.  survey is R's package, to compare with
-        (:mod:`surveysynth.r`).  ``frame.attrs["estimator"]`` says which.
+        auto is replicates if the design has replicate weights; else samplics if it has the
+        feature and takes less than a second, else onepass.  survey is R's package, for comparison
+        (:mod:`surveysynth.r`).  ``frame.attrs["estimator"]`` names the estimator used.
     missing : {"fail", "drop", "available"}
-        What missing values do.  "drop" leaves out the records that lack any of the outcomes, or the denominator, for
-        all of these (R's ``svymean(~a + b, na.rm = TRUE)``); "available" leaves out by outcome: each has the records
-        that have a value of it.  Either way the others are a domain, and the design keeps its size; counts are of all
-        records.  Records that lack a category of ``by`` are in no cell of that column, and in the rows "all" over it:
-        the row "all" of every column is of all records (R's ``svymean`` over all, not the sum of ``svyby``'s rows).
-        A warning says how many there are.
+        Treatment of missing values.  "drop" leaves out the records that lack any of the outcomes, or the denominator,
+        for all of these (R's ``svymean(~a + b, na.rm = TRUE)``); "available" uses all values of each outcome.  Either
+        way the others are a domain, and the design keeps its size; counts are of all records.  Records that lack a
+        category of ``by`` are in no cell of that column, but in the rows "all" over it: the row "all" of every column
+        is of all records (R's ``svymean`` over all, not the sum of ``svyby``'s rows).  A warning gives their number.
     level : float
-        Of the intervals.
+        Level of the intervals.
     df : float, optional
         Degrees of freedom of the intervals, in place of the domain's; ``numpy.inf`` makes normal intervals.
     interval : {"xlogit", "mean", "asin", "beta", "wilson", "likelihood"}, optional
-        Of proportions and poverty rates, and of the shares behind quantiles
+        Method for proportions and poverty rates, and for the shares behind quantiles
         (:class:`surveysynth.estimation.intervals.Interval`).
 
     Returns
     -------
     pandas.DataFrame
         ``<by...>, statistic, outcome, estimate, se, df, ci_low, ci_high, n``, with ``category``
-        (its name as text, empty for other statistics) and ``prob`` after the outcome where there are
-        proportions and quantiles.  Standard errors are Taylor-linearized or from the replicates.  df is that of
-        the PSUs and strata that hold the domain, as R's ``degf`` counts them in a subset; a domain in a single PSU
-        has none, and no interval.  n counts records.  Intervals are t intervals, unless told of 95%, and on the
-        logit scale for proportions and poverty rates (R's ``svyciprop(method="xlogit")``, with replicates, too),
-        Woodruff's for quantiles (R's ``svyquantile``).  A share of 0 or 1, whose standard error is 0, has Clopper and
-        Pearson's by every method.  ``frame.attrs["labels"]`` has the design's labels of outcomes and ``by`` columns,
-        ``attrs["missing"]`` the rule of missing values, ``attrs["without"]`` how many records lack a category of each
-        ``by`` column.
+        (as text, empty for other statistics) after the outcome if there are proportions, and ``prob`` if there are
+        quantiles.  Standard errors are Taylor-linearized or from the replicates.  df counts the PSUs and strata that
+        hold the domain, as R's ``degf`` of a subset; a domain in a single PSU has none, and no interval.  n counts
+        records.  Intervals are t intervals, by default of 95%: on the logit scale for proportions and poverty rates
+        (R's ``svyciprop(method="xlogit")``, also with replicates), Woodruff's for quantiles (R's ``svyquantile``).  A
+        share of 0 or 1, whose standard error is 0, has Clopper and Pearson's interval by every method.
+        ``frame.attrs["labels"]`` has the design's labels of outcomes and ``by`` columns, ``attrs["missing"]`` the rule
+        for missing values, ``attrs["without"]`` the numbers of records without a category of each ``by`` column.
 
     Raises
     ------
     InputError
-        Unknown columns, statistics or estimators; an argument that has no effect on the statistics, as ``quantiles`` of
-        a mean; missing values; an outcome that is no number;
-        an estimator that lacks what the design or the statistic needs; a ``where`` that no record meets.
+        Unknown columns, statistics or estimators; an argument without effect on the statistics, as ``quantiles`` of a
+        mean; missing values; an outcome that is not numeric; an estimator that does not support the design or the
+        statistic; a ``where`` that no record meets.
 
     Examples
     --------
@@ -192,9 +190,9 @@ def tabulate(
 ) -> pd.DataFrame:
     """:func:`estimate` on m synthetic designs, combined by the partial-synthesis rule.
 
-    The designs share the values of ``by`` columns, row order aside, except those that are
+    The designs share the values of ``by`` columns, apart from row order, except those that are
     ``synthesized``.  ``count_designs`` hold the same records with the weights for counts.  ``redrawn`` are the first
-    design under noise that was drawn again: the variance over them is added.
+    design with redrawn noise, whose variance is added.
     """
     check_designs(designs)
     one_of(deff, (False, True, "replace"), "deff")
@@ -206,7 +204,7 @@ def tabulate(
     )  # fmt: skip
     inside = filtered(designs, where, again=redrawn)
     m = len(designs)
-    every = asked((*designs, *redrawn), as_list(outcome), inside=inside, of_first=m)
+    every = asked((*designs, *redrawn), as_list(outcome), inside=inside, m=m)
     counts = count_designs or designs
     partitions = shared_partitions(
         designs, names, synthesized=synthesized, inside=inside, redrawn=redrawn, missing=missing
@@ -218,21 +216,21 @@ def tabulate(
     )
     parts: list[pd.DataFrame] = []
     used: set[str] = set()
-    for of_all in zip(*every, strict=True):
-        same_quantity, under_noise = of_all[:m], of_all[m:]
+    for versions in zip(*every, strict=True):
+        same_quantity, under_noise = versions[:m], versions[m:]
         quantity = same_quantity[0]
         surveys = counts if quantity.statistic == "count" else designs
-        which = [choose(estimator, design, each, seconds) for design, each in zip(surveys, same_quantity, strict=True)]
-        used.update(which)
-        files = _estimands(which, surveys, same_quantity, partitions[0][:m])
-        noise = _estimands(which[-1:] * len(redrawn), redrawn, under_noise, partitions[0][m:])
+        engines = [choose(estimator, design, q, seconds) for design, q in zip(surveys, same_quantity, strict=True)]
+        used.update(engines)
+        files = _estimands(engines, surveys, same_quantity, partitions[0][:m])
+        noise = _estimands(engines[-1:] * len(redrawn), redrawn, under_noise, partitions[0][m:])
         for same in partitions:
             domains = len(same[0].labels)
             results = [each.in_domains(there, domains) for each, there in zip(files, same[:m], strict=True)]
-            held = [each.held(there, domains) for each, there in zip(files, same[:m], strict=True)]
+            sizes = [each.records_and_degf(there, domains) for each, there in zip(files, same[:m], strict=True)]
             part = columns_of(
-                quantity, same[0].labels, statistics, results, np.min([degf for _, degf in held], axis=0),
-                np.min([n for n, _ in held], axis=0), interval=interval,
+                quantity, same[0].labels, statistics, results, np.min([degf for _, degf in sizes], axis=0),
+                np.min([n for n, _ in sizes], axis=0), interval=interval,
                 noise=_every(noise, same[m:], domains),
             )  # fmt: skip
             if deff:
@@ -250,40 +248,40 @@ def tabulate(
 
 @dataclass(frozen=True, repr=False)  # a repr would show confidential values
 class Estimand:
-    """One quantity in one design, estimated by ``which`` in the domains of partitions that share their cells."""
+    """One quantity in one design, estimated in the domains of partitions that share their cells."""
 
-    which: str
+    estimator: str
     design: SurveyDesign
     quantity: Quantity
     partition: Partition
 
     @cached_property
     def _moments(self) -> CellMoments | None:
-        """Those of the cells, where they are enough: then the records are passed once for all partitions."""
-        of_cell = self.partition.of_cell
-        if of_cell is None or self.which != "onepass" or not OfRecords.suit(self.design, self.quantity):
+        """Moments of the cells if they suffice, so that one pass over the records serves all partitions."""
+        cell_domain = self.partition.cell_domain
+        if cell_domain is None or self.estimator != "onepass" or not RecordMoments.suit(self.design, self.quantity):
             return None
-        return OfRecords.of(self.design, self.quantity, self.partition.cell, of_cell.size)
+        return RecordMoments.from_design(self.design, self.quantity, self.partition.cell, cell_domain.size)
 
     def _by_cells(self, partition: Partition) -> tuple[CellMoments, NDArray[np.intp]] | None:
-        """The moments, and the domain of each cell; None where the records have to be passed."""
-        if self._moments is None or partition.of_cell is None:
+        """Moments, and the domain of each cell; None if the records are needed."""
+        if self._moments is None or partition.cell_domain is None:
             return None
-        return self._moments, partition.of_cell
+        return self._moments, partition.cell_domain
 
     def in_domains(self, partition: Partition, domains: int) -> Estimates:
-        """Estimates and variances."""
+        """Estimates and variances in the domains of a partition."""
         if (cells := self._by_cells(partition)) is not None:
             return cells[0].with_variances(cells[1], domains)
-        return estimator_of(self.which)(self.design, self.quantity, present(self.quantity, partition), domains)
+        return estimator_of(self.estimator)(self.design, self.quantity, present(self.quantity, partition), domains)
 
     def alone(self, partition: Partition, domains: int) -> Floats:
-        """Estimates, without variances where that is less work: (domains,)."""
+        """Estimates, without variances if that saves work: (domains,)."""
         if (cells := self._by_cells(partition)) is not None:
             return cells[0].estimates(cells[1], domains)
-        return estimated(self.which, self.design, self.quantity, present(self.quantity, partition), domains)
+        return estimated(self.estimator, self.design, self.quantity, present(self.quantity, partition), domains)
 
-    def held(self, partition: Partition, domains: int) -> tuple[NDArray[np.intp], Floats]:
+    def records_and_degf(self, partition: Partition, domains: int) -> tuple[NDArray[np.intp], Floats]:
         """Records and degrees of freedom of each domain: (domains,) each."""
         if (cells := self._by_cells(partition)) is not None:
             return cells[0].records(cells[1], domains), cells[0].degrees_of_freedom(cells[1], domains)
@@ -292,14 +290,15 @@ class Estimand:
 
 
 def _estimands(
-    which: Sequence[str], designs: Sequence[SurveyDesign], quantities: Sequence[Quantity], cells: Sequence[Partition]
-) -> list[Estimand]:
-    """One of each design; none where there are no designs, whatever partitions there are."""
-    return [Estimand(*each) for each in zip(which, designs, quantities, cells, strict=True)] if designs else []
+    estimators: Sequence[str], designs: Sequence[SurveyDesign], quantities: Sequence[Quantity],
+    cells: Sequence[Partition],
+) -> list[Estimand]:  # fmt: skip
+    """One estimand for each design; an empty list without designs, whatever the partitions."""
+    return [Estimand(*each) for each in zip(estimators, designs, quantities, cells, strict=True)] if designs else []
 
 
 def _every(estimands: Sequence[Estimand], partitions: Sequence[Partition], domains: int) -> Floats | None:
-    """Estimates of each, (R, domains); None where there are none."""
+    """Estimates of all estimands, (R, domains); None without estimands."""
     if not estimands:
         return None
     return np.array([each.alone(there, domains) for each, there in zip(estimands, partitions, strict=True)])
@@ -308,9 +307,9 @@ def _every(estimands: Sequence[Estimand], partitions: Sequence[Partition], domai
 def about_missing(
     designs: Sequence[SurveyDesign], by: Sequence[str], missing: str, inside: Sequence[Bools | None]
 ) -> dict[str, Any]:
-    """The rule of missing values, and how many records the rows "all" have that lack a category: attributes of a table.
+    """Attributes of a table: the rule for missing values, and the numbers of records without a category.
 
-    They are the most that any of the data sets has; a warning says them.
+    The numbers are the largest over the data sets; a warning gives them.
     """
     without = {}
     for name in by if missing != "fail" else ():
@@ -322,15 +321,15 @@ def about_missing(
             without[name] = count
     if without:
         lacking = " and ".join(f"{count:,} without {name!r}" for name, count in without.items())
-        told = f"the rows {TOTAL!r} are of all records, {lacking} among them, which are in no row of a category"
-        warnings.warn(told, stacklevel=4)
+        text = f"the rows {TOTAL!r} are of all records, {lacking} among them, which are in no row of a category"
+        warnings.warn(text, stacklevel=4)
     return {"missing": missing, "without": without}
 
 
 def headings(
     labels: dict[str, str], outcomes: Sequence[str], by: Sequence[str], denominator: str | None
 ) -> dict[str, str]:
-    """The labels of what a table names: outcomes, ratios of two of them, and ``by`` columns."""
+    """Labels of the outcomes, ratios and ``by`` columns of a table."""
     found = {name: labels[name] for name in (*outcomes, *by) if name in labels}
     if denominator is not None:
         for outcome in outcomes:
@@ -341,24 +340,24 @@ def headings(
 
 
 def check_designs(designs: Sequence[object]) -> None:
-    """Refuse what is no SurveyDesign (InputError)."""
+    """Refuse anything but a SurveyDesign (InputError)."""
     for design in designs:
         if not isinstance(design, SurveyDesign):
             raise InputError(f"estimates need a SurveyDesign, not {type(design).__name__} (a release has .tables())")
 
 
 def present(quantity: Quantity, partition: Partition) -> NDArray[np.intp]:
-    """Each record's domain, -1 where it has no value."""
+    """Domain of each record, -1 without a value."""
     return partition.domain if quantity.missing is None else np.where(quantity.missing, -1, partition.domain)
 
 
 def records_of(domain: NDArray[np.intp], domains: int) -> NDArray[np.intp]:
-    """How many each domain has: (domains,)."""
+    """Number of records of each domain: (domains,)."""
     return np.bincount(domain + 1, minlength=domains + 1)[1:]
 
 
 def least_degf(designs: Sequence[SurveyDesign], domain: Sequence[NDArray[np.intp]], domains: int) -> Floats:
-    """Degrees of freedom of each domain, the least of the m data sets: (domains,)."""
+    """Degrees of freedom of each domain, the least over the data sets: (domains,)."""
     return np.min([degrees_of_freedom(d, inside, domains) for d, inside in zip(designs, domain, strict=True)], axis=0)
 
 
@@ -373,9 +372,9 @@ def columns_of(
     noise: NDArray[np.float64] | None = None,
     interval: Interval = USUAL,
 ) -> pd.DataFrame:
-    """Rows of a table: one quantity in the domains of one partition, from m data sets.
+    """Rows of a table for one quantity in the domains of one partition, from m data sets.
 
-    ``n`` (domains,) is the least number of records that a domain has in one of them.
+    ``n`` (domains,) is the least number of records of a domain over the data sets.
     """
     part = labels.copy()
     part["statistic"], part["outcome"] = quantity.statistic, quantity.outcome
@@ -388,7 +387,7 @@ def columns_of(
     both = interval.known_df(combined_of(quantity, results, degf, noise))
     low, high = interval.limits(both)
     if quantity.statistic in SHARES and not contrast:
-        low, high = interval.of_shares(both, n.astype(np.float64), "xlogit")
+        low, high = interval.share_limits(both, n.astype(np.float64), "xlogit")
     alone = len(results) == 1 and noise is None
     if alone and results[0].low is not None and results[0].high is not None:
         low, high = results[0].low, results[0].high
@@ -411,19 +410,19 @@ def combined_of(
     q, u = np.array([r.estimate for r in results]), np.array([r.variance for r in results])
     if np.isinf(q).any() or np.isinf(u).any():
         raise InputError(f"the {quantity.statistic} of {quantity.outcome!r} overflows; give it in a larger unit")
-    # rounding noise: the design or the total fixes this estimate, within and between data sets
+    # only rounding: the design or the total fixes this estimate, within and between data sets
     fixed = np.abs(u) <= (FIXED * q) ** 2
     q = _without_rounding(q)
-    u = np.where(fixed, 0.0, np.where(u < 0, np.nan, u))  # Horvitz and Thompson's may be negative: no standard error
+    u = np.where(fixed, 0.0, np.where(u < 0, np.nan, u))  # Horvitz-Thompson variances may be negative
     if quantity.statistic == "quantile":
         u = _known_in_most(u)
     return combining.combine(q, u, degf, noise)
 
 
 def _known_in_most(u: Floats) -> Floats:
-    """Variances (m, D) of quantiles: Woodruff's limits lie beyond a few data sets' records, whose u is that of others.
+    """Variances of quantiles (m, D), with the mean of the others for a few data sets without Woodruff limits.
 
-    Where half of the data sets or more have no limits there is no variance.
+    There is no variance if half of the data sets or more have no limits.
     """
     known = ~np.isnan(u)
     many = 2 * known.sum(axis=0) > len(u)
@@ -432,12 +431,12 @@ def _known_in_most(u: Floats) -> Floats:
 
 
 def _without_rounding(estimates: Floats) -> Floats:
-    """Estimates (R, D) of which those that all agree are one number."""
+    """Estimates (R, D), made exactly equal where they agree up to rounding."""
     return np.where(np.ptp(estimates, axis=0) <= FIXED * np.abs(estimates[0]), estimates[0], estimates)
 
 
 def stacked(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Tables one below the other, their columns in one order."""
+    """Tables stacked by rows, with columns in one order."""
     if len(tables) == 1:
         return tables[0]
     there = {column for table in tables for column in table}
@@ -462,11 +461,11 @@ def shared_partitions(
     redrawn: Sequence[SurveyDesign] = (),
     missing: str = "fail",
 ) -> list[tuple[Partition, ...]]:
-    """Partition after partition, that of every design; InputError where their domains are not the same.
+    """Partitions of all designs, one tuple a subset of ``by``; InputError if their domains differ.
 
-    Domains made of ``synthesized`` columns, and of records ``inside`` a filter, may be without a record in some of the
-    data sets.  Those that were made again follow the others, their records in other domains than theirs in none:
-    ``redrawn`` have the records of the first data set, or all the same ones of these.
+    Domains of ``synthesized`` columns, and of records ``inside`` a filter, may be empty in some data sets.  Partitions
+    of ``redrawn`` designs follow the others; records outside the domains of the others are in none.  ``redrawn`` have
+    the records of the first data set, or all the same subset of them.
     """
     if set(by) & set(synthesized) or any(there is not None for there in inside):
         columns = {name: pd.concat([design.column(name) for design in designs], ignore_index=True) for name in by}
@@ -489,7 +488,7 @@ def shared_partitions(
 
 
 def _united(partitions: Sequence[Partition], m: int, rank: dict[str, dict[object, int]]) -> tuple[Partition, ...]:
-    """The same partition of several data sets, with the domains that any of the first m has, in order."""
+    """One partition of several data sets, with all domains of the first m, in order."""
     if not rank:
         return tuple(Partition(pd.DataFrame(index=range(1)), p.domain) for p in partitions)
     every = pd.concat([p.labels for p in partitions[:m]], ignore_index=True).drop_duplicates()
@@ -498,18 +497,18 @@ def _united(partitions: Sequence[Partition], m: int, rank: dict[str, dict[object
 
 
 def _numbers(labels: pd.DataFrame) -> dict[tuple[object, ...], int]:
-    """The number of each domain, by its labels."""
+    """Number of each domain, by its labels."""
     return {each: i for i, each in enumerate(labels.itertuples(index=False, name=None))}
 
 
 def _renumbered(partition: Partition, number: dict[tuple[object, ...], int]) -> NDArray[np.intp]:
-    """Each record's domain by the numbers of the labels, -1 where they have none."""
+    """Domain of each record by the numbers of the labels, -1 without a number."""
     labels = partition.labels.itertuples(index=False, name=None)
     return np.array([*(number.get(each, -1) for each in labels), -1], dtype=np.intp)[partition.domain]
 
 
 def filtered(designs: Sequence[SurveyDesign], where: Where, again: Sequence[SurveyDesign] = ()) -> list[Bools | None]:
-    """The records of each data set that meet a condition, (n,); None where there is none to meet.
+    """Records of each data set that meet a condition, (n,); None without a condition.
 
     Raises
     ------
@@ -527,10 +526,11 @@ def filtered(designs: Sequence[SurveyDesign], where: Where, again: Sequence[Surv
 def partitions_of(
     design: SurveyDesign, by: list[str], inside: Bools | None = None, missing: str = "fail"
 ) -> list[Partition]:
-    """Cells first, then margins, the total last; of the records ``inside`` a filter, the domain of others being -1.
+    """Partitions of the records ``inside`` a filter: cells first, then margins, the total last.
 
-    Records of weight 0 are in no domain, or, where they have replicate weights, in those of other records.  Unless
-    ``missing="fail"``, those that lack a category are in no domain that its column makes, and in the margins over it.
+    The domain of other records is -1.  So is that of records of weight 0, unless they have replicate weights and other
+    records are in the domain.  Unless ``missing="fail"``, records that lack a category are in no domain by its column,
+    but in the margins over it.
     """
     if len(set(by)) < len(by):
         raise InputError(f"by names a column twice: {by}")
@@ -541,7 +541,7 @@ def partitions_of(
     if inside is not None:
         entering, weighted = entering & inside, weighted & inside
     cell, codes_of, levels_of = np.zeros(design.n, dtype=np.int32), np.zeros((1, 0), dtype=np.intp), []
-    for name in by:  # cells, and the level that each has of every column, the last one where it has none
+    for name in by:  # cells, and their level in every column, the last one for a missing category
         code, levels = _levels(design.column(name).iloc[there], name, missing)
         whole = code if inside is None else np.zeros(design.n, dtype=np.intp)
         if inside is not None:
@@ -557,19 +557,19 @@ def partitions_of(
     for size in range(len(by), -1, -1):
         for subset in combinations(range(len(by)), size):
             known = np.all([codes_of[:, j] < len(levels_of[j]) for j in subset], axis=0)
-            held = np.flatnonzero(entering_cell & known)
-            domain, domains = np.zeros(held.size, dtype=np.intp), min(held.size, 1)
+            filled = np.flatnonzero(entering_cell & known)
+            domain, domains = np.zeros(filled.size, dtype=np.intp), min(filled.size, 1)
             for j in subset:
-                found, domain = occurring(domain * len(levels_of[j]) + codes_of[held, j], domains * len(levels_of[j]))
+                found, domain = occurring(domain * len(levels_of[j]) + codes_of[filled, j], domains * len(levels_of[j]))
                 domains = found.size
             first = np.empty(domains, dtype=np.intp)
-            first[domain[::-1]] = held[::-1]  # a cell of each
+            first[domain[::-1]] = filled[::-1]  # the first cell of each domain
             labels: dict[str, list[object]] = {name: [TOTAL] * domains for name in by}
             for j in subset:
                 labels[by[j]] = [levels_of[j][i] for i in codes_of[first, j]]
-            of_cell = np.full(len(codes_of), -1, dtype=np.intp)
-            of_cell[held] = domain
-            partitions.append(Partition(pd.DataFrame(labels, index=range(domains)), cell, of_cell))
+            cell_domain = np.full(len(codes_of), -1, dtype=np.intp)
+            cell_domain[filled] = domain
+            partitions.append(Partition(pd.DataFrame(labels, index=range(domains)), cell, cell_domain))
     return partitions
 
 

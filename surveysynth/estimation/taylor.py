@@ -1,4 +1,4 @@
-"""Taylor linearization in domains, and the variance of linearized values in several stages.
+"""Taylor linearization in domains, and multistage variances of linearized values.
 
 Source: Hu, Savitsky & Williams 2022a, section 2.3; Binder 1996.
 
@@ -6,22 +6,22 @@ With z_i the linearized value of record i in its domain d,
 
     count:  z_i = w_i,    total:  z_i = w_i y_i,    ratio R = Y / X:  z_i = w_i (y_i - R_d x_i) / X_d,
 
-a mean or a proportion being the ratio with x = 1 (0 outside the domain: the whole design stays, as
-in R's ``svyby``), the variance of one stage is
+where a mean or a proportion is the ratio with x = 1 (0 outside the domain, so that the whole design
+counts, as in R's ``svyby``), the variance of one stage is
 
     sum_h (1 - f_h) n_h / (n_h - 1) sum_{c in h} (z_hc - mean_c z_hc)^2,    z_hc summed in PSU c,
 
-and every further stage adds its own, times the sampling fractions of the stages above.  (The paper
-prints r_c with the weight inside the residual's first term only; the standard form is used.)
+and every further stage adds its variance, times the sampling fractions of the stages above.  (The
+paper prints r_c with the weight in the residual's first term only; the standard form is used.)
 
 A stratum with one PSU has no such sum.  Under ``lonely_psu="adjust"`` it adds
 
     (1 - f_h) (z_h - z_bar)^2,    z_bar = sum_h sum_{c in h} z_hc / sum_h n_h
 
 over the strata that hold a record of the domain, where units without one count as 0 (R's manual of
-``survey.lonely.psu``: centred at the population mean; its package survey left z_bar out before version 4.3).
-Linearized values of means and ratios add up to 0, and z_bar is 0.  At later stages the mean is over all units of
-the stage: among those of its own parent unit a lonely one would be its own mean.
+``survey.lonely.psu``: centred at the population mean; R's package survey left z_bar out before version 4.3).
+Linearized values of means and ratios add up to 0, so z_bar is 0.  At later stages the mean is over all units of the
+stage, since a lonely unit is its own mean within its parent unit.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Codes = NDArray[np.intp]
 
 
 def linearize(w: Floats, quantity: Quantity, domain: Codes, domains: int) -> tuple[Floats, Floats]:
-    """Point estimates and linearized values of a statistic that is no quantile and no poverty line moves.
+    """Point estimates and linearized values of a statistic, except quantiles; a poverty line counts as known.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def linearize(w: Floats, quantity: Quantity, domain: Codes, domains: int) -> tup
     Returns
     -------
     (float array (domains,), float array (n,))
-        Estimates (NaN where a domain has no denominator), and z, 0 outside the domains.
+        Estimates (NaN without a denominator), and z, 0 outside the domains.
     """
     if quantity.distributional:
         return inequality.linearize(w, quantity, domain, domains)
@@ -104,7 +104,7 @@ def multistage(design: SurveyDesign, z: Floats, domain: Codes, domains: int) -> 
 
 
 def _stages(design: SurveyDesign) -> Iterator[tuple[Stage, Floats]]:
-    """The stages that count, each with the product of the sampling fractions above, by stratum."""
+    """The stages that count, with the product of the sampling fractions above, by stratum."""
     share = np.ones(design.stages[0].sampled.size)
     for stage in design.stages:
         yield stage, share
@@ -118,8 +118,8 @@ def _stage_variances(
 ) -> Floats:
     """Variance contribution of one stage: (domains,).
 
-    Only (unit, domain) pairs that hold a record are visited; the other units of a stratum
-    have z = 0 and enter through their number.
+    Only (unit, domain) pairs with records are visited; other units of a stratum have z = 0 and
+    enter through their number.
     """
     n_h, f_h = stage.sampled, stage.fraction
     unit = stage.unit
@@ -129,7 +129,7 @@ def _stage_variances(
     if stage.stratum_of_unit.size < stage.unit.size:  # sum over the records of a unit
         unit, domain, pair = pairs(unit, domain, stage.stratum_of_unit.size, domains)
         z = sums(pair, z, unit.size)
-    # strata that hold a record of the domain, one row a (stratum, domain) pair
+    # strata with a record of the domain, one row a (stratum, domain) pair
     h, d, row = pairs(stage.stratum_of_unit[unit], domain, n_h.size, domains)
     present = np.bincount(row, minlength=h.size)
     mean = sums(row, z, h.size) / n_h[h]
@@ -144,8 +144,8 @@ def _stage_variances(
         v = np.where(lonely, scale * (1 - f_h[h]) * (mean - centre[d]) ** 2, v)
     variance = sums(d, v, domains)
     if lonely_psu == "average":
-        # R: the lonely strata of the domain get the mean variance of its others (NaN: it has no others);
-        # at later stages, where R gives NaN, the mean runs over all parent units
+        # as in R, lonely strata of a domain get the mean variance of its other strata (NaN without others);
+        # at later stages, where R gives NaN, the mean is over all parent units
         strata = np.bincount(d, minlength=domains)
         usable = strata - np.bincount(d, lonely, domains)
         with np.errstate(invalid="ignore"):
@@ -154,7 +154,7 @@ def _stage_variances(
 
 
 def pairs(a: Codes, b: Codes, size_a: int, size_b: int) -> tuple[Codes, Codes, Codes]:
-    """The pairs of codes that occur: first code, second code, and the number of each record's pair."""
+    """Occurring pairs of codes: first code, second code, and the number of each record's pair."""
     pair, number = occurring(a * size_b + b, size_a * size_b)
     return pair // size_b, pair % size_b, number
 
@@ -166,7 +166,7 @@ def multistage_matrix(design: SurveyDesign, Z: Floats, present: NDArray[np.bool_
 
 
 def deviations(design: SurveyDesign, Z: Floats, present: NDArray[np.bool_] | None = None) -> Floats:
-    """Values summed by unit less their mean by stratum, scaled so that their squares add up to the variance.
+    """Sums by unit minus their mean by stratum, scaled so that their squares add up to the variance.
 
     Returns
     -------
@@ -189,7 +189,7 @@ def _stage_deviations(
     mean = total / n_h[:, None]
     factor = share * (1 - f_h) * np.where(n_h > 1, n_h / np.maximum(n_h - 1.0, 1.0), 0.0)
     if lonely_psu in ("adjust", "average") and lonely.any():
-        holds = np.bincount(stage.stratum, present, n_h.size) > 0  # a record that enters
+        holds = np.bincount(stage.stratum, present, n_h.size) > 0  # strata with records that enter
         if lonely_psu == "adjust":
             mean[lonely] = total[holds].sum(axis=0) / n_h[holds].sum()
             factor = np.where(lonely & holds, share * (1 - f_h), factor)

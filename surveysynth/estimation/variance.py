@@ -1,13 +1,13 @@
-"""Variance of linearized values, as the design has it: stages, unequal probabilities, calibrated weights.
+"""Variance of linearized values under the design: stages, unequal probabilities, calibrated weights.
 
-Where the weights are calibrated to known totals, the values u_i = z_i / w_i are first replaced by
-their residuals from the variables whose totals are known,
+If the weights are calibrated to known totals, the values u_i = z_i / w_i are first replaced by
+their residuals from the variables with known totals,
 
     e_i = u_i - x_i' B,    B = (sum d x x')^-1 sum d x u,
 
-x_i being the indicators of the record's groups, and its numbers, whose totals are known, and d the weights before
-calibration (Deville & Sarndal 1992, eq. 3.4; R's ``postStratify`` and ``calibrate``).  Where calibrated weights were
-trimmed afterwards, w are those before trimming and u holds the factor of trimming, as in R.
+where x_i are the indicators of groups and the numbers with known totals, and d the weights before calibration (Deville
+& Sarndal 1992, eq. 3.4; R's ``postStratify`` and ``calibrate``).  If calibrated weights were trimmed afterwards, w are
+those before trimming and u includes the trimming factor, as in R.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from . import pps, taylor
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-DENSE = 4_000_000  # values of a block of columns that is worked on at once
+DENSE = 4_000_000  # values in a block of columns
 
 
 def variances(
@@ -44,7 +44,7 @@ def variances(
     domain : int array (n,)
         Domain of each record, 0 to ``domains - 1``; -1 for a record outside all of them.
     shared : (float array (domains,), float array (n,)), optional
-        Slopes, and further values of all records: the sum is that of z and of slope times these.
+        Slopes, and further values of all records, which are added to z with the slope of the domain.
     """
     if shared is not None:
         slope, further = shared
@@ -65,16 +65,16 @@ def variances(
 
 
 def covariance(design: SurveyDesign, Z: Floats, present: NDArray[np.bool_] | None = None) -> Floats:
-    """Covariance matrix of the sums of the columns of Z, a quantity each.
+    """Covariance matrix of the sums of the columns of Z, one a quantity.
 
     Parameters
     ----------
     Z : float array (n, p)
         Linearized, weighted values.
     present : bool array (n,), optional
-        The records that enter (Z is 0 for the others): under ``lonely_psu="average"`` only strata
-        that hold one of them count, as in R.  Where totals are known, the residuals of the other
-        records enter, and all strata count.
+        Records that enter (Z is 0 for the others): under ``lonely_psu="average"`` only their strata
+        count, as in R.  With known totals, residuals of the other records enter, and all strata
+        count.
 
     Returns
     -------
@@ -87,7 +87,7 @@ def covariance(design: SurveyDesign, Z: Floats, present: NDArray[np.bool_] | Non
 
 
 def _covariance(design: SurveyDesign, Z: Floats, present: NDArray[np.bool_] | None = None) -> Floats:
-    """:func:`covariance` of residuals, or of values where no totals are known."""
+    """:func:`covariance` of residuals, or of values without known totals."""
     if design.pps == "hajek":
         return pps.hajek_matrix(design.stages[0].stratum, _pi(design), Z)
     if design.pps == "poisson":
@@ -102,30 +102,30 @@ def _covariance(design: SurveyDesign, Z: Floats, present: NDArray[np.bool_] | No
 def degrees_of_freedom(design: SurveyDesign, domain: Codes, domains: int) -> Floats:
     """Degrees of freedom of each domain: (domains,).
 
-    Those of the PSUs and strata that hold its records, PSUs minus strata, or of the replicate weights there, as R's
-    ``degf`` has them of a subset.  A domain in one PSU has none.
+    They are PSUs minus strata with records of the domain, or come from its replicate weights, as R's ``degf`` of a
+    subset.  A domain in one PSU has 0.
     """
     if design.replication is not None:
         order = np.argsort(domain, kind="stable")
         limits = np.searchsorted(domain[order], np.arange(domains + 1))
-        of = design.replication.degf
+        degf = design.replication.degf
         parts = (order[start:end] for start, end in pairwise(limits))
-        return np.array([of(design.weights, part) if part.size else 0 for part in parts], dtype=np.float64)
+        return np.array([degf(design.weights, part) if part.size else 0 for part in parts], dtype=np.float64)
     inside = domain >= 0
     first = design.stages[0]
 
-    def held(groups: Codes) -> Codes:
-        """How many of the groups hold records of each domain."""
+    def occupied_groups(groups: Codes) -> Codes:
+        """Number of groups with records of each domain."""
         size = int(groups.max()) + 1
-        if size == len(groups):  # every record is one
+        if size == len(groups):  # every record is a group
             return np.bincount(domain[inside], None, domains)
         return np.bincount(occurring(domain[inside] * size + groups[inside], domains * size)[0] // size, None, domains)
 
-    return np.asarray(held(first.unit) - held(first.stratum), dtype=np.float64)
+    return np.asarray(occupied_groups(first.unit) - occupied_groups(first.stratum), dtype=np.float64)
 
 
 def _pi(design: SurveyDesign) -> Floats:
-    """Inclusion probabilities, which calibrated weights are no longer the inverse of; exactly 1 for certain units."""
+    """Inclusion probabilities before calibration; exactly 1 for certain units."""
     pi = 1 / design.base_weights
     return np.where(pi < CERTAIN, pi, 1.0)
 
@@ -135,21 +135,21 @@ def _blocks(design: SurveyDesign) -> Iterator[tuple[Codes, Floats]]:
 
 
 def _calibrated(design: SurveyDesign, z: Floats, domain: Codes, domains: int) -> Floats:
-    """Variances where weights are calibrated: records outside a domain count, too, so a few domains at a time."""
+    """Variances for calibrated weights, a few domains at a time, since records outside a domain count."""
     X, inverse = _known_totals(design)
     base = _base(design)
     inside, columns = np.flatnonzero(domain >= 0), max(1, DENSE // design.n)
     variance = np.empty(domains)
     for first in range(0, domains, columns):
-        some = slice(first, min(first + columns, domains))
-        here = inside[(domain[inside] >= some.start) & (domain[inside] < some.stop)]
-        Z = np.zeros((design.n, some.stop - some.start))
+        block = slice(first, min(first + columns, domains))
+        here = inside[(domain[inside] >= block.start) & (domain[inside] < block.stop)]
+        Z = np.zeros((design.n, block.stop - block.start))
         Z[here, domain[here] - first] = z[here]
         Z = _residuals(design, Z, X, inverse @ (X[here].T @ (Z[here] * base[here])))
         if design.pps is None:
-            variance[some] = (taylor.deviations(design, Z) ** 2).sum(axis=0)
+            variance[block] = (taylor.deviations(design, Z) ** 2).sum(axis=0)
         else:
-            variance[some] = _covariance(design, Z).diagonal()
+            variance[block] = _covariance(design, Z).diagonal()
     return variance
 
 
@@ -159,7 +159,7 @@ def _known_totals(design: SurveyDesign) -> tuple[Any, Any]:
     XDX: Any = (X * design.base_weights[:, None]).T @ X
     if len(design.margins) == 1 and not design.auxiliary:
         return X, diags_array(1 / XDX.diagonal())
-    # margins add up to the same total; numbers may be of any size beside indicators
+    # margins add up to the same total; numbers may be of any size compared with indicators
     size = np.sqrt(XDX.diagonal())
     size[size == 0] = 1.0
     inverse = np.linalg.pinv(XDX.toarray() / np.outer(size, size), SINGULAR, hermitian=True)
@@ -167,11 +167,11 @@ def _known_totals(design: SurveyDesign) -> tuple[Any, Any]:
 
 
 def _base(design: SurveyDesign) -> Floats:
-    """What turns w u into d u, with d the weights before calibration: a column (n, 1)."""
+    """Factors d / w from calibrated weights w to weights d before calibration: a column (n, 1)."""
     w = design.calibrated_weights
     return np.divide(design.base_weights, w, out=np.zeros_like(w), where=w > 0)[:, None]
 
 
 def _residuals(design: SurveyDesign, Z: Floats, X: Any, slope: Floats) -> Floats:
-    """w (u - x' slope), with Z = w u."""
+    """Residuals w (u - x' slope), with Z = w u."""
     return Z - design.calibrated_weights[:, None] * (X @ slope)

@@ -1,4 +1,4 @@
-"""Tests of several estimates at once: Wald's F, its form for synthetic data, and Rao and Scott's for working models."""
+"""Tests of several estimates: Wald's F, its form for synthetic data, and Rao and Scott's for working models."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..errors import InputError
 
 Floats = NDArray[np.float64]
 
-SINGULAR = 1e-12  # reciprocal condition number at which estimates determine each other
+SINGULAR = 1e-12  # reciprocal condition number of estimates that determine each other
 
 
 @dataclass(frozen=True)
@@ -24,11 +24,11 @@ class Test:
     Attributes
     ----------
     statistic : float
-        F, or chi-square where there is no ``ddf``.
+        F, or chi-square if ``ddf`` is infinite.
     df : float
-        Degrees of freedom, of the numerator.
+        Degrees of freedom of the numerator.
     ddf : float
-        Of the denominator; infinite for a chi-square.
+        Degrees of freedom of the denominator; infinite for a chi-square.
     p : float
     method : str
     """
@@ -40,19 +40,19 @@ class Test:
     method: str
 
     def __repr__(self) -> str:
-        name, of = ("chi-square", f"{self.df:.4g}") if np.isinf(self.ddf) else ("F", f"{self.df:.4g}, {self.ddf:.4g}")
+        name, df = ("chi-square", f"{self.df:.4g}") if np.isinf(self.ddf) else ("F", f"{self.df:.4g}, {self.ddf:.4g}")
         p = "< 0.0001" if self.p < 1e-4 else f"= {self.p:.4f}"
-        return f"{self.method}: {name}({of}) = {self.statistic:.4g}, p {p}"
+        return f"{self.method}: {name}({df}) = {self.statistic:.4g}, p {p}"
 
 
 def f_test(statistic: float, df: float, ddf: float, method: str) -> Test:
-    """The test of a statistic that has an F distribution; without degrees of freedom there is no p value (NaN)."""
+    """The test of a statistic with an F distribution; the p value is NaN without degrees of freedom."""
     p = float(fisher.sf(statistic, df, ddf)) if ddf > 0 else np.nan
     return Test(float(statistic), float(df), float(ddf), p, method)
 
 
 def wald(q: Floats, U: Floats, degf: float, noise: Floats | None = None) -> Test:
-    """Wald's test that p quantities are 0, from their estimates in m data sets.
+    """Wald's test that p quantities are 0, from estimates in m data sets.
 
     With one data set F = q' U^-1 q / p on p and ``degf`` degrees of freedom (R's ``regTermTest``).  With m synthetic
     ones
@@ -70,7 +70,7 @@ def wald(q: Floats, U: Floats, degf: float, noise: Floats | None = None) -> Test
     U : float array (m, p, p)
     degf : float
     noise : float array (p, p), optional
-        Covariance of what moves all data sets together; it adds to B / m.
+        Covariance of the noise that all data sets share; it adds to B / m.
 
     Raises
     ------
@@ -99,10 +99,10 @@ def wald(q: Floats, U: Floats, degf: float, noise: Floats | None = None) -> Test
 
 
 def rao_scott(statistic: float, eigenvalues: Floats, ddf: float, method: str) -> Test:
-    """P value of a statistic that is distributed as sum_j lambda_j chi2_1, with lambda estimated on ddf degrees.
+    """Test of a statistic distributed as sum_j lambda_j chi2_1, with lambda estimated on ddf degrees of freedom.
 
-    By the saddlepoint approximation to sum_j lambda_j chi2_1 - (statistic / ddf) chi2_ddf > 0 (Kuonen 1999; R's
-    ``pFsum``), or where it has no value Satterthwaite's F.
+    The p value is the saddlepoint approximation to P(sum_j lambda_j chi2_1 - (statistic / ddf) chi2_ddf > 0) (Kuonen
+    1999; R's ``pFsum``), or that of Satterthwaite's F if it does not exist.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def rao_scott(statistic: float, eigenvalues: Floats, ddf: float, method: str) ->
     Returns
     -------
     Test
-        ``statistic`` and ``df`` are Satterthwaite's, which hardly differ.
+        ``statistic`` and ``df`` are Satterthwaite's.
     """
     p, mean = eigenvalues.size, eigenvalues.mean()
     spread = (eigenvalues**2).mean() / mean**2
@@ -129,7 +129,7 @@ def rao_scott(statistic: float, eigenvalues: Floats, ddf: float, method: str) ->
 
 
 def _saddlepoint(a: Floats) -> float:
-    """P(sum_j a_j chi2_1 > 0), NaN near the middle where the approximation has no value (Kuonen 1999, eq. 2)."""
+    """P(sum_j a_j chi2_1 > 0); NaN near the mean, where the approximation does not exist (Kuonen 1999, eq. 2)."""
     a = a / a.max()
     negative = a[a < 0]
     if not negative.size:

@@ -12,7 +12,7 @@ from ..validation import as_list
 from .quantities import category_text
 from .tables import NUMBERS, OWN, QUANTITY
 
-SHOWN = (*NUMBERS, "n", "deff", "flag")  # what the cells of a table have
+SHOWN = (*NUMBERS, "n", "deff", "flag")  # columns of the cells of a table
 
 
 def wide(table: pd.DataFrame, across: str, show: str | Sequence[str] = ("estimate", "se")) -> pd.DataFrame:
@@ -26,18 +26,18 @@ def wide(table: pd.DataFrame, across: str, show: str | Sequence[str] = ("estimat
     across : str
         One of its ``by`` columns, or "statistic", "outcome", "category", "prob" or "contrast".
     show : str or list of str
-        Of "estimate", "se", "df", "ci_low", "ci_high", "n", "deff", "flag".
+        Some of "estimate", "se", "df", "ci_low", "ci_high", "n", "deff", "flag".
 
     Returns
     -------
     pandas.DataFrame
-        The other variables, then ``estimate_<category>, se_<category>`` of each category, in the order of the table;
-        missing where the table has no such cell.
+        The other variables, then ``estimate_<category>, se_<category>`` for each category, in the order of the table;
+        missing if the table has no such cell.
 
     Raises
     ------
     InputError
-        ``across`` or ``show`` that the table has not; a cell that is there twice.
+        ``across`` or ``show`` names an unknown column; a cell occurs twice.
 
     Examples
     --------

@@ -403,7 +403,7 @@ def _of_refusal(settings: Settings, design: SurveyDesign, model: Synthesizer, me
         total = check_total(settings.privacy.population_total, file)
         mean_weight = public_mean_weight(file, total) if mechanism.clamps else None
         unit = unit_of(file, settings.privacy.unit)
-        model.prepare(file, settings.model.clusters or "model", mean_weight, None, unit.of_record)
+        model.prepare(file, settings.model.clusters or "model", mean_weight, None, unit.by_record)
     except (InputError, ModelError) as error:
         return [f"the release would be refused: {error}"]
     return []

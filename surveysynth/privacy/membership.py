@@ -166,7 +166,7 @@ class MembershipAttack:
             f"weights held fixed: largest advantage {self.records['advantage'].max():.3f} (AUC "
             f"{self.records['auc'].max():.3f}); epsilon = {self.epsilon:.4g} allows up to {self.bound:.3f}. No other "
             f"record has more than {self.others:.3f}.",
-            *self._of_refits(),
+            *self._refit_lines(),
             f"An intruder who knows all other records and sees these draws, and to whom in and out are equally likely, "
             f"guesses right in {(1 + self.advantage) / 2:.1%} of cases, instead of 50%. Who sees only the synthetic "
             "data knows less.",
@@ -183,12 +183,12 @@ class MembershipAttack:
 
     __repr__ = __str__
 
-    def _of_refits(self) -> list[str]:
+    def _refit_lines(self) -> list[str]:
         """What came out where everything was computed anew."""
-        said = []
+        lines = []
         if self.refitted:
             table = self.records.dropna(subset="advantage_refit")
-            said.append(
+            lines.append(
                 "Left out in earnest, risks, constants, privacy weights and draws being computed anew without the "
                 f"record ({self.refitted:,} of them): largest advantage {table['advantage_refit'].max():.3f} (AUC "
                 f"{table['auc_refit'].max():.3f}); the loss of a release exceeds epsilon with probability up to "
@@ -196,10 +196,10 @@ class MembershipAttack:
                 f"of the very same file are told apart with advantage {self.same_file:.3f}."
             )
         if self.refused:
-            said.append(
+            lines.append(
                 f"Without {self.refused:,} more the file has no fit: that there is a release tells that they are in it."
             )
-        return said
+        return lines
 
 
 def membership_attack(
@@ -274,17 +274,17 @@ def membership_attack(
     ])  # fmt: skip
     by_exposure = np.argsort(-one, kind="stable")
     turns = np.column_stack([np.argsort(-fit.risk, kind="stable"), by_exposure]).ravel() if refit else by_exposure[:0]
-    apart = turns[np.sort(np.unique(turns, return_index=True)[1])][:refit]
-    after = by_exposure[~np.isin(by_exposure, apart)]
-    chosen, rest = np.split(np.concatenate([apart, after]), [max(records, apart.size)])
+    to_refit = turns[np.sort(np.unique(turns, return_index=True)[1])][:refit]
+    after = by_exposure[~np.isin(by_exposure, to_refit)]
+    attacked, rest = np.split(np.concatenate([to_refit, after]), [max(records, to_refit.size)])
     found = [
         play(log_r, weight, fit.budget.m, rng)
-        for c in _blocks(fit, order, start, chosen)
+        for c in _blocks(fit, order, start, attacked)
         for log_r in log_ratios(c, weight).T
     ]  # fmt: skip
     table = pd.DataFrame(found, columns=["advantage", "auc", "epsilon_seen", "ess"])
-    table.insert(0, "row", fit.rows[first[chosen]])
-    table.insert(1, "advantage_one", one[chosen])
+    table.insert(0, "row", fit.rows[first[attacked]])
+    table.insert(1, "advantage_one", one[attacked])
     few = np.isin(np.arange(fit.rows.max() + 1), table.loc[table["ess"] < FEW, "row"])
     if few.any():
         warnings.warn(
@@ -292,14 +292,14 @@ def membership_attack(
             "unreliable; fit again with more draws=",
             stacklevel=2,
         )
-    without = [_refitted(fit, [unit], rng) for unit in apart.tolist()]
-    table[REFIT] = np.array([*without, *[NOT_REFITTED] * (len(table) - apart.size)])
+    without = [_refitted(fit, [unit], rng) for unit in to_refit.tolist()]
+    table[REFIT] = np.array([*without, *[NOT_REFITTED] * (len(table) - to_refit.size)])
     refused = int(np.isnan(without).any(axis=1).sum()) if without else 0
     same = _refitted(fit, [], rng)[0] if refit else None
     table = table.sort_values("advantage", ascending=False, kind="stable", ignore_index=True)
     others = 1 - (1 - float(one[rest].max())) ** fit.budget.m if rest.size else 0.0
     return MembershipAttack(
-        table, first.size, others, fit.budget.m, fit.budget.spent(fit.delta), apart.size - refused, refused, same
+        table, first.size, others, fit.budget.m, fit.budget.spent(fit.delta), to_refit.size - refused, refused, same
     )
 
 
@@ -328,12 +328,12 @@ def between(
         Probabilities of the draws.
     """
     log_z, error = log_normalizers(inside, weight_in, outside, weight_out)
-    of_in = (inside - log_z)[rng.choice(inside.size, (GAMES, m), p=weight_in)].sum(axis=1)
-    of_out = (outside - log_z)[rng.choice(outside.size, (GAMES, m), p=weight_out)].sum(axis=1)
-    advantage = float((of_in < 0).mean() - (of_out < 0).mean())
-    beyond = float((np.abs(of_in) > epsilon).mean())
+    log_in = (inside - log_z)[rng.choice(inside.size, (GAMES, m), p=weight_in)].sum(axis=1)
+    log_out = (outside - log_z)[rng.choice(outside.size, (GAMES, m), p=weight_out)].sum(axis=1)
+    advantage = float((log_in < 0).mean() - (log_out < 0).mean())
+    beyond = float((np.abs(log_in) > epsilon).mean())
     seen = np.concatenate([inside[weight_in > 0], outside[weight_out > 0]]) - log_z
-    return advantage, _auc(of_in, of_out), beyond, float(m * np.abs(seen).max()), m * error
+    return advantage, _auc(log_in, log_out), beyond, float(m * np.abs(seen).max()), m * error
 
 
 def log_normalizers(inside: Floats, weight_in: Floats, outside: Floats, weight_out: Floats) -> tuple[float, float]:
@@ -389,7 +389,7 @@ def _auc(inside: Floats, outside: Floats) -> float:
 def _units(fit: Attacked) -> tuple[Codes, Codes, Codes]:
     """First record of each unit (U,); all records in the order of their units (n,); where each unit starts (U + 1,)."""
     n = fit.rows.size
-    unit = np.arange(n) if fit.unit.of_record is None else fit.unit.of_record
+    unit = np.arange(n) if fit.unit.by_record is None else fit.unit.by_record
     order = np.argsort(unit, kind="stable")
     start = np.concatenate([[0], np.cumsum(np.bincount(unit))])
     return order[start[:-1]], order, start

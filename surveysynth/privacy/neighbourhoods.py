@@ -127,8 +127,8 @@ def balls_of(
     hit = np.asarray((pattern == seen) & ((low <= synthetic) & (synthetic <= high)).all(axis=1))
     M = size[pattern]
     if known:
-        of_known = (np.ascontiguousarray(x[:, -known:]) for x in (low, high, synthetic))
-        M = balls_of(pattern, *of_known, seen=seen).inside(np.ones_like(order))
+        known_columns = (np.ascontiguousarray(x[:, -known:]) for x in (low, high, synthetic))
+        M = balls_of(pattern, *known_columns, seen=seen).inside(np.ones_like(order))
     return Balls(pattern, M, order, first, last, hit, low, high, value)
 
 
@@ -195,10 +195,10 @@ def matching(balls: Balls) -> Floats:
 def pairwise(balls: Balls) -> Floats:
     """alpha~_i (eq. 14), of known variables that were not synthesized: (n,)."""
     pattern, M = balls.pattern, balls.M
-    of_value = pattern[balls.order]
+    value_pattern = pattern[balls.order]
     K = np.bincount(pattern[balls.hit], minlength=int(pattern.max()) + 1)
-    uncovered = K[of_value] - 1 - balls.cover()
-    last = np.flatnonzero(np.diff(of_value, append=-1))
+    uncovered = K[value_pattern] - 1 - balls.cover()
+    last = np.flatnonzero(np.diff(value_pattern, append=-1))
     everywhere = np.diff(np.cumsum(uncovered)[last], prepend=0)  # the sum over each pattern
     pairs = np.where(balls.hit, everywhere[pattern] - balls.inside(uncovered), 0)
     return np.asarray(1 - pairs / (M * np.maximum(M - 1, 1)))  # alone in its pattern: no pairs, 1 - 0

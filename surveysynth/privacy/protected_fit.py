@@ -40,7 +40,7 @@ class PseudoLikelihood:
 
     def lipschitz(self, posterior: Draws, alpha: Floats) -> Floats:
         """M_i = max over draws of |log p_i| (U,)."""
-        return self.model.lipschitz(self.records, posterior, self.unit.of_record, self.unit.spread(alpha))
+        return self.model.lipschitz(self.records, posterior, self.unit.by_record, self.unit.spread(alpha))
 
     def log_ratio(self, before: Floats, after: Floats, posterior: Draws) -> Floats:
         """Log pseudo likelihood under weights ``after`` less that under ``before``: (S,)."""
@@ -93,8 +93,8 @@ class ProtectedFit:
     @property
     def flatness(self) -> float:
         """Least bound of the records with 0 < alpha_i < 1, as a share of Delta; 1 where there are none."""
-        some = (self.alpha > 0) & (self.alpha < 1)
-        return float(self.bounds[some].min() / self.bounds.max()) if some.any() else 1.0
+        reduced = (self.alpha > 0) & (self.alpha < 1)
+        return float(self.bounds[reduced].min() / self.bounds.max()) if reduced.any() else 1.0
 
     @property
     def delta(self) -> float:

@@ -145,18 +145,18 @@ class PrivacyReport:
 
     def public(self) -> dict[str, Any]:
         """The report without anything internal, for the manifest."""
-        said = asdict(self)
-        del said["internal"], said["publishable"]
+        report = asdict(self)
+        del report["internal"], report["publishable"]
         if not self.little_left:
-            del said["little_left"]
+            del report["little_left"]
         if self.kind == "none":
-            said["epsilon"] = None  # JSON has no infinity
+            report["epsilon"] = None  # JSON has no infinity
         for name in ("unit", "delta", "replaced"):
-            if said[name] is None:
-                del said[name]
-        said["diagnostics"] = said.pop("verdict")
-        said["draws_behind_the_maximum"] = said.pop("draws")
-        return said | {
+            if report[name] is None:
+                del report[name]
+        report["diagnostics"] = report.pop("verdict")
+        report["draws_behind_the_maximum"] = report.pop("draws")
+        return report | {
             "guarantee": self.guarantee,
             "neighbours": self.neighbours,
             "publication": self.publication,

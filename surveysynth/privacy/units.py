@@ -36,34 +36,34 @@ class Unit:
     ----------
     column : str or None
         Its name in the file, after those of the strata and units that a PSU is in; None for single records.
-    of_record : int array (n,) or None
+    by_record : int array (n,) or None
         Unit of each record, 0 to U - 1.
     """
 
     column: str | None = None
-    of_record: Codes | None = None
+    by_record: Codes | None = None
 
     def count(self, n: int) -> int:
         """Number of units U of n records."""
-        return n if self.of_record is None else int(self.of_record.max()) + 1
+        return n if self.by_record is None else int(self.by_record.max()) + 1
 
     def spread(self, values: Floats) -> Floats:
         """Values of units (U,) as values of their records (n,)."""
-        return values if self.of_record is None else values[self.of_record]
+        return values if self.by_record is None else values[self.by_record]
 
     @property
     def differ(self) -> bool:
         """Whether they have different numbers of records."""
-        return self.of_record is not None and bool(np.ptp(np.bincount(self.of_record)) > 0)
+        return self.by_record is not None and bool(np.ptp(np.bincount(self.by_record)) > 0)
 
     @property
     def classes(self) -> int:
         """Classes of their sizes within which privacy weights are evened; 1 where there is nothing to even."""
-        return 1 if self.of_record is None else int(size_classes(np.bincount(self.of_record)).max()) + 1
+        return 1 if self.by_record is None else int(size_classes(np.bincount(self.by_record)).max()) + 1
 
     def even(self, alpha: Floats, present: Floats | None = None) -> Floats:
         """Privacy weights (U,) whose mean does not go with the units' number of records: see :func:`even`."""
-        return alpha if self.of_record is None else even(alpha, np.bincount(self.of_record), present)
+        return alpha if self.by_record is None else even(alpha, np.bincount(self.by_record), present)
 
 
 def even(alpha: Floats, size: Codes, present: Floats | None = None) -> Floats:
@@ -83,15 +83,15 @@ def even(alpha: Floats, size: Codes, present: Floats | None = None) -> Floats:
     float array (U,)
         None of them larger than before; all 0 where those of a class are.
     """
-    of = size_classes(size)
+    size_class = size_classes(size)
     counted = size * (1.0 if present is None else present)
-    records, total = np.bincount(of, counted), np.bincount(of, counted * alpha)
+    records, total = np.bincount(size_class, counted), np.bincount(size_class, counted * alpha)
     mean = total[records > 0] / records[records > 0]
     if mean.size < 2:
         return alpha
     factor = np.zeros(len(records))
     factor[records > 0] = np.divide(mean.min(), mean, out=np.zeros_like(mean), where=mean > 0)
-    return np.asarray(alpha * factor[of])
+    return np.asarray(alpha * factor[size_class])
 
 
 def size_classes(size: Codes) -> Codes:

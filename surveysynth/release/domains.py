@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..design.derived import Where
-from ..errors import InputError, told_if_it_breaks_down
+from ..errors import InputError, breakdown_as_error
 from ..estimation.design_effects import Deff
 from ..estimation.differences import differences
 from ..estimation.intervals import Interval, Method
@@ -113,7 +113,7 @@ class DomainEstimates(Contents):
             make = self._completed(
                 partial(tabulate, self.datasets, outcomes, names, statistics, **how, **own, interval=limits)
             )
-            with told_if_it_breaks_down():
+            with breakdown_as_error():
                 parts.append(make())
         table = stacked(parts)
         flagged = flag(

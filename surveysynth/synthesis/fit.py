@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..design.survey_design import SurveyDesign
-from ..errors import InputError, ModelError, NotFitForRelease, PrivacyError, told_if_it_breaks_down
+from ..errors import InputError, ModelError, NotFitForRelease, PrivacyError, breakdown_as_error
 from ..expenses import Expense, id_of, new_id
 from ..models.base import Boundable, Debiasable
 from ..models.draws import Draws, Synthetic
@@ -321,11 +321,11 @@ class Fit(FittedModel):
         spending, expense = replace(spending, lag=lag), self._expense(spending, positions)
         if asked.ledger is not None and spending.epsilon is not None:
             asked.ledger.check(spending.epsilon, (expense,))
-        with told_if_it_breaks_down():
+        with breakdown_as_error():
             factor = self._variance_factor(positions, corrected=debias)
             chosen = self._corrected_draws(positions, debias)
         self.used.extend(positions)  # whatever comes of them
-        with told_if_it_breaks_down():
+        with breakdown_as_error():
             made = self._data_sets(spending.m, chosen, rules, rule)
             found = {} if factor is None else {"variance_factor": factor}
             self.spent.extend(self._spent_by(spending.m))
@@ -394,7 +394,7 @@ class Fit(FittedModel):
         assert isinstance(model, Debiasable)  # as check_debias sees to
         alpha = self.mechanism.weigh_again(self.weighted, self.budget.bound)
         corrected = model.debias_draws(
-            records, self.draws, positions, alpha, self.unit.of_record, self.streams.draws, debias=debias
+            records, self.draws, positions, alpha, self.unit.by_record, self.streams.draws, debias=debias
         )
         return Chosen(positions, corrected, chosen)
 

@@ -140,7 +140,7 @@ def separation(fit: FittedModel, of: Spending) -> str:
 
 def said_of_bias(fit: FittedModel, debias: bool) -> list[str]:
     """What the mechanism does to the model, and what was corrected."""
-    said = fit.mechanism.said_of_bias(fit.weighted, debias)
+    said = fit.mechanism.bias_text(fit.weighted, debias)
     if fit.mechanism.clamps:
         said += [NEIGHBOURS] if fit.public_weights else [NEIGHBOURS, SCALED]
         return [*said, FLOATING_POINT] + ([] if fit.policy is None else [fit.policy.describe()])

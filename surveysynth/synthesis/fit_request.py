@@ -172,7 +172,8 @@ def fit_request(
     if units is not None:
         wrong.check(protected.check_units, units)
     asked = wrong.check(
-        release_request, design if there is None else there[0], model, protected, epsilon, steps or 0, **release or {}
+        release_request, design if there is None else there[0], model, protected,
+        None if budget is None else budget.epsilon, steps or 0, **release or {},
     )
     if wrong.found:
         model.note_obstacles(design if there is None else there[0], clusters, wrong)
@@ -196,7 +197,7 @@ def release_request(
     Parameters
     ----------
     epsilon : float or None
-        What the release may spend, which the ledger is asked about.
+        What the release may spend, which the ledger is asked about; a fit that is made asks for what it spends.
     reweighted : int
         Steps of re-weighting.
     design, model, mechanism, ...
@@ -215,9 +216,8 @@ def release_request(
     if debias:
         wrong.check(check_debias, model, mechanism, reweighted > 0)
     wrong.check(check_ledger, ledger)
-    asked = mechanism.epsilon if epsilon is None else epsilon
-    if isinstance(ledger, Ledger) and asked is not None:
-        wrong.check(ledger.check, asked)
+    if isinstance(ledger, Ledger) and epsilon is not None:
+        wrong.check(ledger.check, epsilon)
     wrong.refuse()
     return ReleaseRequest(debias, accept_diagnostics, ledger, rule, rules or ())
 

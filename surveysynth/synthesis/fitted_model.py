@@ -124,7 +124,7 @@ class FittedModel:
     def biased(self) -> dict[str, bool]:
         """What privacy weights bias much, debias or not, and whether the model can take that off."""
         model = self.synthesizer
-        return model.biased(self.records, self.unit.of_record) if isinstance(model, Debiasable) else {}
+        return model.biased(self.records, self.unit.by_record) if isinstance(model, Debiasable) else {}
 
     @property
     def corrected(self) -> tuple[str, ...]:

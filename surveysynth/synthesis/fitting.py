@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from ..choices import Clusters
 from ..design.survey_design import SurveyDesign
-from ..errors import InputError, ModelError, Obstacles, told_if_it_breaks_down
+from ..errors import InputError, ModelError, Obstacles, breakdown_as_error
 from ..measuring.outcome import Outcome
 from ..models.base import Synthesizer
 from ..models.draws import Draws, Sampler, Streams
@@ -172,7 +172,7 @@ def fitted(
     mean_weight = public_mean_weight(design, asked.population_total) if mechanism.clamps else None
     streams = Streams.from_seed(seed)
     sampler = Sampler(lambda: asked.engine, streams.draws, chains, warmup, draws)
-    with told_if_it_breaks_down(), stages() as say:
+    with breakdown_as_error(), stages() as say:
         say("reading the file")
         constants = None if policy is None else policy.constants
         try:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import surveysynth as ss
 from surveysynth.estimation import cells
-from surveysynth.estimation.cells import OfRecords
+from surveysynth.estimation.cells import RecordMoments
 from surveysynth.estimation.quantities import Quantity
 
 ASKED = {"outcome": "y", "statistic": ["count", "total", "mean", "ratio"], "denominator": "x"}
@@ -57,7 +57,7 @@ def test_means_that_are_large_beside_their_spread_keep_their_digits():
     rng = np.random.default_rng(2)
     y, w, cell = 1e7 + rng.normal(0, 1, 60), rng.integers(1, 9, 60).astype(float), rng.integers(0, 3, 60)
     design = ss.SurveyDesign(pd.DataFrame({"y": y, "w": w}), weights="w")
-    moments = OfRecords.of(design, Quantity("mean", "y", y), cell, 3)
+    moments = RecordMoments.from_design(design, Quantity("mean", "y", y), cell, 3)
     found = moments.with_variances(np.zeros(3, dtype=np.intp), 1)
     ys, ws = [Fraction(v) for v in y], [Fraction(v) for v in w]
     mean = sum(a * b for a, b in zip(ys, ws, strict=True)) / sum(ws)
@@ -70,11 +70,11 @@ def test_means_that_are_large_beside_their_spread_keep_their_digits():
 def test_records_without_a_value_or_a_domain_count_in_none():
     y, cell = np.array([1.0, np.nan, 3.0, 9.0, 5.0]), np.array([0, 0, 1, -1, 2])
     design = ss.SurveyDesign(pd.DataFrame({"w": np.ones(5)}), weights="w")
-    moments = OfRecords.of(design, Quantity("mean", "y", y), cell, 3)
-    of_cell = np.array([0, 0, -1])  # two cells in one domain, the third in none
-    assert moments.with_variances(of_cell, 1).estimate == [2.0]
-    assert moments.records(of_cell, 1) == [2]
-    assert moments.degrees_of_freedom(of_cell, 1) == [1]
+    moments = RecordMoments.from_design(design, Quantity("mean", "y", y), cell, 3)
+    cell_domain = np.array([0, 0, -1])  # two cells in one domain, the third in none
+    assert moments.with_variances(cell_domain, 1).estimate == [2.0]
+    assert moments.records(cell_domain, 1) == [2]
+    assert moments.degrees_of_freedom(cell_domain, 1) == [1]
 
 
 @pytest.mark.parametrize("net", [0.0, 1e-6, 1e-3, 1.0])

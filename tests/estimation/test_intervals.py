@@ -63,12 +63,12 @@ def test_wilson_and_likelihood_solve_their_equations(p, n_eff, df, level):
     """And every method's interval holds the estimate, and is within 0 and 1, but for the mean's."""
     one = Combined(np.array([p]), np.sqrt(np.array([p * (1 - p) / n_eff])), np.array([float(df)]))
     t, n = student.ppf(0.5 + level / 2, df), np.array([1000.0])
-    for limit in Interval(level, None, "wilson").of_shares(one, n, "mean"):
+    for limit in Interval(level, None, "wilson").share_limits(one, n, "mean"):
         q = limit[0]
         rounded = 4 * t**2 / n_eff * np.finfo(float).eps  # what the last digit of a limit near 1 is worth
         np.testing.assert_allclose((p - q) ** 2, t**2 * q * (1 - q) / n_eff, rtol=1e-6, atol=1e-12 + rounded)
     for method in ("xlogit", "asin", "beta", "wilson", "likelihood"):
-        low, high = Interval(level, None, method).of_shares(one, n, "mean")
+        low, high = Interval(level, None, method).share_limits(one, n, "mean")
         if method != "asin":  # beyond 0 or 1 the arcsine turns back
             assert 0 <= low[0] <= p <= high[0] <= 1, method
 

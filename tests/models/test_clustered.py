@@ -224,7 +224,7 @@ def test_the_papers_fbp_has_no_effects():
 def test_units_of_several_records_share_an_alpha_and_their_densities_add_up():
     frame = clustered_frame().assign(household=lambda f: np.arange(len(f)) // 2)
     fit = ss.fit(clustered(frame), model("gender"), epsilon=30, m=2, seed=1, unit="household", mechanism=PSEUDO)
-    M = fit.synthesizer.lipschitz(fit.records, fit.weighted.posterior, fit.unit.of_record, fit.weighted.alpha.repeat(2))
+    M = fit.synthesizer.lipschitz(fit.records, fit.weighted.posterior, fit.unit.by_record, fit.weighted.alpha.repeat(2))
     np.testing.assert_allclose(fit.weighted.bounds, fit.weighted.alpha * M, rtol=1e-12)
     assert 15 * 0.99 <= 2 * fit.delta <= 15 and len(fit.weighted.alpha) == 180
     release = fit.release()
@@ -239,9 +239,9 @@ def test_psus_as_units_count_their_labels_within_strata():
     from surveysynth.privacy.units import unit_of
 
     design = clustered()
-    assert unit_of(design, "psu").of_record.max() + 1 == 30
-    assert unit_of(design, "stratum").of_record.max() + 1 == 3
-    assert unit_of(design, None).of_record is None
+    assert unit_of(design, "psu").by_record.max() + 1 == 30
+    assert unit_of(design, "stratum").by_record.max() + 1 == 3
+    assert unit_of(design, None).by_record is None
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import surveysynth as ss
-from surveysynth.design.formula import of_one_record
+from surveysynth.design.formula import is_row_wise
 from tests.models.test_sequential import FIRST, make_design, make_frame
 
 # value of a term at a record moves with another record: checked by brute force below
@@ -86,7 +86,7 @@ TERMS = st.recursive(
 @given(term=TERMS)
 def test_what_is_taken_for_a_function_of_one_record_has_the_same_value_alone(term):
     """By brute force: evaluated on all records, and on each by itself."""
-    if not of_one_record(term):
+    if not is_row_wise(term):
         return
     frame = make_frame(8)[["income", "visits"]]
 

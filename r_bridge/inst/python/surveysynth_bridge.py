@@ -22,7 +22,7 @@ import pandas as pd
 
 import surveysynth as ss
 from surveysynth.models.registry import model_from_file
-from surveysynth.progress import told_to
+from surveysynth.progress import progress_to
 from surveysynth.publication.figures.domains import SUFFIXES as FIGURES
 from surveysynth.r import exchange
 from surveysynth.r.words_of_r import in_words_of_r
@@ -50,7 +50,7 @@ def run(task: str, arguments: str, listener: Callable[[str], Any], *objects: Any
     The listener is given the stages of long work.
     """
     value, told, heard = None, {}, []
-    with warnings.catch_warnings(), told_to(lambda text: listener(in_words_of_r(text))):
+    with warnings.catch_warnings(), progress_to(lambda text: listener(in_words_of_r(text))):
         warnings.showwarning = lambda message, category, *place: heard.append(_heard(message, category))
         try:
             value, said = globals()[task](*objects, **json.loads(arguments, object_hook=_made))

@@ -1,4 +1,4 @@
-"""Balanced half samples, by the rows of Hadamard matrices."""
+"""Balanced half samples from the rows of Hadamard matrices."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Signs = NDArray[np.int8]
 
 
 def balanced(stages: tuple[Stage, ...], rho: float = 0.0) -> LevelReplicates:
-    """Balanced half samples of two PSUs a stratum: BRR, and Fay's form where rho > 0.
+    """Balanced half samples of two PSUs a stratum: BRR, or Fay's method if rho > 0.
 
     The number of replicates is the order of a Hadamard matrix that is larger than the number of
     strata, at most a few more.
@@ -33,7 +33,7 @@ def balanced(stages: tuple[Stage, ...], rho: float = 0.0) -> LevelReplicates:
     Raises
     ------
     InputError
-        rho is out of range; a stratum with another number of PSUs than two.
+        rho is out of range; a stratum does not have two PSUs.
     """
     if isinstance(rho, bool) or not isinstance(rho, (int, float, np.number)) or not 0 <= rho < 1:
         raise InputError("rho must be a number from 0 to below 1")
@@ -58,7 +58,7 @@ def balanced(stages: tuple[Stage, ...], rho: float = 0.0) -> LevelReplicates:
 
 
 def hadamard(least: int) -> Signs:
-    """The Hadamard matrix of the smallest order from ``least`` on that we can construct; its first row is all 1.
+    """A Hadamard matrix of the least available order from ``least`` on; its first row is all 1.
 
     Orders: q + 1 for a prime q = 3 mod 4, 2 (q + 1) for a prime q = 1 mod 4 (Paley 1933), and twice
     an order (Sylvester 1867).

@@ -1,13 +1,13 @@
 """Replicate weights: Preston's rescaled bootstrap, the jackknife, balanced half samples, and weights of a file.
 
-The weight of record i in replicate r is w_i times a factor (a file may have one where w_i = 0, too).  With R's
+The weight of record i in replicate r is w_i times a factor (in a file it may be positive where w_i = 0).  With R's
 ``scale`` s and ``rscales`` s_r the variance of an estimate is
 
     s sum_r s_r (theta_r - theta)^2.
 
 Bootstrap (Preston 2009; R's ``type = "mrbbootstrap"``).  In each stratum n* = floor(n / 2) of its n
 PSUs are kept, drawn without replacement; in each PSU, n* of its n units; and so on.  At stage k let
-f_k be the sampling fraction, delta_k = 1 for a unit that is kept, else 0, and
+f_k be the sampling fraction, delta_k = 1 for a kept unit, else 0, and
 
     lambda_k = sqrt(f_1 ... f_{k-1} n_k* (1 - f_k) / (n_k - n_k*)).
 
@@ -20,9 +20,9 @@ they lose it).  With several stages a factor may be negative, as in R.
 
 Jackknife.  A replicate leaves one PSU out and gives its weight to the others of its stratum.
 
-Balanced half samples (BRR; Fay's form of it).  Of the two PSUs of each stratum one gets the factor
-2 - rho, the other rho.  Strata go by the rows of a Hadamard matrix, so that over the replicates the
-products of two strata cancel.
+Balanced half samples (BRR; Fay's method).  Of the two PSUs of each stratum one gets the factor
+2 - rho, the other rho.  Strata follow the rows of a Hadamard matrix, so that products of two
+strata cancel over the replicates.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ Records = slice | Codes
 Signs = NDArray[np.int8]
 
 BLOCK = 2_000_000  # numbers in memory at a time, of random ones, factors or given weights: 16 MB
-RANK_TOLERANCE = 1e-5  # R's: a replicate adds to the rank where this share of its length is new
+RANK_TOLERANCE = 1e-5  # as in R: a replicate adds to the rank if this share of its length is new
 
 
 @dataclass(frozen=True, eq=False)
 class Replicates(ABC):
-    """R sets of replicate weights, and how variances come from them.
+    """R sets of replicate weights, and variances from them.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class Replicates(ABC):
     rscales : float array (R,)
         Read-only, as every array here.
     mse : bool
-        Squares are around the estimate; else around the mean of the replicates (of those with
+        Squares are taken around the estimate; else around the mean of the replicates (those with
         rscales above 0, as in R).
     """
 
@@ -76,7 +76,7 @@ class Replicates(ABC):
         return type(self), tuple(getattr(self, field.name) for field in fields(self))
 
     def around_their_mean(self) -> Self:
-        """The replicates with squares around their mean; those of a bootstrap have one degree of freedom less."""
+        """The replicates with squares around their mean; a bootstrap then has one degree of freedom less."""
         R = self.R
         bootstrap = self.method in ("preston", "Rao-Wu") and R > 1
         return replace(self, mse=False, scale=self.scale * R / (R - 1) if bootstrap else self.scale)
@@ -88,10 +88,10 @@ class Replicates(ABC):
 
     @abstractmethod
     def factors(self, start: int, stop: int) -> Floats:
-        """What the weights are multiplied by in replicates start to stop - 1: (n, stop - start)."""
+        """Factors of the weights in replicates start to stop - 1: (n, stop - start)."""
 
     def multiplicand(self, weights: Floats) -> Floats:
-        """What the factors multiply to give the replicate weights: the weights of the design, (n,)."""
+        """The weights that the factors multiply: those of the design, (n,)."""
         return weights
 
     @abstractmethod
@@ -118,9 +118,9 @@ class Replicates(ABC):
         Parameters
         ----------
         weights : float array (n,)
-            Weights of the design.  Records with 0 do not count.
+            Weights of the design.  Records of weight 0 do not count.
         inside : int array, optional
-            Numbers of the records of a domain, whose degrees of freedom are asked for.
+            Positions of the records of a domain; default all records.
         """
 
     def variance(self, theta_r: Floats, theta: Floats) -> Floats:
@@ -130,8 +130,8 @@ class Replicates(ABC):
         ----------
         theta_r : float array (R, D)
             NaN where a replicate has no estimate (no record of the domain was kept): it is left
-            out, and the sum of the others is scaled up by their share of the rscales.  (R leaves
-            it out without scaling.)
+            out, and the sum of the others is scaled up by their share of the rscales.  (R does not
+            scale it up.)
         theta : float array (D,)
 
         Returns
@@ -149,7 +149,7 @@ class Replicates(ABC):
         Parameters
         ----------
         theta_r : float array (R, p)
-            A replicate counts where all of its estimates exist; else as for :meth:`variance`.
+            A replicate counts if all of its estimates exist; otherwise as for :meth:`variance`.
         theta : float array (p,)
         """
         exists = np.asarray(~np.isnan(theta_r).any(axis=1))
@@ -158,16 +158,16 @@ class Replicates(ABC):
         products = deviation.T @ (self.rscales[exists, None] * deviation)
         return np.asarray(self.scale * products * self._scaled_up(exists))
 
-    def _centre(self, theta_r: Floats, theta: Floats, chosen: slice | NDArray[np.bool_] = slice(None)) -> Floats:
+    def _centre(self, theta_r: Floats, theta: Floats, selected: slice | NDArray[np.bool_] = slice(None)) -> Floats:
         if self.mse:
             return theta
-        counted = ~np.isnan(theta_r) & (self.rscales[chosen] > 0)[:, None]
+        counted = ~np.isnan(theta_r) & (self.rscales[selected] > 0)[:, None]
         number = counted.sum(axis=0)
         return np.where(number > 0, np.where(counted, theta_r, 0.0).sum(axis=0) / np.maximum(number, 1), theta)
 
     def _scaled_up(self, exists: NDArray[np.bool_]) -> Floats:
-        """1 / the share of the replicates that exist, by their rscales; NaN where none does."""
-        if not self.rscales.any():  # a complete sample: no replicate counts, and none is missed
+        """Inverse share of the existing replicates, by their rscales; NaN if none exists."""
+        if not self.rscales.any():  # a complete sample: no replicate counts, and none is missing
             return np.where(exists.any(axis=0), 1.0, np.nan)
         there = np.asarray(self.rscales @ exists)
         return np.divide(self.rscales.sum(), there, out=np.full_like(there, np.nan), where=there > 0)
@@ -184,13 +184,13 @@ def _gram(block: Floats) -> Floats:
 
 
 def _rank(gram: Floats) -> int:
-    """Rank of a matrix F from F'F: columns that add more than RANK_TOLERANCE of their length (Cholesky with pivots)."""
+    """Rank of a matrix F from F'F, by a Cholesky decomposition with pivots."""
     length = np.sqrt(gram.diagonal())
     gram = gram[np.ix_(length > 0, length > 0)] / np.outer(length[length > 0], length[length > 0])
     return int(dpstrf(gram, tol=RANK_TOLERANCE**2)[2]) if gram.size else 0
 
 
-# loops over replicates are innermost and contiguous, so that they vectorise
+# loops over replicates are innermost and contiguous, which lets them vectorise
 @nb.njit(cache=True)
 def _select(
     uniform: Floats,
@@ -203,10 +203,9 @@ def _select(
     wanted: Floats,
     level: Levels,
 ) -> None:
-    """Selection sampling (Knuth, vol. 2, 3.4.2 S) in all replicates at once: every choice is as likely.
+    """Simple random sampling in all replicates at once, by selection sampling (Knuth, vol. 2, 3.4.2 S).
 
-    Of the ``left`` units of its stratum that come from here on, this one among them, ``wanted[r]``
-    are still to be kept.
+    ``wanted[r]`` of the last ``left`` units of the stratum, this unit included, are still to be kept.
     """
     R = wanted.size
     for j in range(unit.size):

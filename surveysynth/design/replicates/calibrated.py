@@ -1,4 +1,4 @@
-"""Replicates that are calibrated to known totals, each of them, as the weights are."""
+"""Replicates that are each calibrated to the known totals, as the weights are."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ Codes = NDArray[np.intp]
 
 @dataclass(frozen=True, eq=False)
 class CalibratedReplicates(Replicates):
-    """Replicates whose weights meet the known totals: of each only its multipliers are kept.
+    """Replicates whose weights meet the known totals, stored as multipliers.
 
     Attributes
     ----------
     before : Replicates
-        Those of the design before calibration.
+        Replicates of the design before calibration.
     X : sparse array (n, p)
         Variables whose totals are known.
     multipliers : float array (R, p)
@@ -53,9 +53,9 @@ class CalibratedReplicates(Replicates):
         return np.concatenate([(sums @ self.factors(r, min(r + step, self.R))).T for r in range(0, self.R, step)])
 
     def degf(self, weights: Floats, inside: Records = slice(None)) -> int:
-        """The rank of the weights after linear calibration less 1, else that of those before, as R's ``degf``.
+        """Rank of the replicate weights less 1, as R's ``degf``: after linear calibration, else before it.
 
-        Other calibration is not linear in the weights of a replicate, so a rank would say nothing.
+        Other calibration is not linear in the weights of a replicate, so a rank after it would be meaningless.
         """
         if self.ratio != Ratio("linear", (-np.inf, np.inf)):
             return self.before.degf(weights, inside)
@@ -66,7 +66,7 @@ class CalibratedReplicates(Replicates):
 def calibrated_replicates(
     before: Replicates, d: Floats, w: Floats, X: Any, totals: Floats, ratio: Ratio
 ) -> CalibratedReplicates:
-    """Calibrate every replicate to the same totals as the weights (R's ``calibrate`` of a ``svyrep.design``).
+    """Calibrate every replicate to the totals of the weights (R's ``calibrate`` of a ``svyrep.design``).
 
     Parameters
     ----------

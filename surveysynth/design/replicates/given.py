@@ -1,4 +1,4 @@
-"""Replicate weights that a file has."""
+"""Replicate weights in the columns of a file."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from .base import BLOCK, Records, Replicates, _gram, _rank
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-CLOSER = 2  # times as close to the one scale as to the other: then it is no noise of a few replicates
-FAR = 3  # times what replicate weights should add up to: no sampling error of a total is that large
+CLOSER = 2  # a scale that is this many times closer is not a matter of a few replicates' noise
+FAR = 3  # times the expected sum of replicate weights: no sampling error of a total is that large
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +32,7 @@ class GivenReplicates(Replicates):
     ----------
     names : tuple of str (R,)
     columns : tuple of pandas.Series (R,)
-        As series they share the memory of the frame, and pandas keeps them as they are where that is changed later.
+        As series they share the memory of the frame, and pandas protects them from later changes of it.
     weights : float array (n,)
         Weights of the design.
     combined : bool
@@ -48,17 +48,17 @@ class GivenReplicates(Replicates):
         return self._block(slice(start, stop), slice(None)).T / self._divisors[:, None]
 
     def multiplicand(self, weights: Floats) -> Floats:
-        """The weights; 1 for records of weight 0 that have replicate weights, which are their factors then."""
+        """The weights; 1 for records of weight 0, whose replicate weights then are their factors."""
         return np.where(self._alone, 1.0, weights) if self._alone.any() else weights
 
     @property
     def usual(self) -> dict[str, Any]:
-        """The settings that nobody needs to say."""
+        """The default settings."""
         return {"scale": 1 / self.R, "rscales": [1.0] * self.R, "mse": True}
 
     @cached_property
     def _divisors(self) -> Floats:
-        """What columns are divided by to be factors."""
+        """Divisors that turn the columns into factors."""
         divisors = np.where(self.weights > 0, self.weights, 1.0) if self.combined else np.ones_like(self.weights)
         divisors.flags.writeable = False
         return divisors
@@ -74,12 +74,12 @@ class GivenReplicates(Replicates):
         return alone
 
     def _block(self, replicates: slice, records: Records) -> Floats:
-        """A part of the columns, each in a row."""
+        """Some replicates of some records, one row a replicate."""
         return np.array([values[records] for values in self._values[replicates]], dtype=np.float64)
 
     @cached_property
     def _values(self) -> list[NDArray[Any]]:
-        """The columns without their index; domains ask for them thousands of times."""
+        """The columns without their index, kept because domains use them thousands of times."""
         return [column.to_numpy() for column in self.columns]
 
     def totals(self, z: Floats, domain: Codes, domains: int) -> Floats:  # noqa: D102
@@ -116,13 +116,13 @@ def given(
     Parameters
     ----------
     frame : pandas.DataFrame
-        It is not copied; columns are read one by one.
+        Not copied; columns are read one by one.
     names : sequence of str (R,)
         Replicate weights may be 0 or negative.
     weights : float array (n,)
         Weights of the design.
     scale : float, optional
-        Default 1 / R, that of a bootstrap and of BRR.
+        Default 1 / R, as for a bootstrap and BRR.
     rscales : sequence of float (R,), optional
         Default 1.
     mse : bool
@@ -155,14 +155,13 @@ def given(
 
 
 def _check_combined(columns: Sequence[pd.Series], weights: Floats, combined: bool) -> None:
-    """Refuse columns that are on the scale of factors and not of weights, or the other way round (InputError).
+    """Refuse factors declared as weights, and weights declared as factors (InputError).
 
-    A record's replicate weights average about its weight, its factors about 1: balanced half samples and jackknives
-    exactly, bootstraps up to their noise.  So the means of the columns, record by record, are compared with both; a
-    scale is refused where the other one is closer by ``CLOSER``.  Weights near 1 do not tell the two apart.  Columns
-    that on average add up to more than ``FAR`` times what they should, or less than its reciprocal, are refused, too:
-    weights that were scaled to their mean, say, beside replicate weights that were not, have a wrong standard error of
-    every total.
+    Replicate weights of a record average about its weight, factors about 1: exactly for balanced half samples and
+    jackknives, up to noise for bootstraps.  So the mean of the columns, record by record, is compared with both; a
+    declared scale is refused if the other one is closer by ``CLOSER``.  Weights near 1 cannot be told from factors.
+    Columns whose mean sum is more than ``FAR`` times the expected one, or less than its reciprocal, are refused, too:
+    if only the weights were rescaled to mean 1, say, the standard error of every total would be wrong.
     """
     mean = np.zeros(weights.size)
     for column in columns:

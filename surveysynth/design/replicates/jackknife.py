@@ -21,7 +21,7 @@ Codes = NDArray[np.intp]
 
 @dataclass(frozen=True, eq=False)
 class JackknifeReplicates(Replicates):
-    """A replicate for each PSU that can be left out: nothing is stored but the design.
+    """One replicate for each PSU that can be left out; only the design is stored.
 
     Attributes
     ----------
@@ -31,7 +31,7 @@ class JackknifeReplicates(Replicates):
     sampled : int array (strata,)
         PSUs in the sample, n_h.
     left_out : int array (R,)
-        PSU that a replicate leaves out.
+        PSU left out by each replicate.
     """
 
     unit: Codes
@@ -59,12 +59,12 @@ class JackknifeReplicates(Replicates):
         return np.asarray(out)
 
     def _others(self, h: Codes) -> Floats:
-        """Factor of the other PSUs of the stratum."""
+        """Factors of the other PSUs of the strata h."""
         return np.asarray(self.sampled[h] / (self.sampled[h] - 1.0))
 
     def degf(self, weights: Floats, inside: Records = slice(None)) -> int:  # noqa: D102
-        # PSU c of stratum h has the row 1 + n/(n - 1) a_c, where the a_c of h have the sum 0 and no other relation;
-        # those of a stratum that is there as a whole add up to n 1: together they have 1 and n - 1 more dimensions
+        # PSU c of stratum h has the row 1 + n/(n - 1) a_c; the a_c of h sum to 0 and have no other relation.  The rows
+        # of a complete stratum add up to n 1, so they span the vector 1 and n - 1 more dimensions
         there = np.bincount(self.unit[inside], weights[inside], self.stratum_of_unit.size) > 0
         whole_strata = int((np.bincount(self.stratum_of_unit, there) == self.sampled).sum())
         return int(there.sum()) - max(whole_strata, 1)
@@ -79,8 +79,8 @@ def jackknife(stages: tuple[Stage, ...], stratified: bool, lonely_psu: LonelyPSU
     Parameters
     ----------
     stages : tuple of Stage
-        Of the design.  As in R, with a warning, stages after the first are left out: the variance
-        within PSUs, times f_h.
+        Stages of the design.  As in R, with a warning, stages after the first are left out: the
+        variance within PSUs, times f_h.
     stratified : bool
     lonely_psu : {"fail", "remove", "adjust", "average"}
         As for :func:`preston`.
@@ -88,7 +88,7 @@ def jackknife(stages: tuple[Stage, ...], stratified: bool, lonely_psu: LonelyPSU
     Raises
     ------
     InputError
-        JK1 with strata; a stratum with one PSU that is not sampled completely; no stratum with two.
+        JK1 with strata; a stratum with one PSU that is not sampled completely; no stratum with two PSUs.
     """
     refuse_lonely_units(stages[:1], lonely_psu)
     first = stages[0]

@@ -1,4 +1,4 @@
-"""Replicates whose factors are those of PSUs or later units, by level."""
+"""Replicates with factors of PSUs or later units, by level."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ Levels = NDArray[np.uint8]
 
 @dataclass(frozen=True, eq=False)
 class LevelReplicates(Replicates):
-    """Replicates with few different factors: a table of these, and a byte for each unit and replicate.
+    """Replicates with few different factors: a table of factors, and one byte a unit and replicate.
 
     Attributes
     ----------
     unit : int array (n,)
-        Sampling unit of each record, of the last stage that is replicated.
+        Sampling unit of each record at the last replicated stage.
     level : uint8 array (units, R)
-        How many stages kept the unit, counted from the first; in balanced half samples 0 or 1.
+        Number of stages that kept the unit, from the first; 0 or 1 in balanced half samples.
     group : int array (units,)
     value : float array (groups, levels)
         In replicate r, unit u has the factor ``value[group[u], level[u, r]]``.
@@ -36,14 +36,14 @@ class LevelReplicates(Replicates):
     value: Floats
 
     def factors(self, start: int, stop: int) -> Floats:  # noqa: D102
-        return self._of_units(slice(None), slice(start, stop))[self.unit]
+        return self._unit_factors(slice(None), slice(start, stop))[self.unit]
 
-    def _of_units(self, units: slice | Codes, replicates: slice) -> Floats:
+    def _unit_factors(self, units: slice | Codes, replicates: slice) -> Floats:
         return np.asarray(self.value[self.group[units, None], self.level[units, replicates]])
 
     def totals(self, z: Floats, domain: Codes, domains: int) -> Floats:  # noqa: D102
         unit, units = self.unit, len(self.level)
-        if units * domains <= z.size:  # units of many records: sum within them first
+        if units * domains <= z.size:  # many records a unit: sum within units first
             z = _sums(z, unit, units, domain, domains)
             unit, domain = np.divmod(np.arange(z.size), domains)
         out = np.zeros((domains, self.R))
@@ -53,10 +53,10 @@ class LevelReplicates(Replicates):
     def degf(self, weights: Floats, inside: Records = slice(None)) -> int:  # noqa: D102
         units = np.flatnonzero(np.bincount(self.unit[inside], weights[inside], len(self.level)) > 0)
         if units.size < self.R:
-            return _rank(_gram(self._of_units(units, slice(None)).T)) - 1
+            return _rank(_gram(self._unit_factors(units, slice(None)).T)) - 1
         gram, rank, step = np.zeros((self.R, self.R)), 0, max(self.R, BLOCK // self.R)
         for start in range(0, units.size, step):
-            gram += _gram(self._of_units(units[start : start + step], slice(None)))
+            gram += _gram(self._unit_factors(units[start : start + step], slice(None)))
             rank = _rank(gram)
             if rank == self.R:  # more units cannot add to it
                 break

@@ -30,7 +30,7 @@ def preston(
     R : int
         Replicates.
     rng : numpy.random.Generator
-        Nothing that is confidential enters the draw: strata and sampling units only.
+        Only strata and sampling units enter the draw, nothing confidential.
     lonely_psu : {"fail", "remove", "adjust", "average"}
         With "remove" a stratum with one unit adds nothing to the variance of its stage; otherwise
         it is refused.
@@ -52,7 +52,7 @@ def preston(
 
 
 def refuse_lonely_units(stages: tuple[Stage, ...], lonely_psu: LonelyPSU) -> None:
-    """Refuse units that are alone, at any of the stages, unless they are to be removed (InputError)."""
+    """Refuse single units of a stratum at any stage, unless they are to be removed (InputError)."""
     for number, stage in enumerate(stages):
         lonely = stage.lonely[stage.stratum]
         if lonely.any() and lonely_psu != "remove":
@@ -64,7 +64,7 @@ def refuse_lonely_units(stages: tuple[Stage, ...], lonely_psu: LonelyPSU) -> Non
 
 
 def _draw(stage: Stage, number: int, above: Levels, rng: np.random.Generator) -> Levels:
-    """Levels of the units of one stage: (units, R), from those of the units that they are in."""
+    """Levels of the units of one stage, from the levels ``above``: (units, R)."""
     h, R = stage.stratum_of_unit, above.shape[1]
     order, last = np.argsort(h, kind="stable"), np.cumsum(stage.sampled)
     level, wanted = np.empty((h.size, R), dtype=np.uint8), np.empty(R)
@@ -79,17 +79,17 @@ def _draw(stage: Stage, number: int, above: Levels, rng: np.random.Generator) ->
 
 
 def _values(stages: tuple[Stage, ...]) -> Floats:
-    """Factors of the units of each stratum of the last stage: (strata, stages + 1), dropped at once to kept by all."""
+    """Factors by stratum of the last stage, and by level, from dropped to kept by all: (strata, stages + 1)."""
     strata = stages[0].sampled.size
     share, root, kept_so_far = np.ones(strata), np.ones(strata), np.ones(strata)
     value = np.empty((strata, 0))
     for number, stage in enumerate(stages):
-        if number:  # the units of the stage above are the strata of this one
-            of = stages[number - 1].stratum_of_unit
-            share, root, kept_so_far, value = share[of], root[of], kept_so_far[of], value[of]
+        if number:  # units of the stage above are the strata of this stage
+            parent = stages[number - 1].stratum_of_unit
+            share, root, kept_so_far, value = share[parent], root[parent], kept_so_far[parent], value[parent]
         n, f = stage.sampled, stage.fraction
         kept = np.maximum(n // 2, 1)
-        lam = np.sqrt(share * kept * (1 - f) / np.maximum(n - kept, 1))  # alone, a unit is always kept: lam cancels
+        lam = np.sqrt(share * kept * (1 - f) / np.maximum(n - kept, 1))  # a single unit is always kept: lam cancels
         dropped = kept_so_far - root * lam
         value = np.column_stack([value, dropped])
         share, kept_so_far = share * f, dropped + root * lam * (n / kept)

@@ -12,7 +12,7 @@ from ..stages import Stage
 from .levels import LevelReplicates
 from .preston import refuse_lonely_units
 
-MOST = 255  # times that a replicate can draw one PSU, which is a byte
+MOST = 255  # draws of one PSU in a replicate, stored in a byte
 
 
 def rao_wu(
@@ -20,8 +20,8 @@ def rao_wu(
 ) -> LevelReplicates:
     """Draw R replicates: n - 1 of the n PSUs of each stratum with replacement (R's ``"subbootstrap"``).
 
-    A PSU that is drawn t times has the factor t n / (n - 1), so that the variance of a total is, in expectation, that
-    of PSUs drawn with replacement, and no factor is negative.
+    A PSU drawn t times has the factor t n / (n - 1), which is never negative.  The variance of a total is, in
+    expectation, that of PSUs drawn with replacement.
 
     Source: Rao & Wu 1988, section 2; Rao, Wu & Yue 1992, eq. 2.
 
@@ -33,7 +33,7 @@ def rao_wu(
     R : int
         Replicates.
     rng : numpy.random.Generator
-        Strata and PSUs enter the draw only, nothing that is confidential.
+        Only strata and PSUs enter the draw, nothing confidential.
     lonely_psu : {"fail", "remove", "adjust", "average"}
         As for :func:`surveysynth.design.replicates.preston.preston`.
 

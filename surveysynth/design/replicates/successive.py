@@ -1,4 +1,4 @@
-"""Successive differences: replicates of samples that were drawn in an order."""
+"""Successive differences: replicates of samples drawn in an order."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ LEAST = 4  # replicates
 
 
 def successive_differences(stages: tuple[Stage, ...], R: int, lonely_psu: LonelyPSU = "fail") -> LevelReplicates:
-    """Replicates for systematic samples, whose variance is that of neighbours' differences (R's scale 4 / R).
+    """Replicates for systematic samples, by differences of neighbouring PSUs (R's scale 4 / R).
 
     The PSUs of a stratum count in the order of the file, as they were drawn.  PSU i has two rows a and b of a
-    Hadamard matrix and the factor 1 + sqrt(1 - f) 2^(-3/2) (H_ar - H_br); b is the first row of the next PSU, the last
-    PSU's that of the first.  Where there are as many rows as PSUs, the variance of a total is exactly
+    Hadamard matrix and the factor 1 + sqrt(1 - f) 2^(-3/2) (H_ar - H_br); b is row a of the next PSU, and for the last
+    PSU row a of the first.  With as many rows as PSUs, the variance of a total is exactly
 
         sum_h (1 - f_h) / 2 sum_i (z_i - z_{i+1})^2,    i + 1 of the last being the first;
 
-    else rows are used again, in other pairs, and it is so in expectation only.
+    otherwise rows are used again, in other pairs, and this holds in expectation only.
 
     Source: Fay & Train 1995; Ash 2014, eq. 2.4 (the circular SD2) and section 3.
 
     Parameters
     ----------
     stages : tuple of Stage
-        Of the design.  With a warning, stages after the first are left out.
+        Stages of the design.  With a warning, those after the first are left out.
     R : int
-        The most replicates; the number is the order of a Hadamard matrix, one or a few more than the number of PSUs
-        where that is enough, else about R.
+        The most replicates.  Their number is the order of a Hadamard matrix, just above the number of PSUs or about R,
+        whichever is less.
     lonely_psu : {"fail", "remove", "adjust", "average"}
         As for :func:`surveysynth.design.replicates.preston.preston`.
 
@@ -71,12 +71,12 @@ def successive_differences(stages: tuple[Stage, ...], R: int, lonely_psu: Lonely
 
 
 def _first_records(stage: Stage) -> Codes:
-    """The first record of each unit: where it stands in the file."""
+    """Position of the first record of each unit in the file."""
     return np.unique(stage.unit, return_index=True)[1]
 
 
 def _rows(units: int, rows: int) -> Codes:
-    """Rows of the units, one after the other: all in steps of 1, then of 2, ..., so that no pair comes again."""
+    """Rows for consecutive units, in steps of 1, then of 2, ..., so that no pair of rows occurs twice."""
     cycles = [np.arange(rows)]
     step = 2
     while sum(map(len, cycles)) < units:

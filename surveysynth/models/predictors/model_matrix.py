@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ...design.columns import check_cells, codes
 from ...design.discrete import is_discrete
-from ...design.formula import coded_columns, factors_of, formula_columns, of_one_record
+from ...design.formula import coded_columns, factors_of, formula_columns, is_row_wise
 from ...design.survey_design import SurveyDesign
 from ...errors import InputError, guarded
 from ...validation import rows
@@ -205,7 +205,7 @@ def first_records(pattern: Codes) -> Codes:
 def _row_by_row(predictors: str) -> bool:
     """Whether records with equal columns have equal predictor rows, so that one record of each is enough."""
     return all(
-        of_one_record(f.expr) or C_OF_COLUMN.fullmatch(f.expr)
+        is_row_wise(f.expr) or C_OF_COLUMN.fullmatch(f.expr)
         for f in factors_of(predictors)
         if f.eval_method.value == "python"
     )

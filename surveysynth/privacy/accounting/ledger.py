@@ -42,7 +42,7 @@ import pandas as pd
 from ...choices import Kind
 from ...errors import InputError, PrivacyError
 from ...expenses import EXACT, Expense, least_float, total
-from ...storage import UNFINISHED, as_path, kept_beside
+from ...storage import UNFINISHED, as_path, paid_folders
 from ...validation import line_of_text, one_of, several, truth
 from ..report import PrivacyReport
 from . import ledger_file
@@ -217,7 +217,7 @@ class Ledger:
                 "blank and replace must be None for kind='none', and one of them a number for every other kind: what "
                 "has no guarantee cannot be added up"
             )
-        said, protected = line_of_text(what, "what"), line_of_text(unit, "unit")
+        label, protected = line_of_text(what, "what"), line_of_text(unit, "unit")
         whole = Spent(taken_out, replaced)
         _refuse_unnamed(whole, rests_on)
 
@@ -226,7 +226,7 @@ class Ledger:
             adds = _added(own, whole, rests_on)
             self._check_cap(own, adds.blank, kind)
             return Entry(
-                what=said, kind=kind, unit=protected, **adds._asdict(), salt=salt or ledger_file.new_salt(),
+                what=label, kind=kind, unit=protected, **adds._asdict(), salt=salt or ledger_file.new_salt(),
                 rests_on={each.id: _amounts(each) for each in rests_on}, **numbered,
             )  # fmt: skip
 
@@ -427,38 +427,38 @@ class Ledger:
         entries = [line for line in own if isinstance(line, Entry)]
         cap, left = last_cap(own), left_of(own)
         limit = "no cap" if cap is None else f"cap {shown(cap)}, {shown(left, ROUND_FLOOR)} left"
-        said = [f"Privacy ledger of {self.survey!r}: releases {len(entries)}, epsilon = {both_sums(entries)}, {limit}"]
+        lines = [f"Privacy ledger of {self.survey!r}: releases {len(entries)}, epsilon = {both_sums(entries)}, {limit}"]
         if entries:
             table = table_of(entries)
             for name in (*COLUMNS, *map(sum_of, COLUMNS)):
                 table[name] = [shown(amount) for amount in table[name]]
-            said += [table.to_string(index=False), "By kind:"]
+            lines += [table.to_string(index=False), "By kind:"]
         for kind in get_args(Kind):
             if any(entry.kind == kind for entry in entries):
-                said.append(f"  - {kind}: {both_sums(entry for entry in entries if entry.kind == kind)}")
+                lines.append(f"  - {kind}: {both_sums(entry for entry in entries if entry.kind == kind)}")
         units = list(dict.fromkeys(entry.unit for entry in entries))
-        said += [MEANING] + ([] if cap is None else [CAPPED])
-        said += [UNKNOWN] if None in spent_on(entries) else []
-        said += [text for kind, text in LIMITS.items() if any(entry.kind == kind for entry in entries)]
-        said += [SEVERAL_UNITS.format(units=", ".join(units))] if len(units) > 1 else []
-        said += [TORN] if contents.torn else []
-        said += self._unwritten(entries)
+        lines += [MEANING] + ([] if cap is None else [CAPPED])
+        lines += [UNKNOWN] if None in spent_on(entries) else []
+        lines += [text for kind, text in LIMITS.items() if any(entry.kind == kind for entry in entries)]
+        lines += [SEVERAL_UNITS.format(units=", ".join(units))] if len(units) > 1 else []
+        lines += [TORN] if contents.torn else []
+        lines += self._unwritten(entries)
         others = sorted({line.survey for line in contents.lines} - {self.survey})
         if others:
-            said.append(f"Other surveys in {str(self.path)!r}, each with a budget of its own: {', '.join(others)}")
-        return "\n".join(said)
+            lines.append(f"Other surveys in {str(self.path)!r}, each with a budget of its own: {', '.join(others)}")
+        return "\n".join(lines)
 
     __repr__ = __str__
 
     def _unwritten(self, entries: Iterable[Entry]) -> list[str]:
         """What was charged, and is kept beside the ledger until it is written, in sentences."""
         numbers = {entry.salt: entry.number for entry in entries}
-        said = []
-        for folder in kept_beside(self.path.absolute()):
+        sentences = []
+        for folder in paid_folders(self.path.absolute()):
             note = json.loads((folder / UNFINISHED).read_text(encoding="utf-8"))
             if note.get("salt") in numbers:
-                said.append(UNWRITTEN.format(numbers[note["salt"]], folder.name))
-        return said
+                sentences.append(UNWRITTEN.format(numbers[note["salt"]], folder.name))
+        return sentences
 
     def _read(self) -> ledger_file.Contents:
         return _read(self.path)
@@ -534,10 +534,10 @@ class Ledger:
 
     def _fault(self, release: Published, lines: tuple[Line, ...]) -> str | None:
         """Why a release does not go with the lines of the ledger, or None."""
-        said = release.method.get("ledger")
-        if said is None:
+        recorded = release.method.get("ledger")
+        if recorded is None:
             return "was not entered in a ledger"
-        number, head = (said.get(name) if isinstance(said, dict) else None for name in ("entry", "head"))
+        number, head = (recorded.get(name) if isinstance(recorded, dict) else None for name in ("entry", "head"))
         if not isinstance(number, int) or number < 1:
             return "names no entry: its manifest is damaged"
         if number > len(lines):

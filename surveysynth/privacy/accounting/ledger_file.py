@@ -179,13 +179,13 @@ def contents(file: int, path: Path) -> Contents:
     damaged = []
     head = hashlib.sha256(heading).hexdigest()
     for number, text in enumerate(raw, 1):
-        body, said = _split(text)
-        line = _line(_json(body), number, said) if said == _head(head, body) else None
+        body, own_head = _split(text)
+        line = _line(_json(body), number, own_head) if own_head == _head(head, body) else None
         if line is None:
             damaged.append(str(number + 1))
         else:
             lines.append(line)
-        head = said or head  # one line that was changed is one that does not fit
+        head = own_head or head  # one line that was changed is one that does not fit
     if damaged:
         raise PrivacyError(
             f"the ledger {str(path)!r} is damaged in {len(damaged)} lines (line numbers {', '.join(damaged[:5])}; the "
@@ -207,15 +207,15 @@ def append(file: int, line: Line, before: Contents, path: Path) -> Line:
     PrivacyError
         It could not be written; the ledger is as it was.
     """
-    said: dict[str, Any] = {"number": line.number, "time": line.time, "survey": line.survey}
+    record: dict[str, Any] = {"number": line.number, "time": line.time, "survey": line.survey}
     if isinstance(line, Cap):
-        said |= {"type": "cap", "cap": _number(line.cap), "what": line.what}
+        record |= {"type": "cap", "cap": _number(line.cap), "what": line.what}
     else:
         epsilons = {"blank": _number(line.blank), "replace": _number(line.replace)}
-        said |= {"type": "spend", **epsilons, "kind": line.kind, "unit": line.unit, "what": line.what}
+        record |= {"type": "spend", **epsilons, "kind": line.kind, "unit": line.unit, "what": line.what}
         if line.rests_on:
-            said["rests_on"] = {id: [_number(amount) for amount in each] for id, each in line.rests_on.items()}
-    body = json.dumps(said | {"salt": line.salt or new_salt()}, ensure_ascii=False).encode()
+            record["rests_on"] = {id: [_number(amount) for amount in each] for id, each in line.rests_on.items()}
+    body = json.dumps(record | {"salt": line.salt or new_salt()}, ensure_ascii=False).encode()
     head = _head(before.head, body)
     text = b'%s, "head": "%s"}\n' % (body[:-1], head.encode())
     try:
@@ -251,10 +251,10 @@ def _put_aside(file: int, before: Contents, path: Path) -> None:
     )
 
 
-def _check_heading(said: Any, path: Path) -> None:
-    if not isinstance(said, dict) or said.get("ledger") != HEADING["ledger"]:
+def _check_heading(parsed: Any, path: Path) -> None:
+    if not isinstance(parsed, dict) or parsed.get("ledger") != HEADING["ledger"]:
         raise InputError(f"{str(path)!r} is not a ledger of surveysynth")
-    if said != HEADING:
+    if parsed != HEADING:
         raise InputError(
             f"the ledger {str(path)!r} is of another version than {HEADING['version']}, which alone is read: there "
             "every entry has two epsilons and a place in a chain. Begin a new ledger, and enter what was spent before "
@@ -288,11 +288,11 @@ def _json(line: bytes) -> Any:
         return None
 
 
-def _line(said: Any, number: int, head: str) -> Line | None:
+def _line(parsed: Any, number: int, head: str) -> Line | None:
     """A line as it was written, or None where it cannot have been written by this module."""
-    if not isinstance(said, dict):
+    if not isinstance(parsed, dict):
         return None
-    fields = dict(said)
+    fields = dict(parsed)
     type = fields.pop("type", None)
     rests_on = _rests_on(fields.pop("rests_on", {})) if type == "spend" else {}
     if rests_on is None:
@@ -314,14 +314,14 @@ def _line(said: Any, number: int, head: str) -> Line | None:
     return Entry(**fields, rests_on=rests_on)
 
 
-def _rests_on(said: Any) -> dict[str, Amounts] | None:
+def _rests_on(parsed: Any) -> dict[str, Amounts] | None:
     """What an entry names as that which its release rests on, or None where it cannot have been written here."""
-    if not isinstance(said, dict) or not all(isinstance(each, list) and len(each) == 2 for each in said.values()):
+    if not isinstance(parsed, dict) or not all(isinstance(each, list) and len(each) == 2 for each in parsed.values()):
         return None
-    if not all(_is_amount(amount) for each in said.values() for amount in each if amount is not None):
+    if not all(_is_amount(amount) for each in parsed.values() for amount in each if amount is not None):
         return None
     return {
-        id: Amounts(*(None if amount is None else Decimal(amount) for amount in each)) for id, each in said.items()
+        id: Amounts(*(None if amount is None else Decimal(amount) for amount in each)) for id, each in parsed.items()
     }
 
 

@@ -23,7 +23,7 @@ MECHANISMS: dict[str, type[Mechanism]] = {  # by their names in reports
 
 def in_plans() -> Mapping[str, tuple[type[Mechanism], InPlans]]:
     """The mechanisms that a plan can ask for, by their names there."""
-    return {name: (mechanism, of) for mechanism in MECHANISMS.values() for name, of in mechanism.plan.items()}
+    return {name: (mechanism, entry) for mechanism in MECHANISMS.values() for name, entry in mechanism.plan.items()}
 
 
 __all__ = [

@@ -47,7 +47,7 @@ class Assessment:
     span: Span
     present: Floats
 
-    def of(self, unweighted: Callable[[], Draws]) -> Floats:
+    def all_risks(self, unweighted: Callable[[], Draws]) -> Floats:
         """Risks (U,); infinite, of which every map makes a weight of 0, for what is left out."""
         return np.where(self.present > 0, self.risks(unweighted), np.inf)
 
@@ -231,7 +231,7 @@ class RecordMechanism(Mechanism, ABC):
 
     # ---- what it says
 
-    def said_of_bias(self, fitted: ProtectedFit, debias: bool) -> list[str]:
+    def bias_text(self, fitted: ProtectedFit, debias: bool) -> list[str]:
         """What protection does to the model, and what was corrected, for the report."""
         return []
 

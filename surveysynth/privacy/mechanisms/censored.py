@@ -133,7 +133,7 @@ class Censored(PrivacyWeights):
         present = assessment.present
         risk, alpha = np.where(present > 0, np.nan, np.inf), present  # alpha = 1, whatever the risks are
         if self.weighted:
-            risk = assessment.of(unweighted_fit(pseudo, assessment, say))
+            risk = assessment.all_risks(unweighted_fit(pseudo, assessment, say))
             alpha = self.weigh(risk, pseudo.unit, assessment, budget.bound)(self.c1)
         say("censored fit")
         return with_risk(censored_fit(self.c1, alpha, pseudo, budget.bound), risk)
@@ -175,7 +175,7 @@ class Censored(PrivacyWeights):
         if self.weighted:
             super().check_debias()
 
-    def said_of_bias(self, fitted: ProtectedFit, debias: bool) -> list[str]:
+    def bias_text(self, fitted: ProtectedFit, debias: bool) -> list[str]:
         """What the clamp does to the model, and what was corrected, for the report."""
         return [DEBIASED.format("the clamp"), BY_GIVEN_CONSTANTS] if debias else [CLAMPED.format(fitted.clamp)]
 

@@ -59,7 +59,7 @@ class PrivacyWeights(RecordMechanism):
     c2: float
     risk: Risk
 
-    def said_of_bias(self, fitted: ProtectedFit, debias: bool) -> list[str]:
+    def bias_text(self, fitted: ProtectedFit, debias: bool) -> list[str]:
         """What protection does to the model, and what was corrected, for the report."""
         return [DEBIASED.format("the privacy weights") if debias else NARROWED]
 

@@ -105,7 +105,7 @@ class PseudoPosterior(PrivacyWeights):
         tolerance: float, reweight: int, say: Say,
     ) -> ProtectedFit:  # fmt: skip
         """Under the weights of c1, or with c1 tuned to the budget: see :meth:`Mechanism.fit`."""
-        risk = assessment.of(unweighted_fit(pseudo, assessment, say))
+        risk = assessment.all_risks(unweighted_fit(pseudo, assessment, say))
         alpha = self.weigh(risk, pseudo.unit, assessment, budget.bound)
         say("fits under privacy weights")
         if self.c1 is None:

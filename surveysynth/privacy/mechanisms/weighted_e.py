@@ -75,7 +75,7 @@ class WeightedE(PrivacyWeights):
     ) -> ProtectedFit:  # fmt: skip
         """Under the weights that are left, with a factor where bounds exceed the target: see :meth:`Mechanism.fit`."""
         unweighted, target = unweighted_fit(pseudo, assessment, say), budget.bound
-        risk = assessment.of(unweighted)
+        risk = assessment.all_risks(unweighted)
         alpha = self.weigh(risk, pseudo.unit, assessment, target)(self.c1)
         say("fits under privacy weights")
         bounds = pseudo.lipschitz(unweighted(), np.ones(len(alpha)))

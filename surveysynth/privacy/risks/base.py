@@ -49,7 +49,7 @@ class Risk(Protocol):
         ...
 
 
-class _Near:
+class _BallRisk:
     """A measure with balls around the records' values."""
 
     radius: float | tuple[float, ...]
@@ -86,19 +86,19 @@ class _Near:
     @property
     def _ball(self) -> str:
         """In words, for the report."""
-        radius = f"{_said(self.radius)} times the record's value" if self.relative else _said(self.radius)
-        least = f", at least {_said(self.floor)}" if np.any(np.asarray(self.floor) > 0) else ""
+        radius = f"{_text(self.radius)} times the record's value" if self.relative else _text(self.radius)
+        least = f", at least {_text(self.floor)}" if np.any(np.asarray(self.floor) > 0) else ""
         return f"radius ({radius}{least})"
 
 
-def _of_units(risk: Floats, unit: Unit) -> Floats:
+def _largest_by_unit(risk: Floats, unit: Unit) -> Floats:
     """The largest risk of the records of each unit; of single records their own."""
-    if unit.of_record is None:
+    if unit.by_record is None:
         return np.asarray(risk)
     largest = np.zeros(unit.count(risk.size))
-    np.maximum.at(largest, unit.of_record, risk)
+    np.maximum.at(largest, unit.by_record, risk)
     return largest
 
 
-def _said(numbers: float | tuple[float, ...]) -> str:
+def _text(numbers: float | tuple[float, ...]) -> str:
     return ", ".join(f"{x:g}" for x in (numbers if isinstance(numbers, tuple) else (numbers,)))

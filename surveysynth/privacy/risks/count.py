@@ -14,14 +14,14 @@ from ...models.base import Synthesizer
 from ...models.draws import Draws
 from ..neighbourhoods import attribute, balls_of
 from ..units import Unit
-from .base import _Near, _of_units
+from .base import _BallRisk, _largest_by_unit
 
 Floats = NDArray[np.float64]
 Span = tuple[float, float] | None
 
 
 @dataclass(frozen=True)
-class CountRisk(_Near):
+class CountRisk(_BallRisk):
     """IR_i, the share of the records whose values are outside of a closed ball around y_i.
 
     Source: Hu, Savitsky & Williams 2020, Algorithm 3, the weights "CW".
@@ -72,7 +72,7 @@ class CountRisk(_Near):
         """
         y, low, high = self._values(design, model)
         everybody = np.zeros(design.n, dtype=np.intp)
-        return _of_units(1 - attribute(balls_of(everybody, low, high, y)), unit)
+        return _largest_by_unit(1 - attribute(balls_of(everybody, low, high, y)), unit)
 
     def describe(self) -> str:
         """What it is, for the public report."""

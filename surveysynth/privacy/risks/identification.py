@@ -17,14 +17,14 @@ from ...models.draws import Draws
 from ...validation import as_list, rows, whole
 from ..neighbourhoods import Balls, balls_of, marginal, pairwise
 from ..units import Unit
-from .base import _Near, _of_units
+from .base import _BallRisk, _largest_by_unit
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 Span = tuple[float, float] | None
 
 
-class Identification(_Near):
+class Identification(_BallRisk):
     """What an intruder knows of a record, and how well that finds it among synthetic values."""
 
     known: tuple[str, ...]
@@ -149,17 +149,17 @@ class MarginalRisk(Identification):
 
         def simulated() -> Iterator[Floats]:  # the fit comes after what is refused
             posterior = unweighted()
-            chosen = rng.choice(posterior.size, self.datasets, p=posterior.weight).tolist()
-            yield from (made.outcomes for made in model.simulations(records, posterior, chosen, rng))
+            positions = rng.choice(posterior.size, self.datasets, p=posterior.weight).tolist()
+            yield from (made.outcomes for made in model.simulations(records, posterior, positions, rng))
 
-        return _of_units(self.among(design, model, simulated()), unit)
+        return _largest_by_unit(self.among(design, model, simulated()), unit)
 
     def describe(self) -> str:
         """What it is, for the public report."""
-        return f"{self._what} {self._intruder}"
+        return f"{self._quantity} {self._intruder}"
 
     @property
-    def _what(self) -> str:
+    def _quantity(self) -> str:
         return "each record's probability of identification"
 
 
@@ -195,7 +195,7 @@ class PairwiseRisk(MarginalRisk):
         return 1 - pairwise(balls)
 
     @property
-    def _what(self) -> str:
+    def _quantity(self) -> str:
         return "each record's mean probability of identification in pairs"
 
 

@@ -40,7 +40,7 @@ class LipschitzRisk:
         rng: np.random.Generator,
     ) -> Floats:  # fmt: skip
         """f_i, (n,) or (U,): see :class:`Risk`."""
-        return model.lipschitz(records, unweighted(), unit.of_record)
+        return model.lipschitz(records, unweighted(), unit.by_record)
 
     def describe(self) -> str:
         """What it is, for the public report."""
