@@ -11,6 +11,7 @@ import typer
 import surveysynth as ss
 
 from ..errors import InputError
+from ..publication.formats import FORMATS
 from .options import By, by_commas, numbers
 from .printing import print_table, print_written
 
@@ -23,7 +24,7 @@ PovertyLine = Annotated[
 ]
 TablesFile = Annotated[
     Path | None,
-    typer.Option(help="File: .csv, .xlsx, .html, .tex, .md, .docx; .svg, .png for figures. Else printed."),
+    typer.Option(help=f"File: {', '.join(FORMATS)}; .svg, .png for figures. Else printed."),
 ]
 MinCell = Annotated[
     int | None,

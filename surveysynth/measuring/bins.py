@@ -55,19 +55,20 @@ class Bins:
         return cls(edges, knee)
 
     @classmethod
-    def for_amounts(cls, low: float, high: float) -> Bins:
+    def for_amounts(cls, low: float, high: float, knee: float | None = None) -> Bins:
         """Bins of about equal ratios, or of equal width for shares, which are not skewed."""
-        knee = np.inf if low >= 0 and high <= 1 else max(abs(low), abs(high)) / RANGE
+        if knee is None:
+            knee = np.inf if low >= 0 and high <= 1 else max(abs(low), abs(high)) / RANGE
         return cls.between(low, high, knee, FINE)
 
     @classmethod
-    def for_whole_numbers(cls, low: float, high: float) -> Bins:
+    def for_whole_numbers(cls, low: float, high: float, knee: float | None = None) -> Bins:
         """A bin for each whole number, or for several if there are many."""
         low, high = np.ceil(low), np.floor(high)
         if high - low < FINE:
             return cls(np.arange(low, high + 2) - 0.5, np.inf)
-        edges = cls.between(low - 0.5, high + 0.5, max(abs(low), abs(high)) / RANGE, FINE).edges
-        return cls(np.unique(np.floor(edges) + 0.5), max(abs(low), abs(high)) / RANGE)
+        knee = max(abs(low), abs(high)) / RANGE if knee is None else knee
+        return cls(np.unique(np.floor(cls.between(low - 0.5, high + 0.5, knee, FINE).edges) + 0.5), knee)
 
     def scaled(self, values: Floats) -> Floats:
         """Values on the scale of equal bins."""
@@ -130,10 +131,8 @@ class Cells:
         """The cells of an outcome with this schema."""
         if outcome.bounds is None:
             return cls(outcome, None)
-        low, high = outcome.bounds
-        if outcome.whole:
-            return cls(outcome, Bins.for_whole_numbers(low, high))
-        return cls(outcome, Bins.for_amounts(low, high))
+        bins = Bins.for_whole_numbers if outcome.whole else Bins.for_amounts
+        return cls(outcome, bins(*outcome.bounds, outcome.knee), outcome.tail_index or PARETO)
 
     @classmethod
     def for_weights(cls, bounds: tuple[float, float], unit: float) -> Cells:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -25,6 +25,7 @@ class Outcome:
     """The public facts about an outcome: its type, its bounds or levels, and its special values.
 
     A number has ``bounds``, a category has ``levels``.  Everything here is declared: nothing is taken from the file.
+    A kind of number of your own is a subclass with a ``knee`` and a ``tail_index``, which docs/extending.md explains.
 
     Parameters
     ----------
@@ -74,7 +75,13 @@ class Outcome:
     applies: str | None = None
     elsewhere: float | str | None = None
 
+    knee: ClassVar[float | None] = None  # amount from which bins have equal ratios; None: as the bounds say
+    tail_index: ClassVar[float | None] = None  # of the Pareto tail of amounts; None: as of incomes
+
     def __post_init__(self) -> None:
+        for name in ("knee", "tail_index"):
+            if getattr(self, name) is not None:
+                positive(getattr(self, name), name)
         for name in ("zeros", "whole"):
             truth(getattr(self, name), name)
         one_of(self.missing, (None, "category"), "missing")

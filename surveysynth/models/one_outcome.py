@@ -51,6 +51,9 @@ class OneOutcome(Portable[S]):
     name: ClassVar[str]
     may_be_missing: ClassVar[tuple[str, ...]] = ("fail", "drop")  # values of ``missing``
 
+    def __post_init__(self) -> None:
+        self._check()
+
     def _check(self) -> None:
         outcome, predictors = sides_of(self.outcome, self.predictors)
         self.__dict__.update(outcome=outcome, predictors=predictors)

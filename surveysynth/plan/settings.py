@@ -230,6 +230,11 @@ class OutcomeSettings(Section):
         """What an Outcome of Python says, by entry; anything else is as it was."""
         if not isinstance(given, Outcome):
             return given
+        if type(given) is not Outcome:
+            raise InputError(
+                f"a plan is a file, which has no place for the class {type(given).__name__}: give it to "
+                "synthesize(outcomes=...) or measure(outcomes=...)"
+            )
         entries = {field.name: (getattr(given, field.name), field.default) for field in fields(given)}
         return {name: [*value] if isinstance(value, tuple) else value
                 for name, (value, default) in entries.items() if value != default}  # fmt: skip

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -194,12 +195,15 @@ def _write_public(
     if release.measured is not None:
         text = json.dumps(release.measured.published(), indent=1)
         (folder / MEASUREMENTS).write_text(f"{text}\n", encoding="utf-8")
-    printed = (".xlsx", ".html") if len(table) <= PRINTED else ()
-    for suffix in (".csv", *printed):
-        formats.write(table, document, folder / f"tables{suffix}")
+    small = len(table) <= PRINTED
+    kept = {suffix: form for suffix, form in formats.FORMATS.items() if form.in_folder and (form.in_full or small)}
+    forms = {f"tables{suffix}": form for suffix, form in kept.items()}
+    for name, form in forms.items():
+        form.write(table, document, folder / name)
     files = {file.name: described(file) for file in sorted(folder.iterdir())}
     records = files[f"synthetic_1.{format}"]["records"]
-    heading = _heading(release, records, format, min_cell, printed=bool(printed))
+    printed = [name for name, form in forms.items() if not form.in_full]
+    heading = _heading(release, records, format, min_cell, printed)
     plain = "\n".join(document.protected)
     report = f"{_about(release)}{plain}\n\n{heading}\n\n{release.privacy}\n"
     (folder / "report.txt").write_text(report, encoding="utf-8")
@@ -242,7 +246,7 @@ def _write_metadata(
     write_metadata(folder, resources, about)
 
 
-def _heading(release: Contents, records: int, format: str, min_cell: int | None, *, printed: bool) -> str:
+def _heading(release: Contents, records: int, format: str, min_cell: int | None, printed: Sequence[str]) -> str:
     """A text on the files and their use, for a reader who has nothing else."""
     design = release.datasets[0]
     synthetic_weights = release.method["weights"] != "public"
@@ -258,7 +262,7 @@ def _heading(release: Contents, records: int, format: str, min_cell: int | None,
         + "Estimate every file as a survey of its own. The estimate is the mean of the m estimates; its variance is "
         + (T_OF_FILES if release.measured is None else T_OF_PAIRS)
         + " tables.csv holds such estimates"
-        + (", tables.xlsx and tables.html hold them as they are printed." if printed else ".")
+        + (f", {' and '.join(printed)} hold them as they are printed." if printed else ".")
         + (f"{suppressed} {QUALITY_RULE}" if min_cell is not None else "")
         + _heading_of_counts(release)
     )

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..errors import InputError
 from ..privacy.accounting.ledger import Ledger, check_ledger
-from ..publication.formats import check_suffix, write
+from ..publication.formats import format_of
 from ..storage import as_path, discard
 from ..validation import as_list, check_keywords, positive
 from .domains import DomainEstimates
@@ -239,13 +239,15 @@ class Release(Estimates):
         """
         check_keywords(Release.write_tables, asked, Release.tables)
         path, names = as_path(path), as_list(by)
-        check_suffix(path)
-        in_full = path.suffix == ".csv"
+        form = format_of(path)
+        in_full = form.in_full
         if in_full and not (symbols is None and wording is None):
-            raise InputError("a csv has full numbers, without marks or notes: leave symbols= and wording= out")
+            raise InputError(
+                f"a {path.suffix[1:]} has full numbers, without marks or notes: leave symbols= and wording= out"
+            )
         check_printed(**asked | ({"deff": False} if in_full else {}))
         table = self.tables(names, **asked)
-        write(table, printed(self, table, names, symbols=symbols, wording=wording), path)
+        form.write(table, printed(self, table, names, symbols=symbols, wording=wording), path)
         return path
 
     def plot(

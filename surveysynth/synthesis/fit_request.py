@@ -297,7 +297,7 @@ def _refuse_epsilon(epsilon: float | None, mechanism: RecordMechanism) -> None:
 
 def _units_text(design: SurveyDesign, unit: Unit) -> list[str]:
     """What goes with units of several records, for the report."""
-    if unit.of_record is None:
+    if unit.by_record is None:
         return []
     uneven = [UNEVEN] if unit.differ and unit.classes == 1 else []
     return [UNITS_PUBLIC, *uneven, *([] if design.clustered else [INDEPENDENT])]

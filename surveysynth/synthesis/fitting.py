@@ -176,7 +176,7 @@ def fitted(
         say("reading the file")
         constants = None if policy is None else policy.constants
         try:
-            records = model.prepare(design, clusters, mean_weight, constants, asked.unit.of_record)
+            records = model.prepare(design, clusters, mean_weight, constants, asked.unit.by_record)
         except (InputError, ModelError) as error:
             wrong = Obstacles()
             wrong.note(error)

@@ -19,7 +19,6 @@ from surveysynth.models.records import Public
 from surveysynth.models.registry import MODELS, model_from_file
 from tests.surveys import PSEUDO
 
-GUIDE = Path(__file__).parents[2] / "docs" / "extending.md"
 WEIGHTED = """
 data { int<lower=1> n; int<lower=1> K; matrix[n, K] x; vector[n] z; vector[n] v; vector[n] alpha; }
 parameters { vector[K] b; real<lower=0> s; vector[K] c; real g; real<lower=0> t; }
@@ -276,25 +275,7 @@ def test_a_weight_that_is_not_public_has_to_be_modelled(tmp_path):
         ss.fit(file(modelled=True), stan_model(tmp_path, weight="public"), epsilon=30, mechanism=PSEUDO)
 
 
-# the guide
-
-
-def of_the_guide(language):
-    """The first piece of code of that language in docs/extending.md."""
-    return re.search(rf"```{language}\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.S)[1]
-
-
-@pytest.mark.slow
-def test_the_code_of_the_guide_runs(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "pay.stan").write_text(of_the_guide("stan"))
-    rng = np.random.default_rng(6)
-    frame = file(120, 2).frame.assign(age=rng.normal(0, 1, 120))
-    code = of_the_guide("python")
-    assert len(code.splitlines()) + len(of_the_guide("stan").splitlines()) < 60
-    given = {"design": ss.SurveyDesign(frame, weights="w")}
-    exec(code.replace("epsilon=10, m=3", "epsilon=30, m=1, seed=1"), given)
-    assert "to rounding" in capsys.readouterr().out and given["release"].method["method"] == "pay"
+# a model in a file
 
 
 @pytest.mark.slow
@@ -396,11 +377,11 @@ def test_a_model_shows_the_arguments_of_its_constructor():
     assert list(inspect.signature(ss.FBP).parameters)[:3] == ["outcome", "predictors", "prior"]
 
 
-# the example
+# an example
 
 
 @pytest.mark.slow
-def test_the_gamma_regression_of_the_guide():
+def test_the_gamma_regression():
     rng = np.random.default_rng(4)
     for modelled in (False, True):
         frame = file(400, 3, modelled).frame.assign(pay=lambda f: rng.gamma(3, np.where(f["group"] == "b", 9, 5) / 3))
