@@ -113,13 +113,11 @@ def one_of(value: object, allowed: Iterable[object], name: str) -> None:
 
 
 def check_keywords(
-    called: Callable[..., Any], given: Iterable[str], further: Callable[..., Any] | None = None,
-    without: Iterable[str] = (),
+    called: Callable[..., Any], given: Iterable[str], *further: Callable[..., Any], without: Iterable[str] = ()
 ) -> None:  # fmt: skip
-    """Refuse arguments that neither the function has nor, where there is one, that which the rest is for.
+    """Refuse arguments that neither the function has nor those that it hands the rest to.
 
-    Python's own error would name the latter, which the user did not call; and it knows no name that is like the wrong
-    one.
+    Python's own error would name the latter, which the user did not call; and it suggests no name.
 
     Parameters
     ----------
@@ -127,7 +125,7 @@ def check_keywords(
         What the user called.
     given : iterable of str
         Names of its arguments.
-    further : function, optional
+    *further : function
         To which ``called`` hands its ``**settings``.
     without : iterable of str
         Arguments of ``further`` that ``called`` gives it by itself.
@@ -137,7 +135,7 @@ def check_keywords(
     TypeError
         As of any Python function, with the nearest right name.
     """
-    parameters = [p for f in (called, further) if f is not None for p in inspect.signature(f).parameters.values()]
+    parameters = [p for f in (called, *further) for p in inspect.signature(f).parameters.values()]
     named = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
     known = [name for name in named if name not in {"self", *without}]
     for name in given if parameters and parameters[-1].kind is not inspect.Parameter.VAR_KEYWORD else ():

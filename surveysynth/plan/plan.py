@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -26,7 +26,7 @@ from ..design.replicates.given import GivenReplicates
 from ..design.scan import Scan
 from ..design.survey_design import SurveyDesign
 from ..design.to_synthesize import REPLICATE_ROLES, to_synthesize
-from ..errors import InputError
+from ..errors import InputError, Obstacles
 from ..models.base import Synthesizer
 from ..models.predictors.model_matrix import numeric_predictors
 from ..privacy.accounting.ledger import Ledger
@@ -39,7 +39,7 @@ from ..release.release import Release, read_release
 from ..storage import as_path, is_free, whole_file
 from ..synthesis.edits import check_derived
 from ..synthesis.fit import Fit
-from ..synthesis.fitting import fit, synthesize
+from ..synthesis.fitting import fit, prepared
 from ..synthesis.levels import having_levels, undeclared
 from ..synthesis.policy import Policy
 from ..synthesis.synthetic_design import checked_total, public_columns, refuse_far
@@ -77,6 +77,32 @@ ENTRIES = {  # of the survey, by the roles of a design; models have a scale, too
 UNSAID = "poststrata", "auxiliary", "base_weights", "calibrated_weights", "pps"
 ABOUT = "title", "contact", "source", "license"
 GUESSED = "guessed from the column's name or label: is it that?"
+
+
+@dataclass(frozen=True, repr=False)
+class Asked:
+    """What a plan asks for, once nothing stands in its way.
+
+    Attributes
+    ----------
+    model : Synthesizer
+    mechanism : Mechanism
+    make : function
+        Makes the release.
+    derived : dict of str to rule
+        Columns that follow from others.
+    notes : list of str
+        More for the report.
+    supersedes : dict
+        More for the manifest.
+    """
+
+    model: Synthesizer
+    mechanism: Mechanism
+    make: Callable[[], Release]
+    derived: dict[str, Any]
+    notes: list[str]
+    supersedes: dict[str, Any]
 
 
 class Plan:
@@ -382,17 +408,14 @@ class Plan:
         ['records', 'se_ratio']
         """
         self._refuse_unfinished()
-        self._said_of_others()
-        model, mechanism = self._parts()
-        self._refuse_labelled(model)
-        self._refuse_far_total()
-        settings, policy, _ = self.settings, self._policy, self.ledger
+        asked = self._checked(self.ledger, None)
+        settings, policy = self.settings, self._policy
         if policy is not None:
             settings = settings.set(
                 {"privacy.epsilon": policy.epsilon, "privacy.mechanism": WEIGHTED, "release.m": policy.m}
             )
         facts = self._public_facts(settings)
-        found = preview(settings, facts, model, mechanism, self._folder, self.reasons, inside=inside)
+        found = preview(settings, facts, asked.model, asked.mechanism, self._folder, self.reasons, inside=inside)
         taken = [] if is_free(self.place()) else [
             f"{str(self.place())!r} is there: --overwrite replaces a release, or say another folder in [release]"
         ]  # fmt: skip
@@ -420,27 +443,48 @@ class Plan:
             As there; something is not filled in.
         """
         self._refuse_unfinished()
-        privacy, release = self.settings.privacy, self.settings.release
-        notes, of_others = self._said_of_others()
-        synthesizer, _ = self._parts()
-        self._refuse_labelled(synthesizer)
-        self._refuse_far_total()
-        by_of(self.settings, synthesizer)
-        print_of(self.settings, synthesizer, self._folder)
-        strict = is_strict(self.settings)
-        columns = [*public_columns(self.design, synthesizer), *synthesizer.outcomes]
-        derived = check_derived(self.settings.edits.derive, self.design.select(columns).reset_index(drop=True))
-        ledger, epsilon = self.ledger, privacy.epsilon if self._policy is None else self._policy.epsilon
-        if ledger is not None and epsilon is not None:
-            ledger.check(epsilon)  # before the work of a fit
-        given = synthesis_arguments(self.settings, self.design, self._folder) if strict else self._fitting() | {
-            "debias": bool(release.debias), "accept_diagnostics": accepted_of(self.settings),
-            "rule": rule_of(self.settings), "edits": self.settings.edits.rules,
-        }  # fmt: skip
+        strict, ledger = is_strict(self.settings), self.ledger
         # what is measured is charged before anything else happens; other releases when they are made or written
-        made = synthesize(self.design, **given, ledger=ledger if strict else None, seed=seed)
-        finished = _saying(made.assign(**derived), notes, self._about() | of_others)
+        asked = self._checked(ledger, seed, charged=strict)
+        made = asked.make()
+        finished = _with_more(made.assign(**asked.derived), asked.notes, self._about() | asked.supersedes)
         return finished if strict else finished.entered(ledger if enter else None)
+
+    def _checked(self, ledger: Ledger | None, seed: int | None, *, charged: bool = False) -> Asked:
+        """Everything that the plan asks for, once nothing stands in its way; ``charged``: the ledger is charged."""
+        wrong, settings = Obstacles(), self.settings
+        others = wrong.check(self._superseded)
+        parts = wrong.check(self._parts)
+        wrong.check(self._refuse_far_total)
+        derived: dict[str, Any] | None = None
+        make = None
+        if parts is not None:
+            model, mechanism = parts
+            wrong.check(self._refuse_labelled, model)
+            wrong.check(by_of, settings, model)
+            wrong.check(print_of, settings, model, self._folder)
+            derived = wrong.check(self._derived, model)
+            make = wrong.check(self._prepared, ledger if charged else None, seed)
+        epsilon = settings.privacy.epsilon if self._policy is None else self._policy.epsilon
+        if ledger is not None and epsilon is not None and not charged:
+            wrong.check(ledger.check, epsilon)
+        wrong.refuse()
+        assert parts is not None and make is not None and others is not None
+        return Asked(*parts, make, derived or {}, *others)
+
+    def _derived(self, model: Synthesizer) -> dict[str, Any]:
+        columns = [*public_columns(self.design, model), *model.outcomes]
+        rules = self.settings.edits.derive
+        return dict(check_derived(rules, self.design.select(columns).reset_index(drop=True)))
+
+    def _prepared(self, ledger: Ledger | None, seed: int | None) -> Callable[[], Release]:
+        """What makes the release."""
+        settings = self.settings
+        given = synthesis_arguments(settings, self.design, self._folder) if is_strict(settings) else self._fitting() | {
+            "debias": bool(settings.release.debias), "accept_diagnostics": accepted_of(settings),
+            "rule": rule_of(settings), "edits": settings.edits.rules,
+        }  # fmt: skip
+        return prepared(self.design, given.pop("synthesizer", None), **given, ledger=ledger, seed=seed)
 
     def _about(self) -> dict[str, Any]:
         """What the plan says of the release to its readers."""
@@ -775,8 +819,8 @@ class Plan:
         if CONFIRMED not in accepted:
             refuse_far(checked_total(total, self.design), self.design)
 
-    def _said_of_others(self) -> tuple[list[str], dict[str, Any]]:
-        """What the report and the manifest say of releases whose epsilon adds up with this one's."""
+    def _superseded(self) -> tuple[list[str], dict[str, Any]]:
+        """Notes and facts on the release that this one supersedes, whose epsilon adds up with its own."""
         superseded = self.settings.release.supersedes
         if superseded is None:
             return [], {}
@@ -787,7 +831,7 @@ class Plan:
         return [SUPERSEDES.format(earlier.epsilon, earlier.kind, together)], {"supersedes": facts}
 
 
-def _saying(release: Release, notes: Sequence[str], facts: Mapping[str, Any]) -> Release:
+def _with_more(release: Release, notes: Sequence[str], facts: Mapping[str, Any]) -> Release:
     """The release with more in its report and its manifest."""
     report = replace(release.privacy, assumptions=[*release.privacy.assumptions, *notes])
     return replace(release, method=release.method | dict(facts), privacy=report)

@@ -31,7 +31,7 @@ from ..privacy.units import unit_of
 from ..publication.footnotes import protected, unprotected
 from ..synthesis.measured import M
 from ..synthesis.missing import without_missing
-from ..synthesis.synthetic_design import check_public, check_total, public_columns, public_mean_weight
+from ..synthesis.synthetic_design import check_total, public_columns, public_mean_weight
 from ..validation import as_list
 from .arguments import by_of, print_of
 from .expected_errors import WORTH_LITTLE, expected_errors
@@ -106,15 +106,11 @@ def preview(
     reasons: Mapping[str, str], *, inside: bool,
 ) -> Preview:  # fmt: skip
     """As :meth:`Plan.check` says."""
-    privacy, design = settings.privacy, facts.design
-    facts.check_total(privacy.population_total)
-    check_public(design, model, privacy.public)
+    design = facts.design
     # what is synthesized is confidential: how many records have each of its levels is not said
     by = [name for name in by_of(settings, model) or [] if name not in model.outcomes]
     tables, before, given = None, 0.0, dict[str, Any]()
-    if isinstance(mechanism, RecordMechanism):
-        mechanism.check_model(model, privacy.unit)
-    else:
+    if not mechanism.fits_records:
         before = epsilon_before(settings, folder)
         given = expected_arguments(settings, design)
         tables = expected_errors(design, **given, by=by, m=settings.release.m or M)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import pandas as pd
 
 from ..design.survey_design import SurveyDesign
 from ..estimation import estimate
-from ..synthesis.synthetic_design import check_total
 
 
 @dataclass(frozen=True, repr=False)
@@ -43,7 +40,3 @@ class PublicFacts:
     def levels(self, name: str) -> pd.Series:
         """Records of each level of a predictor."""
         return self.design.column(name).value_counts()
-
-    def check_total(self, total: float | Mapping[Any, float] | None) -> None:
-        """Refuse a population total that cannot be (InputError)."""
-        check_total(total, self.design)

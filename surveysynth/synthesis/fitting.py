@@ -30,7 +30,6 @@ from ..privacy.accounting.ledger import Ledger
 from ..privacy.budget import Budget
 from ..privacy.mechanisms import Assessment, Mechanism, RecordMechanism
 from ..privacy.protected_fit import ProtectedFit, PseudoLikelihood
-from ..privacy.release_rule import IdentificationRule
 from ..progress import stages, tell
 from ..release.contents import check_m
 from ..release.measurements import Measurements
@@ -38,9 +37,9 @@ from ..release.release import Release
 from ..validation import check_keywords
 from .fit import Fit
 from .fit_request import NO_MECHANISM, NO_MODEL, SIZE_OF_UNITS, FitRequest, fit_request, given_once
-from .measured import M, measured
+from .measured import M, measure, measured
 from .policy import Policy
-from .strict_request import NO_DESIGN, Totals, Weight, refuse_schema, strict_request, strictly
+from .strict_request import NO_DESIGN, SCHEMA_ENTRIES, Bounds, Totals, Weight, refuse_schema, strict_request, strictly
 from .synthetic_design import public_mean_weight
 
 Floats = NDArray[np.float64]
@@ -51,7 +50,8 @@ NEEDS = (
     "asymptotic and which weights rare records down"
 )
 INFORMATION = "The privacy weights keep {}% of the file's information (not for publication)."
-OF_SAMPLER = "tolerance", "chains", "warmup", "draws", "seed"
+OF_SAMPLER = "clusters", "tolerance", "chains", "warmup", "draws", "seed"
+OF_RELEASE = "debias", "accept_diagnostics", "ledger", "rule", "edits"
 
 
 def fit(
@@ -213,42 +213,52 @@ def synthesize(
     synthesizer: Synthesizer | str | Sequence[Synthesizer | str] | None = None,
     *,
     epsilon: float | None = None,
-    m: int | None = None,
-    debias: bool = False,
-    accept_diagnostics: Sequence[str] = (),
-    ledger: Ledger | None = None,
-    rule: IdentificationRule | None = None,
-    edits: Sequence[str] | str | None = None,
-    outcomes: Mapping[str, Outcome] | None = None,
+    mechanism: Mechanism | None = None,
+    population_total: float | Mapping[Any, float] | None = None,
     population_totals: Totals | None = None,
+    bounds: Bounds | None = None,
+    outcomes: Mapping[str, Outcome] | None = None,
     weight: Weight | None = None,
-    weight_bounds: tuple[float, float] | None = None,
-    importance: Mapping[str, float] | None = None,
+    unit: str | None = None,
+    clusters: Clusters = "model",
+    public: Sequence[str] | None = None,
+    edits: Sequence[str] | str | None = None,
     earlier: Measurements | Release | None = None,
-    bounds: tuple[float, float] | Mapping[str, tuple[float, float]] | None = None,
-    scheduler: str | None = None,
+    m: int | None = None,
+    ledger: Ledger | None = None,
     **settings: Any,
 ) -> Release:
     """Release m weighted synthetic data sets, in one call.
 
-    Unless ``mechanism=`` says otherwise the release is strict: an outcome, or several by a list of formulas, and the
-    weight are measured as by :func:`measure`, and data sets are drawn from the noisy tables.  Records are fitted under
-    the other mechanisms.
+    Without ``mechanism=`` the release is strict: outcomes and weight are counted, noise is added to the counts as by
+    :func:`measure`, and the data sets are drawn from the noisy tables.  Under the other mechanisms records are fitted,
+    as by :func:`fit`.
 
     Under privacy weights it prints on stderr how much of the file's information they keep: for the agency, not for
     publication.
 
     Parameters
     ----------
-    design, synthesizer, epsilon, **settings
-        As for :func:`measure`, or :func:`fit`.
-    m : int, optional
-        Number of data sets: default 20 of those that are drawn from noisy tables, which cost no epsilon; else as for
-        :func:`fit`.
-    debias, accept_diagnostics, ledger, rule, edits
-        As for :meth:`Fit.release`.
-    outcomes, population_totals, weight, weight_bounds, importance, earlier, bounds, scheduler
+    design, population_total, public, unit, clusters
+        As for :func:`measure` and :func:`fit`.
+    synthesizer : str, FBS or FBP, list of str, or Synthesizer
+        Formula or formulas, as for :func:`measure`; a model of records as for :func:`fit`.
+    epsilon : float
+        Privacy budget of the whole release.
+    mechanism : Strict, PseudoPosterior, WeightedE or Censored, optional
+        How records are protected: by default ``Strict()``.
+    population_totals, bounds, outcomes, weight, earlier
         As for :func:`measure`; refused where records are fitted.
+    edits : list of str, optional
+        Public rules that every synthetic record obeys: ``"rent <= income"``.
+    m : int, optional
+        Number of data sets: by default 20 from noisy tables, where they cost no epsilon, and 3 of a fit to records.
+    ledger : Ledger, optional
+        Where epsilon is entered, before the release is returned.
+    **settings
+        What is needed less often: ``weight_bounds``, ``importance`` and ``scheduler`` of :func:`measure`; ``policy``,
+        ``levels``, ``reweight``, ``engine``, ``tolerance``, ``chains``, ``warmup`` and ``draws`` of :func:`fit`;
+        ``debias``, ``accept_diagnostics`` and ``rule`` of :meth:`Fit.release`; and ``seed``.
 
     Returns
     -------
@@ -272,52 +282,79 @@ def synthesize(
     >>> release.tables(by="gender", statistic="mean").columns.tolist()
     ['gender', 'statistic', 'outcome', 'estimate', 'se', 'df', 'ci_low', 'ci_high', 'n', 'flag']
     """
-    check_keywords(synthesize, settings, fit)
-    mechanism, policy = settings.get("mechanism"), settings.get("policy")
-    schema = {
-        "outcomes": outcomes, "population_totals": population_totals, "weight": weight, "weight_bounds": weight_bounds,
-        "importance": importance, "earlier": earlier, "bounds": bounds, "scheduler": scheduler,
+    check_keywords(synthesize, settings, measure, fit, Fit.release, without=["formula", "delta"])
+    given = {
+        "epsilon": epsilon, "mechanism": mechanism, "population_total": population_total,
+        "population_totals": population_totals, "bounds": bounds, "outcomes": outcomes, "weight": weight, "unit": unit,
+        "clusters": clusters, "public": public, "edits": edits, "earlier": earlier, "m": m, "ledger": ledger,
     }  # fmt: skip
-    of_release: dict[str, Any] = {"debias": debias, "accept_diagnostics": accept_diagnostics, "rule": rule}
+    return prepared(design, synthesizer, **given, **settings)()
+
+
+def prepared(design: SurveyDesign, synthesizer: Any, **given: Any) -> Callable[[], Release]:
+    """What makes the release that :func:`synthesize` is asked for, once nothing stands in its way.
+
+    Parameters
+    ----------
+    design, synthesizer, **given
+        As for :func:`synthesize`.
+
+    Raises
+    ------
+    InputError, ModelError, PrivacyError
+        As :func:`synthesize`; all obstacles in one message.
+    """
+    mechanism = given.get("mechanism")
     if not isinstance(mechanism, Mechanism | None):
         raise InputError(NO_MECHANISM)
-    if policy is None and (mechanism is None or not mechanism.fits_records):
-        given = settings | schema | of_release | {"edits": edits}
-        return _from_noisy_tables(design, synthesizer, given_once(epsilon, mechanism), m, ledger, given)
-    refuse_schema(schema)
-    of_release |= {"edits": edits, "ledger": ledger}
-    asked, asked_of_release = fit_request(design, synthesizer, epsilon=epsilon, m=m, **settings, release=of_release)
-    sampling = {name: settings[name] for name in ("clusters", *OF_SAMPLER) if name in settings}
-    done = fitted(asked, **sampling)
-    if done.information is not None:
-        tell(INFORMATION.format(math.floor(100 * done.information)))
-    return done.drawn(asked_of_release)
+    if given.get("policy") is None and (mechanism is None or not mechanism.fits_records):
+        return _from_noisy_tables(design, synthesizer, given)
+    return _from_records(design, synthesizer, given)
 
 
-def _from_noisy_tables(
-    design: SurveyDesign, formula: Any, epsilon: float | None, m: int | None, ledger: Ledger | None,
-    given: Mapping[str, Any],
-) -> Release:  # fmt: skip
-    """A strict release: m data sets from noisy tables."""
+def _from_records(design: SurveyDesign, synthesizer: Any, given: dict[str, Any]) -> Callable[[], Release]:
+    """What fits records, and makes a release of the fit."""
+    refuse_schema(given)
+    release = {name: given[name] for name in OF_RELEASE if name in given}
+    settings = {name: value for name, value in given.items() if name not in (*OF_RELEASE, *SCHEMA_ENTRIES)}
+    asked, asked_of_release = fit_request(design, synthesizer, **settings, release=release)
+    sampling = {name: settings[name] for name in OF_SAMPLER if name in settings}
+
+    def made() -> Release:
+        done = fitted(asked, **sampling)
+        if done.information is not None:
+            tell(INFORMATION.format(math.floor(100 * done.information)))
+        return done.drawn(asked_of_release)
+
+    return made
+
+
+def _from_noisy_tables(design: SurveyDesign, formula: Any, given: Mapping[str, Any]) -> Callable[[], Release]:
+    """What counts a file, adds noise, and draws m data sets from the noisy tables."""
     if not isinstance(design, SurveyDesign):
         raise InputError(NO_DESIGN)
     if formula is None or (isinstance(formula, str) and "~" not in formula):
         raise InputError(NO_MODEL)
+    rest = {name: value for name, value in given.items() if name not in ("epsilon", "m", "ledger", "scheduler")}
+    ledger, scheduler, seed = given.get("ledger"), given.get("scheduler"), given.get("seed")
     wrong = Obstacles()
-    asked = wrong.check(strictly, formula, given)
-    m = M if m is None else wrong.check(check_m, m)
-    if asked is None:
+    epsilon = wrong.check(given_once, given.get("epsilon"), given.get("mechanism"))
+    m = M if given.get("m") is None else wrong.check(check_m, given["m"])
+    asked = wrong.check(strictly, formula, rest)
+    if asked is None:  # the other checks are about its outcomes
         wrong.refuse()
     assert asked is not None
-    scheduler = asked.settings.pop("scheduler", None)
     request = wrong.check(
         strict_request, design, asked.model, epsilon=epsilon, ledger=ledger, needs=NEEDS, **asked.settings
     )
     wrong.refuse()
-    assert request is not None and epsilon is not None and m is not None
-    seed = asked.settings.get("seed")
-    with stages() as say:
-        say("counting the file")
-        measurements = measured(request, epsilon, scheduler=scheduler, ledger=ledger, seed=seed)
-        say("drawing data sets")
-        return measurements.release(m, seed=seed)
+
+    def made() -> Release:
+        assert request is not None and epsilon is not None and m is not None
+        with stages() as say:
+            say("counting the file")
+            measurements = measured(request, epsilon, scheduler=scheduler, ledger=ledger, seed=seed)
+            say("drawing data sets")
+            return measurements.release(m, seed=seed)
+
+    return made
