@@ -459,7 +459,7 @@ class Plan:
         derived: dict[str, Any] | None = None
         make = None
         if parts is not None:
-            model, mechanism = parts
+            model = parts[0]
             wrong.check(self._refuse_labelled, model)
             wrong.check(by_of, settings, model)
             wrong.check(print_of, settings, model, self._folder)
