@@ -37,7 +37,7 @@ class Expense:
 
 
 def new_id() -> str:
-    """Random, 32 hexadecimal digits."""
+    """A random text of 32 hexadecimal digits."""
     return secrets.token_hex(16)
 
 

@@ -1,4 +1,4 @@
-"""Engines that run the Stan programs: embedded (stanli) and CmdStan (cmdstanpy)."""
+"""Engines for Stan programs: embedded (stanli) and CmdStan (cmdstanpy)."""
 
 from ..validation import one_of
 from . import scratch
@@ -10,18 +10,18 @@ __all__ = ["Diagnostics", "Engine", "Samples", "get_engine"]
 
 
 def get_engine(name: str = "auto") -> Engine:
-    """The engine of that name: ``embedded``, ``cmdstan`` or ``auto``.
+    """The engine with a name: ``embedded``, ``cmdstan`` or ``auto``.
 
-    ``auto`` is the embedded engine, so that what a seeded run gives does not depend on what is installed.  CmdStan is
-    not faster: it is for comparison, and for programs that the embedded engine does not run.
+    ``auto`` is the embedded engine, so that seeded results do not depend on the installation.  CmdStan is not faster:
+    it is for comparison, and for programs that the embedded engine cannot run.
 
     Raises
     ------
     InputError
         An unknown name.
     EngineError
-        CmdStan was asked for and cannot be used.
+        CmdStan cannot be used.
     """
-    scratch.sweep()  # confidential files that a process left which was killed
+    scratch.sweep()  # remove confidential files of killed processes
     one_of(name, ("auto", "embedded", "cmdstan"), "engine")
     return CmdStan() if name == "cmdstan" else Embedded()

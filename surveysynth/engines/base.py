@@ -1,4 +1,4 @@
-"""What an engine is: it runs a Stan program and returns draws with their diagnostics."""
+"""The interface of engines, which run a Stan program and return draws with their diagnostics."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ..errors import EngineError
 
 RHAT_LIMIT = 1.01
 ESS_LIMIT = 400.0
-ADAPT_DELTA = 0.95  # short steps: a divergence refuses the release, so they are worth their time
+ADAPT_DELTA = 0.95  # short steps, which avoid divergences: one of them refuses the release
 
 
 @dataclass(frozen=True)
 class Diagnostics:
-    """Sampler diagnostics of one fit: the worst value over all parameters.
+    """Sampler diagnostics of one fit: worst values over all parameters.
 
-    ``exact`` marks independent draws from the posterior itself, which need none.
+    ``exact`` marks independent draws from the posterior, which need no diagnostics.
     """
 
     divergences: int = 0
@@ -34,7 +34,7 @@ class Diagnostics:
 
     @property
     def failures(self) -> tuple[str, ...]:
-        """The names of the checks that failed: divergences, rhat, ess_bulk, ess_tail."""
+        """Names of the failed checks: divergences, rhat, ess_bulk, ess_tail."""
         checks = {
             "divergences": self.divergences > 0,
             "rhat": not self.rhat <= self.rhat_limit,
@@ -44,7 +44,7 @@ class Diagnostics:
         return tuple(name for name, failed in checks.items() if failed)
 
     def worst(self, other: Diagnostics) -> Diagnostics:
-        """Of two parts of one model, sampled apart."""
+        """Worst diagnostics of two parts of a model that were sampled separately."""
         return Diagnostics(
             self.divergences + other.divergences, float(np.maximum(self.rhat, other.rhat)),
             float(np.minimum(self.ess_bulk, other.ess_bulk)), float(np.minimum(self.ess_tail, other.ess_tail)),
@@ -71,7 +71,7 @@ class Samples:
 
 
 class Engine(Protocol):
-    """Runs the programs of ``stan/``."""
+    """An engine for the programs of ``stan/``."""
 
     name: str
     version: str
@@ -79,12 +79,12 @@ class Engine(Protocol):
     def sample(
         self, program: str, data: Mapping[str, Any], *, chains: int, warmup: int, draws: int, seed: int
     ) -> Samples:
-        """Sample a program of ``stan/`` (its name without ``.stan``) with NUTS."""
+        """Sample a program of ``stan/``, named without ``.stan``, with NUTS."""
         ...
 
 
 def program_path(program: str) -> Path:
-    """Find a Stan program: inside an installed package, or in ``stan/`` of a checkout; a path is one of the user's."""
+    """Path of a Stan program in an installed package or in ``stan/`` of a checkout; a user's path is kept."""
     if program.endswith(".stan"):
         return Path(program)
     package = Path(__file__).resolve().parents[1]
@@ -96,10 +96,10 @@ def program_path(program: str) -> Path:
 
 
 def diagnose(values: Mapping[str, NDArray[np.float64]], divergences: int) -> Diagnostics:
-    """R-hat and effective sample sizes (Vehtari et al. 2021, Stan's own code), worst parameter.
+    """Worst R-hat and effective sample sizes over parameters (Vehtari et al. 2021; Stan's own code).
 
-    Entries that never move (the fixed corner of a Cholesky factor) have no R-hat and are left out;
-    one that is not finite fails every check.
+    Constant entries (the fixed corner of a Cholesky factor) have no R-hat and are left out; an entry
+    that is not finite fails every check.
     """
     columns = [v.reshape(*v.shape[:2], -1) for v in values.values()]
     flat = np.concatenate(columns, axis=2)

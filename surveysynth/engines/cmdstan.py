@@ -30,12 +30,12 @@ INSTALL = "install one with cmdstanpy.install_cmdstan(), set CMDSTAN to its fold
 
 
 def find_cmdstan() -> tuple[Path, str]:
-    """Folder and version of the CmdStan that cmdstanpy finds.
+    """Folder and version of the CmdStan found by cmdstanpy.
 
     Raises
     ------
     EngineError
-        There is none, or it is too old; says what is wrong and what to do.
+        There is none, or it is too old.
     """
     import cmdstanpy
 
@@ -56,7 +56,7 @@ def find_cmdstan() -> tuple[Path, str]:
 
 
 def cmdstan_version() -> str | None:
-    """Version of the CmdStan that can be used, or None."""
+    """Version of a usable CmdStan, or None."""
     try:
         return find_cmdstan()[1]
     except EngineError:
@@ -64,12 +64,12 @@ def cmdstan_version() -> str | None:
 
 
 def try_cmdstan() -> str:
-    """Version of the CmdStan that has just compiled and run a program of one parameter.
+    """Version of CmdStan, after a trial with a program of one parameter.
 
     Raises
     ------
     EngineError
-        It cannot, and why.
+        CmdStan cannot compile or run it.
     """
     engine = CmdStan()
     with tempfile.TemporaryDirectory() as folder:
@@ -80,7 +80,7 @@ def try_cmdstan() -> str:
 
 
 class CmdStan:
-    """Compiles a program once (a minute or two, kept in the user's cache folder), then runs it."""
+    """CmdStan, which compiles a program once (a minute or two, kept in the user's cache folder) and runs it."""
 
     name = "cmdstan"
 
@@ -93,14 +93,14 @@ class CmdStan:
         """Sample with NUTS; see :class:`surveysynth.engines.base.Engine`.
 
         Data and draws are confidential: they pass through files that only this user can read, in a
-        :func:`surveysynth.engines.scratch.scratch_folder` that is made when the program has been compiled.  One program
-        runs at a time, its chains side by side.
+        :func:`surveysynth.engines.scratch.scratch_folder` made after compilation.  One program runs at a time, with
+        parallel chains.
 
         Raises
         ------
         EngineError
-            The program does not compile, or could not be sampled.  What Stan says then may quote the data, so it is
-            not repeated.
+            The program does not compile, or could not be sampled.  Stan's message may quote the data, so it is not
+            repeated.
         """
 
         def sample() -> Samples:
@@ -136,11 +136,11 @@ _alone = threading.RLock()  # logger and umask belong to the process
 
 @contextmanager
 def _silence() -> Iterator[None]:
-    """cmdstanpy logs what Stan prints, which may quote the data."""
+    """Silence cmdstanpy, which logs Stan's output and so may quote the data."""
     from cmdstanpy.utils import get_logger
 
     with _alone:
-        logger = get_logger()  # whose first call makes it speak: it sets the level and adds a handler
+        logger = get_logger()  # the first call sets the level and adds a handler
         level = logger.level
         logger.setLevel(logging.CRITICAL + 1)
         try:
@@ -151,7 +151,7 @@ def _silence() -> Iterator[None]:
 
 @contextmanager
 def _files_of_this_user() -> Iterator[None]:
-    """Files are made with mode 0600, also those of child processes; cmdstanpy can set no umask for CmdStan alone."""
+    """Create files with mode 0600, child processes included; cmdstanpy cannot set the umask of CmdStan alone."""
     umask = os.umask(0o077)
     try:
         yield

@@ -1,4 +1,4 @@
-"""Programs that CmdStan compiled: kept in the user's cache folder, under a key of all that went into them."""
+"""Programs compiled by CmdStan, kept in the user's cache folder under a key of all their inputs."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
 
 INCLUDE = re.compile(r'^[ \t]*#include[ \t]+["<]?([^">\s]+)[">]?[ \t]*(?://.*)?$', re.M)
 COMPILERS = ("g++", "clang++", "c++")
-UNUSED = 30 * 24 * 3600  # seconds after which a program that nobody ran is removed
+UNUSED = 30 * 24 * 3600  # seconds after which an unused program is removed
 OTHERWISE = "or use engine='embedded', which needs no compiler"
 
 
 def compiled(source: Path, home: Path, version: str) -> CmdStanModel:
-    """The program, ready to run: compiled where its key is new, or where what is there does not start.
+    """The program, ready to run; it is compiled if its key is new or its executable does not start.
 
     Parameters
     ----------
     source : Path
-        A Stan program; what it includes is beside it.
+        A Stan program, in the folder of the files it includes.
     home : Path
         The folder of CmdStan.
     version : str
-        Its full version.
+        Full version of CmdStan.
 
     Raises
     ------
@@ -56,7 +56,7 @@ def compiled(source: Path, home: Path, version: str) -> CmdStanModel:
     try:
         cache.mkdir(parents=True, exist_ok=True)
         if place.is_dir():
-            os.utime(place)  # before another process finds that nobody ran it for a month
+            os.utime(place)  # before another process finds it unused for a month
         lock = cache / f"{place.name}.lock"
         lock.touch()
         with locked(lock):  # another process may be compiling it
@@ -79,9 +79,9 @@ def compiled(source: Path, home: Path, version: str) -> CmdStanModel:
 
 
 def with_includes(program: Path, within: tuple[Path, ...] = ()) -> str:
-    """The text of a program with that of the files it includes; one that is not there is left for stanc to name.
+    """The text of a program with its included files; stanc reports those that do not exist.
 
-    Files are named as seen from the program's folder, also in those that are included.
+    Names of files are relative to the program's folder, also within included files.
     """
     outermost = within[-1] if within else program
 
@@ -94,7 +94,7 @@ def with_includes(program: Path, within: tuple[Path, ...] = ()) -> str:
 
 
 def _starts(executable: Path) -> bool:
-    """Whether an executable is there and runs: it may be cut short, or need a library that has moved."""
+    """Whether an executable exists and runs; it may be truncated, or a library may have moved."""
     try:
         return subprocess.run([executable, "info"], capture_output=True, check=False, timeout=60).returncode == 0
     except (OSError, subprocess.TimeoutExpired):
@@ -115,7 +115,7 @@ def _need_compiler(source: Path, settings: str) -> None:
 
 
 def _compile(source: Path, text: str, folder: Path) -> None:
-    """Compile in a folder without spaces or other users, as make wants it, and copy the executable to another."""
+    """Compile in a private folder without spaces, as make requires, and copy the executable to another."""
     from cmdstanpy.compilation import compile_stan_file
 
     with tempfile.TemporaryDirectory(prefix="surveysynth-stan-") as name:
@@ -127,13 +127,13 @@ def _compile(source: Path, text: str, folder: Path) -> None:
                 executable = compile_stan_file(program)
             except ValueError as error:
                 output = str(error)
-        if output:  # of the program alone, which holds no data
+        if output:  # of the compiler, which sees no data
             raise EngineError(f"CmdStan cannot compile the program {source.name!r}:\n{_reason(output)}")
         shutil.copy(executable, folder)
 
 
 def _reason(output: str) -> str:
-    """What stanc, or the end of what make, said."""
+    """The message of stanc, or the last lines of make."""
     lines = output.splitlines()
     begun = [k for k, line in enumerate(lines) if re.match(r"(Syntax|Semantic|.*[Ee]rror)", line)]
     ended = [k for k, line in enumerate(lines) if line.startswith("make:")]
@@ -141,7 +141,7 @@ def _reason(output: str) -> str:
 
 
 def _remove_unused(cache: Path) -> None:
-    """Remove what nobody ran for a month: programs that were changed, and those of a CmdStan that was."""
+    """Remove programs unused for a month, such as old versions and those of an older CmdStan."""
     for place in cache.glob("*-*"):
         with suppress(OSError):  # another process was first
             if time.time() - place.stat().st_mtime > UNUSED:

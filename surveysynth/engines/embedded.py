@@ -1,4 +1,4 @@
-"""The embedded engine: stanli, Stan without a compiler."""
+"""The embedded engine: stanli, which runs Stan without a compiler."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SIZES = re.compile(r"variable name=(\w+).*?dims declared=(\([\d,]*\)).*?dims fou
 
 
 class Embedded:
-    """Runs Stan programs in the process, with CmdStan's own samplers."""
+    """The engine that runs Stan programs in the process, with CmdStan's own samplers."""
 
     name = "stanli"
     version = stanli.__version__
@@ -50,12 +50,12 @@ class Embedded:
 
 
 def _model(path: Path, data: Mapping[str, Any]) -> stanli.Model:
-    """The program with its data."""
+    """A program with its data."""
     return stanli.Model(stan_file=str(path), data=dict(data), include_paths=[str(path.parent)])
 
 
 def check_program(path: Path) -> None:
-    """Refuse a program that does not compile, with the compiler's own words, which know no data (ModelError)."""
+    """Refuse a program that does not compile, with the compiler's message, which holds no data (ModelError)."""
     try:
         stanli.stan_to_mir(path.read_text(encoding="utf-8"), include_paths=[str(path.parent)])
     except RuntimeError as error:
@@ -64,9 +64,9 @@ def check_program(path: Path) -> None:
 
 
 def check_data(path: Path, data: Mapping[str, Any]) -> None:
-    """Refuse data that the program does not take, naming the entry (ModelError).
+    """Refuse data that do not fit the program, naming the entry (ModelError).
 
-    Of what Stan says only names and sizes are repeated: the rest may quote values.
+    Only names and sizes of Stan's message are repeated; the rest may quote values.
     """
     try:
         _model(path, data)
@@ -86,7 +86,7 @@ def check_data(path: Path, data: Mapping[str, Any]) -> None:
 
 
 def log_target(path: Path, data: Mapping[str, Any], values: Mapping[str, NDArray[np.float64]]) -> NDArray[np.float64]:
-    """The log density that a program samples, up to a constant, at draws of its parameters: (S,)."""
+    """The log density of a program, up to a constant, at draws of its parameters: (S,)."""
     model = _model(path, data)
     names = dict.fromkeys(name.split("[")[0].split(".")[0] for name in model.constrained_names)
     size = len(next(iter(values.values())))

@@ -1,8 +1,8 @@
-"""Hamiltonian Monte Carlo for a density whose gradient was written by hand.
+"""Hamiltonian Monte Carlo for a density with a hand-written gradient.
 
-Trajectories of random length (Bou-Rabee & Sanz-Serna 2017), leapfrog steps; the step is adapted by dual averaging
-(Hoffman & Gelman 2014, section 3.2) and the metric twice, all in the warm-up, which is discarded.  Of a density of very
-many records the warm-up can be on a pilot: some of the records, each of which counts for several, are about as wide.
+Trajectories have random length (Bou-Rabee & Sanz-Serna 2017) and leapfrog steps.  During the warm-up, which is
+discarded, the step is adapted by dual averaging (Hoffman & Gelman 2014, section 3.2) and the metric twice.  For very
+many records the warm-up can use a pilot: a weighted subset of the records, whose density is about as wide.
 """
 
 from __future__ import annotations
@@ -18,43 +18,42 @@ from numpy.typing import NDArray
 from ..progress import steps
 
 Floats = NDArray[np.float64]
-Target = Callable[[Floats], tuple[float, Floats]]  # of a point (p,): log density, -inf where there is none, and slope
+Target = Callable[[Floats], tuple[float, Floats]]  # log density at a point (p,), -inf outside the support, and gradient
 
-ACCEPT = 0.7  # the mean probability of acceptance that the step is adapted to
+ACCEPT = 0.7  # target of the mean probability of acceptance
 LONGEST = np.pi  # of a trajectory, in standard deviations
-LOG_STEPS = np.log(0.1), np.log(2.0)  # no step is short enough for what leaves the set, or meets a kink
-# An error of the energy beyond this: the integrator has left the density (Hoffman & Gelman 2014, section 3.1.1).
+LOG_STEPS = np.log(0.1), np.log(2.0)  # no step is short enough at the edge of the support or a kink
+# A larger error of the energy means that the integrator has diverged (Hoffman & Gelman 2014, section 3.1.1).
 DIVERGED = 1000.0
-SETTLE = 60  # draws after a pilot's warm-up that are discarded, too: the mode moves, and the step is adapted again
+SETTLE = 60  # draws discarded after a pilot's warm-up: the mode moves, and the step is adapted again
 
 
 def chains(
     target: Target, starts: Sequence[Floats], scale: Floats, rng: np.random.Generator, *, warmup: int, draws: int,
     pilot: Target | None = None,
 ) -> tuple[Floats, int]:  # fmt: skip
-    """Draws of chains that run side by side.
+    """Draws of chains that run in parallel.
 
     Parameters
     ----------
     target : function
         Log density, up to a constant, and its gradient.  Threads call it at the same time.
     starts : sequence of float arrays (p,)
-        One a chain, where the density is positive.
+        One point a chain, with positive density.
     scale : float array (p,)
-        About how far the density reaches in each direction, before the chains have seen it.
+        Prior guess of the width of the density in each direction.
     rng : numpy.random.Generator
         Every chain gets a stream of its own.
     warmup, draws : int
-        Of each chain.
+        Number of draws of each chain.
     pilot : function, optional
-        As ``target``, of a density that is cheaper and about as wide: the warm-up is on it, and ``SETTLE`` draws are
-        discarded besides.
+        A cheaper ``target`` of about the same width: the warm-up uses it, and ``SETTLE`` further draws are discarded.
 
     Returns
     -------
     values : float array (chains, draws, p)
     divergences : int
-        Trajectories after the warm-up whose energy was not kept.
+        Number of trajectories after the warm-up with diverging energy.
     """
     discarded = warmup + (0 if pilot is None else SETTLE)
     count = steps(len(starts) * (discarded + draws))
@@ -70,7 +69,7 @@ def chains(
 
 @dataclass
 class _DualAveraging:
-    """The step's logarithm, averaged over the warm-up (Hoffman & Gelman 2014, algorithm 5)."""
+    """Log of the step, averaged over the warm-up (Hoffman & Gelman 2014, algorithm 5)."""
 
     log_step: float
     mean_log_step: float = 0.0
@@ -88,7 +87,7 @@ class _DualAveraging:
 
 
 class _Chain:
-    """Where a chain is, and its step and metric."""
+    """The state of a chain, with its step and metric."""
 
     def __init__(
         self, target: Target, pilot: Target, start: Floats, scale: Floats, rng: np.random.Generator, warmup: int
@@ -100,7 +99,7 @@ class _Chain:
         self.adaptation = _DualAveraging(np.log(0.5))
 
     def draw(self, discarded: int, draws: int, count: Callable[[], None]) -> tuple[Floats, int]:
-        """Draws after so many that are discarded, in which step and metric are adapted; and divergences."""
+        """Draws after a discarded phase that adapts step and metric, and the number of divergences."""
         visited, measured = list[Floats](), (self.warmup // 5, 2 * self.warmup // 5, 7 * self.warmup // 10)
         for i in range(discarded):
             count()
@@ -124,7 +123,7 @@ class _Chain:
         return kept, divergences
 
     def _move(self, log_step: float) -> tuple[float, bool]:
-        """One trajectory, accepted or not: by how much the energy changed, and whether it stayed within the set."""
+        """Move by one trajectory, accepted or not: change of the energy, and whether it stayed in the support."""
         step = np.exp(log_step)
         leaps = 1 + int(self.rng.uniform(0, LONGEST) / step)
         momentum = self.rng.standard_normal(self.position.size)
@@ -142,7 +141,7 @@ class _Chain:
 def _leapfrog(
     target: Target, position: Floats, momentum: Floats, gradient: Floats, root: Floats, step: float, leaps: int
 ) -> tuple[Floats, float, Floats, Floats]:
-    """Where a trajectory ends: position, log density, gradient, momentum; log density -inf where it left the set."""
+    """End of a trajectory: position, log density (-inf outside the support), gradient, momentum."""
     value = -np.inf
     for _ in range(leaps):
         momentum = momentum + step / 2 * (gradient @ root)
@@ -155,7 +154,7 @@ def _leapfrog(
 
 
 def _root(visited: Floats, scale: Floats) -> Floats:
-    """Factor of about the covariance of the points that were visited, drawn towards independence and ``scale``."""
+    """Factor of the covariance of the visited points, shrunk towards independence and ``scale``."""
     n, factor, centred = len(visited), np.diag(scale), visited - visited.mean(axis=0)
     root = factor * np.sqrt((n * np.linalg.solve(factor, visited.T).var(axis=1) + 10) / (n + 10))
     whitened = np.linalg.solve(root, centred.T)

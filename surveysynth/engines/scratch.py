@@ -1,4 +1,4 @@
-"""Scratch folders: confidential files that another program reads or writes, gone whatever ends the process."""
+"""Scratch folders for confidential files of other programs, removed however the process ends."""
 
 from __future__ import annotations
 
@@ -15,21 +15,20 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-NAME = re.compile(r"surveysynth-\d+-[a-z0-9_]{8}")  # the process's number, and what tempfile appends
+NAME = re.compile(r"surveysynth-\d+-[a-z0-9_]{8}")  # number of the process, and the suffix by tempfile
 PRIVATE = 0o700
 MEMORY = Path("/dev/shm")
-ENOUGH = 2**30  # bytes that must be free there
+ENOUGH = 2**30  # bytes that must be free
 
 
 @contextmanager
 def scratch_folder() -> Iterator[Path]:
     """Make a folder for confidential files, which is removed afterwards.
 
-    Only this user can read it (mode 0700); it is in memory (/dev/shm) where there is such a place, or else in
-    the system's temporary folder.  In the main thread, SIGTERM
-    and SIGHUP remove it too, where nobody else handles them: they kill the child processes that have the folder in
-    their command line, remove it, and end the process as they would have.  SIGKILL and a power failure leave it
-    for :func:`sweep`.
+    Only this user can read it (mode 0700); it is in memory (/dev/shm) if possible, or else in the system's temporary
+    folder.  In the main thread, SIGTERM and SIGHUP also remove it unless another handler is set: they kill the child
+    processes with the folder in their command line, remove it, and end the process as usual.  After SIGKILL or a power
+    failure, :func:`sweep` removes it.
 
     Yields
     ------
@@ -46,7 +45,7 @@ def scratch_folder() -> Iterator[Path]:
 
 
 def sweep() -> None:
-    """Remove the scratch folders that processes of this user left when they were killed."""
+    """Remove the scratch folders of killed processes of this user."""
     for folder in _folders():
         with _if_left(folder) as dead:
             if dead:
@@ -68,7 +67,7 @@ def _folders() -> list[Path]:
 
 
 def _places() -> list[Path]:
-    """Where such folders are made: the first is where new ones are."""
+    """Parent folders of scratch folders; new ones are made in the first."""
     with suppress(FileNotFoundError):  # there is no temporary folder here
         places = [Path(tempfile.gettempdir())]
         if MEMORY.is_dir() and os.access(MEMORY, os.W_OK | os.X_OK):
@@ -79,10 +78,10 @@ def _places() -> list[Path]:
 
 @contextmanager
 def _if_left(folder: Path) -> Iterator[bool]:
-    """Whether a process of this user left the folder when it was killed; nobody takes it meanwhile."""
+    """Whether a killed process of this user left the folder, which is locked meanwhile."""
     try:
         lock = _locked(folder)
-    except OSError:  # it is in use, another user's, a link, or removed meanwhile
+    except OSError:  # in use, another user's, a link, or removed meanwhile
         lock = None
     if lock is None:
         yield False
@@ -102,16 +101,16 @@ def _new_folder() -> tuple[Path, int | None]:
             lock = _locked(folder)
         except BlockingIOError:  # a sweep of another process was first, and removes it
             continue
-        except OSError:  # a file system without locks: nothing is swept there
+        except OSError:  # a file system without locks, where nothing is swept
             pass
-        if folder.exists():  # or a sweep of another process came between
+        if folder.exists():  # otherwise a sweep of another process removed it
             return folder, lock
 
 
 def _locked(folder: Path) -> int | None:
-    """A descriptor that locks a folder, not a link to one, until this process closes it or dies, however it dies.
+    """A descriptor that locks a folder, not a link to one, until this process closes it or dies.
 
-    Numbers of processes would not do: they are used again, and containers that share a folder count for themselves.
+    Process numbers would not do: they are used again, and containers that share a folder have their own.
 
     Raises
     ------
@@ -136,11 +135,11 @@ def _removed_by_signals(folder: Path) -> Iterator[None]:
     process = os.getpid()
 
     def end(number: int, frame: FrameType | None) -> None:
-        if os.getpid() == process:  # not a child that was forked meanwhile and inherited this
+        if os.getpid() == process:  # not a forked child that inherited this handler
             _kill_children(str(folder))
             shutil.rmtree(folder, ignore_errors=True)
         signal.signal(number, ours[signal.Signals(number)])
-        signal.raise_signal(number)  # so that whoever waits for this process sees what ended it
+        signal.raise_signal(number)  # shows the parent process how this one ended
 
     ours: dict[signal.Signals, Any] = {}
     if threading.current_thread() is threading.main_thread():
@@ -158,13 +157,13 @@ def _removed_by_signals(folder: Path) -> Iterator[None]:
 
 
 def _kill_children(named: str) -> None:
-    """Kill the child processes that have this in their command line.
+    """Kill the child processes with a text in their command line.
 
-    Without /proc they end by themselves, when they next print something that nobody reads.
+    Without /proc they end at their next output, which has no reader.
     """
     for process in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # it has ended meanwhile
+        with suppress(OSError):  # already ended
             parent = (process / "stat").read_text().rpartition(")")[2].split()[1]
             if int(parent) == os.getpid() and named in (process / "cmdline").read_text():
                 os.kill(int(process.name), signal.SIGKILL)
-                os.waitpid(int(process.name), 0)  # it writes no more
+                os.waitpid(int(process.name), 0)  # wait until it no longer writes

@@ -1,7 +1,7 @@
-"""Joint inclusion probabilities: of a whole population, or of a sample's units only.
+"""Joint inclusion probabilities of a whole population or of the units of a sample.
 
-For simple random, Poisson, systematic (in the order of the file), Tille's and maximum entropy
-selection.  The other methods have none that can be computed.
+They exist for simple random, Poisson, systematic (in the order of the file), Tille's and maximum
+entropy selection.  For the other methods they cannot be computed.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from .probabilities import Floats, Positions
 from .selection import probabilities, split, whole_sample
 from .tille import Path, path
 
-ROUNDING = 1e-9  # part of an interval; shorter overlaps are rounding
-AGREEMENT = 1e-6  # relative, of given numbers that ought to be the same
+ROUNDING = 1e-9  # overlaps shorter than this part of an interval are rounding
+AGREEMENT = 1e-6  # relative tolerance for given numbers that ought to be equal
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Joint(ABC):
 
     @abstractmethod
     def _pairs(self) -> Floats:
-        """pi_kl of the units with 0 < pi < 1; the diagonal has no meaning."""
+        """pi_kl of the units with 0 < pi < 1; the diagonal is meaningless."""
 
 
 def _free(pi: Floats) -> Positions:
@@ -71,7 +71,7 @@ def _free(pi: Floats) -> Positions:
 
 @dataclass(frozen=True)
 class PoissonJoint(Joint):
-    """Of independent units."""
+    """Joint probabilities of independent units."""
 
     def _pairs(self) -> Floats:
         pi = self.pi[_free(self.pi)]
@@ -80,7 +80,7 @@ class PoissonJoint(Joint):
 
 @dataclass(frozen=True)
 class SimpleRandomJoint(Joint):
-    """Of n out of N units: ``pair`` = n (n - 1) / (N (N - 1))."""
+    """Joint probabilities of n out of N units: ``pair`` = n (n - 1) / (N (N - 1))."""
 
     pair: float
 
@@ -91,10 +91,9 @@ class SimpleRandomJoint(Joint):
 
 @dataclass(frozen=True)
 class SystematicJoint(Joint):
-    """Of units whose intervals of the cumulated pi begin at ``start``, modulo 1.
+    """Joint probabilities of units whose intervals of cumulated pi begin at ``start``, modulo 1.
 
-    The points that are selected have one place between 0 and 1 modulo 1, so pi_kl is what two arcs
-    of a circle have in common.
+    All selected points are equal modulo 1, so pi_kl is the common length of two arcs of a circle.
     """
 
     start: Floats
@@ -102,15 +101,15 @@ class SystematicJoint(Joint):
     def _pairs(self) -> Floats:
         length = self.pi[_free(self.pi)]
         k, other = length[:, None], length
-        ahead = (self.start - self.start[:, None]) % 1.0  # from where k begins to where l begins
+        ahead = (self.start - self.start[:, None]) % 1.0  # from the start of k to that of l
         common = np.clip(k - ahead, 0.0, other) + np.clip(ahead + other - 1, 0.0, k)
-        common = np.minimum(common, common.T)  # the same up to rounding
+        common = np.minimum(common, common.T)  # equal up to rounding
         return np.where(common > ROUNDING * np.minimum(k, other), common, 0.0)
 
 
 @dataclass(frozen=True)
 class EliminationJoint(Joint):
-    """Of Tille's procedure."""
+    """Joint probabilities of Tille's procedure."""
 
     path: Path
 
@@ -120,7 +119,7 @@ class EliminationJoint(Joint):
 
 @dataclass(frozen=True)
 class EntropyJoint(Joint):
-    """Of conditional Poisson selection; ``odds``, ``t`` and ``W`` as in :class:`ConditionalPoisson`."""
+    """Joint probabilities of conditional Poisson selection; attributes as in :class:`ConditionalPoisson`."""
 
     odds: Floats
     t: Floats
@@ -136,7 +135,7 @@ class EntropyJoint(Joint):
 
 @dataclass(frozen=True)
 class GivenJoint(Joint):
-    """Joint inclusion probabilities that are known from elsewhere.
+    """Joint inclusion probabilities given by the user.
 
     Attributes
     ----------
@@ -159,7 +158,7 @@ class GivenJoint(Joint):
 
     @classmethod
     def checked(cls, joint: ArrayLike, pi: Floats) -> GivenJoint:
-        """The matrix as it is, for all units of a sample.
+        """A given matrix for all units of a sample.
 
         Parameters
         ----------
@@ -171,13 +170,13 @@ class GivenJoint(Joint):
         Returns
         -------
         GivenJoint
-            Of all units as one stratum.
+            All units as one stratum.
 
         Raises
         ------
         InputError
-            A matrix that is not (n, n), has missing values or negative ones, is not symmetric, has
-            another diagonal than pi, or gives a pair more than one of its units.
+            A matrix that is not (n, n), has missing or negative values, is not symmetric, does not
+            have pi on the diagonal, or gives a pair a larger probability than one of its units.
         """
         try:
             known = np.array(joint, dtype=np.float64)
@@ -205,7 +204,7 @@ class GivenJoint(Joint):
         Returns
         -------
         float array (n_h, n_h)
-            That of ``known``.
+            The matrix ``known``.
         """
         return self.known
 
@@ -249,7 +248,7 @@ def joint_probabilities(pi: ArrayLike, method: str) -> Floats:
 
 
 def entropy_joint(fitted: ConditionalPoisson, pi: Floats, units: Positions) -> Joint:
-    """Of some units of a conditional Poisson selection that is at hand."""
+    """Joint probabilities of some units of a fitted conditional Poisson selection."""
     p = pi[units]
     return EntropyJoint(np.arange(units.size), p, fitted.odds[units[_free(p)]], fitted.t, fitted.W)
 

@@ -1,16 +1,16 @@
-"""Selection with maximum entropy: Poisson selection, given that the sample has n units.
+"""Selection with maximum entropy: Poisson selection conditional on a sample of n units.
 
 Among the designs of fixed size with inclusion probabilities pi, conditional Poisson selection has
-the largest entropy.  Its samples have probabilities proportional to the product of their units'
+the largest entropy.  The probability of a sample is proportional to the product of its units'
 odds p / (1 - p) (Hajek 1964; Chen, Dempster & Liu 1994).  With S the size of the Poisson sample
-and phi its characteristic function, everything about it is a short Fourier sum:
+and phi its characteristic function, all probabilities are short Fourier sums:
 
     P(S = n) = 1/M sum_j phi(t_j) exp(-i n t_j),                  t_j = 2 pi j / M,
     pi_k = sum_j W_j g_k(t_j),   pi_kl = sum_j W_j g_k(t_j) g_l(t_j)   (k != l),
     W_j = phi(t_j) exp(-i n t_j) / (M P(S = n)),   g_k(t) = p_k exp(it) / (1 - p_k + p_k exp(it)).
 
 The sums are over real parts.  M need only exceed the spread of S (Bernstein's inequality), and phi
-vanishes except at some 15 to 40 of the nodes, for ten units as for ten million.
+vanishes except at some 15 to 40 nodes, whatever the number of units.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ from .selection import probabilities, split
 Complex = NDArray[np.complex128]
 
 NEGLIGIBLE = 46.0  # exp(-46) = 1e-20
-SPREAD = 10.0  # standard deviations (and 40) from the mean, beyond which no size comes: P < 1e-20
+SPREAD = 10.0  # standard deviations (and 40) from the mean; sizes beyond have P < 1e-20
 BIN = 0.25  # width on the scale of asinh(logit(pi) / 2), where all functions of pi are smooth
 DEGREE = 16  # Chebyshev nodes of a bin
-DENSE = 2 * DEGREE  # units from which on a bin is stood for by its nodes
-CERTAIN = 1e-12  # 1 - pi of units that are taken for certain
-LARGE_VARIANCE = 4.0  # of S; below, S = n comes often enough to wait for it
+DENSE = 2 * DEGREE  # units in a bin from which its nodes represent it
+CERTAIN = 1e-12  # 1 - pi of units that count as certain
+LARGE_VARIANCE = 4.0  # of S; below, S = n is frequent enough for rejection sampling
 
 
 @dataclass(frozen=True)
 class ConditionalPoisson:
-    """Poisson selection of N units, given its size n.
+    """Poisson selection of N units, conditional on its size n.
 
     Attributes
     ----------
     odds : float array (N,)
         p / (1 - p), where p adds up to n; infinite for certain units.
     t, W : float array (J,), complex array (J,)
-        Nodes and their weights: real parts of sums over the nodes are expectations, given n.
+        Nodes and their weights: real parts of sums over the nodes are expectations given n.
     n : int
         Sample size.
 
@@ -82,7 +82,7 @@ class ConditionalPoisson:
 
 
 def maximum_entropy(pi: ArrayLike, rng: np.random.Generator) -> Positions:
-    """Selection with the largest entropy that the probabilities allow (conditional Poisson selection).
+    """Selection with the largest entropy for given probabilities (conditional Poisson selection).
 
     Parameters
     ----------
@@ -112,10 +112,10 @@ def maximum_entropy(pi: ArrayLike, rng: np.random.Generator) -> Positions:
 
 
 def conditional_poisson(pi: ArrayLike) -> ConditionalPoisson:
-    """The conditional Poisson selection with inclusion probabilities pi (1 where that is 1 up to 1e-12).
+    """The conditional Poisson selection with inclusion probabilities pi (1 if pi is 1 up to 1e-12).
 
-    The odds are a smooth function of pi: it is found at the units where they are few, and at
-    Chebyshev nodes where they are many, which stand for them in all sums.
+    The odds are a smooth function of pi.  It is found at the units if they are few, else at Chebyshev
+    nodes, which represent the units in all sums.
 
     Parameters
     ----------
@@ -125,14 +125,14 @@ def conditional_poisson(pi: ArrayLike) -> ConditionalPoisson:
     Returns
     -------
     ConditionalPoisson
-        Samples are drawn by its ``draw``; its ``odds`` are those of Poisson selection that, given its size, has pi.
+        Its ``draw`` draws samples; its ``odds`` are those of the Poisson selection with pi given its size.
 
     Raises
     ------
     InputError
         Probabilities below 0 or above 1, or that do not add up to a whole number.
     ModelError
-        The odds are not found (no case is known).
+        The odds were not found (no such case is known).
 
     Examples
     --------
@@ -143,7 +143,7 @@ def conditional_poisson(pi: ArrayLike) -> ConditionalPoisson:
     2
     """
     pi = probabilities(pi)
-    # 1 - pi is rounded like pi: where it is as small as that, the odds have no meaning
+    # 1 - pi is rounded like pi: if it is as small as that, the odds are meaningless
     certain, free, p, n = split(np.where(pi > 1 - CERTAIN, 1.0, pi))
     odds = np.zeros(pi.size)
     odds[certain] = np.inf
@@ -155,7 +155,7 @@ def conditional_poisson(pi: ArrayLike) -> ConditionalPoisson:
 
 
 def _log_odds(pi: Floats, n: int) -> tuple[Floats, Floats, Complex]:
-    """The log odds of units with 0 < pi < 1, t and W."""
+    """Log odds of units with 0 < pi < 1, t and W."""
     eta = np.log(pi) - np.log1p(-pi)
     x = np.arcsinh(eta / 2) / BIN
     first = np.floor(x.min())
@@ -165,7 +165,7 @@ def _log_odds(pi: Floats, n: int) -> tuple[Floats, Floats, Complex]:
     dense = np.bincount(bin_of_unit) >= DENSE
     code = np.where(dense, np.cumsum(dense) - 1, -1)[bin_of_unit]
     alone = np.flatnonzero(code < 0)
-    # nodes and how many units each stands for
+    # nodes and the number of units that each represents
     angle = (np.arange(DEGREE) + 0.5) * np.pi / DEGREE
     T = np.cos(np.arange(DEGREE)[:, None] * angle)  # T[q, r]: polynomial q at node r
     T[0] /= 2
@@ -195,7 +195,7 @@ def _moments(pi: Floats, x: Floats, code: Positions, out: Floats) -> None:
 
 @nb.njit(cache=True)
 def _add_polynomial(x: Floats, code: Positions, coefficients: Floats, out: Floats) -> None:
-    """Add sum_q coefficients[code, q] T_q(x) (Clenshaw), where there is a code."""
+    """Add sum_q coefficients[code, q] T_q(x) (Clenshaw) for units with a code."""
     for i in range(x.size):
         if code[i] >= 0:
             row = coefficients[code[i]]
@@ -206,9 +206,9 @@ def _add_polynomial(x: Floats, code: Positions, coefficients: Floats, out: Float
 
 
 def _shift(eta: Floats, w: Floats, n: int, N: int) -> tuple[Floats, Floats, Complex]:
-    """What turns logit(pi) into the log odds, at nodes that stand for w units each; t and W.
+    """Log odds minus logit(pi), at nodes that represent w units each; t and W.
 
-    Newton's method for logit pi(log odds) = eta, which is nearly linear: three or four steps.
+    Newton's method for logit pi(log odds) = eta, which is nearly linear, takes three or four steps.
     """
     shift, last = np.zeros(eta.size), np.inf
     for _ in range(50):
@@ -227,7 +227,7 @@ def _shift(eta: Floats, w: Floats, n: int, N: int) -> tuple[Floats, Floats, Comp
         if worst < 1e-13 or last / 2 < worst < 1e-6:
             return shift, t, W
         last = worst
-        # covariances by the rarer of I_k and 1 - I_k, for the sake of rounding
+        # covariances by the rarer of I_k and 1 - I_k, against rounding
         rare = np.where(p < 0.5, p * inside, -q * outside)
         g *= np.where(p < 0.5, p, -q)[:, None] * np.where(p[:, None] < 0.5, turn, 1.0) * np.sqrt(W)
         shift += _newton_step(g.real.copy(), g.imag.copy(), rare, w, variance, error)
@@ -238,8 +238,8 @@ def _shift(eta: Floats, w: Floats, n: int, N: int) -> tuple[Floats, Floats, Comp
 def _newton_step(a: Floats, b: Floats, rare: Floats, w: Floats, variance: Floats, error: Floats) -> Floats:
     """Solve derivative x step = error, where the derivative is Cov(I_k, I_l) / Var(I_k) (Gauss, with pivots).
 
-    Covariances of different units are a_k a_i - b_k b_i - rare_k rare_i.  (Loops and not BLAS, whose
-    threads cost more than the work, many times so where other programs use the cores.)
+    Covariances of different units are a_k a_i - b_k b_i - rare_k rare_i.  (Loops, since threads of BLAS
+    cost more than the work, many times so if other programs use the cores.)
     """
     V, J = a.shape
     x = error.copy()
@@ -279,7 +279,7 @@ def _newton_step(a: Floats, b: Floats, rare: Floats, w: Floats, variance: Floats
 
 
 def _spectrum(p: Floats, q: Floats, w: Floats, n: int, N: int) -> tuple[Floats, Complex]:
-    """The nodes t and their weights W, for p = 1 - q at nodes that stand for w of N units."""
+    """The nodes t and their weights W, for p = 1 - q at nodes that represent w of N units."""
     variance = float(w @ (p * q))
     t = _nodes(variance, N, SPREAD * np.sqrt(variance) + 40)
     cosine, sine = np.cos(t), np.sin(t)
@@ -292,7 +292,7 @@ def _spectrum(p: Floats, q: Floats, w: Floats, n: int, N: int) -> tuple[Floats, 
 
 @nb.njit(cache=True)
 def _nodes(variance: float, N: int, width: float) -> Floats:
-    """Nodes t_j >= 0, j < M / 2, that distinguish sizes which differ by less; except those where |phi| < 1e-20."""
+    """Nodes t_j >= 0, j < M / 2, for sizes that differ by less than M, without those where |phi| < 1e-20."""
     M = min(N + 1, int(width)) | 1
     t = np.empty(M // 2 + 1)
     for j in range(t.size):
@@ -304,7 +304,7 @@ def _nodes(variance: float, N: int, width: float) -> Floats:
 
 @nb.njit(cache=True, error_model="numpy")
 def _tilt(odds: Floats, w: Floats, n: float) -> float:
-    """The factor of the odds with which the probabilities add up to n (Newton's method and bisection)."""
+    """The factor of the odds that makes the probabilities add up to n (Newton's method and bisection)."""
     low, high, c = 0.0, np.inf, 1.0
     for _ in range(200):
         total = variance = 0.0
@@ -328,8 +328,8 @@ def _tilt(odds: Floats, w: Floats, n: float) -> float:
 def _draw(odds: Floats, n: int, rng: np.random.Generator) -> Positions:
     """Positions of n units.
 
-    The first part of the units is a Poisson sample, accepted with the probability that the other
-    part has the rest, over a bound of it; then the other part is drawn likewise.  It has 1/8 of the variance.
+    The first part of the units is a Poisson sample, accepted with the probability that the other part
+    has the remaining number, over a bound of it; then the other part, with 1/8 of the variance, is drawn likewise.
     """
     N = odds.size
     drawn = np.empty(n, dtype=np.intp)
@@ -346,7 +346,7 @@ def _draw(odds: Floats, n: int, rng: np.random.Generator) -> Positions:
             split -= 1
             part += p[split] * (1 - p[split])
             mean += p[split]
-        # phi of the other part; of no units it is 1
+        # phi of the other part, which is 1 without units
         spread = SPREAD * np.sqrt(part) + 40
         t = _nodes(part, N - split, 2 * spread)
         phi, turn = np.empty(t.size, dtype=np.complex128), np.empty(t.size, dtype=np.complex128)
@@ -376,7 +376,7 @@ def _draw(odds: Floats, n: int, rng: np.random.Generator) -> Positions:
         found += k
         n = rest
         start = split
-    for i in range(N - n, N):  # all that are left, or none
+    for i in range(N - n, N):  # all remaining units, or none
         drawn[found] = i
         found += 1
     return drawn

@@ -27,29 +27,29 @@ FRACTION_BITS, SPARE_BITS = np.uint64(52), np.uint64(11)  # of a float64; of its
 def inclusion_probabilities(size: ArrayLike, n: SampleSize, strata: ArrayLike | None = None) -> Floats:
     """First-order inclusion probabilities proportional to size, as R's ``sampling::inclusionprobabilities``.
 
-    pi = n size / sum(size); units that come out at 1 or more are taken with certainty and the
-    rest are computed again, until none exceeds 1.  Sums are those of 80-bit numbers, as R has
-    them, so that the two agree to the last bit.
+    pi = n size / sum(size); units with 1 or more are taken with certainty and the others are
+    computed again, until none exceeds 1.  Sums use 80-bit numbers, as in R, so that the two agree to
+    the last bit.
 
     Parameters
     ----------
     size : array (N,)
         Size of each unit, not negative; a unit of size 0 gets probability 0, with a warning.
     n : int, or mapping of stratum to int
-        Sample size, in each stratum where there are strata.
+        Sample size, in each stratum if there are strata.
     strata : array (N,), optional
         Stratum of each unit.
 
     Returns
     -------
     float array (N,)
-        Adds up to n (in each stratum).
+        Probabilities that add up to n (in each stratum).
 
     Raises
     ------
     InputError
-        Sizes that are missing, infinite or negative; strata that are missing; n that is negative
-        or above the number of units of positive size.
+        Missing, infinite or negative sizes; missing strata; a negative n, or one above the number of
+        units of positive size.
 
     Examples
     --------
@@ -64,7 +64,7 @@ def inclusion_probabilities(size: ArrayLike, n: SampleSize, strata: ArrayLike | 
 
 
 def sizes_of(size: ArrayLike) -> Floats:
-    """The sizes as an array, or an InputError."""
+    """Sizes as an array (InputError)."""
     try:
         a = np.ascontiguousarray(size, dtype=np.float64)
     except (TypeError, ValueError):
@@ -83,7 +83,7 @@ class Strata:
     order : int array (N,)
         Positions of the units, stratum after stratum, in order within each.
     start : int array (H + 1,)
-        Where each stratum begins in ``order``.
+        Start of each stratum in ``order``.
     labels : list (H,)
     """
 
@@ -93,7 +93,7 @@ class Strata:
 
 
 def strata_of(strata: ArrayLike, N: int) -> Strata:
-    """The units of each stratum; InputError where the strata are missing or not N."""
+    """The units of each stratum; InputError if strata are missing or their number is not N."""
     typed = isinstance(strata, (np.ndarray, pd.Series, pd.Categorical, pd.Index))
     values: Any = strata if typed else np.asarray(strata, dtype=object)
     code, label = guarded(
@@ -123,7 +123,7 @@ def sample_sizes(n: SampleSize, strata: Strata | None) -> Floats:
 
 
 def proportional_to(a: Floats, n_h: Floats, strata: Strata | None) -> Floats:
-    """Inclusion probabilities of units of size a, as :func:`inclusion_probabilities`: (N,)."""
+    """Inclusion probabilities of units with sizes a, as :func:`inclusion_probabilities`: (N,)."""
     check_sizes(a, n_h, strata)
     pi = np.empty(a.size)
     if strata is None:
@@ -136,7 +136,7 @@ def proportional_to(a: Floats, n_h: Floats, strata: Strata | None) -> Floats:
 
 
 def check_sizes(a: Floats, n_h: Floats, strata: Strata | None, *, replacement: bool = False) -> None:
-    """InputError for sizes and sample sizes without an answer, a warning for sizes of 0."""
+    """Refuse impossible sizes and sample sizes (InputError), and warn of sizes of 0."""
     low, high = (a.min(), a.max()) if a.size else (1.0, 1.0)
     if not (low >= 0 and high < np.inf):
         bad = ~np.isfinite(a)
@@ -159,7 +159,7 @@ def check_sizes(a: Floats, n_h: Floats, strata: Strata | None, *, replacement: b
 
 @nb.njit(cache=True)
 def _plus(m: Any, e: Any, x: float) -> Any:
-    """M 2^e + x, rounded to 64 bits as the 80-bit format does: to nearest, ties to even.
+    """The sum M 2^e + x rounded to 64 bits as in the 80-bit format: to nearest, ties to even.
 
     M (uint64) is 0, or has its highest bit set; e is an int64, x is positive or 0.
     """
@@ -183,21 +183,21 @@ def _plus(m: Any, e: Any, x: float) -> Any:
     d = e - k
     if d <= 63:
         s = m + (q >> np.uint64(d))
-        lost = (q << ONE) << np.uint64(63 - d)  # the bits below m's last
+        lost = (q << ONE) << np.uint64(63 - d)  # the bits below the last of m
     else:
         s = m
         lost = q if d == 64 else ZERO
     if s >= m:
         s += np.uint64((lost > TOP) | ((lost == TOP) & ((s & ONE) == ONE)))
         return (s, e) if s else (TOP, e + 1)
-    half = s & ONE  # carried: one bit more is lost
+    half = s & ONE  # after a carry one more bit is lost
     s = (s >> ONE) | TOP
     return s + np.uint64((half == ONE) & ((lost > ZERO) | ((s & ONE) == ONE))), e + 1
 
 
 @nb.njit(cache=True, error_model="numpy")
 def _proportional(a: Floats, start: Positions, n: Floats, pi: Floats) -> None:
-    """Fill pi, stratum after stratum (R's order of operations)."""
+    """Fill pi stratum by stratum, in R's order of operations."""
     for h in range(n.size):
         m, e, largest = np.uint64(0), np.int64(0), 0.0
         for i in range(start[h], start[h + 1]):
@@ -250,7 +250,7 @@ def proportional_allocation(units: ArrayLike, n: int) -> Positions:
     Returns
     -------
     int array (H,)
-        Adds up to n; each within 1 of n N_h / N.  Of equal remainders the first is served first.
+        They add up to n; each is within 1 of n N_h / N.  The first of equal remainders has precedence.
 
     Examples
     --------

@@ -1,8 +1,8 @@
-"""Selection with given inclusion probabilities: one function a method.
+"""Selection with given inclusion probabilities, one function for each method (Tille 2006, Sampling Algorithms).
 
-Each returns the positions of the selected units, in order.  Unit k is drawn with probability pi_k
-exactly; where the sample size is fixed, pi adds up to it, units with pi = 1 are always drawn and
-units with pi = 0 never.  Elimination and maximum entropy have modules of their own.  (Tille 2006, Sampling Algorithms.)
+Each returns the positions of the selected units, in order.  Unit k is drawn with probability exactly pi_k.  For a fixed
+sample size, pi adds up to it, units with pi = 1 are always drawn and units with pi = 0 never.  Elimination and maximum
+entropy have modules of their own.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .probabilities import Floats, Positions
 
 
 def whole_sample(pi: ArrayLike) -> tuple[Floats, int]:
-    """The probabilities as an array and the sample size that they add up to, or an InputError."""
+    """Probabilities as an array, and the sample size that they add up to (InputError)."""
     p = probabilities(pi)
     n = np.round(p.sum())
     if not abs(p.sum() - n) < 1e-6:
@@ -26,7 +26,7 @@ def whole_sample(pi: ArrayLike) -> tuple[Floats, int]:
 
 
 def probabilities(pi: ArrayLike) -> Floats:
-    """The probabilities as an array, or an InputError."""
+    """Probabilities as an array (InputError)."""
     p = np.ascontiguousarray(pi, dtype=np.float64)
     if p.ndim != 1 or not ((p >= 0) & (p <= 1)).all():
         raise InputError("selection needs probabilities between 0 and 1 that add up to a whole number")
@@ -65,14 +65,14 @@ def systematic(pi: ArrayLike, rng: np.random.Generator) -> Positions:
     found = _steps(p, rng.random(), n - int((p == 1).sum()), drawn)
     if found == n:
         return drawn
-    # the start is so close to 0 that rounding kept the last step from ending
+    # the start is so close to 0 that rounding prevented the last selection
     last = np.setdiff1d(np.flatnonzero(p), drawn[:found])[-1]
     return np.sort(np.append(drawn[:found], last))
 
 
 @nb.njit(cache=True)
 def _steps(pi: Floats, start: float, n: int, drawn: Positions) -> int:
-    """Fill ``drawn`` with the certain units and n others: how many there are."""
+    """Fill ``drawn`` with the certain units and n others, and return their number."""
     at, found = start, 0
     for i in range(pi.size):
         if pi[i] < 1:
@@ -119,12 +119,12 @@ def random_systematic(pi: ArrayLike, rng: np.random.Generator) -> Positions:
 
 
 def poisson(pi: ArrayLike, rng: np.random.Generator) -> Positions:
-    """Poisson selection: units are independent, the sample size is random (pi may add up to anything).
+    """Poisson selection: units are independent, and the sample size is random.
 
     Parameters
     ----------
     pi : float array (N,)
-        Inclusion probabilities; they add up to the expected sample size, which may be any number.
+        Inclusion probabilities; their sum, the expected sample size, may be any number.
     rng : numpy.random.Generator
         Source of the randomness.
 
@@ -149,7 +149,7 @@ def poisson(pi: ArrayLike, rng: np.random.Generator) -> Positions:
 
 
 def simple_random(N: int, n: int, rng: np.random.Generator) -> Positions:
-    """Draw n of N units, each sample with the same probability.
+    """Draw n of N units so that all samples are equally probable.
 
     Parameters
     ----------
@@ -179,7 +179,7 @@ def simple_random(N: int, n: int, rng: np.random.Generator) -> Positions:
 
 
 def multinomial(size: ArrayLike, n: int, rng: np.random.Generator) -> Positions:
-    """Draw n units with replacement, each with probability proportional to size: one may come several times.
+    """Draw n units with replacement and probability proportional to size.
 
     Parameters
     ----------
@@ -218,13 +218,13 @@ def multinomial(size: ArrayLike, n: int, rng: np.random.Generator) -> Positions:
         return np.empty(0, dtype=np.intp)
     edge = np.cumsum(a)
     drawn = np.searchsorted(edge, np.sort(rng.random(n)) * edge[-1], side="right")
-    return np.minimum(drawn, np.flatnonzero(a)[-1])  # a product that was rounded up to the total
+    return np.minimum(drawn, np.flatnonzero(a)[-1])  # for a product rounded up to the total
 
 
 def split(pi: ArrayLike) -> tuple[Positions, Positions, Floats, int]:
-    """The certain units, those with 0 < pi < 1, the latter's pi, and how many of them are drawn.
+    """The certain units, the units with 0 < pi < 1, their pi, and the number to draw from them.
 
-    Where the last number is 0 (up to rounding), no unit is left to be drawn from.
+    If that number is 0 (up to rounding), there are no such units.
     """
     p, n = whole_sample(pi)
     certain, free = np.flatnonzero(p == 1), np.flatnonzero((p > 0) & (p < 1))
@@ -239,8 +239,8 @@ def split(pi: ArrayLike) -> tuple[Positions, Positions, Floats, int]:
 def brewer(pi: ArrayLike, rng: np.random.Generator) -> Positions:
     """Brewer's draw by draw procedure (Brewer 1975; Tille 2006, Algorithm 6.10).
 
-    With m units to be drawn and s the sum of pi over the units that were not drawn yet, the next one is drawn
-    with probability proportional to pi (s - pi) / (s - m pi).
+    With m units still to draw and s the sum of pi over the units not drawn yet, the next unit is drawn with
+    probability proportional to pi (s - pi) / (s - m pi).
 
     Parameters
     ----------
@@ -274,9 +274,9 @@ def brewer(pi: ArrayLike, rng: np.random.Generator) -> Positions:
 def _draw_by_draw(pi: Floats, n: int, rng: np.random.Generator) -> Positions:
     """Positions of n units.
 
-    Weights are kept as of some draw (m0, s0) and corrected by rejection: as draws go on,
-    (s - pi) / (s - m pi) falls for every unit (s >= m and the drawn pi are below 1), so that its
-    ratio to the kept one is a probability.  They are computed anew when rejections have cost as much.
+    Weights of some draw (m0, s0) are kept and corrected by rejection: from draw to draw
+    (s - pi) / (s - m pi) falls for every unit (s >= m, and drawn pi are below 1), so that its ratio to
+    the kept weight is a probability.  Weights are computed again once rejections have cost as much.
     """
     drawn = np.empty(n, dtype=np.intp)
     taken = np.zeros(pi.size, dtype=np.bool_)

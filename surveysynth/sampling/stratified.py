@@ -1,4 +1,4 @@
-"""Samples out of a frame, stratum by stratum."""
+"""Samples from a frame, stratum by stratum."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ METHODS = (*PROPORTIONAL, "maximum_entropy", "multinomial", "srs")
 
 @dataclass(frozen=True)
 class Selection:
-    """A sample out of a frame.
+    """A sample from a frame.
 
     Attributes
     ----------
     positions : int array (n,)
-        Positions of the selected units in the frame, in order; with replacement a unit may come several times.
+        Positions of the selected units in the frame, in order; with replacement a unit may occur several times.
     pi : float array (n,)
         Their inclusion probabilities; with replacement the expected number of draws.
     population : int array (n,)
-        Units of the frame in the stratum of each.
+        Number of units of the frame in the stratum of each unit.
     joint : tuple of Joint
-        Joint inclusion probabilities, one a stratum in the order in which strata come in the frame
-        (strata without a selected unit have none); empty for a method without.
+        Joint inclusion probabilities, one a stratum in the order of the frame (none for strata
+        without a selected unit); empty for methods without them.
 
     Examples
     --------
@@ -75,7 +75,7 @@ def draw(
     *,
     N: int | None = None,
 ) -> Selection:
-    """Draw a sample, in each stratum where there are strata.
+    """Draw a sample, in each stratum if there are strata.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def draw(
     strata : array (N,), optional
         Stratum of each unit.
     N : int, optional
-        Units of the frame; needed where there are neither sizes nor strata.
+        Number of units of the frame; needed without sizes and strata.
 
     Returns
     -------
@@ -163,7 +163,7 @@ def _expected_draws(a: Floats, n_h: Floats, strata: Strata | None) -> Floats:
 
 
 def _draw(pi: Floats, n: float, method: str, rng: np.random.Generator) -> tuple[Positions, Joint | None]:
-    """Positions of a sample out of one stratum, and its joint probabilities where the method has them."""
+    """Positions of a sample from one stratum, and its joint probabilities if the method has them."""
     if method == "multinomial":
         return multinomial(pi, int(n), rng), None
     if method == "maximum_entropy":

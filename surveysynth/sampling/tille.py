@@ -1,10 +1,10 @@
-"""Tille's elimination procedure: from all N units, one is eliminated at a time until n are left.
+"""Tille's elimination procedure: one unit is eliminated at a time until n of N are left (Tille 1996).
 
-Let pi(i|k) be unit i's inclusion probability in a sample of k.  Going from k + 1 to k units, unit i
-goes with probability r = 1 - pi(i|k) / pi(i|k+1).  In samples of k, c_k units are certain, and the
-others have pi(i|k) = f_k size_i, f_k = (k - c_k) / (sum of their sizes).  So all units that were not
-certain at k + 1 have one r between them, and each unit has one r of its own, at the step where it
-ceases to be certain.  Sorted by size, a sample takes O(N) (Tille 1996).
+Let pi(i|k) be unit i's inclusion probability in a sample of k.  From k + 1 to k units, unit i is
+eliminated with probability r = 1 - pi(i|k) / pi(i|k+1).  In samples of k, c_k units are certain, and
+the others have pi(i|k) = f_k size_i, f_k = (k - c_k) / (sum of their sizes).  So all units that were
+not certain at k + 1 have the same r, and each unit has an r of its own at the step where it ceases to
+be certain.  With units sorted by size, a sample takes O(N).
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ def tille(pi: ArrayLike, rng: np.random.Generator) -> Positions:
 
 @nb.njit(cache=True)
 def _eliminate(x: Floats, n: int, rng: np.random.Generator) -> Positions:
-    """Those that are left of units of descending size x."""
+    """Positions of the remaining units, from units of descending size x."""
     N = x.size
-    left = np.empty(N, dtype=np.intp)  # units that are not certain, and not eliminated
-    count, c, T = 0, N, 0.0  # the c largest are certain; T is the size of the others, eliminated or not
+    left = np.empty(N, dtype=np.intp)  # units neither certain nor eliminated
+    count, c, T = 0, N, 0.0  # the c largest are certain; T is the total size of the others, eliminated or not
     for k in range(N - 1, n - 1, -1):
         before = c
         while c > 0 and x[c - 1] * (k - c + 1) < T + x[c - 1]:
@@ -72,7 +72,7 @@ def _eliminate(x: Floats, n: int, rng: np.random.Generator) -> Positions:
             count -= 1
             left[int(rng.random() * (count + 1))] = left[count]
         elif out < 0:
-            out = before - 1  # all are new, and their probabilities add up to 1 up to rounding
+            out = before - 1  # all are new, and their probabilities add up to 1, up to rounding
         for i in range(c, before):
             if i != out:
                 left[count] = i
@@ -85,7 +85,7 @@ def _eliminate(x: Floats, n: int, rng: np.random.Generator) -> Positions:
 
 @dataclass(frozen=True)
 class Path:
-    """What joint probabilities need of units' ways out of certainty, each an array (k,).
+    """The steps at which units cease to be certain, for joint probabilities; arrays (k,).
 
     Attributes
     ----------
@@ -93,11 +93,11 @@ class Path:
     step : int array
         Sample size k at which the unit ceases to be certain.
     gone : float array
-        Probability 1 - pi(i|k) of being eliminated there.
+        Probability 1 - pi(i|k) of elimination at this step.
     before : float array
-        For a unit that ceased earlier, joint probability over its size.
+        Joint probability with a unit that ceased earlier, over its size.
     among : float array
-        Probability that two which are left after this step are left at the end.
+        Probability that two units remaining after this step remain to the end.
     """
 
     size: Floats
@@ -107,7 +107,7 @@ class Path:
     among: Floats
 
     def joint(self) -> Floats:
-        """Joint inclusion probabilities of the units; the diagonal has no meaning: (k, k)."""
+        """Joint inclusion probabilities of the units, (k, k); the diagonal is meaningless."""
         i, j = np.ix_(range(self.step.size), range(self.step.size))
         gone, step = self.gone, self.step
         return np.where(
@@ -118,12 +118,12 @@ class Path:
 
 
 def path(pi: Floats, n: int, units: Positions) -> Path:
-    """The :class:`Path` of some of the units.
+    """The :class:`Path` of some units.
 
     Parameters
     ----------
     pi : float array (N,)
-        Between 0 and 1, both excluded; adds up to n.
+        Inclusion probabilities strictly between 0 and 1 that add up to n.
     n : int
     units : int array (k,)
         Positions in ``pi``.
@@ -138,10 +138,10 @@ def path(pi: Floats, n: int, units: Positions) -> Path:
 
 @nb.njit(cache=True)
 def _path(x: Floats, n: int) -> tuple[Positions, Floats, Floats, Floats]:
-    """Of units of descending size x.
+    """Arrays of :class:`Path` for units of descending size x.
 
-    Two units that are both left and not certain lose one with probability 2 q, where q is what every
-    such unit has.  Where only one unit is not certain after a step, no two of them are left.
+    Of two remaining uncertain units one is eliminated with probability 2 q, where each such unit has
+    probability q.  If only one unit is uncertain after a step, no two of them remain.
     """
     N = x.size
     step = np.zeros(N, dtype=np.intp)
