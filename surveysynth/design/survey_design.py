@@ -1,4 +1,4 @@
-"""SurveyDesign: a data frame and the roles that its columns play in the sampling design."""
+"""SurveyDesign: a data frame and the roles of its columns in the sampling design."""
 
 from __future__ import annotations
 
@@ -75,64 +75,62 @@ Codes = NDArray[np.intp]
 
 
 class SurveyDesign:
-    """A complex-survey file: records, weights and how the sample was drawn.
+    """A complex-survey file: records, weights and the sampling design.
 
-    The design is immutable and is validated once, here.  Weights and inclusion probabilities
-    are two views of one thing: give either, read both.
+    The design is immutable and validated once, here.  Weights and inclusion probabilities are
+    inverse to each other: give either, read both.
 
     Parameters
     ----------
     frame : pandas.DataFrame
         One row a respondent.  The index is ignored.
     weights, probs : str
-        Column of survey weights (population units a record stands for), or of inclusion
+        Column of survey weights (population units represented by a record), or of inclusion
         probabilities in (0, 1].  Exactly one of the two.
     strata : str, optional
         Column of first-stage strata.
     psu : str or list of str, optional
         Columns of sampling units, outermost stage first.  A label counts within its stratum
-        (and within its parent unit), so labels that start again in each stratum are right.
+        (and within its parent unit), so labels may start again in each stratum.
     fpc : str or list of str, optional
         One column a stage: population sizes of the strata (in sampling units), or sampling
-        fractions when all values are at most 1, as in R's ``survey``.
+        fractions if all values are at most 1, as in R's ``survey``.
     lonely_psu : {"fail", "remove", "adjust", "average"}
-        What a stratum with one PSU does to a variance, as R's ``survey.lonely.psu``.  "fail"
-        refuses such a design here; "remove" adds nothing; "adjust" centres the PSU's total at
-        the mean of all PSUs; "average" adds the mean variance of the other strata.  A stratum
-        that is sampled completely is never lonely.
+        Variance of a stratum with one PSU, as R's ``survey.lonely.psu``.  "fail" refuses such a
+        design here; "remove" adds nothing; "adjust" centres the PSU's total at the mean of all
+        PSUs; "average" adds the mean variance of the other strata.  A stratum that is sampled
+        completely is never lonely.
     poststrata : str, or list of margins, optional
-        Column of groups whose totals of the weights are known from outside the sample (the
-        weights were calibrated to them); often the strata.  Standard errors count only what
-        varies within them, as after R's ``postStratify``.  Several margins were raked; a margin
-        may be several columns, crossed, or none: the whole population.  :meth:`calibrate` makes such a design.
+        Column of groups to whose known totals the weights were calibrated; often the strata.
+        Standard errors count only the variation within them, as after R's ``postStratify``.
+        Several margins were raked; a margin may be several columns, crossed, or none: the whole
+        population.  :meth:`calibrate` makes such a design.
     auxiliary : str or list of str, optional
-        Columns of numbers whose totals the weights were calibrated to, too, as after R's ``calibrate``.
+        Columns of numbers to whose totals the weights were also calibrated, as after R's ``calibrate``.
     base_weights : str, optional
         Column of the weights before calibration.
     calibrated_weights : str, optional
-        Column of the calibrated weights, where they were trimmed afterwards (:meth:`trim`).
+        Column of the calibrated weights, if they were trimmed afterwards (:meth:`trim`).
     replicate_weights : str or list of str, optional
-        Columns of replicate weights that came with the file, or patterns of their names: ``"WTREP[0-9]+"`` is every
-        column without another role whose whole name matches.  They may be 0 or negative.  Variances are then
-        ``scale * sum(rscales * (theta_r - centre)**2)``.  :meth:`replicates` makes replicates where a file has none.
+        Columns of replicate weights of the file, or patterns of their names: ``"WTREP[0-9]+"`` is every column without
+        another role whose whole name matches.  They may be 0 or negative.  Variances are then
+        ``scale * sum(rscales * (theta_r - centre)**2)``.  :meth:`replicates` makes replicates for a file without them.
     combined : bool
-        Replicate weights are full weights (True), or factors by which the weights are multiplied (False): R's
-        ``combined.weights``.  Columns on the scale of the other kind are refused; where weights are about 1 the two
-        cannot be told apart, and what is said here is taken.
+        Replicate weights are full weights (True), or factors of the weights (False): R's ``combined.weights``.  Columns
+        on the other scale are refused, except for weights near 1, where the two cannot be distinguished.
     scale : float, optional
         Default 1 / R, as for BRR and bootstrap weights; Fay's need 1 / (R (1 - rho)^2), JK1 (R - 1) / R, successive
         differences (the American Community Survey's) 4 / R.
     rscales : sequence of float (R,), optional
-        Default 1 each; of JKn (n_h - 1) / n_h, with ``scale=1``, for the stratum whose unit a replicate leaves out.
+        Default 1 each; for JKn (n_h - 1) / n_h of the stratum whose unit is left out, with ``scale=1``.
     mse : bool
         Centre at the estimate (True), or at the mean of the replicates (False, R's default).
     pps : {"sen_yates_grundy", "horvitz_thompson", "hajek", "poisson"}, optional
-        How a sample of elements that was drawn without replacement and with unequal probabilities
-        shows its variance; default: as if drawn with replacement (Hu, Savitsky & Williams 2022a, section 2.3).  The
-        first two need ``joint``; "hajek" is an approximation for samples of fixed size, "poisson" is for units
-        that were selected independently of each other.
+        Variance of an element sample drawn without replacement and with unequal probabilities; default: as if
+        drawn with replacement (Hu, Savitsky & Williams 2022a, section 2.3).  The first two need ``joint``; "hajek" is
+        an approximation for samples of fixed size, "poisson" is for units that were selected independently.
     joint : float array (n, n), optional
-        Joint inclusion probabilities of the records, inclusion probabilities on the diagonal; or
+        Joint inclusion probabilities of the records, with inclusion probabilities on the diagonal; or
         ``joint`` of a design with the same records.
     labels : mapping of column to text, optional
         Headings of columns in tables.  They are public: a release publishes those of its columns.
@@ -140,26 +138,25 @@ class SurveyDesign:
     Attributes
     ----------
     n : int
-        Records.
+        Number of records.
     weights, probs : float array (n,)
         Read-only; ``probs = 1 / weights``.  Records of weight 0 count among the units of their stratum and enter no
         estimate, as in R; they are not synthesized.
     degf : int
-        Design degrees of freedom: PSUs minus strata; with replicate weights their rank minus 1,
-        as R's ``degf``.
+        Design degrees of freedom: PSUs minus strata, or the rank of replicate weights minus 1, as
+        R's ``degf``.
     labels : dict of str to str
-        The headings of those columns that have one.
+        Headings of those columns that have one.
     source : dict, optional
-        How the file was read, where :meth:`read` did it: ``file``, and those of its options that were given.  Neither
-        copies nor designs made from this one have it.
+        The ``file`` and the given options of :meth:`read`.  Copies and designs made from this one lack it.
 
     Raises
     ------
     InputError
-        An empty frame; a missing column, or labels of one; one column in two roles; missing, non-numeric,
-        non-finite or negative weights, or 0 in all records or under ``pps``; missing values in design columns; an fpc
-        that varies within its stratum or is smaller than the sample; a lonely PSU; replicate weights, joint
-        probabilities or settings that do not fit the file or each other.
+        An empty frame; an unknown column; one column in two roles; weights that are missing, non-numeric, non-finite,
+        negative, 0 in all records or 0 under ``pps``; missing values in design columns; an fpc that varies within its
+        stratum or is smaller than the sample; a lonely PSU; replicate weights, joint probabilities or settings that do
+        not fit the file or each other.
 
     Examples
     --------
@@ -169,7 +166,7 @@ class SurveyDesign:
     """
 
     weights: NDArray[np.float64]
-    _probs: NDArray[np.float64] | None  # where the design was given them
+    _probs: NDArray[np.float64] | None  # if they were given
     weights_name: str | None
     probs_name: str | None
     strata_name: str | None
@@ -191,7 +188,7 @@ class SurveyDesign:
     _frame: pd.DataFrame
     _labels: dict[str, str]
     _source: dict[str, Any] | None
-    _scan: Scan | None  # of the columns that are not in the frame yet
+    _scan: Scan | None  # source of the columns that are not in the frame yet
 
     def __init__(
         self,
@@ -233,7 +230,7 @@ class SurveyDesign:
         further = {"at_most_one": False, "or_zero": or_zero}
         base = w if base_weights is None else positive(frame[base_weights], base_weights, **further)
         met = w if calibrated_weights is None else positive(frame[calibrated_weights], calibrated_weights, **further)
-        margins = margins_of(frame, poststrata_names)  # which may be the strata, too
+        margins = margins_of(frame, poststrata_names)  # which may also be the strata
         auxiliary_names = names_of(auxiliary, "auxiliary")
         numbers = auxiliary_of(frame, auxiliary_names)
         replication = None
@@ -284,12 +281,12 @@ class SurveyDesign:
         return partial(type(self), **self._checked_roles()), (self.frame,), kept
 
     def _checked_roles(self) -> dict[str, Any]:
-        """Roles and labels that make this design again, except its pps= and the checks of it, which passed before."""
+        """Roles and labels for making this design again, without pps= and its checks, which have passed."""
         roles = {role: value for role, value in self.roles().items() if role != "pps"}
         return roles | {"lonely_psu": "remove", "labels": self._labels}
 
     def _with(self, **changed: Any) -> SurveyDesign:
-        """The same design except for some attributes that are not columns of the frame."""
+        """The same design with some attributes replaced."""
         design = type(self).__new__(type(self))
         design.__dict__.update(self.__dict__ | {"_source": None} | changed)
         design.__dict__.pop("degf", None)  # computed once, for this design
@@ -299,22 +296,22 @@ class SurveyDesign:
     def frame(self) -> pd.DataFrame:
         """The records, as a frame of the caller's own (pandas copies on write, so this is cheap).
 
-        Of a design of :meth:`scan` every column is read for it.
+        A design by :meth:`scan` reads every column for it.
         """
         return self._frame.copy(deep=False) if self._scan is None else self.select(self.columns)
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Names of the columns, in the order of the file: tuple of str."""
+        """Names of the columns, a tuple of str in the order of the file."""
         return tuple(self._frame.columns) if self._scan is None else self._scan.names
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """Parquet files that columns are read from: those of :meth:`scan`, none where the records are in memory."""
+        """Parquet files of :meth:`scan`; none if the records are in memory."""
         return () if self._scan is None else self._scan.files
 
     def select(self, names: Iterable[str]) -> pd.DataFrame:
-        """Some columns of the records; of a design of :meth:`scan` no others are read.
+        """Some columns of the records; a design by :meth:`scan` reads no others.
 
         Parameters
         ----------
@@ -329,7 +326,7 @@ class SurveyDesign:
         names = names_of([*several(names)], "names")
         unknown = [name for name in names if name not in self.columns]
         if unknown:
-            self.column(unknown[0])  # which says which columns there are
+            self.column(unknown[0])  # whose error lists the columns
         return self._frame[[*names]] if self._scan is None else self._scan.frame(names)
 
     @property
@@ -339,7 +336,7 @@ class SurveyDesign:
 
     @property
     def source(self) -> dict[str, Any] | None:
-        """How :meth:`read` read the file, a dict of the caller's own; None for other designs."""
+        """The file and options of :meth:`read`, a dict of the caller's own; None for other designs."""
         return deepcopy(self._source)
 
     @classmethod
@@ -366,31 +363,31 @@ class SurveyDesign:
         path : str or Path
             .csv, .csv.gz, .parquet, .dta, .sav, .zsav, .por, .sas7bdat or .xpt
         missing_codes : list of numbers and texts, or mapping of column to such a list, optional
-            Codes that stand for a missing value, in every column or in those named: 98, or its label "refused".
+            Codes for missing values, in every column or in those named: 98, or its label "refused".
         encoding : str, optional
-            Of texts, where the file is not utf-8 (csv) or says the wrong one (Stata, SPSS, SAS): "cp1252".
+            Encoding of texts if the file is not utf-8 (csv) or declares a wrong one (Stata, SPSS, SAS): "cp1252".
         separator : str, optional
-            Between the columns of a csv file; default what its first line shows.
+            Separator of the columns of a csv file; by default it is found from the first line.
         decimal, thousands : str, optional
-            The marks in the numbers of a csv file: "." or ",", and between thousands " " or "'", too.  Default what all
-            of its columns together show; a file whose numbers could be read in two ways is refused.
+            The marks in the numbers of a csv file: "." or ",", and between thousands also " " or "'".  By default they
+            are found from all columns; a file whose numbers could be read in two ways is refused.
         text : str or list of str, optional
-            Columns of a csv file that are read as they are.  Columns in which a number has leading zeros are, anyway:
-            "01" and "1" are two codes.
+            Columns of a csv file that are read as texts.  So are columns with leading zeros: "01" and "1" are two
+            codes.
         na : str or list of str, optional
-            All texts of a csv file that are missing values, beside the empty one.  Default "NA", ".", "null" and the
+            All texts of a csv file that are missing values, besides the empty one.  Default "NA", ".", "null" and the
             like among numbers, and none in columns of texts, where they may be answers; a warning says so.
         labels : mapping of column to text, optional
-            Further headings, or others than the file's.
+            Further headings, or replacements of the file's.
         **roles
             As for :class:`SurveyDesign`: ``weights=``, ``strata=``, ...
 
         Raises
         ------
         InputError
-            The file is missing, of an unknown kind, in another encoding or unreadable, or fails validation; rows of
-            a csv file with more fields than columns; columns of one name; numbers that contradict each other, or could
-            be read in two ways; missing codes of a column that is not there.
+            The file does not exist, is of an unknown kind, in another encoding or unreadable, or fails validation; rows
+            of a csv file with more fields than columns; columns of one name; numbers that contradict each other, or
+            could be read in two ways; missing codes of an unknown column.
 
         Examples
         --------
@@ -414,29 +411,29 @@ class SurveyDesign:
 
     @classmethod
     def scan(cls, source: Source, *, labels: Mapping[str, str] | None = None, **roles: Any) -> SurveyDesign:
-        """A design over parquet files of any size, of which the columns in use are read, block by block, and no others.
+        """A design over parquet files of any size, which reads only the columns in use, block by block.
 
-        Texts become categories, one to four bytes a record; all else is as if :meth:`read` had the file.
+        Texts become categories of one to four bytes a record; otherwise the result is that of :meth:`read`.
 
         Parameters
         ----------
         source : str, Path or list of such
-            A .parquet file; a folder of such, which are taken in the order of their names; or a list of files.
-            :func:`surveysynth.convert` makes one of csv, Stata, SPSS and SAS files.
+            A .parquet file; a folder of them, in the order of their names; or a list of files.
+            :func:`surveysynth.convert` converts csv, Stata, SPSS and SAS files.
         labels : mapping of column to text, optional
-            Headings of columns, before those that the files have.
+            Headings of columns, which precede those of the files.
         **roles
             As for :class:`SurveyDesign`: ``weights=``, ``strata=``, ...
 
         Returns
         -------
         SurveyDesign
-            Of all records of the files, in their order.
+            A design of all records of the files, in their order.
 
         Raises
         ------
         InputError
-            As :class:`SurveyDesign`; there is no such file, one that is no parquet file, or files whose columns differ.
+            As :class:`SurveyDesign`; a file does not exist or is not parquet, or the columns of files differ.
 
         Examples
         --------
@@ -455,18 +452,18 @@ class SurveyDesign:
             roles |= {"replicate_weights": replicate_names(patterns, files.names, others)}
             asked += roles["replicate_weights"]
         there = [name for name in dict.fromkeys(asked) if name in files.names]
-        if len(there) < len(set(asked)) or not there or not files.n:  # says what is wrong
+        if len(there) < len(set(asked)) or not there or not files.n:  # raises the error
             cls(pd.DataFrame(columns=[*files.names]), **roles)
         named = files.headings | labels_of(pd.DataFrame(columns=[*files.names]), labels)
         return cls(files.frame(there), **roles)._with(_scan=files, _labels=named)
 
     def labelled(self, labels: Mapping[str, str]) -> SurveyDesign:
-        """The design with further headings of columns, or others (InputError: a column that is not there).
+        """The design with new headings of columns.
 
         Parameters
         ----------
         labels : mapping of column to text
-            Headings of some columns; those of others stay.
+            Headings of some columns; other columns keep theirs.
 
         Returns
         -------
@@ -476,7 +473,7 @@ class SurveyDesign:
         Raises
         ------
         InputError
-            A column that is not there.
+            An unknown column.
 
         Examples
         --------
@@ -488,12 +485,12 @@ class SurveyDesign:
         return self._with(_labels=named, _source=self._source)
 
     def assign(self, **functions: RowWise) -> SurveyDesign:
-        """The design with further columns, each computed record by record from the others.
+        """The design with new columns, each computed record by record from the others.
 
         Parameters
         ----------
         **functions
-            ``poor=lambda f: f.income < 10_859``: new column and row-wise function of the frame; one may use the
+            ``poor=lambda f: f.income < 10_859``: new column and row-wise function of the frame, which may use the new
             columns before it.
 
         Returns
@@ -504,9 +501,8 @@ class SurveyDesign:
         Raises
         ------
         InputError
-            A name that a column has; what is no function of the frame, stops, gives other than one value a record, or
-            lets a record's value depend on other records or on their order, as far as a second computation on half of
-            them shows.
+            The column exists; an argument is not a function of the frame, stops, does not give one value a record, or
+            lets a value depend on other records or their order, as far as a second computation on half of them shows.
 
         Examples
         --------
@@ -525,11 +521,10 @@ class SurveyDesign:
         return self._with(_frame=frame, _scan=None)
 
     def calibrate(self, totals: Totals, distance: Distance = "raking", bounds: Bounds | None = None) -> SurveyDesign:
-        """The design with weights that add up to known totals: post-stratified, raked, or by regression (GREG).
+        """The design with weights calibrated to known totals: post-stratified, raked, or by regression (GREG).
 
-        Standard errors then count only what the known totals leave open: the residuals of the
-        linearized values from the groups and numbers (R's ``postStratify``, ``calibrate``).  Where there are
-        replicate weights, each replicate is calibrated to the same totals.
+        Standard errors then use residuals of the linearized values from the groups and numbers (R's
+        ``postStratify``, ``calibrate``).  Each replicate, if any, is calibrated to the same totals.
 
         Source: Deville & Sarndal 1992, cases 1, 2, 6 and 7.
 
@@ -538,10 +533,10 @@ class SurveyDesign:
         totals : mapping of column (or tuple of columns, crossed) to a mapping of category to total, or to a number
             ``{"sex": {"f": 51e6, "m": 49e6}}`` post-stratifies, several columns are raked.  A number is the total of
             a numeric column, ``{"income": 3.1e12}``; that of ``()`` is the size of the population, which totals of
-            categories hold already.
+            categories imply.
         distance : {"raking", "linear", "logit"}
-            What is least between new and old weights.  All three come to nearly the same standard errors; weights
-            stay positive under raking, are solved for in one step under linear, and within bounds under logit.
+            Distance between new and old weights to minimize.  All three give nearly the same standard errors; weights
+            stay positive under raking and within bounds under logit, and linear takes one step.
         bounds : (float, float), optional
             The least and the largest ratio of new to old weights, around 1: (0.5, 2).  The logit needs them.
 
@@ -554,9 +549,9 @@ class SurveyDesign:
         Raises
         ------
         InputError
-            Categories without a total or without a record; totals that are no finite numbers, or of categories and
-            not positive, that contradict each other or that no positive weights within the bounds can meet; weights
-            that are calibrated already.
+            Categories without a total or without a record; totals that are not finite, not positive for categories,
+            contradict each other, or cannot be met by positive weights within the bounds; weights that are already
+            calibrated.
 
         Examples
         --------
@@ -584,23 +579,23 @@ class SurveyDesign:
         frame = self.frame.assign(**{base: self.weights, column: w})
         roles = self._checked_roles() | {"weights": column, "probs": None, "base_weights": base}
         roles |= {"poststrata": list(known.groups), "auxiliary": list(known.numbers)}
-        for role in ("replicate_weights", "combined", "scale", "rscales", "mse"):  # which are those of before
+        for role in ("replicate_weights", "combined", "scale", "rscales", "mse"):  # before calibration
             roles.pop(role, None)
         kept = {"lonely_psu": self.lonely_psu, "pps": self.pps, "joint": self.joint, "replication": replication}
         return type(self)(frame, **roles)._with(**kept)
 
     def trim(self, low: float = 0.0, high: float = np.inf, *, strict: bool = False) -> SurveyDesign:
-        """The design with weights within limits: what is cut off goes in equal parts to the weights that are within.
+        """The design with weights truncated to limits, and the excess spread equally over the other weights.
 
-        The sum of the weights stays (R's ``trimWeights``); totals that they were calibrated to are no longer met.
-        Bounds of :meth:`calibrate` keep both, and weights that are trimmed first can be calibrated then.
+        The sum of the weights stays (R's ``trimWeights``); totals of a calibration are no longer met.
+        Bounds of :meth:`calibrate` keep both, and trimmed weights can be calibrated.
 
         Parameters
         ----------
         low, high : float
             Limits, in population units.
         strict : bool
-            Again, until the shares that were added put no weight outside the limits.
+            Repeat until no weight is outside the limits.
 
         Returns
         -------
@@ -610,8 +605,8 @@ class SurveyDesign:
         Raises
         ------
         InputError
-            Limits that are no numbers, or between which the mean weight is not; a design with replicate weights,
-            weights of 0 or joint probabilities.
+            Limits that are not numbers or do not contain the mean weight; a design with replicate weights, weights of 0
+            or joint probabilities.
 
         Examples
         --------
@@ -646,25 +641,25 @@ class SurveyDesign:
         mse: bool = True,
         seed: int | None = None,
     ) -> SurveyDesign:
-        """The design with replicate weights, from which :func:`surveysynth.estimate` then has its variances.
+        """The design with replicate weights, from which :func:`surveysynth.estimate` then computes variances.
 
         Parameters
         ----------
         method : {"preston", "rao_wu", "JK1", "JKn", "BRR", "Fay", "successive_differences"}
-            Preston's (2009) rescaled bootstrap, which takes any design, fpc and later stages
-            included; Rao & Wu's (1988) of PSUs with replacement; the jackknife without and with strata; balanced
-            repeated replication of two PSUs a stratum, and Fay's form of it; successive differences of PSUs that
-            were drawn systematically in the order of the file (Fay & Train 1995).
+            Preston's (2009) rescaled bootstrap for any design, fpc and later stages included; Rao & Wu's (1988)
+            bootstrap of PSUs with replacement; the jackknife without and with strata; balanced repeated replication of
+            two PSUs a stratum, and Fay's method; successive differences of PSUs that were drawn systematically in the
+            order of the file (Fay & Train 1995).
         R : int, optional
-            Replicates of the bootstraps, and the most for successive differences; default 100.  The other methods have
-            a number of their own.
+            Number of replicates of the bootstraps, and the most for successive differences; default 100.  The other
+            methods determine it.
         rho : float, optional
-            Of ``Fay``: weights are multiplied by rho or 2 - rho; default 0.5.
+            For ``Fay``: weights are multiplied by rho or 2 - rho; default 0.5.
         mse : bool
-            Squares are around the estimate (True), or around the mean of the replicates (False, R's default); those
-            of a bootstrap are then divided by R - 1, not R.
+            Squares are taken around the estimate (True), or around the mean of the replicates (False, R's default);
+            those of a bootstrap are then divided by R - 1, not R.
         seed : int, optional
-            Of the bootstraps; without one the replicates come from the operating system's entropy.
+            Seed of the bootstraps; by default replicates come from the operating system's entropy.
 
         Returns
         -------
@@ -674,9 +669,9 @@ class SurveyDesign:
         Raises
         ------
         InputError
-            An unknown method; ``R``, ``rho`` or ``seed`` beside a method on which it has no effect; a method that the
-            design does not allow: strata with one PSU, or with other than two for BRR; a design that has replicates,
-            calibrated weights or joint probabilities.
+            An unknown method; ``R``, ``rho`` or ``seed`` without effect on the method; a method that the design does
+            not allow: strata with one PSU, or not two for BRR; a design with replicates, calibrated weights or joint
+            probabilities.
 
         Examples
         --------
@@ -721,22 +716,21 @@ class SurveyDesign:
 
     @classmethod
     def from_fpc(cls, frame: pd.DataFrame, fpc: str | Sequence[str], **roles: Any) -> SurveyDesign:
-        """A design whose weights are what its fpc says: the product of N / n over the stages, as R's without weights.
+        """A design with weights from its fpc, the product of N / n over the stages, as in R without weights.
 
         Parameters
         ----------
         frame : pandas.DataFrame
             One row a respondent.
         fpc : str or list of str
-            One column a stage, as for :class:`SurveyDesign`, of all stages that ``psu`` names: units of the last one
-            are taken whole.
+            One column for each stage of ``psu``, as for :class:`SurveyDesign`; units of the last stage are taken whole.
         **roles
             As for :class:`SurveyDesign`, without ``weights`` and ``probs``.
 
         Returns
         -------
         SurveyDesign
-            With a new column ``weight``.
+            A design with a new column ``weight``.
 
         Raises
         ------
@@ -759,10 +753,9 @@ class SurveyDesign:
 
     @classmethod
     def unweighted(cls, frame: pd.DataFrame, **roles: Any) -> SurveyDesign:
-        """A design of records that all count the same: the weights are 1, in a new column ``weight``.
+        """A design with equal weights of 1, in a new column ``weight``.
 
-        Means are those of the records then, and totals their sums; R's ``svydesign`` does so, with a warning, where it
-        is given no weights.  ``roles`` as for :class:`SurveyDesign`, without ``weights`` and ``probs``.
+        Means and totals then are those of the records, as in R's ``svydesign`` without weights, which warns.
 
         Parameters
         ----------
@@ -774,7 +767,7 @@ class SurveyDesign:
         Returns
         -------
         SurveyDesign
-            With a new column ``weight`` of ones.
+            A design with a new column ``weight`` of ones.
 
         Raises
         ------
@@ -818,7 +811,7 @@ class SurveyDesign:
         frame : pandas.DataFrame
             One row a unit of the population.
         n : int, or mapping (or Series) of stratum to int
-            Sample size **of each stratum** where there are strata (:func:`surveysynth.sampling.
+            Sample size, **of each stratum** if there are strata (:func:`surveysynth.sampling.
             proportional_allocation` divides one sample size among them).
         size : str, optional
             Column of sizes to which inclusion probabilities are proportional.
@@ -830,25 +823,25 @@ class SurveyDesign:
             replacement), "srs" (equal probabilities); default "maximum_entropy" with sizes,
             "srs" without.
         lonely_psu : {"fail", "remove", "adjust", "average"}
-            What a stratum with one selected unit, or with one that was not certain, does to a variance, as for
-            :class:`SurveyDesign`.  "fail" refuses such a sample.
+            Variance of a stratum with one selected unit, or one that was not certain, as for :class:`SurveyDesign`.
+            "fail" refuses such a sample.
         seed : int, optional
-            Without one the sample comes from the operating system's entropy.
+            By default the sample comes from the operating system's entropy.
 
         Returns
         -------
         SurveyDesign
-            The selected rows, in the order of the frame, with a column ``weight`` = 1 / pi, and
-            the variance that goes with the method: Sen-Yates-Grundy with joint probabilities
-            (tille, maximum_entropy), that of independent units (poisson), Hajek's approximation (brewer
-            and both systematic ones, and where a stratum has more than 5,000 selected units), finite
-            population correction from a column ``population`` (srs), with replacement (multinomial).
+            The selected rows, in the order of the frame, with a column ``weight`` = 1 / pi, and the
+            variance for the method: Sen-Yates-Grundy with joint probabilities (tille,
+            maximum_entropy), independent units (poisson), Hajek's approximation (brewer, both
+            systematic ones, and strata with more than 5,000 selected units), finite population
+            correction from a column ``population`` (srs), with replacement (multinomial).
 
         Raises
         ------
         InputError
-            Unknown methods or columns; sizes, sample sizes or strata from which no sample can be
-            drawn; a frame that has a column of those names; a stratum whose variance cannot be estimated.
+            Unknown methods or columns; sizes, sample sizes or strata that allow no sample; a frame with
+            a column of those names; a stratum whose variance cannot be estimated.
 
         Examples
         --------
@@ -894,7 +887,7 @@ class SurveyDesign:
         """Inclusion probabilities, one over the weights: (n,)."""
         if self._probs is not None:
             return self._probs
-        with np.errstate(divide="ignore"):  # of weight 0
+        with np.errstate(divide="ignore"):  # for weight 0
             probs = 1.0 / self.weights
         probs.flags.writeable = False
         return probs
@@ -917,12 +910,12 @@ class SurveyDesign:
 
     @property
     def multiplicand(self) -> NDArray[np.float64]:
-        """What factors of replicates multiply: the weights; 1 for records of weight 0 that have replicate weights."""
+        """Weights that factors of replicates multiply; 1 for records of weight 0 with replicate weights."""
         return self.weights if self.replication is None else self.replication.multiplicand(self.weights)
 
     @property
     def entering(self) -> NDArray[np.bool_]:
-        """Records that enter estimates or their replicates, bool (n,): those of weight 0 in all of them do not."""
+        """Records with a weight in estimates or their replicates: bool (n,)."""
         return np.asarray(self.multiplicand > 0)
 
     @property
@@ -932,27 +925,27 @@ class SurveyDesign:
 
     @property
     def clustered(self) -> bool:
-        """True where some PSU holds more than one record."""
+        """Whether some PSU holds more than one record."""
         return self.stages[0].stratum_of_unit.size < self.n
 
     @property
     def design_columns(self) -> tuple[str, ...]:
-        """Strata, PSU, fpc, post-strata, auxiliary and base weight columns, in that order, each once."""
+        """Columns of strata, PSUs, fpc, post-strata, auxiliary and base weights, in that order, each once."""
         margins = (name for margin in self.poststrata_names for name in margin)
         known = (*margins, *self.auxiliary_names, self.base_name, self.calibrated_name)
         names = (self.strata_name, *self.psu_names, *self.fpc_names, *known)
         return tuple(dict.fromkeys(name for name in names if name is not None))
 
     def roles(self) -> dict[str, Any]:
-        """The keyword arguments that give another frame the same roles.
+        """Keyword arguments that give another frame the same roles.
 
-        Joint probabilities belong to no frame, and labels to columns that another frame may not have.
+        They lack joint probabilities, which belong to these records, and labels of columns.
 
         Returns
         -------
         dict
-            For ``SurveyDesign(frame, **roles)``: "weights", "probs", "strata", "psu", "fpc", "lonely_psu" and
-            "poststrata"; others where this design has them.
+            Arguments of ``SurveyDesign(frame, **roles)``: "weights", "probs", "strata", "psu", "fpc", "lonely_psu" and
+            "poststrata"; others if this design has them.
 
         Examples
         --------
@@ -980,7 +973,7 @@ class SurveyDesign:
         return roles | {role: value for role, value in further.items() if value is not None}
 
     def column(self, name: str) -> pd.Series:
-        """One column, or a clear error that lists the columns there are.
+        """One column, or an error that lists the columns.
 
         Parameters
         ----------
@@ -990,12 +983,12 @@ class SurveyDesign:
         Returns
         -------
         pandas.Series (n,)
-            Its values, as the frame has them.
+            Values of the column, as in the frame.
 
         Raises
         ------
         InputError
-            There is no such column.
+            An unknown column.
         """
         if not isinstance(name, str):
             raise InputError(f"the name of a column was expected, a text, not {type(name).__name__}")
@@ -1008,7 +1001,7 @@ class SurveyDesign:
             raise InputError(f"there is no column {name!r}{near}; the file has {listing(self.columns)}")
 
     def typed(self, name: str) -> pd.Series:
-        """A column without its records; of a design of :meth:`scan` none is read for it.
+        """A column without records; a design by :meth:`scan` reads none for it.
 
         Parameters
         ----------
@@ -1018,12 +1011,12 @@ class SurveyDesign:
         Returns
         -------
         pandas.Series (0,)
-            Of the column's type.
+            An empty column of the same type.
 
         Raises
         ------
         InputError
-            There is no such column.
+            An unknown column.
         """
         if self._scan is None:
             return self.column(name).head(0)
@@ -1031,9 +1024,9 @@ class SurveyDesign:
         return self._scan.typed(name)
 
     def declares_levels(self, name: str) -> bool:
-        """Whether the type of a column says which levels it can have: a category's does, and that of True and False.
+        """Whether the type of a column declares its levels, as categories and True and False do.
 
-        Texts do not, also where :meth:`scan` keeps them as codes: their levels are those that occur in the file.
+        Texts do not, even if :meth:`scan` keeps them as codes: their levels are those that occur in the file.
 
         Parameters
         ----------
@@ -1043,12 +1036,12 @@ class SurveyDesign:
         Returns
         -------
         bool
-            False for numbers, too.
+            False for texts and numbers.
 
         Raises
         ------
         InputError
-            There is no such column.
+            An unknown column.
         """
         column = self.typed(name) if self._scan is not None else self.column(name)
         if isinstance(column.dtype, pd.CategoricalDtype):
@@ -1057,7 +1050,7 @@ class SurveyDesign:
         return pd.api.types.is_bool_dtype(column.dtype) or pd.api.types.infer_dtype(column, skipna=True) == "boolean"
 
     def numeric(self, name: str) -> NDArray[np.float64]:
-        """One column as floats, NaN where it is missing; InputError where it is not a number.
+        """One column as floats, NaN where it is missing.
 
         Parameters
         ----------
@@ -1067,12 +1060,12 @@ class SurveyDesign:
         Returns
         -------
         float array (n,)
-            Its values, NaN where they are missing; not to be written to, as they may be the frame's own.
+            Values, NaN where they are missing; not to be written to, as they may be the frame's own.
 
         Raises
         ------
         InputError
-            There is no such column, or it holds what is no number.
+            An unknown column, or one that is not numeric.
         """
         return numeric(self.column(name), name)
 
