@@ -15,6 +15,11 @@ from numpy.typing import NDArray
 EXACT = Context(prec=1000, traps=[Inexact])  # any sum of floats has fewer digits
 
 
+def new_id() -> str:
+    """A random text of 32 hexadecimal digits."""
+    return secrets.token_hex(16)
+
+
 @dataclass(frozen=True)
 class Expense:
     """One expense on a confidential file, carried by all results that rest on it; a ledger counts it once.
@@ -33,12 +38,7 @@ class Expense:
     what: str
     blank: float | None
     replace: float | None
-    id: str = field(default_factory=lambda: secrets.token_hex(16))
-
-
-def new_id() -> str:
-    """A random text of 32 hexadecimal digits."""
-    return secrets.token_hex(16)
+    id: str = field(default_factory=new_id)
 
 
 def id_of(what: str, *numbers: NDArray[np.float64]) -> str:

@@ -226,7 +226,7 @@ class Ledger:
             adds = _added(own, whole, rests_on)
             self._check_cap(own, adds.blank, kind)
             return Entry(
-                what=label, kind=kind, unit=protected, **adds._asdict(), salt=salt or ledger_file.new_salt(),
+                what=label, kind=kind, unit=protected, **adds._asdict(), salt=salt or new_id(),
                 rests_on={each.id: _amounts(each) for each in rests_on}, **numbered,
             )  # fmt: skip
 

@@ -16,7 +16,6 @@ import hashlib
 import json
 import os
 import re
-import secrets
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -27,6 +26,7 @@ from typing import Any, NamedTuple, get_args
 
 from ...choices import Kind
 from ...errors import InputError, PrivacyError
+from ...expenses import new_id
 from ...storage import whole_file
 
 HEADING = {"ledger": "surveysynth", "version": 2}
@@ -113,11 +113,6 @@ class Contents:
     size: int
     ended: bool  # whether the last line is complete
     torn: bytes
-
-
-def new_salt() -> str:
-    """A random text of 32 hexadecimal digits."""
-    return secrets.token_hex(16)
 
 
 def create(path: Path) -> None:
@@ -215,7 +210,7 @@ def append(file: int, line: Line, before: Contents, path: Path) -> Line:
         record |= {"type": "spend", **epsilons, "kind": line.kind, "unit": line.unit, "what": line.what}
         if line.rests_on:
             record["rests_on"] = {id: [_number(amount) for amount in each] for id, each in line.rests_on.items()}
-    body = json.dumps(record | {"salt": line.salt or new_salt()}, ensure_ascii=False).encode()
+    body = json.dumps(record | {"salt": line.salt or new_id()}, ensure_ascii=False).encode()
     head = _head(before.head, body)
     text = b'%s, "head": "%s"}\n' % (body[:-1], head.encode())
     try:
