@@ -1,20 +1,20 @@
-"""The values that options have, in one light module: the command line offers them before anything else is loaded."""
+"""The values of options, in a light module that the command line can load at once."""
 
 from __future__ import annotations
 
 from typing import Literal
 
-Kind = Literal["asymptotic", "strict", "strict given alpha", "none"]  # of a guarantee
-LonelyPSU = Literal["fail", "remove", "adjust", "average"]  # what a stratum with one PSU does to a variance
-OutcomeKind = Literal["amount", "count", "share"]  # what an outcome is, as it is declared
+Kind = Literal["asymptotic", "strict", "strict given alpha", "none"]  # kind of guarantee
+LonelyPSU = Literal["fail", "remove", "adjust", "average"]  # treatment of a stratum with one PSU
+OutcomeKind = Literal["amount", "count", "share"]  # declared kind of an outcome
 Clusters = Literal["model", "ignore"]  # whether PSUs and strata have effects
 MapName = Literal["inverse", "linear"]  # from risks to privacy weights
 FBSPrior = Literal["paper", "independent", "normal", "flat"]
-RiskName = Literal["lipschitz", "count", "marginal", "pairwise"]  # how the risk of a record is measured
-Missing = Literal["fail", "drop"]  # what a missing outcome does
-MissingCategory = Literal["fail", "drop", "category"]  # the same of an outcome that is a category
-Allocation = Literal["prior", "posterior"]  # what the component of a synthetic record is drawn from
-SecondStage = Literal["pps", "srs"]  # how units of a PSU are drawn
+RiskName = Literal["lipschitz", "count", "marginal", "pairwise"]  # measure of a record's risk
+Missing = Literal["fail", "drop"]  # treatment of a missing outcome
+MissingCategory = Literal["fail", "drop", "category"]  # the same for a categorical outcome
+Allocation = Literal["prior", "posterior"]  # distribution of the component of a synthetic record
+SecondStage = Literal["pps", "srs"]  # selection of units within a PSU
 StudyPopulation = Literal[
     "workers", "households", "workers-psu", "households-psu", "persons", "visits", "shares", "earnings", "adults",
     "poverty", "activity",
@@ -22,6 +22,6 @@ StudyPopulation = Literal[
 StudyMechanism = Literal[
     "strict", "pseudo", "pseudo-debias", "censored", "laplace", "strict-earlier",
 ]  # fmt: skip
-Planted = Literal["x10", "x100", "alone", "two-modes", "heavy"]  # the record that an intruder asks about
+Planted = Literal["x10", "x100", "alone", "two-modes", "heavy"]  # the record that an intruder looks for
 # diagnostics that may fail, and a population total far from the sum of the weights
 Accepted = Literal["divergences", "rhat", "ess_bulk", "ess_tail", "information", "population_total"]

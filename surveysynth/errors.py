@@ -1,7 +1,7 @@
 """The errors of surveysynth, one small family.
 
-A message names the column, how many rows are at fault, the first few row numbers and what to
-do.  It never shows a value: these messages end up in logs and tickets.
+A message names the column, the number of rows at fault, the first few row numbers and the remedy.
+It never shows a value, since messages end up in logs and tickets.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ P = ParamSpec("P")
 
 
 class SurveySynthError(Exception):
-    """Base of every error that surveysynth raises on purpose.
+    """Base of all errors that surveysynth raises on purpose.
 
     Attributes
     ----------
     code : str
-        One word for the kind of error, which programs may rely on, as R's conditions do; messages may change.
+        One word for the kind of error, on which programs may rely, as R's conditions do; messages may change.
     """
 
     code: ClassVar[str] = "error"
@@ -40,7 +40,7 @@ class ModelError(SurveySynthError):
 
 
 class PrivacyError(SurveySynthError):
-    """The privacy guarantee that was asked for cannot be given."""
+    """The requested privacy guarantee cannot be given."""
 
     code = "privacy"
 
@@ -101,7 +101,7 @@ TOO_EXTREME = (
 
 @contextmanager
 def breakdown_as_error() -> Iterator[None]:
-    """A ModelError where numerical work breaks down: a matrix that is singular, a number that overflows."""
+    """Turn numerical breakdowns, such as a singular matrix or an overflow, into a ModelError."""
     from numpy.linalg import LinAlgError  # not before it is needed, as commands import this module
 
     try:
@@ -115,17 +115,17 @@ def guarded(
     caught: type[Exception] | tuple[type[Exception], ...],
     explain: Callable[[str], SurveySynthError],
 ) -> T:
-    """Do some work of a library whose exceptions may quote the data, and raise one of ours in their place.
+    """Do the work of a library whose exceptions may quote the data, and replace them by ours.
 
-    The new exception is raised after the old one is gone: not even its ``__context__`` keeps it.
+    The new exception is raised when the old one is gone: not even its ``__context__`` keeps it.
 
     Parameters
     ----------
     work : function
-        Its value is returned.
+        The work, whose value is returned.
     caught : exception type or tuple of them
     explain : function
-        Makes the new exception from the name of the old one's type.
+        It makes the new exception from the type name of the old one.
     """
     try:
         return work()

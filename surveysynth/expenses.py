@@ -1,4 +1,4 @@
-"""What was spent on confidential files: each object that saw one carries it, so that all that rests on it counts it."""
+"""Expenses on confidential files, carried by all objects that rest on them, so that each is counted."""
 
 from __future__ import annotations
 
@@ -15,17 +15,22 @@ from numpy.typing import NDArray
 EXACT = Context(prec=1000, traps=[Inexact])  # any sum of floats has fewer digits
 
 
+def new_id() -> str:
+    """A random text of 32 hexadecimal digits."""
+    return secrets.token_hex(16)
+
+
 @dataclass(frozen=True)
 class Expense:
-    """What was once spent on a confidential file.  All that rests on it carries it; a ledger counts it once.
+    """One expense on a confidential file, carried by all results that rest on it; a ledger counts it once.
 
     Attributes
     ----------
     what : str
-        Such as "noisy tables of income", or "draws".
+        Purpose, such as "noisy tables of income" or "draws".
     blank, replace : float or None
-        Epsilon for one unit's confidential values taken out, and replaced; None where it is not known, and both None
-        where there is no guarantee.
+        Epsilon for one unit's confidential values removed, and replaced; None if unknown, and both None without a
+        guarantee.
     id : str
         Random, 32 hexadecimal digits.
     """
@@ -33,16 +38,11 @@ class Expense:
     what: str
     blank: float | None
     replace: float | None
-    id: str = field(default_factory=lambda: secrets.token_hex(16))
-
-
-def new_id() -> str:
-    """Random, 32 hexadecimal digits."""
-    return secrets.token_hex(16)
+    id: str = field(default_factory=new_id)
 
 
 def id_of(what: str, *numbers: NDArray[np.float64]) -> str:
-    """An id by what is released, so that a run with a seed makes the same twice: never of what is confidential."""
+    """An id from released numbers, never confidential ones, so that a seeded run gives the same id again."""
     digest = hashlib.sha256(what.encode())
     for each in numbers:
         digest.update(np.ascontiguousarray(each, dtype=np.float64).tobytes())
@@ -50,13 +50,13 @@ def id_of(what: str, *numbers: NDArray[np.float64]) -> str:
 
 
 def total(expenses: Iterable[Expense]) -> tuple[Decimal | None, Decimal | None]:
-    """Exact sums for values that are taken out, and replaced; None where a part is unknown."""
+    """Exact sums for values removed, and replaced; None if a part is unknown."""
     parts = list(expenses)
     return _sum(each.blank for each in parts), _sum(each.replace for each in parts)
 
 
 def least_float(exact: Decimal) -> float:
-    """The least float whose shortest decimal is not below an exact number."""
+    """The least float whose shortest decimal is at least an exact number."""
     found = float(exact)
     return found if Decimal(repr(found)) >= exact else math.nextafter(found, math.inf)
 

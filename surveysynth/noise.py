@@ -1,4 +1,4 @@
-"""Laplace noise that is safe in floating point: OpenDP's, never a plain draw of numpy's."""
+"""Laplace noise that is safe in floating point: OpenDP's, never a plain draw by numpy."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ Floats = NDArray[np.float64]
 def laplace(
     values: Floats, sensitivity: float, epsilon: float, rng: np.random.Generator | None = None
 ) -> tuple[Floats, float]:
-    """Values with Laplace noise of scale sensitivity / epsilon by OpenDP, and the variance of that noise.
+    """Values with Laplace noise of scale sensitivity / epsilon by OpenDP, and the variance of the noise.
 
     Parameters
     ----------
     values : float array
-        Each gets noise of its own.
+        Each gets independent noise.
     sensitivity : float
-        0: the values are returned as they are.
+        0 returns the values unchanged.
     epsilon : float
-        Spent by one record that moves one value by the sensitivity.
+        Epsilon for one record, which changes one value by at most the sensitivity.
     rng : numpy.random.Generator, optional
-        For tests only, and not safe; else noise is OpenDP's.
+        For tests only, and not safe; by default noise is OpenDP's.
 
     Raises
     ------
@@ -41,7 +41,7 @@ def laplace(
     noise = 2 * scale * scale
     if not (np.isfinite(noise) and np.isfinite(values).all()):
         raise InputError("a total or its noise overflows: give the outcome in a larger unit, or more epsilon")
-    import opendp.prelude as dp  # half a second, and nothing else needs it
+    import opendp.prelude as dp  # takes half a second, and only noise needs it
 
     dp.enable_features("contrib")
     space = dp.vector_domain(dp.atom_domain(T=float, nan=False)), dp.l1_distance(T=float)

@@ -1,7 +1,7 @@
-"""Progress on stderr: a spinner or a bar on a terminal, plain lines where the command line is piped, otherwise nothing.
+"""Progress on stderr: a spinner or a bar on a terminal, plain lines for a piped command line, otherwise nothing.
 
-No line holds a number of the confidential file: stages have fixed names, counts are of steps, samples or synthesizers
-that were asked for, and seconds are those of the clock.
+No line shows a number of the confidential file: stages have fixed names, counts are those of requested steps, samples
+or synthesizers, and seconds are those of the clock.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from rich.progress import (
 )
 from rich.text import Text
 
-EVERY = 10.0  # seconds after which a stage is named again; after 100 s, a tenth of the time that has passed
+EVERY = 10.0  # seconds after which a stage is named again; after 100 s, a tenth of the elapsed time
 
-ENOUGH = 0.05  # of the steps, before which an estimate of the time says little
+ENOUGH = 0.05  # share of the steps after which the remaining time is estimated
 
 
 class _Stage:
-    """What is being done, and how many of its steps are."""
+    """The current stage, and the number of its steps done."""
 
     def __init__(self) -> None:
         self.name, self.begun, self.done, self.total = "", time.monotonic(), 0, 0
@@ -51,13 +51,13 @@ class _Stage:
 
 _due: list[Callable[[], None]] = []  # when work begins
 _stage: ContextVar[_Stage | None] = ContextVar("the stage whose steps are counted", default=None)
-_listener: ContextVar[Callable[[str], None] | None] = ContextVar("who is told in place of stderr", default=None)
+_listener: ContextVar[Callable[[str], None] | None] = ContextVar("the listener in place of stderr", default=None)
 _lines_wanted: ContextVar[bool] = ContextVar("plain lines of progress", default=False)
 
 
 @contextmanager
 def plain_lines() -> Iterator[None]:
-    """Write lines where stderr is no terminal, as the command line does; calls from Python are silent there."""
+    """Write lines if stderr is not a terminal, for the command line; calls from Python are silent there."""
     before = _lines_wanted.set(True)
     try:
         yield
@@ -67,9 +67,9 @@ def plain_lines() -> Iterator[None]:
 
 @contextmanager
 def progress_to(listener: Callable[[str], None]) -> Iterator[None]:
-    """Give every stage, as it begins, to a function, with the seconds so far; nothing is written to stderr.
+    """Report the beginning of every stage, with the seconds so far, to a function instead of stderr.
 
-    For a front end with messages of its own, as R's.  The function is called in the thread that does the work.
+    It is for a front end with its own messages, such as R's.  The function is called in the working thread.
     """
     before = _listener.set(listener)
     try:
@@ -79,7 +79,7 @@ def progress_to(listener: Callable[[str], None]) -> Iterator[None]:
 
 
 def when_work_begins(task: Callable[[], None]) -> None:
-    """Do something once, before the first stage or bar: after what a command imports."""
+    """Do a task once, before the first stage or bar, when a command has imported its modules."""
     _due.append(task)
 
 
@@ -89,7 +89,7 @@ def _work_begins() -> None:
 
 
 def tell(text: str) -> None:
-    """Say something to who does the work: not for publication."""
+    """Show a text to the user; it is not for publication."""
     listener = _listener.get()
     if listener is None:
         print(text, file=sys.stderr)
@@ -98,7 +98,7 @@ def tell(text: str) -> None:
 
 
 def steps(total: int) -> Callable[[], None]:
-    """A function that counts one of so many steps of the stage that is being done; threads may call it."""
+    """A function that counts one step of the current stage, of ``total``; threads may call it."""
     stage = _stage.get()
     if stage is None:
         return lambda: None
@@ -112,7 +112,7 @@ def steps(total: int) -> Callable[[], None]:
 
 @contextmanager
 def during(name: str) -> Iterator[None]:
-    """Say what the stage that is being done waits for."""
+    """Name the work that the current stage waits for."""
     stage = _stage.get()
     if stage is None:
         yield
@@ -127,7 +127,7 @@ def during(name: str) -> Iterator[None]:
 
 @contextmanager
 def stages() -> Iterator[Callable[[str], None]]:
-    """Yield a function that says which stage has begun."""
+    """Yield a function that announces the beginning of a stage."""
     _work_begins()
     console, stage = Console(stderr=True), _Stage()
     before = _stage.set(stage)
@@ -161,7 +161,7 @@ def stages() -> Iterator[Callable[[str], None]]:
 
 
 class _StageColumn(ProgressColumn):
-    """The stage, as it stands."""
+    """The column with the current stage."""
 
     def __init__(self, stage: _Stage) -> None:
         super().__init__()
@@ -173,14 +173,14 @@ class _StageColumn(ProgressColumn):
 
 @contextmanager
 def bar(what: str, total: int, completed: int = 0) -> Iterator[Callable[[], None]]:
-    """Yield a function that says that one more is done, of ``total``; with an estimate of the time that is left.
+    """Yield a function that counts one of ``total`` items, with an estimate of the remaining time.
 
     Parameters
     ----------
     what : str
-        Of what there are so many, such as "samples".
+        Name of the items, such as "samples".
     total, completed : int
-        How many there will be, and how many there are at the start.
+        Number of items in all, and at the start.
     """
     _work_begins()
     console = Console(stderr=True)
@@ -205,7 +205,7 @@ def bar(what: str, total: int, completed: int = 0) -> Iterator[Callable[[], None
 
     with _lines(text) as line:
         line()
-        stages_of_each = _lines_wanted.set(False)  # which would be mixed into the bar's own lines
+        stages_of_each = _lines_wanted.set(False)  # whose lines would mix with those of the bar
         try:
             yield advance
         finally:
@@ -216,15 +216,15 @@ def bar(what: str, total: int, completed: int = 0) -> Iterator[Callable[[], None
 
 @contextmanager
 def _lines(text: Callable[[float], str]) -> Iterator[Callable[[], float]]:
-    """Yield a function that writes a line, which is written again while the work goes on.
+    """Yield a function that writes a line, and repeat the line during the work.
 
-    ``text`` is given the seconds since the start; the function returns them.
+    ``text`` takes the seconds since the start; the function returns them.
     """
     begin, over = time.monotonic(), threading.Event()
 
     def line() -> float:
         seconds = time.monotonic() - begin
-        with suppress(OSError, ValueError):  # nobody reads any more, or stderr is closed: no reason to stop
+        with suppress(OSError, ValueError):  # stderr has no reader or is closed, which is no reason to stop
             print(f"{seconds:5.0f} s  {text(seconds)}", file=sys.stderr, flush=True)
         return seconds
 

@@ -1,4 +1,4 @@
-"""Files and folders that appear whole or not at all, those that only their owner can read, and JSON with a checksum."""
+"""Files and folders written whole or not at all, private folders, and JSON with a checksum."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from typing import Any, BinaryIO
 from .errors import InputError
 
 AT_FDCWD, RENAME_EXCHANGE = -100, 2  # of renameat2
-UNFINISHED = "unfinished.json"  # in a staged folder that is kept, as something was paid for it
-LONGEST, LONGEST_PATH = 255, 4095  # bytes of a name in a path, and of a path, as file systems have it
+UNFINISHED = "unfinished.json"  # in a staged folder that is kept because it was paid for
+LONGEST, LONGEST_PATH = 255, 4095  # most bytes of a name in a path and of a path in file systems
 SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
 
 
 def as_path(given: object, name: str = "path") -> Path:
-    """A path, as text or :class:`pathlib.Path`; InputError where the argument can be none."""
+    """A path from a text or :class:`pathlib.Path`; InputError for anything else."""
     text = os.fspath(given) if isinstance(given, str | os.PathLike) else None
     if not isinstance(text, str):
         raise InputError(f"{name} must be a path, a text or a pathlib.Path, not {type(given).__name__}")
@@ -44,16 +44,16 @@ def as_path(given: object, name: str = "path") -> Path:
 
 @contextmanager
 def whole_file(path: Path, *, mode: int = 0o600, replace: bool = True) -> Iterator[BinaryIO]:
-    """A file that appears whole or not at all, and is on the disk then (fsync): it is staged beside its place.
+    """A file that appears whole or not at all, staged next to its place and synced to the disk.
 
     Parameters
     ----------
     path : Path
-        Its folder exists.
+        A path in an existing folder.
     mode : int
-        Less the umask.
+        Permissions, before the umask.
     replace : bool
-        Whether the file may take the place of one that is there.
+        Whether the file may replace an existing one.
 
     Yields
     ------
@@ -63,7 +63,7 @@ def whole_file(path: Path, *, mode: int = 0o600, replace: bool = True) -> Iterat
     Raises
     ------
     FileExistsError
-        There is a file by now, and ``replace`` is False: it stays as it is.
+        A file exists by now, and ``replace`` is False; it is unchanged.
     OSError
         The file cannot be written.
     """
@@ -74,7 +74,7 @@ def whole_file(path: Path, *, mode: int = 0o600, replace: bool = True) -> Iterat
             os.fsync(stream.fileno())
         try:
             (os.replace if replace else os.link)(staging, path)
-        finally:  # the name must outlast a crash, also where another process was first to make it
+        finally:  # the name must survive a crash, even if another process made it first
             sync(path.parent)
 
 
@@ -82,20 +82,20 @@ def whole_file(path: Path, *, mode: int = 0o600, replace: bool = True) -> Iterat
 def whole_folder(
     path: Path, *, mode: int = 0o700, replace: bool = False, last: Callable[[Path], None] | None = None
 ) -> Iterator[Path]:
-    """A folder that appears whole or not at all: it is staged beside its place and moved there.
+    """A folder that appears whole or not at all, staged next to its place and moved there.
 
     Parameters
     ----------
     path : Path
-        The folders above it are made where they are not there.
+        Missing parent folders are made.
     mode : int
-        In its place; until then only its owner can read it.
+        Permissions in its place; until then only its owner can read it.
     replace : bool
-        Whether the folder may take the place of one that is there; an empty one is always replaced.
+        Whether the folder may replace an existing one; an empty one is always replaced.
     last : callable, optional
-        What is done at the very end, such as paying: when all that was staged is on the disk and its place is free,
-        while no other process can take that.  Where it leaves a file ``unfinished.json``, the staged folder
-        is kept whatever happens then, for :func:`finish`.
+        Last step, such as paying: when the staged folder is on the disk and its place is free, while no other process
+        can take the place.  If it leaves a file ``unfinished.json``, the staged folder is kept in any case, for
+        :func:`finish`.
 
     Yields
     ------
@@ -105,7 +105,7 @@ def whole_folder(
     Raises
     ------
     OSError
-        The folder cannot be made, or something is in its place.
+        The folder cannot be made, or its place is taken.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with _staged(path, lambda staging: staging.mkdir(0o700)) as staging:
@@ -115,19 +115,19 @@ def whole_folder(
 
 @contextmanager
 def kept_folder(path: Path, last: Callable[[Path], None]) -> Iterator[Path]:
-    """A folder that stays where it is staged, beside a file, once ``last`` left its note ``unfinished.json`` there.
+    """A folder that stays staged next to a file once ``last`` has left its note ``unfinished.json`` there.
 
     Parameters
     ----------
     path : Path
-        What it is kept beside; its folder exists.
+        The file next to it, in an existing folder.
     last : callable
-        What is done when all that was staged is on the disk.
+        Last step, when the staged folder is on the disk.
 
     Yields
     ------
     Path
-        The folder to write to, its owner's alone.
+        The folder to write to, private to its owner.
     """
     with _staged(path, lambda staging: staging.mkdir(0o700)) as staging:
         yield staging
@@ -138,12 +138,12 @@ def kept_folder(path: Path, last: Callable[[Path], None]) -> Iterator[Path]:
 
 
 def paid_folders(path: Path) -> list[Path]:
-    """Folders that were paid for and are kept beside a file, or before a place; nothing is removed."""
+    """Paid folders that are kept next to a file or a place; nothing is removed."""
     return [staging for staging in sorted(path.parent.glob(f".{path.name}.*")) if (staging / UNFINISHED).is_file()]
 
 
 def discard(folder: Path) -> None:
-    """Remove a folder that is kept: its note last, so that one that is killed meanwhile is found again."""
+    """Remove a kept folder, its note last, so that it is found again if the process is killed."""
     for each in folder.glob("*"):
         if each.name != UNFINISHED:
             _remove(each)
@@ -153,9 +153,9 @@ def discard(folder: Path) -> None:
 def finish(
     staging: Path, path: Path, *, replace: bool, mode: int, last: Callable[[Path], None] | None = None
 ) -> None:
-    """Move a staged folder to its place, as :func:`whole_folder` says; it has its mode when ``last`` is done."""
+    """Move a staged folder to its place as :func:`whole_folder` does; it gets its mode after ``last``."""
     _sync_all(staging)
-    sync(path.parent)  # its name, too
+    sync(path.parent)  # also its name
     with locked(path.parent), uninterrupted():
         if not (replace or is_free(path)):
             raise FileExistsError(errno.EEXIST, "there is something by now", str(path))
@@ -167,24 +167,24 @@ def finish(
         else:
             _exchange(staging, path)
             _remove(staging)
-        sync(path.parent)  # the place first, then the note that there was something to finish
+        sync(path.parent)  # first the place, then the note of unfinished work
         (path / UNFINISHED).unlink(missing_ok=True)
         sync(path)
 
 
 def left_behind(path: Path) -> list[Path]:
-    """What runs that were killed staged for a place, and paid for; the rest of what they left is removed."""
+    """Paid folders that killed runs staged for a place; their other remains are removed."""
     with locked(path.parent):
         return _swept(path)
 
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Ctrl-C, SIGTERM and SIGHUP wait until the block is done."""
+    """Delay Ctrl-C, SIGTERM and SIGHUP until the block is done."""
     came: list[int] = []
     before: dict[int, Any] = {}
     numbers = [getattr(signal, name) for name in SIGNALS if hasattr(signal, name)]
-    if threading.current_thread() is threading.main_thread():  # signals are handled in no other
+    if threading.current_thread() is threading.main_thread():  # which alone handles signals
         handlers = {number: signal.getsignal(number) for number in numbers}
         before = {number: handler for number, handler in handlers.items() if handler is not None}  # None: not Python's
     try:
@@ -200,9 +200,9 @@ def uninterrupted() -> Iterator[None]:
 
 @contextmanager
 def private_folder(out: str | Path, notice: str) -> Iterator[Path]:
-    """A new folder with a notice that it is not for publication, which appears whole or not at all.
+    """A new folder with a notice that it is not for publication, written whole or not at all.
 
-    Only its owner can read it, and what was written into it (:func:`restrict`).
+    Only its owner can read it and its contents (:func:`restrict`).
 
     Raises
     ------
@@ -218,30 +218,30 @@ def private_folder(out: str | Path, notice: str) -> Iterator[Path]:
 
 
 def check_new(folder: Path) -> None:
-    """Refuse a folder that is there and not empty (InputError)."""
+    """Refuse an existing folder that is not empty (InputError)."""
     if not is_free(folder):
         raise InputError(f"{str(folder)!r} exists; choose another folder")
 
 
 def is_free(path: Path) -> bool:
-    """Whether there is nothing at a place, or an empty folder."""
+    """Whether a place has nothing, or an empty folder."""
     return not os.path.lexists(path) or (path.is_dir() and not path.is_symlink() and not any(path.iterdir()))
 
 
 def restrict(folder: Path) -> None:
-    """Give a folder and all that is in it to its owner alone, whatever the umask: mode 0700, files 0600."""
+    """Make a folder and its contents private to the owner, whatever the umask: mode 0700, files 0600."""
     for path in (folder, *folder.rglob("*")):
         path.chmod(0o700 if path.is_dir() else 0o600)
 
 
 def sealed(contents: Mapping[str, Any]) -> str:
-    """JSON whose last entry, ``checksum``, is of all the text before it: SHA-256, and MD5 for R's older versions."""
+    """JSON with a last entry ``checksum`` of the text before it: SHA-256, and MD5 for older versions of R."""
     text = json.dumps(contents, indent=2, ensure_ascii=False, allow_nan=False).removesuffix("\n}")
     return text + _seal(text.encode()).decode()
 
 
 def unsealed(path: Path) -> bytes:
-    """The JSON that :func:`sealed` made, as it is in a file.
+    """The verified JSON of a file by :func:`sealed`.
 
     Raises
     ------
@@ -267,21 +267,21 @@ def unsealed(path: Path) -> bytes:
 
 
 def _seal(text: bytes) -> bytes:
-    """The end of a JSON object whose text is this so far."""
+    """The end of a JSON object, with the checksum of the text so far."""
     sha256, md5 = hashlib.sha256(text).hexdigest(), hashlib.md5(text, usedforsecurity=False).hexdigest()
     return f',\n  "checksum": {{\n    "sha256": "{sha256}",\n    "md5": "{md5}"\n  }}\n}}\n'.encode()
 
 
 @contextmanager
 def _staged(path: Path, make: Callable[[Path], None]) -> Iterator[Path]:
-    """A file or folder under a hidden name beside its place, from where a rename takes one step.
+    """A file or folder under a hidden name next to its place, one rename away from it.
 
-    It is locked while its process lives, so that another knows what a killed one left behind.
+    It is locked while its process lives, so that another process recognizes the remains of a killed one.
     """
     staging = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     with ExitStack() as life:
         try:
-            with locked(path.parent):  # nobody looks for what was left behind between its making and its lock
+            with locked(path.parent):  # no process searches for remains between its creation and its lock
                 _swept(path)
                 make(staging)
                 life.enter_context(_alone(staging))
@@ -293,7 +293,7 @@ def _staged(path: Path, make: Callable[[Path], None]) -> Iterator[Path]:
 
 @contextmanager
 def _alone(path: Path) -> Iterator[bool | None]:
-    """Whether no living process has a file or folder locked, which it is meanwhile; None where there are no locks."""
+    """Lock a file or folder and tell whether no other process had locked it; None without locks."""
     try:
         import fcntl
 
@@ -301,7 +301,7 @@ def _alone(path: Path) -> Iterator[bool | None]:
     except ImportError:  # Windows
         yield None
         return
-    except FileNotFoundError:  # gone by now
+    except FileNotFoundError:  # already removed
         yield False
         return
     try:
@@ -320,7 +320,7 @@ def _alone(path: Path) -> Iterator[bool | None]:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """One process at a time has this file or folder, where locks exist."""
+    """Lock a file or folder for one process at a time, where locks exist."""
     try:
         import fcntl
     except ImportError:  # Windows
@@ -336,12 +336,12 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def _swept(path: Path) -> list[Path]:
-    """As :func:`left_behind`, while its folder is locked."""
+    """The work of :func:`left_behind`, in a locked folder."""
     kept = []
     pattern = re.compile(re.escape(f".{path.name}.") + "[0-9a-f]{8}")
     if (path / "public" / "manifest.json").is_file() and (path / UNFINISHED).is_file():
-        (path / UNFINISHED).unlink()  # killed at the very last step, when all was in its place
-    for backup in path.parent.glob(f".{path.name}.replaced"):  # killed within two renames
+        (path / UNFINISHED).unlink()  # killed at the last step, with everything in place
+    for backup in path.parent.glob(f".{path.name}.replaced"):  # killed between two renames
         _remove(backup) if os.path.lexists(path) else os.rename(backup, path)
     for staging in sorted(p for p in path.parent.iterdir() if pattern.fullmatch(p.name)):
         with _alone(staging) as alone:
@@ -350,7 +350,7 @@ def _swept(path: Path) -> list[Path]:
             if (staging / UNFINISHED).is_file():
                 kept.append(staging)
                 continue
-            if alone is None:  # nobody knows whether its process lives
+            if alone is None:  # unknown whether its process lives
                 continue
             _remove(staging)
             warnings.warn(f"{str(staging)!r}, which a run that was killed left behind, was removed", stacklevel=5)
@@ -365,7 +365,7 @@ def _remove(staging: Path) -> None:
 
 
 def sync(path: Path) -> None:
-    """Wait until a file's content, or the names in a folder, are on the disk."""
+    """Wait until the content of a file, or the names in a folder, are on the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -374,19 +374,19 @@ def sync(path: Path) -> None:
 
 
 def _sync_all(folder: Path) -> None:
-    """Wait until all that is in a folder is on the disk."""
+    """Wait until all contents of a folder are on the disk."""
     for path in (*folder.rglob("*"), folder):
         sync(path)
 
 
 def _exchange(staging: Path, path: Path) -> None:
-    """Put a folder in the place of another, which the caller then removes: one of the two is always there, whole."""
+    """Exchange a folder with another one, which the caller then removes; the place always has one of them."""
     libc = ctypes.CDLL(None, use_errno=True)
     renameat2 = getattr(libc, "renameat2", None)
     names = os.fsencode(staging), os.fsencode(path)
     if renameat2 and renameat2(AT_FDCWD, names[0], AT_FDCWD, names[1], RENAME_EXCHANGE) == 0:
         return
-    backup = path.with_name(f".{path.name}.replaced")  # no exchange here: two renames, the old one kept until then
+    backup = path.with_name(f".{path.name}.replaced")  # no exchange here: two renames, and the old one kept meanwhile
     os.rename(path, backup)
     try:
         os.rename(staging, path)

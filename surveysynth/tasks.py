@@ -1,4 +1,4 @@
-"""Many independent tasks: in this process, in processes of this machine, or on a Dask cluster."""
+"""Independent tasks in this process, in processes of this machine, or on a Dask cluster."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ def run(
     workers: int = 1,
     scheduler: str | None = None,
 ) -> Iterator[R]:
-    """Yield ``task(shared, number)`` for every number, in the order in which they are done.
+    """Yield ``task(shared, number)`` for every number, in order of completion.
 
     Parameters
     ----------
     task : function
         Defined in a module, so that other processes can find it.
     shared : object
-        What all tasks need.
+        Data for all tasks.
     numbers : list of int
     workers : int
-        Processes on this machine, one thread each; with 1 the work is done in this process.
+        Number of processes on this machine, with one thread each; 1 is this process.
     scheduler : str, optional
         Address of a Dask scheduler, whose workers are used instead.
 
@@ -58,12 +58,12 @@ def run(
 
 @contextmanager
 def _own_libraries_first() -> Iterator[None]:
-    """Let processes that are started load this Python's libraries.
+    """Let new processes load the libraries of this Python.
 
-    R, once it is loaded, has the system's libraries first, and a libpython of another version among them.
+    Within R the system's libraries come first, among them perhaps a libpython of another version.
     """
     others, own = os.environ.get("LD_LIBRARY_PATH"), sysconfig.get_config_var("LIBDIR")
-    if others is None or own is None or own.startswith("/usr/lib"):  # where the system looks at last
+    if others is None or own is None or own.startswith("/usr/lib"):  # the system's last place
         yield
         return
     os.environ["LD_LIBRARY_PATH"] = os.pathsep.join([own, others])
@@ -82,7 +82,7 @@ def _parallel(task: Callable[[S, int], R], shared: S, numbers: Sequence[int], **
     try:
         for result in results:  # noqa: UP028  # "yield from" would close it, with a warning of tasks that are given up
             yield result
-    except BaseException:  # Ctrl-C, too: what is under way is given up
+    except BaseException:  # including Ctrl-C: running tasks are abandoned
         with suppress(KeyboardInterrupt):
             results.throw(KeyboardInterrupt)
         raise
@@ -96,7 +96,7 @@ def _one_thread(task: Callable[[S, int], R], shared: S, number: int) -> R:
 
 
 def client_of(scheduler: str) -> Any:
-    """The client of a Dask cluster, to be closed (InputError: Dask is not installed, or no scheduler answers)."""
+    """The client of a Dask cluster, which the caller closes (InputError without Dask or a scheduler)."""
     try:
         from dask import distributed
     except ImportError:

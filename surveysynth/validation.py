@@ -1,4 +1,4 @@
-"""Arguments and columns checked at the door, and how a message names rows."""
+"""Checks of arguments and columns, and row numbers in messages."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from .errors import InputError
 
 
 def rows(bad: ArrayLike, shown: int = 5, first: int = 1) -> str:
-    """Say which rows are at fault: ``"3 rows (row numbers 2, 5, 9; the first row is 1)"``.
+    """Text on the rows at fault: ``"3 rows (row numbers 2, 5, 9; the first row is 1)"``.
 
     Parameters
     ----------
     bad : boolean array, shape (n,)
-        True where a row is at fault.
+        True for a row at fault.
     shown : int
-        How many row numbers to list.
+        Number of row numbers to list.
     first : int
-        Number of the first of these rows, where they are a part of a file.
+        Number of the first row, if the rows are a part of a file.
     """
     where = np.flatnonzero(np.asarray(bad)) + first
     listed = ", ".join(str(i) for i in where[:shown])
@@ -35,7 +35,7 @@ def rows(bad: ArrayLike, shown: int = 5, first: int = 1) -> str:
 
 
 def as_list(names: str | Iterable[str] | None) -> list[str]:
-    """One name, several names or none, as a list; InputError where something is not a name."""
+    """One name, several names or none, as a list; InputError for anything but names."""
     listed = several(names)
     for name in listed if names is not None else []:
         if not isinstance(name, str):
@@ -44,19 +44,19 @@ def as_list(names: str | Iterable[str] | None) -> list[str]:
 
 
 def several(given: Any) -> list[Any]:
-    """What an argument names, one or many, as a list: texts and what cannot be gone through are one."""
+    """The items of an argument as a list; a text, or anything that is not iterable, is one item."""
     if isinstance(given, str | bytes) or not isinstance(given, Iterable) or getattr(given, "ndim", 1) == 0:
         return [given]
     return list(given)
 
 
 def is_text(value: object) -> bool:
-    """Whether a value is a text that a file can hold: half of a pair of surrogates is none."""
+    """Whether a value is a text that a file can hold, which excludes lone surrogates."""
     return isinstance(value, str) and not any("\ud800" <= letter <= "\udfff" for letter in value)
 
 
 def is_finite(value: object) -> bool:
-    """Whether a value is a number, True and False not among them, and finite as a float."""
+    """Whether a value is a number, except True and False, and finite as a float."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.integer | np.floating):
         return False
     try:
@@ -66,14 +66,14 @@ def is_finite(value: object) -> bool:
 
 
 def truth(value: object, name: str) -> bool:
-    """True or False, or an InputError."""
+    """The value if it is True or False (InputError)."""
     if not isinstance(value, bool | np.bool_):
         raise InputError(f"{name} must be True or False")
     return bool(value)
 
 
 def positive(value: object, name: str) -> float:
-    """The value as a float, or an InputError where it is not a positive, finite number."""
+    """The value as a float; InputError if it is not a positive, finite number."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise InputError(f"{name} must be a number")
     try:
@@ -86,7 +86,7 @@ def positive(value: object, name: str) -> float:
 
 
 def interval_of(value: object, name: str) -> tuple[float, float]:
-    """A pair of finite numbers, the lower first, or an InputError."""
+    """A pair of finite numbers, the lower first (InputError)."""
     pair = several(value)
     if isinstance(value, str | bytes | Mapping) or len(pair) != 2 or not all(is_finite(limit) for limit in pair):
         raise InputError(f"{name} must be a pair of numbers, (lowest, highest)")
@@ -97,7 +97,7 @@ def interval_of(value: object, name: str) -> tuple[float, float]:
 
 
 def whole(value: object, name: str, most: int = 2**31 - 1) -> int:
-    """The value as an int, or an InputError where it is not a whole number from 1 to ``most``."""
+    """The value as an int; InputError if it is not a whole number from 1 to ``most``."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
         raise InputError(f"{name} must be a whole number, at least 1")
     if value > most:
@@ -106,7 +106,7 @@ def whole(value: object, name: str, most: int = 2**31 - 1) -> int:
 
 
 def one_of(value: object, allowed: Iterable[object], name: str) -> None:
-    """Refuse a value that is not one of these (InputError)."""
+    """Refuse a value that is not allowed (InputError)."""
     listed = list(allowed)
     if not any(value is each or (isinstance(value, type(each)) and value == each) for each in listed):
         raise InputError(f"{name}={reprlib.repr(value)} is not one of {', '.join(map(str, listed))}")
@@ -115,25 +115,25 @@ def one_of(value: object, allowed: Iterable[object], name: str) -> None:
 def check_keywords(
     called: Callable[..., Any], given: Iterable[str], *further: Callable[..., Any], without: Iterable[str] = ()
 ) -> None:  # fmt: skip
-    """Refuse arguments that neither the function has nor those that it hands the rest to.
+    """Refuse arguments that neither the called function has nor one that gets its ``**settings``.
 
-    Python's own error would name the latter, which the user did not call; and it suggests no name.
+    Python's own error would name the latter function, which the user did not call, and it suggests no similar name.
 
     Parameters
     ----------
     called : function or class
-        What the user called.
+        The function that the user called.
     given : iterable of str
-        Names of its arguments.
+        Names of the arguments.
     *further : function
-        To which ``called`` hands its ``**settings``.
+        The functions that get ``**settings`` of ``called``.
     without : iterable of str
-        Arguments of ``further`` that ``called`` gives it by itself.
+        Arguments of ``further`` that ``called`` sets itself.
 
     Raises
     ------
     TypeError
-        As of any Python function, with the nearest right name.
+        The usual error of Python, with the nearest right name.
     """
     parameters = [p for f in (called, *further) for p in inspect.signature(f).parameters.values()]
     named = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
@@ -146,13 +146,13 @@ def check_keywords(
 
 
 def line_of_text(value: object, name: str) -> str:
-    """A text as it goes on a line of its own; what is not printable would disturb the file or its readers."""
+    """A text for a line of its own, without control characters, which would disturb the file (InputError)."""
     if not isinstance(value, str) or not value.strip() or not value.isprintable():
         raise InputError(f"{name} must be a text of one line, without control characters, and not empty")
     return value.strip()
 
 
 def check_seed(seed: object) -> None:
-    """Refuse a seed that is neither None nor a whole number from 0 on (InputError)."""
+    """Refuse a seed that is neither None nor a whole number of at least 0 (InputError)."""
     if seed is not None and (isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0):
         raise InputError("seed must be a whole number, not negative")

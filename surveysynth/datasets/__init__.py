@@ -1,4 +1,4 @@
-"""Populations to try surveysynth on, real and simulated, and samples drawn from them."""
+"""Example populations, real and simulated, and samples drawn from them."""
 
 from .census import census_sample, census_workers
 from .consumer_units import INCOMES, consumer_units

@@ -25,7 +25,7 @@ DIVISIONS = {
     "Pacific": "Alaska, California, Hawaii, Oregon, Washington",
 }
 
-TOP_CODE = 20_000  # dollars a week: annual incomes over the weeks worked, which 19 who worked few of them exceed
+TOP_CODE = 20_000  # dollars a week: annual income over weeks worked; 19 workers with few weeks exceed it
 
 
 def census_workers() -> pd.DataFrame:
@@ -36,7 +36,7 @@ def census_workers() -> pd.DataFrame:
     pandas.DataFrame
         ``division`` (nine census divisions, from the state), ``education`` (years of
         schooling, grouped; ordered), ``experience`` (years), ``income`` (dollars a week, top-coded
-        at 20,000: without it 19 workers would be above, and the mean 1.5% higher).
+        at 20,000; 19 workers exceed that, and without top-coding the mean is 1.5% higher).
 
     Raises
     ------
@@ -76,15 +76,15 @@ def census_workers() -> pd.DataFrame:
 def census_sample(n: int = 2000, seed: int | None = None) -> SurveyDesign:
     """A stratified sample of :func:`census_workers` with probability proportional to experience.
 
-    Strata are the nine divisions, the sample is allocated to them in proportion to their
-    workers, selection is systematic within a stratum, in random order.
+    Strata are the nine divisions, with allocation proportional to their workers; selection is
+    systematic within a stratum, in random order.
 
     Parameters
     ----------
     n : int
-        Records.
+        Number of records.
     seed : int, optional
-        Random where it is not given.
+        Random by default.
 
     Returns
     -------
@@ -94,7 +94,7 @@ def census_sample(n: int = 2000, seed: int | None = None) -> SurveyDesign:
     Raises
     ------
     InputError
-        An n that leaves a division fewer than two workers, or that exceeds the population.
+        An n with fewer than two workers in a division, or more than the population.
 
     Examples
     --------

@@ -8,7 +8,7 @@ import pandas as pd
 from ..sampling import Floats
 from ..validation import whole
 
-# Ages of reference persons: label, share of the consumer units, log of the median income relative to ages 45 to 54.
+# Ages of reference persons: label, share of consumer units, log of median income relative to ages 45 to 54.
 AGES = (
     ("under 25", 0.06, -0.75),
     ("25-34", 0.16, -0.20),
@@ -34,29 +34,29 @@ MARITAL_BY_AGE = (  # shares, an age a row
     (0.45, 0.31, 0.17, 0.01, 0.06),
 )
 OWNERS_BY_AGE = (0.12, 0.40, 0.60, 0.69, 0.74, 0.77)
-INCOMES = (-200_000.0, 2_000_000.0)  # dollars between which all incomes lie: by rule, whatever file is drawn
+INCOMES = (-200_000.0, 2_000_000.0)  # limits of all incomes in dollars, by rule, whatever file is drawn
 
 
 def consumer_units(n: int = 5571, seed: int | np.random.Generator | None = None) -> pd.DataFrame:
     """An artificial file of consumer units and their family incomes.
 
-    It is like the file of Hu, Savitsky & Williams (2022b, section 1.1).
+    It resembles the file of Hu, Savitsky & Williams (2022b, section 1.1).
 
-    Everything is drawn from rules that are written here; no record and no table of a survey is behind it.  Shares and
-    medians are round numbers of about the size known for households in the United States around 2017.
-    Income is lognormal within groups, with a spread of 0.65 on the log scale; one unit in eight has less, with a spread
-    of 1.1, and one in fifty a Pareto tail, from 150,000 dollars to a million.  The young, the old and the never married
-    report none more often than others, 8% in all; one in a thousand reports a loss.  Answers are heaped: most are
-    rounded to 100, 1,000 or 5,000 dollars.  All lie from -200,000 to 2 million dollars, limits that are public: a
-    larger income is drawn again, one unit in 20,000.  Those of the survey go from about -7,000 to 1.8 million (Hu,
-    Savitsky & Williams 2022b, section 1.1).
+    Everything is drawn from the rules in this module, without records or tables of a survey.  Shares and medians are
+    round numbers of about the size known for households in the United States around 2017.
+    Income is lognormal within groups, with standard deviation 0.65 of its log; one unit in eight has a lower income
+    with standard deviation 1.1, and one in fifty has a Pareto tail from 150,000 dollars to a million.  The young, the
+    old and the never married report no income more often than others, 8% in all; one in a thousand reports a loss.
+    Answers are heaped: most are rounded to 100, 1,000 or 5,000 dollars.  Incomes lie within the public limits of
+    -200,000 and 2 million dollars: a larger income is drawn again, for one unit in 20,000.  Those of the survey range
+    from about -7,000 to 1.8 million (Hu, Savitsky & Williams 2022b, section 1.1).
 
     Parameters
     ----------
     n : int
         Records.
     seed : int or numpy.random.Generator, optional
-        Random where it is not given.
+        Random by default.
 
     Returns
     -------
@@ -67,7 +67,7 @@ def consumer_units(n: int = 5571, seed: int | np.random.Generator | None = None)
     Raises
     ------
     InputError
-        An n that is no whole number from 1 on.
+        n is not a whole number of at least 1.
 
     Examples
     --------
@@ -110,16 +110,16 @@ def consumer_units(n: int = 5571, seed: int | np.random.Generator | None = None)
 
 
 def _within_groups(n: int, rng: np.random.Generator) -> Floats:
-    """Log incomes about those of their groups: normal, one in eight lower and wider."""
+    """Deviations of log incomes from their groups: normal, one in eight lower and wider."""
     odd = rng.random(n) < 1 / 8
     return np.where(odd, -0.5 + 1.1 * rng.standard_normal(n), 0.65 * rng.standard_normal(n))
 
 
 def _heaped(income: Floats, rng: np.random.Generator) -> Floats:
-    """Incomes as they are answered: one in four to the dollar, others to 100, 1,000 or, if large, 5,000 dollars."""
+    """Reported incomes: one in four to the dollar, others to 100, 1,000 or, if large, 5,000 dollars."""
     to = rng.choice([1, 100, 1000, 5000], income.size, p=[0.25, 0.25, 0.3, 0.2])
     to = np.minimum(to, np.select([income < 5000, income < 25_000], [100, 1000], 5000))
     return np.asarray(np.round(income / to) * to)
 
 
-FAR, TAIL = (150_000.0, 1_000_000.0), 1.5  # dollars between which the tail of incomes lies, and its Pareto index
+FAR, TAIL = (150_000.0, 1_000_000.0), 1.5  # limits of the tail of incomes in dollars, and its Pareto index

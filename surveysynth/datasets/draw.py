@@ -1,4 +1,4 @@
-"""Populations to try surveysynth on, real and simulated, and samples drawn from them."""
+"""Example populations, real and simulated, and samples drawn from them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from ..errors import InputError
 from ..sampling import Floats, Positions, inclusion_probabilities, proportional_allocation, systematic
 from ..validation import one_of, rows
 
-# exp of an uncut t has no mean: once in a few populations one salary would be most of its cell's
-# total.  Beyond 13 lies 1 in 5,000 of t4.
+# exp of an uncut t has no mean: in some populations one salary would be most of its cell's total.
+# P(|t4| > 13) is 1 in 5,000.
 T4_CUT = 13.0
 
 
@@ -47,31 +47,31 @@ def draw_sample(
     population : pandas.DataFrame
         One row a unit.
     n : int
-        Sample size; a multiple of take, or about the size where take differs from PSU to PSU: the
-        number of PSUs is n over the mean take of the population's units.
+        Sample size: a multiple of take, or approximate if take differs from PSU to PSU; the number
+        of PSUs is n over the mean take of the population's units.
     strata, size : str
-        Columns of strata, and of the measure of size.
+        Columns of strata and of the measure of size.
     rng : numpy.random.Generator
         Source of the randomness.
     psu : str, optional
         Column of PSUs; a label counts within its stratum.
     take : int or str
-        Units of each PSU, where there are PSUs: a number, or the column that holds it.
+        Units drawn in each PSU: a number, or the name of its column.
     second_stage : {"pps", "srs"}
-        How units are drawn within a PSU: proportional to size, or all with the same probability.
+        Selection within a PSU: proportional to size, or with equal probabilities.
 
     Returns
     -------
     SurveyDesign
-        Columns of the population and ``weight`` = 1 / pi; strata one after another.
+        Columns of the population and ``weight`` = 1 / pi, sorted by stratum.
 
     Raises
     ------
     InputError
-        A column that is not there or has missing values, sizes that are not positive numbers; an
-        n that leaves a stratum fewer than two units (PSUs), that exceeds the population or is no
-        multiple of take; a take that is no whole number or differs within a PSU; a stratum with
-        too few PSUs; a PSU with too few units.
+        An unknown column, or one with missing values; sizes that are not positive numbers; an n with
+        fewer than two units (PSUs) in a stratum, more than the population, or not a multiple of take;
+        a take that is not a whole number or differs within a PSU; a stratum with too few PSUs; a PSU
+        with too few units.
 
     Examples
     --------
@@ -119,14 +119,14 @@ def draw_sample(
 
 
 def _proportional(units: Positions, sizes: Floats, n: int, rng: np.random.Generator) -> tuple[Positions, Floats]:
-    """These units, n of them, drawn proportional to size, and their inclusion probabilities."""
+    """A sample of n units proportional to size, and its inclusion probabilities."""
     pi = inclusion_probabilities(sizes, n)
     drawn = systematic(pi, rng)
     return units[drawn], pi[drawn]
 
 
 def _takes(population: pd.DataFrame, strata: str, psu: str | None, take: int | str) -> Positions:
-    """Units to be drawn in the PSU of each unit: (N,); 1 where there are no PSUs."""
+    """Number of units to draw in the PSU of each unit, (N,); 1 without PSUs."""
     if psu is None:
         return np.ones(len(population), dtype=np.intp)
     if not isinstance(take, str):
@@ -150,7 +150,7 @@ def _two_stages(
     second_stage: SecondStage,
     rng: np.random.Generator,
 ) -> list[tuple[Positions, Floats]]:
-    """``take`` units in each of n PSUs of a stratum: units and inclusion probabilities, PSU by PSU."""
+    """``take`` units and their inclusion probabilities in each of n PSUs of a stratum."""
     label, first, code = np.unique(cluster, return_index=True, return_inverse=True)
     take_of, size_of = take[first], np.bincount(code)
     if n > label.size or (take_of > size_of).any():

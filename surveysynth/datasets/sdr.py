@@ -51,15 +51,15 @@ def sdr_population(
 
     Cells have the counts and mean salaries that the paper prints (Tables 4 and 5, "Pop.").  Within a cell
     log salary = log(mean) - 0.08 + 0.4 e; the salaries of the cell are then multiplied by one
-    number, so that their mean is the printed one exactly and not only in expectation.
+    number, so that their mean is exactly the printed one.
     Size, to which inclusion probabilities are proportional, is exp(log salary + 0.4 N(0, 1)).
 
     Parameters
     ----------
     seed : int or numpy.random.Generator, optional
-        Random where it is not given.
+        Random by default.
     errors : {"lognormal", "t4", "skewed", "heteroskedastic", "clustered"}
-        What e is.  All but the first are for studies of robustness:
+        Distribution of e.  All but the first are for studies of robustness:
 
         - lognormal: standard normal, as in the paper;
         - t4: Student t with 4 degrees of freedom, cut at +-13, scaled to sd 1;
@@ -71,20 +71,19 @@ def sdr_population(
         Intraclass correlation of log salary given field and gender, at least 0 and below 1; no
         effect without universities.
     units_of_a_psu : float
-        Mean number of units of a university; universities have from half of it to one and a half
-        times as many, in expectation.
+        Mean number of units of a university; expected sizes range from half of it to one and a half
+        times it.
 
     Returns
     -------
     pandas.DataFrame
-        100,000 rows, cell after cell: ``field`` (text "1" to "8"), ``gender`` ("male" or "female"),
-        ``salary`` (dollars), ``size``; ``psu`` (text) where errors are clustered.
+        100,000 rows, sorted by cell: ``field`` (text "1" to "8"), ``gender`` ("male" or "female"),
+        ``salary`` (dollars), ``size``; ``psu`` (text) if errors are clustered.
 
     Raises
     ------
     InputError
-        Unknown errors, an icc that is no share, a number of units that leaves a field without two
-        universities.
+        Unknown errors, an icc that is not a share, or fewer than two universities in a field.
 
     Examples
     --------
@@ -132,7 +131,7 @@ def _standard_t4(N: int, rng: np.random.Generator) -> Floats:
 
 
 def _universities(field: Positions, size: float, rng: np.random.Generator) -> tuple[NDArray[np.object_], Positions]:
-    """Label and number of each unit's university: units fall at random into those of their field."""
+    """Label and number of each unit's university, assigned at random within its field."""
     fewest = np.bincount(field)[1:].min()
     if round(fewest / size) < 2:
         raise InputError(f"units_of_a_psu = {size:g} leaves a field of {fewest:,} units fewer than two universities")
@@ -161,21 +160,20 @@ def sdr_sample(
 
     Source: Hu, Savitsky & Williams 2022a, section 4.1.
 
-    Strata are the fields; the sample is allocated to them in proportion to their units, and
-    drawn systematically, in random order, without replacement.  A population with universities
-    (``psu``) is sampled in two stages: universities proportional to their summed size, then
-    ``take`` units of each.
+    Strata are the fields, with allocation proportional to their units; selection is systematic, in
+    random order, without replacement.  A population with universities (``psu``) is sampled in two
+    stages: universities proportional to their total size, then ``take`` units of each.
 
     Parameters
     ----------
     n : int
-        Sample size; with universities as of :func:`draw_sample`.
+        Sample size; with universities as for :func:`draw_sample`.
     seed : int or numpy.random.Generator, optional
-        Random where it is not given.
+        Random by default.
     population : pandas.DataFrame, optional
-        From :func:`sdr_population`; one is made where none is given.
+        A population from :func:`sdr_population`; a new one by default.
     take, second_stage
-        As of :func:`draw_sample`; no effect without universities.
+        As for :func:`draw_sample`; no effect without universities.
 
     Returns
     -------

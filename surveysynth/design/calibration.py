@@ -1,17 +1,17 @@
-"""Calibration of weights to known totals of groups and of numbers (Deville & Sarndal 1992).
+"""Calibration of weights to known totals of groups and numbers (Deville & Sarndal 1992).
 
-With weights d before calibration, known totals t of the auxiliary variables x (indicators of groups, or numbers) and
+With weights d before calibration, known totals t of auxiliary variables x (indicators of groups, or numbers) and
 ratios g = w / d, the calibrated weights are
 
     w_i = d_i g(x_i' lambda),    lambda such that    sum_i w_i x_i = t,
 
-where g belongs to a distance between w and d, whose sum is least (their cases 1, 2, 6 and 7):
+where g belongs to a distance between w and d, whose sum is minimal (their cases 1, 2, 6 and 7):
 
     linear:   g(u) = 1 + u, the regression estimator (GREG),
     raking:   g(u) = exp(u),
     logit:    g(u) = (L (U - 1) + U (1 - L) exp(a u)) / (U - 1 + (1 - L) exp(a u)),  a = (U - L) / ((1 - L) (U - 1)),
 
-the first two cut off at bounds L and U where there are any.
+the first two truncated at bounds L and U, if any.
 """
 
 from __future__ import annotations
@@ -37,21 +37,21 @@ Distance = Literal["raking", "linear", "logit"]
 Bounds = tuple[float, float]
 
 ROUNDS = 10_000
-CLOSE = 1e-12  # how near to every total, relatively, the weights are to come
-STEPS = 100  # of Newton's method, which takes 4 to 10 where there is a solution
+CLOSE = 1e-12  # relative tolerance of every total
+STEPS = 100  # of Newton's method, which takes 4 to 10 if there is a solution
 HALVINGS = 30
-SINGULAR = 1e-11  # share of the largest eigenvalue below which totals say the same of the weights
+SINGULAR = 1e-11  # share of the largest eigenvalue below which totals are redundant
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """The function g of calibration, between weights after and before it.
+    """The function g of calibration, the ratio of weights after and before it.
 
     Attributes
     ----------
     distance : {"raking", "linear", "logit"}
     bounds : (float, float)
-        Limits of g; -inf and inf where there are none.
+        Limits of g; -inf and inf without bounds.
     """
 
     distance: Distance
@@ -59,7 +59,7 @@ class Ratio:
 
     @classmethod
     def checked(cls, distance: Distance, bounds: Bounds | None) -> Ratio:
-        """The function of a distance; InputError where its bounds do not hold 1 between them, or are needed."""
+        """The function of a distance; InputError if bounds do not contain 1, or are missing for the logit."""
         one_of(distance, get_args(Distance), "distance")
         if bounds is None:
             if distance == "logit":
@@ -74,7 +74,7 @@ class Ratio:
         return cls(distance, (low, high))
 
     def __call__(self, u: Floats) -> tuple[Floats, Floats]:
-        """Values of g and of its derivative."""
+        """Values of g and its derivative."""
         low, high = self.bounds
         with np.errstate(over="ignore"):
             if self.distance == "logit":
@@ -86,7 +86,7 @@ class Ratio:
 
 
 def multipliers(d: Floats, X: Any, totals: Floats, ratio: Ratio) -> Floats:
-    """The lambda of weights d g(X lambda) that meet the totals, by Newton's method.
+    """The lambda with which weights d g(X lambda) meet the totals, by Newton's method.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def multipliers(d: Floats, X: Any, totals: Floats, ratio: Ratio) -> Floats:
     Returns
     -------
     float array (p,)
-        Some element of it NaN where no lambda was found.
+        It contains NaN if no lambda was found.
     """
     size = np.asarray(abs(X).T @ np.abs(d))
     scale = np.where(size > 0, size, 1.0)
@@ -118,7 +118,7 @@ def multipliers(d: Floats, X: Any, totals: Floats, ratio: Ratio) -> Floats:
         step = np.linalg.pinv(hessian, SINGULAR, hermitian=True) @ misfit / scale
         for _ in range(HALVINGS):
             further, slope = state(lam + step)
-            if np.linalg.norm(further) < np.linalg.norm(misfit):  # not so where it is NaN
+            if np.linalg.norm(further) < np.linalg.norm(misfit):  # False for NaN
                 break
             step = step / 2
         else:
@@ -133,7 +133,7 @@ def calibrated(d: Floats, X: Any, totals: Floats, ratio: Ratio) -> Floats:
     Raises
     ------
     InputError
-        No weights meet the totals within the bounds, or some that do are not positive.
+        No weights meet the totals within the bounds, or some are not positive.
     """
     lam = multipliers(d, X, totals, ratio)
     if np.isnan(lam).any():
@@ -152,11 +152,11 @@ def calibrated(d: Floats, X: Any, totals: Floats, ratio: Ratio) -> Floats:
 
 
 def rake(weights: Floats, margins: Sequence[Codes], totals: Sequence[Floats]) -> Floats:
-    """Weights that add up to the totals of every margin: one margin is post-stratification, several are raked.
+    """Weights raked to the totals of every margin; for one margin this is post-stratification.
 
-    Each margin's weights are scaled to its totals in turn, until all fit (iterative proportional
-    fitting).  The result is the one with the least raking distance sum d (g log g - g + 1), with
-    g = w / d (Deville & Sarndal 1992, case 2).
+    Weights are scaled to the totals of each margin in turn until all fit (iterative proportional
+    fitting).  The result minimizes the raking distance sum d (g log g - g + 1), with g = w / d
+    (Deville & Sarndal 1992, case 2).
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ def rake(weights: Floats, margins: Sequence[Codes], totals: Sequence[Floats]) ->
     Raises
     ------
     InputError
-        The totals cannot be met by weights that are positive.
+        No positive weights meet the totals.
     """
     for margin, total in zip(margins, totals, strict=True):
         empty = np.bincount(margin, weights, total.size) == 0
@@ -192,12 +192,12 @@ def rake(weights: Floats, margins: Sequence[Codes], totals: Sequence[Floats]) ->
 
 
 def trimmed(w: Floats, low: float, high: float, strict: bool) -> Floats:
-    """Weights between low and high, whose others share equally what was cut off; again and again, where strict.
+    """Weights truncated to low and high, with the excess spread equally over the others; repeatedly if strict.
 
     Raises
     ------
     InputError
-        No weight is within the limits to take the rest, or one that takes it is no longer positive.
+        No weight is within the limits to take the excess, or one that takes it is no longer positive.
     """
     for _ in range(ROUNDS if strict else 1):
         outside = (w < low * (1 - CLOSE)) | (w > high * (1 + CLOSE))
@@ -213,7 +213,7 @@ def trimmed(w: Floats, low: float, high: float, strict: bool) -> Floats:
 
 
 def known_values(n: int, margins: Sequence[Codes], auxiliary: Sequence[Floats]) -> Any:
-    """The variables whose totals are known: indicators of the groups of every margin, then numbers.
+    """The variables with known totals: indicators of the groups of every margin, then numbers.
 
     Returns
     -------
@@ -229,7 +229,7 @@ def known_values(n: int, margins: Sequence[Codes], auxiliary: Sequence[Floats]) 
 
 @dataclass(frozen=True, eq=False)
 class KnownTotals:
-    """The totals that weights are calibrated to, and the variables that they are of.
+    """Known totals for calibration, and their variables.
 
     Attributes
     ----------
@@ -252,7 +252,7 @@ class KnownTotals:
 
     @classmethod
     def checked(cls, frame: pd.DataFrame, totals: Totals) -> KnownTotals:
-        """What :meth:`SurveyDesign.calibrate` is given, checked against the file (InputError)."""
+        """The totals of :meth:`SurveyDesign.calibrate`, checked against the file (InputError)."""
         if not isinstance(totals, Mapping) or not totals:
             raise InputError("totals must map columns to the totals of their categories, or to the total of the column")
         groups: dict[tuple[str, ...], object] = {}
@@ -266,14 +266,14 @@ class KnownTotals:
         margins = margins_of(frame, [*groups])
         known = [totals_of(frame, *each) for each in zip(groups, margins, groups.values(), strict=True)]
         check_agreement(known)
-        known = [total * (known[0].sum() / total.sum()) for total in known]  # which agree up to rounding
+        known = [total * (known[0].sum() / total.sum()) for total in known]  # sums agree up to rounding
         X = known_values(len(frame), margins, auxiliary_of(frame, [*numbers]))
         every = np.concatenate([*known, np.array([*numbers.values()])])
         return cls(tuple(groups), margins, known, tuple(numbers), X, every)
 
 
 def auxiliary_of(frame: pd.DataFrame, names: Sequence[str]) -> tuple[Floats, ...]:
-    """Values of auxiliary columns; InputError where one is not there, no number, missing or infinite."""
+    """Values of auxiliary columns; InputError if one does not exist, is not numeric, missing or infinite."""
     columns = []
     for name in names:
         check_columns(frame, {"auxiliary": name})
@@ -288,7 +288,7 @@ def auxiliary_of(frame: pd.DataFrame, names: Sequence[str]) -> tuple[Floats, ...
 
 
 def title(names: str | Sequence[str]) -> str:
-    """What a margin, or a column, is called in messages: ``'sex' x 'age'``; the whole population has no column."""
+    """Name of a margin or a column in messages: ``'sex' x 'age'``; the whole population has no column."""
     names = (names,) if isinstance(names, str) else names
     return " x ".join(map(repr, names)) if names else "the whole population"
 
@@ -296,19 +296,19 @@ def title(names: str | Sequence[str]) -> str:
 def margins_of(frame: pd.DataFrame, names: Sequence[tuple[str, ...]]) -> tuple[Codes, ...]:
     """Groups of the records in every margin, as codes; the columns of one margin are crossed."""
     for name in dict.fromkeys(name for margin in names for name in margin):
-        check_columns(frame, {"poststrata": name})  # each by itself: it may have another role, too
+        check_columns(frame, {"poststrata": name})  # each separately: it may also have another role
     whole = np.zeros(len(frame), dtype=np.intp)
     return tuple(codes(*(frame[name] for name in margin)) if margin else whole for margin in names)
 
 
 def totals_of(frame: pd.DataFrame, names: tuple[str, ...], margin: Codes, given: object) -> Floats:
-    """The totals of one margin in the order of its codes.
+    """Totals of one margin in the order of its codes.
 
     Raises
     ------
     InputError
-        A group of the file without a total, a total without a record, a total that is not
-        positive and finite.
+        A group of the file without a total, a total without a record, or a total that is not positive
+        and finite.
     """
     where = title(names)
     if not isinstance(given, Mapping | pd.Series):
@@ -340,7 +340,7 @@ def is_number(total: object) -> TypeGuard[float]:
 
 
 def check_agreement(totals: Sequence[Floats]) -> None:
-    """Refuse margins whose totals add up to different populations (InputError)."""
+    """Refuse margins with totals of different populations (InputError)."""
     whole = [float(total.sum()) for total in totals]
     if whole and max(whole) - min(whole) > 1e-8 * max(whole):
         raise InputError(

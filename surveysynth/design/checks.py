@@ -1,4 +1,4 @@
-"""What the roles that columns are given must be, one by one and together, before there is a design."""
+"""Checks of the roles of columns, separately and together, before a design is made."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Floats = NDArray[np.float64]
 def check_roles(
     frame: pd.DataFrame, single: Mapping[str, str | None], psu_names: Sequence[str], fpc_names: Sequence[str]
 ) -> dict[str, str]:
-    """Column of each role, if the frame has them (InputError).
+    """Column of each role, checked to be in the frame (InputError).
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def check_roles(
 
 
 def labels_of(frame: pd.DataFrame, labels: Mapping[str, str] | None) -> dict[str, str]:
-    """Headings of columns, each on one line, without empty ones; InputError where there is no such column."""
+    """Headings of columns, each on one line, without empty ones; InputError for an unknown column."""
     if labels is None:
         return {}
     if not isinstance(labels, Mapping) or not all(isinstance(text, str) for text in labels.values()):
@@ -67,21 +67,21 @@ def labels_of(frame: pd.DataFrame, labels: Mapping[str, str] | None) -> dict[str
 
 
 def replicate_names(given: Columns, columns: Iterable[str], roles: Mapping[str, str]) -> tuple[str, ...]:
-    """Names of the columns of replicate weights, in the order of names and patterns, and of the file within a pattern.
+    """Columns of replicate weights, in the order of names and patterns, and of the file within a pattern.
 
     Parameters
     ----------
     given : str or sequence of str
-        A column, or a regular expression that whole names match: ``"WTREP[0-9]+"``.
+        A column, or a regular expression for whole names: ``"WTREP[0-9]+"``.
     columns : iterable of str
-        Those of the file.
+        Columns of the file.
     roles : mapping of role to column
-        Other roles.  Columns that have one match no pattern.
+        Other roles, whose columns match no pattern.
 
     Raises
     ------
     InputError
-        A column that has another role by name; a pattern that is none.  What matches nothing is left as it is.
+        A named column has another role; a pattern is invalid.  A name or pattern without a match is kept.
     """
     there, taken, found = [str(c) for c in columns], set(roles.values()), list[str]()
     for name in names_of(given, "replicate_weights"):
@@ -104,7 +104,7 @@ def check_variance(
     pps: PPS | None, joint: object, replicate_weights: object, scale: float | None, rscales: Sequence[float] | None,
     combined: bool,
 ) -> None:  # fmt: skip
-    """Refuse settings of a variance that do not go together (InputError)."""
+    """Refuse incompatible settings of a variance (InputError)."""
     if replicate_weights is None and (scale is not None or rscales is not None or combined is not True):
         raise InputError("scale=, rscales= and combined= go with replicate_weights=")
     if pps is not None and replicate_weights is not None:
@@ -114,7 +114,7 @@ def check_variance(
 
 
 def margin_names(poststrata: str | Sequence[str | Sequence[str]] | None) -> tuple[tuple[str, ...], ...]:
-    """One column, several margins, or none, as a tuple of the columns of each margin."""
+    """Columns of each margin, from one column, several margins or none."""
     if isinstance(poststrata, str | None):
         return () if poststrata is None else ((poststrata,),)
     if not isinstance(poststrata, Sequence):
@@ -123,14 +123,14 @@ def margin_names(poststrata: str | Sequence[str | Sequence[str]] | None) -> tupl
 
 
 def role_columns(given: object) -> list[str]:
-    """The columns that a role names: one, several, or margins of such."""
+    """Columns of a role, given as one column, several, or margins."""
     if isinstance(given, str):
         return [given]
     return [name for each in given for name in role_columns(each)] if isinstance(given, Sequence) else []
 
 
 def joint_of(given: ArrayLike | tuple[Joint, ...] | None, pi: Floats) -> tuple[Joint, ...]:
-    """Joint inclusion probabilities as blocks of records; InputError where they are of other records."""
+    """Joint inclusion probabilities as blocks of records; InputError if they belong to other records."""
     if given is None:
         return ()
     if isinstance(given, tuple) and all(isinstance(block, Joint) for block in given):
@@ -141,7 +141,7 @@ def joint_of(given: ArrayLike | tuple[Joint, ...] | None, pi: Floats) -> tuple[J
 
 
 def check_pps(pps: PPS, joint: tuple[Joint, ...], stages: tuple[Stage, ...], pi: Floats, lonely_psu: LonelyPSU) -> None:
-    """Refuse a variance of unequal probabilities that does not suit the design (InputError)."""
+    """Refuse a variance for unequal probabilities that does not suit the design (InputError)."""
     one_of(pps, get_args(PPS), "pps")
     first = stages[0]
     if first.stratum_of_unit.size < first.unit.size or first.fraction.any():

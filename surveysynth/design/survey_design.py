@@ -1,61 +1,25 @@
-"""SurveyDesign: a data frame and the roles that its columns play in the sampling design."""
+"""SurveyDesign: a data frame and the roles of its columns in the sampling design."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
-from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
 
 from ..choices import LonelyPSU
 from ..errors import InputError
-from ..sampling import Joint, SampleSize, draw
-from ..validation import as_list, check_keywords, check_seed, one_of, several
-from .calibration import (
-    Bounds,
-    Distance,
-    KnownTotals,
-    Ratio,
-    Totals,
-    auxiliary_of,
-    calibrated,
-    margins_of,
-    rake,
-    title,
-    trimmed,
-)
-from .checks import (
-    NEED_JOINT,
-    PPS,
-    check_pps,
-    check_roles,
-    check_variance,
-    joint_of,
-    labels_of,
-    margin_names,
-    replicate_names,
-    role_columns,
-)
-from .columns import Columns, check_columns, in_usual_floats, listing, names_of, nearest, numeric, positive
-from .derived import RowWise, row_wise
+from ..sampling import SampleSize, draw
+from ..validation import as_list, check_keywords, check_seed
+from .adjustments import AdjustableDesign
+from .checks import NEED_JOINT, PPS, labels_of, replicate_names, role_columns
+from .columns import Columns, check_columns, numeric
 from .missing_codes import MissingCodes
 from .read import read_labelled
-from .replicates.balanced import balanced
-from .replicates.base import Replicates
-from .replicates.calibrated import calibrated_replicates
-from .replicates.given import GivenReplicates
-from .replicates.given import given as given_replicates
-from .replicates.jackknife import jackknife
-from .replicates.preston import preston
-from .replicates.rao_wu import rao_wu
-from .replicates.successive import successive_differences
-from .scan import TEXTS, Scan, Source, mark_of
-from .stages import Stage, refuse_lonely, stages_of
+from .scan import Scan, Source
 
 MOST_JOINT = 5_000  # records of a stratum whose joint probabilities, a square matrix, are worth having
 COLUMN_ROLES = (  # arguments that name columns
@@ -70,69 +34,65 @@ VARIANCE_OF: dict[str, PPS] = {  # method of selection
     "systematic": "hajek",
     "random_systematic": "hajek",
 }
-Floats = NDArray[np.float64]
-Codes = NDArray[np.intp]
 
 
-class SurveyDesign:
-    """A complex-survey file: records, weights and how the sample was drawn.
+class SurveyDesign(AdjustableDesign):
+    """A complex-survey file: records, weights and the sampling design.
 
-    The design is immutable and is validated once, here.  Weights and inclusion probabilities
-    are two views of one thing: give either, read both.
+    The design is immutable and validated once, here.  Weights and inclusion probabilities are
+    inverse to each other: give either, read both.
 
     Parameters
     ----------
     frame : pandas.DataFrame
         One row a respondent.  The index is ignored.
     weights, probs : str
-        Column of survey weights (population units a record stands for), or of inclusion
+        Column of survey weights (population units represented by a record), or of inclusion
         probabilities in (0, 1].  Exactly one of the two.
     strata : str, optional
         Column of first-stage strata.
     psu : str or list of str, optional
         Columns of sampling units, outermost stage first.  A label counts within its stratum
-        (and within its parent unit), so labels that start again in each stratum are right.
+        (and within its parent unit), so labels may start again in each stratum.
     fpc : str or list of str, optional
         One column a stage: population sizes of the strata (in sampling units), or sampling
-        fractions when all values are at most 1, as in R's ``survey``.
+        fractions if all values are at most 1, as in R's ``survey``.
     lonely_psu : {"fail", "remove", "adjust", "average"}
-        What a stratum with one PSU does to a variance, as R's ``survey.lonely.psu``.  "fail"
-        refuses such a design here; "remove" adds nothing; "adjust" centres the PSU's total at
-        the mean of all PSUs; "average" adds the mean variance of the other strata.  A stratum
-        that is sampled completely is never lonely.
+        Variance of a stratum with one PSU, as R's ``survey.lonely.psu``.  "fail" refuses such a
+        design here; "remove" adds nothing; "adjust" centres the PSU's total at the mean of all
+        PSUs; "average" adds the mean variance of the other strata.  A stratum that is sampled
+        completely is never lonely.
     poststrata : str, or list of margins, optional
-        Column of groups whose totals of the weights are known from outside the sample (the
-        weights were calibrated to them); often the strata.  Standard errors count only what
-        varies within them, as after R's ``postStratify``.  Several margins were raked; a margin
-        may be several columns, crossed, or none: the whole population.  :meth:`calibrate` makes such a design.
+        Column of groups to whose known totals the weights were calibrated; often the strata.
+        Standard errors count only the variation within them, as after R's ``postStratify``.
+        Several margins were raked; a margin may be several columns, crossed, or none: the whole
+        population.  :meth:`calibrate` makes such a design.
     auxiliary : str or list of str, optional
-        Columns of numbers whose totals the weights were calibrated to, too, as after R's ``calibrate``.
+        Columns of numbers to whose totals the weights were also calibrated, as after R's ``calibrate``.
     base_weights : str, optional
         Column of the weights before calibration.
     calibrated_weights : str, optional
-        Column of the calibrated weights, where they were trimmed afterwards (:meth:`trim`).
+        Column of the calibrated weights, if they were trimmed afterwards (:meth:`trim`).
     replicate_weights : str or list of str, optional
-        Columns of replicate weights that came with the file, or patterns of their names: ``"WTREP[0-9]+"`` is every
-        column without another role whose whole name matches.  They may be 0 or negative.  Variances are then
-        ``scale * sum(rscales * (theta_r - centre)**2)``.  :meth:`replicates` makes replicates where a file has none.
+        Columns of replicate weights of the file, or patterns of their names: ``"WTREP[0-9]+"`` is every column without
+        another role whose whole name matches.  They may be 0 or negative.  Variances are then
+        ``scale * sum(rscales * (theta_r - centre)**2)``.  :meth:`replicates` makes replicates for a file without them.
     combined : bool
-        Replicate weights are full weights (True), or factors by which the weights are multiplied (False): R's
-        ``combined.weights``.  Columns on the scale of the other kind are refused; where weights are about 1 the two
-        cannot be told apart, and what is said here is taken.
+        Replicate weights are full weights (True), or factors of the weights (False): R's ``combined.weights``.  Columns
+        on the other scale are refused, except for weights near 1, where the two cannot be distinguished.
     scale : float, optional
         Default 1 / R, as for BRR and bootstrap weights; Fay's need 1 / (R (1 - rho)^2), JK1 (R - 1) / R, successive
         differences (the American Community Survey's) 4 / R.
     rscales : sequence of float (R,), optional
-        Default 1 each; of JKn (n_h - 1) / n_h, with ``scale=1``, for the stratum whose unit a replicate leaves out.
+        Default 1 each; for JKn (n_h - 1) / n_h of the stratum whose unit is left out, with ``scale=1``.
     mse : bool
         Centre at the estimate (True), or at the mean of the replicates (False, R's default).
     pps : {"sen_yates_grundy", "horvitz_thompson", "hajek", "poisson"}, optional
-        How a sample of elements that was drawn without replacement and with unequal probabilities
-        shows its variance; default: as if drawn with replacement (Hu, Savitsky & Williams 2022a, section 2.3).  The
-        first two need ``joint``; "hajek" is an approximation for samples of fixed size, "poisson" is for units
-        that were selected independently of each other.
+        Variance of an element sample drawn without replacement and with unequal probabilities; default: as if
+        drawn with replacement (Hu, Savitsky & Williams 2022a, section 2.3).  The first two need ``joint``; "hajek" is
+        an approximation for samples of fixed size, "poisson" is for units that were selected independently.
     joint : float array (n, n), optional
-        Joint inclusion probabilities of the records, inclusion probabilities on the diagonal; or
+        Joint inclusion probabilities of the records, with inclusion probabilities on the diagonal; or
         ``joint`` of a design with the same records.
     labels : mapping of column to text, optional
         Headings of columns in tables.  They are public: a release publishes those of its columns.
@@ -140,26 +100,25 @@ class SurveyDesign:
     Attributes
     ----------
     n : int
-        Records.
+        Number of records.
     weights, probs : float array (n,)
         Read-only; ``probs = 1 / weights``.  Records of weight 0 count among the units of their stratum and enter no
         estimate, as in R; they are not synthesized.
     degf : int
-        Design degrees of freedom: PSUs minus strata; with replicate weights their rank minus 1,
-        as R's ``degf``.
+        Design degrees of freedom: PSUs minus strata, or the rank of replicate weights minus 1, as
+        R's ``degf``.
     labels : dict of str to str
-        The headings of those columns that have one.
+        Headings of those columns that have one.
     source : dict, optional
-        How the file was read, where :meth:`read` did it: ``file``, and those of its options that were given.  Neither
-        copies nor designs made from this one have it.
+        The ``file`` and the given options of :meth:`read`.  Copies and designs made from this one lack it.
 
     Raises
     ------
     InputError
-        An empty frame; a missing column, or labels of one; one column in two roles; missing, non-numeric,
-        non-finite or negative weights, or 0 in all records or under ``pps``; missing values in design columns; an fpc
-        that varies within its stratum or is smaller than the sample; a lonely PSU; replicate weights, joint
-        probabilities or settings that do not fit the file or each other.
+        An empty frame; an unknown column; one column in two roles; weights that are missing, non-numeric, non-finite,
+        negative, 0 in all records or 0 under ``pps``; missing values in design columns; an fpc that varies within its
+        stratum or is smaller than the sample; a lonely PSU; replicate weights, joint probabilities or settings that do
+        not fit the file or each other.
 
     Examples
     --------
@@ -167,180 +126,6 @@ class SurveyDesign:
     >>> ss.SurveyDesign(frame, weights="wt", strata="field")
     SurveyDesign: 4 records, weights 'wt', 2 strata 'field', no clusters
     """
-
-    weights: NDArray[np.float64]
-    _probs: NDArray[np.float64] | None  # where the design was given them
-    weights_name: str | None
-    probs_name: str | None
-    strata_name: str | None
-    psu_names: tuple[str, ...]
-    fpc_names: tuple[str, ...]
-    lonely_psu: LonelyPSU
-    poststrata_names: tuple[tuple[str, ...], ...]
-    margins: tuple[Codes, ...]
-    auxiliary_names: tuple[str, ...]
-    auxiliary: tuple[Floats, ...]
-    base_name: str | None
-    base_weights: Floats
-    calibrated_name: str | None
-    calibrated_weights: Floats
-    stages: tuple[Stage, ...]
-    replication: Replicates | None
-    pps: PPS | None
-    joint: tuple[Joint, ...]
-    _frame: pd.DataFrame
-    _labels: dict[str, str]
-    _source: dict[str, Any] | None
-    _scan: Scan | None  # of the columns that are not in the frame yet
-
-    def __init__(
-        self,
-        frame: pd.DataFrame,
-        *,
-        weights: str | None = None,
-        probs: str | None = None,
-        strata: str | None = None,
-        psu: Columns = None,
-        fpc: Columns = None,
-        lonely_psu: LonelyPSU = "fail",
-        poststrata: str | Sequence[str | Sequence[str]] | None = None,
-        auxiliary: Columns = None,
-        base_weights: str | None = None,
-        calibrated_weights: str | None = None,
-        replicate_weights: str | Sequence[str] | None = None,
-        combined: bool = True,
-        scale: float | None = None,
-        rscales: Sequence[float] | None = None,
-        mse: bool = True,
-        pps: PPS | None = None,
-        joint: ArrayLike | tuple[Joint, ...] | None = None,
-        labels: Mapping[str, str] | None = None,
-    ) -> None:
-        psu_names, fpc_names, poststrata_names = names_of(psu, "psu"), names_of(fpc, "fpc"), margin_names(poststrata)
-        one_of(lonely_psu, get_args(LonelyPSU), "lonely_psu")
-        single = {"weights": weights, "probs": probs, "strata": strata, "base_weights": base_weights}
-        single["calibrated_weights"] = calibrated_weights
-        roles = check_roles(frame, single, psu_names, fpc_names)
-
-        weight_name = cast("str", probs if weights is None else weights)
-        or_zero = weights is not None and pps is None
-        given = positive(frame[weight_name], weight_name, at_most_one=weights is None, or_zero=or_zero)
-        frame = in_usual_floats(frame).reset_index(drop=True)
-        stages = stages_of(frame, strata, psu_names, fpc_names)
-        if lonely_psu == "fail" and pps is None:
-            refuse_lonely(stages, strata, psu_names)
-        w = given if weights is not None else 1.0 / given
-        further = {"at_most_one": False, "or_zero": or_zero}
-        base = w if base_weights is None else positive(frame[base_weights], base_weights, **further)
-        met = w if calibrated_weights is None else positive(frame[calibrated_weights], calibrated_weights, **further)
-        margins = margins_of(frame, poststrata_names)  # which may be the strata, too
-        auxiliary_names = names_of(auxiliary, "auxiliary")
-        numbers = auxiliary_of(frame, auxiliary_names)
-        replication = None
-        if replicate_weights is not None:
-            names = replicate_names(replicate_weights, frame.columns, roles)
-            replication = given_replicates(frame, names, w, scale, rscales, mse, combined)
-        check_variance(pps, joint, replicate_weights, scale, rscales, combined)
-        known = () if joint is None else joint_of(joint, 1 / base)
-        if pps is not None:
-            check_pps(pps, known, stages, 1 / base, lonely_psu)
-        for array in (w, given, base, met, *margins, *numbers):
-            array.flags.writeable = False
-        self.__dict__.update(
-            _frame=frame,
-            _labels=labels_of(frame, labels),
-            _source=None,
-            _scan=None,
-            weights=w,
-            _probs=None if probs is None else given,
-            weights_name=weights,
-            probs_name=probs,
-            strata_name=strata,
-            psu_names=psu_names,
-            fpc_names=fpc_names,
-            lonely_psu=lonely_psu,
-            poststrata_names=poststrata_names,
-            margins=margins,
-            auxiliary_names=auxiliary_names,
-            auxiliary=numbers,
-            base_name=base_weights,
-            base_weights=base,
-            calibrated_name=calibrated_weights,
-            calibrated_weights=met,
-            stages=stages,
-            replication=replication,
-            pps=pps,
-            joint=known,
-        )
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError("a SurveyDesign cannot be changed; make a new one")
-
-    def __delattr__(self, name: str) -> None:
-        raise AttributeError("a SurveyDesign cannot be changed; make a new one")
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        kept = {"replication": self.replication, "lonely_psu": self.lonely_psu, "pps": self.pps, "joint": self.joint}
-        return partial(type(self), **self._checked_roles()), (self.frame,), kept
-
-    def _checked_roles(self) -> dict[str, Any]:
-        """Roles and labels that make this design again, except its pps= and the checks of it, which passed before."""
-        roles = {role: value for role, value in self.roles().items() if role != "pps"}
-        return roles | {"lonely_psu": "remove", "labels": self._labels}
-
-    def _with(self, **changed: Any) -> SurveyDesign:
-        """The same design except for some attributes that are not columns of the frame."""
-        design = type(self).__new__(type(self))
-        design.__dict__.update(self.__dict__ | {"_source": None} | changed)
-        design.__dict__.pop("degf", None)  # computed once, for this design
-        return design
-
-    @property
-    def frame(self) -> pd.DataFrame:
-        """The records, as a frame of the caller's own (pandas copies on write, so this is cheap).
-
-        Of a design of :meth:`scan` every column is read for it.
-        """
-        return self._frame.copy(deep=False) if self._scan is None else self.select(self.columns)
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Names of the columns, in the order of the file: tuple of str."""
-        return tuple(self._frame.columns) if self._scan is None else self._scan.names
-
-    @property
-    def files(self) -> tuple[Path, ...]:
-        """Parquet files that columns are read from: those of :meth:`scan`, none where the records are in memory."""
-        return () if self._scan is None else self._scan.files
-
-    def select(self, names: Iterable[str]) -> pd.DataFrame:
-        """Some columns of the records; of a design of :meth:`scan` no others are read.
-
-        Parameters
-        ----------
-        names : iterable of str
-            Columns of the file.
-
-        Returns
-        -------
-        pandas.DataFrame (n, names)
-            In the order of ``names``.
-        """
-        names = names_of([*several(names)], "names")
-        unknown = [name for name in names if name not in self.columns]
-        if unknown:
-            self.column(unknown[0])  # which says which columns there are
-        return self._frame[[*names]] if self._scan is None else self._scan.frame(names)
-
-    @property
-    def labels(self) -> dict[str, str]:
-        """Headings of columns, a dict of the caller's own."""
-        return dict(self._labels)
-
-    @property
-    def source(self) -> dict[str, Any] | None:
-        """How :meth:`read` read the file, a dict of the caller's own; None for other designs."""
-        return deepcopy(self._source)
 
     @classmethod
     def read(
@@ -366,31 +151,31 @@ class SurveyDesign:
         path : str or Path
             .csv, .csv.gz, .parquet, .dta, .sav, .zsav, .por, .sas7bdat or .xpt
         missing_codes : list of numbers and texts, or mapping of column to such a list, optional
-            Codes that stand for a missing value, in every column or in those named: 98, or its label "refused".
+            Codes for missing values, in every column or in those named: 98, or its label "refused".
         encoding : str, optional
-            Of texts, where the file is not utf-8 (csv) or says the wrong one (Stata, SPSS, SAS): "cp1252".
+            Encoding of texts if the file is not utf-8 (csv) or declares a wrong one (Stata, SPSS, SAS): "cp1252".
         separator : str, optional
-            Between the columns of a csv file; default what its first line shows.
+            Separator of the columns of a csv file; by default it is found from the first line.
         decimal, thousands : str, optional
-            The marks in the numbers of a csv file: "." or ",", and between thousands " " or "'", too.  Default what all
-            of its columns together show; a file whose numbers could be read in two ways is refused.
+            The marks in the numbers of a csv file: "." or ",", and between thousands also " " or "'".  By default they
+            are found from all columns; a file whose numbers could be read in two ways is refused.
         text : str or list of str, optional
-            Columns of a csv file that are read as they are.  Columns in which a number has leading zeros are, anyway:
-            "01" and "1" are two codes.
+            Columns of a csv file that are read as texts.  So are columns with leading zeros: "01" and "1" are two
+            codes.
         na : str or list of str, optional
-            All texts of a csv file that are missing values, beside the empty one.  Default "NA", ".", "null" and the
+            All texts of a csv file that are missing values, besides the empty one.  Default "NA", ".", "null" and the
             like among numbers, and none in columns of texts, where they may be answers; a warning says so.
         labels : mapping of column to text, optional
-            Further headings, or others than the file's.
+            Further headings, or replacements of the file's.
         **roles
             As for :class:`SurveyDesign`: ``weights=``, ``strata=``, ...
 
         Raises
         ------
         InputError
-            The file is missing, of an unknown kind, in another encoding or unreadable, or fails validation; rows of
-            a csv file with more fields than columns; columns of one name; numbers that contradict each other, or could
-            be read in two ways; missing codes of a column that is not there.
+            The file does not exist, is of an unknown kind, in another encoding or unreadable, or fails validation; rows
+            of a csv file with more fields than columns; columns of one name; numbers that contradict each other, or
+            could be read in two ways; missing codes of an unknown column.
 
         Examples
         --------
@@ -414,29 +199,29 @@ class SurveyDesign:
 
     @classmethod
     def scan(cls, source: Source, *, labels: Mapping[str, str] | None = None, **roles: Any) -> SurveyDesign:
-        """A design over parquet files of any size, of which the columns in use are read, block by block, and no others.
+        """A design over parquet files of any size, which reads only the columns in use, block by block.
 
-        Texts become categories, one to four bytes a record; all else is as if :meth:`read` had the file.
+        Texts become categories of one to four bytes a record; otherwise the result is that of :meth:`read`.
 
         Parameters
         ----------
         source : str, Path or list of such
-            A .parquet file; a folder of such, which are taken in the order of their names; or a list of files.
-            :func:`surveysynth.convert` makes one of csv, Stata, SPSS and SAS files.
+            A .parquet file; a folder of them, in the order of their names; or a list of files.
+            :func:`surveysynth.convert` converts csv, Stata, SPSS and SAS files.
         labels : mapping of column to text, optional
-            Headings of columns, before those that the files have.
+            Headings of columns, which precede those of the files.
         **roles
             As for :class:`SurveyDesign`: ``weights=``, ``strata=``, ...
 
         Returns
         -------
         SurveyDesign
-            Of all records of the files, in their order.
+            A design of all records of the files, in their order.
 
         Raises
         ------
         InputError
-            As :class:`SurveyDesign`; there is no such file, one that is no parquet file, or files whose columns differ.
+            As :class:`SurveyDesign`; a file does not exist or is not parquet, or the columns of files differ.
 
         Examples
         --------
@@ -455,288 +240,28 @@ class SurveyDesign:
             roles |= {"replicate_weights": replicate_names(patterns, files.names, others)}
             asked += roles["replicate_weights"]
         there = [name for name in dict.fromkeys(asked) if name in files.names]
-        if len(there) < len(set(asked)) or not there or not files.n:  # says what is wrong
+        if len(there) < len(set(asked)) or not there or not files.n:  # raises the error
             cls(pd.DataFrame(columns=[*files.names]), **roles)
         named = files.headings | labels_of(pd.DataFrame(columns=[*files.names]), labels)
         return cls(files.frame(there), **roles)._with(_scan=files, _labels=named)
 
-    def labelled(self, labels: Mapping[str, str]) -> SurveyDesign:
-        """The design with further headings of columns, or others (InputError: a column that is not there).
-
-        Parameters
-        ----------
-        labels : mapping of column to text
-            Headings of some columns; those of others stay.
-
-        Returns
-        -------
-        SurveyDesign
-            With the same records, weights and roles.
-
-        Raises
-        ------
-        InputError
-            A column that is not there.
-
-        Examples
-        --------
-        >>> frame = pd.DataFrame({"income": [21, 34, 28, 40], "wt": [20.0, 30.0, 25.0, 25.0]})
-        >>> ss.SurveyDesign(frame, weights="wt").labelled({"income": "Income (1,000 dollars)"}).labels
-        {'income': 'Income (1,000 dollars)'}
-        """
-        named = self._labels | labels_of(pd.DataFrame(columns=[*self.columns]), labels)
-        return self._with(_labels=named, _source=self._source)
-
-    def assign(self, **functions: RowWise) -> SurveyDesign:
-        """The design with further columns, each computed record by record from the others.
-
-        Parameters
-        ----------
-        **functions
-            ``poor=lambda f: f.income < 10_859``: new column and row-wise function of the frame; one may use the
-            columns before it.
-
-        Returns
-        -------
-        SurveyDesign
-            With the same records, weights and roles.
-
-        Raises
-        ------
-        InputError
-            A name that a column has; what is no function of the frame, stops, gives other than one value a record, or
-            lets a record's value depend on other records or on their order, as far as a second computation on half of
-            them shows.
-
-        Examples
-        --------
-        >>> frame = pd.DataFrame({"income": [21, 34, 28, 40], "wt": [20.0, 30.0, 25.0, 25.0]})
-        >>> design = ss.SurveyDesign(frame, weights="wt").assign(poor=lambda f: f.income < 25)
-        >>> ss.estimate(design, "poor", statistic="proportion")[["category", "estimate"]]
-          category  estimate
-        0    False       0.8
-        1     True       0.2
-        """
-        frame = self.frame
-        for name, function in functions.items():
-            if name in frame.columns:
-                raise InputError(f"the file has a column {name!r} already; give the new one another name")
-            frame = frame.assign(**{name: row_wise(frame, function, name)})
-        return self._with(_frame=frame, _scan=None)
-
-    def calibrate(self, totals: Totals, distance: Distance = "raking", bounds: Bounds | None = None) -> SurveyDesign:
-        """The design with weights that add up to known totals: post-stratified, raked, or by regression (GREG).
-
-        Standard errors then count only what the known totals leave open: the residuals of the
-        linearized values from the groups and numbers (R's ``postStratify``, ``calibrate``).  Where there are
-        replicate weights, each replicate is calibrated to the same totals.
-
-        Source: Deville & Sarndal 1992, cases 1, 2, 6 and 7.
-
-        Parameters
-        ----------
-        totals : mapping of column (or tuple of columns, crossed) to a mapping of category to total, or to a number
-            ``{"sex": {"f": 51e6, "m": 49e6}}`` post-stratifies, several columns are raked.  A number is the total of
-            a numeric column, ``{"income": 3.1e12}``; that of ``()`` is the size of the population, which totals of
-            categories hold already.
-        distance : {"raking", "linear", "logit"}
-            What is least between new and old weights.  All three come to nearly the same standard errors; weights
-            stay positive under raking, are solved for in one step under linear, and within bounds under logit.
-        bounds : (float, float), optional
-            The least and the largest ratio of new to old weights, around 1: (0.5, 2).  The logit needs them.
-
-        Returns
-        -------
-        SurveyDesign
-            The weights are in a new column, ``<weights>_calibrated``; the old ones stay, as
-            ``base_weights``.
-
-        Raises
-        ------
-        InputError
-            Categories without a total or without a record; totals that are no finite numbers, or of categories and
-            not positive, that contradict each other or that no positive weights within the bounds can meet; weights
-            that are calibrated already.
-
-        Examples
-        --------
-        >>> frame = pd.DataFrame({"sex": list("ffmm"), "income": [21, 34, 28, 40], "wt": [20.0, 30.0, 25.0, 25.0]})
-        >>> design = ss.SurveyDesign(frame, weights="wt").calibrate({"sex": {"f": 60, "m": 40}})
-        >>> design
-        SurveyDesign: 4 records, weights 'wt_calibrated', no strata, no clusters, weights calibrated to totals of 'sex'
-        >>> design.weights
-        array([24., 36., 20., 20.])
-        """
-        if self.calibrated:
-            raise InputError("the weights are calibrated already; calibrate the design that they came from")
-        ratio, known = Ratio.checked(distance, bounds), KnownTotals.checked(self.frame, totals)
-        if distance == "raking" and bounds is None and not known.numbers and self.replication is None:
-            w = rake(self.weights, known.margins, known.margin_totals)
-        else:
-            w = calibrated(self.weights, known.X, known.totals, ratio)
-        replication = self.replication
-        if replication is not None:
-            replication = calibrated_replicates(replication, self.weights, w, known.X, known.totals, ratio)
-        column, base = f"{self.weights_name or 'weight'}_calibrated", self.weights_name or "weight"
-        taken = {column} if self.weights_name else {column, base}
-        if taken & set(self.columns):
-            raise InputError(f"the frame has a column {column!r} or {base!r} already, where the weights go: rename it")
-        frame = self.frame.assign(**{base: self.weights, column: w})
-        roles = self._checked_roles() | {"weights": column, "probs": None, "base_weights": base}
-        roles |= {"poststrata": list(known.groups), "auxiliary": list(known.numbers)}
-        for role in ("replicate_weights", "combined", "scale", "rscales", "mse"):  # which are those of before
-            roles.pop(role, None)
-        kept = {"lonely_psu": self.lonely_psu, "pps": self.pps, "joint": self.joint, "replication": replication}
-        return type(self)(frame, **roles)._with(**kept)
-
-    def trim(self, low: float = 0.0, high: float = np.inf, *, strict: bool = False) -> SurveyDesign:
-        """The design with weights within limits: what is cut off goes in equal parts to the weights that are within.
-
-        The sum of the weights stays (R's ``trimWeights``); totals that they were calibrated to are no longer met.
-        Bounds of :meth:`calibrate` keep both, and weights that are trimmed first can be calibrated then.
-
-        Parameters
-        ----------
-        low, high : float
-            Limits, in population units.
-        strict : bool
-            Again, until the shares that were added put no weight outside the limits.
-
-        Returns
-        -------
-        SurveyDesign
-            The weights are in a new column, ``<weights>_trimmed``.
-
-        Raises
-        ------
-        InputError
-            Limits that are no numbers, or between which the mean weight is not; a design with replicate weights,
-            weights of 0 or joint probabilities.
-
-        Examples
-        --------
-        >>> frame = pd.DataFrame({"income": [21, 34, 28, 40], "wt": [10.0, 10.0, 20.0, 60.0]})
-        >>> ss.SurveyDesign(frame, weights="wt").trim(high=45).weights
-        array([15., 15., 25., 45.])
-        """
-        if self.replication is not None or self.pps is not None:
-            raise InputError("weights of a design with replicates or pps= are not trimmed: trim the design before")
-        if not self.weights.all():
-            raise InputError("weights of which some are 0 are not trimmed: what is cut off would go to these, too")
-        if not all(isinstance(limit, (int, float)) and not isinstance(limit, bool) for limit in (low, high)):
-            raise InputError("low and high must be numbers")
-        if not low < self.weights.mean() < high:
-            raise InputError("the mean of the weights must be between low and high, or their sum cannot stay")
-        column = f"{self.weights_name or 'weight'}_trimmed"
-        if column in self.columns:
-            raise InputError(f"the frame has a column {column!r} already, where the weights go: rename it")
-        roles = self._checked_roles() | {"weights": column, "probs": None}
-        met = self.weights_name or "weight"
-        frame = self.frame.assign(**{met: self.weights, column: trimmed(self.weights, low, high, strict)})
-        if self.calibrated:
-            roles["calibrated_weights"] = met
-        return type(self)(frame, **roles)._with(lonely_psu=self.lonely_psu)
-
-    def replicates(
-        self,
-        method: str = "preston",
-        *,
-        R: int | None = None,
-        rho: float | None = None,
-        mse: bool = True,
-        seed: int | None = None,
-    ) -> SurveyDesign:
-        """The design with replicate weights, from which :func:`surveysynth.estimate` then has its variances.
-
-        Parameters
-        ----------
-        method : {"preston", "rao_wu", "JK1", "JKn", "BRR", "Fay", "successive_differences"}
-            Preston's (2009) rescaled bootstrap, which takes any design, fpc and later stages
-            included; Rao & Wu's (1988) of PSUs with replacement; the jackknife without and with strata; balanced
-            repeated replication of two PSUs a stratum, and Fay's form of it; successive differences of PSUs that
-            were drawn systematically in the order of the file (Fay & Train 1995).
-        R : int, optional
-            Replicates of the bootstraps, and the most for successive differences; default 100.  The other methods have
-            a number of their own.
-        rho : float, optional
-            Of ``Fay``: weights are multiplied by rho or 2 - rho; default 0.5.
-        mse : bool
-            Squares are around the estimate (True), or around the mean of the replicates (False, R's default); those
-            of a bootstrap are then divided by R - 1, not R.
-        seed : int, optional
-            Of the bootstraps; without one the replicates come from the operating system's entropy.
-
-        Returns
-        -------
-        SurveyDesign
-            With the same records, weights and roles.
-
-        Raises
-        ------
-        InputError
-            An unknown method; ``R``, ``rho`` or ``seed`` beside a method on which it has no effect; a method that the
-            design does not allow: strata with one PSU, or with other than two for BRR; a design that has replicates,
-            calibrated weights or joint probabilities.
-
-        Examples
-        --------
-        >>> frame = pd.DataFrame({"income": [21, 34, 28, 40], "wt": [20.0, 30.0, 25.0, 25.0]})
-        >>> design = ss.SurveyDesign(frame, weights="wt").replicates("JK1")
-        >>> design
-        SurveyDesign: 4 records, weights 'wt', no strata, no clusters, 4 JK1 replicates
-        >>> ss.estimate(design, "income")[["estimate", "se", "df"]].round(3)
-           estimate     se   df
-        0      31.4  3.623  3.0
-        """
-        one_of(method, ("preston", "rao_wu", "JK1", "JKn", "BRR", "Fay", "successive_differences"), "method")
-        if not isinstance(mse, bool):
-            raise InputError("mse must be True or False")
-        check_seed(seed)
-        bootstraps = ("preston", "rao_wu")
-        methods = {"R": (*bootstraps, "successive_differences"), "rho": ("Fay",), "seed": bootstraps}
-        for name, value in {"R": R, "rho": rho, "seed": seed}.items():
-            if value is not None and method not in methods[name]:
-                needed = " or ".join(map(repr, methods[name]))
-                raise InputError(f"{name}= goes with method={needed}: it has no effect on {method!r}")
-        R = 100 if R is None else R
-        if self.replication is not None:
-            raise InputError("replicates cannot be made of a design with replicate weights")
-        if self.calibrated:
-            raise InputError(
-                "replicates cannot be made of a design with calibrated weights: make them of the design before, and "
-                "calibrate that"
-            )
-        if self.pps is not None:
-            raise InputError(f"replicates take PSUs as drawn with equal probabilities, not as pps={self.pps!r} does")
-        if method in bootstraps:
-            bootstrap = preston if method == "preston" else rao_wu
-            made: Replicates = bootstrap(self.stages, R, np.random.default_rng(seed), self.lonely_psu)
-        elif method in ("JK1", "JKn"):
-            made = jackknife(self.stages, method == "JKn", self.lonely_psu)
-        elif method == "successive_differences":
-            made = successive_differences(self.stages, R, self.lonely_psu)
-        else:
-            made = balanced(self.stages, rho=0.0 if method == "BRR" else 0.5 if rho is None else rho)
-        return self._with(replication=made if mse else made.around_their_mean())
-
     @classmethod
     def from_fpc(cls, frame: pd.DataFrame, fpc: str | Sequence[str], **roles: Any) -> SurveyDesign:
-        """A design whose weights are what its fpc says: the product of N / n over the stages, as R's without weights.
+        """A design with weights from its fpc, the product of N / n over the stages, as in R without weights.
 
         Parameters
         ----------
         frame : pandas.DataFrame
             One row a respondent.
         fpc : str or list of str
-            One column a stage, as for :class:`SurveyDesign`, of all stages that ``psu`` names: units of the last one
-            are taken whole.
+            One column for each stage of ``psu``, as for :class:`SurveyDesign`; units of the last stage are taken whole.
         **roles
             As for :class:`SurveyDesign`, without ``weights`` and ``probs``.
 
         Returns
         -------
         SurveyDesign
-            With a new column ``weight``.
+            A design with a new column ``weight``.
 
         Raises
         ------
@@ -759,10 +284,9 @@ class SurveyDesign:
 
     @classmethod
     def unweighted(cls, frame: pd.DataFrame, **roles: Any) -> SurveyDesign:
-        """A design of records that all count the same: the weights are 1, in a new column ``weight``.
+        """A design with equal weights of 1, in a new column ``weight``.
 
-        Means are those of the records then, and totals their sums; R's ``svydesign`` does so, with a warning, where it
-        is given no weights.  ``roles`` as for :class:`SurveyDesign`, without ``weights`` and ``probs``.
+        Means and totals then are those of the records, as in R's ``svydesign`` without weights, which warns.
 
         Parameters
         ----------
@@ -774,7 +298,7 @@ class SurveyDesign:
         Returns
         -------
         SurveyDesign
-            With a new column ``weight`` of ones.
+            A design with a new column ``weight`` of ones.
 
         Raises
         ------
@@ -818,7 +342,7 @@ class SurveyDesign:
         frame : pandas.DataFrame
             One row a unit of the population.
         n : int, or mapping (or Series) of stratum to int
-            Sample size **of each stratum** where there are strata (:func:`surveysynth.sampling.
+            Sample size, **of each stratum** if there are strata (:func:`surveysynth.sampling.
             proportional_allocation` divides one sample size among them).
         size : str, optional
             Column of sizes to which inclusion probabilities are proportional.
@@ -830,25 +354,25 @@ class SurveyDesign:
             replacement), "srs" (equal probabilities); default "maximum_entropy" with sizes,
             "srs" without.
         lonely_psu : {"fail", "remove", "adjust", "average"}
-            What a stratum with one selected unit, or with one that was not certain, does to a variance, as for
-            :class:`SurveyDesign`.  "fail" refuses such a sample.
+            Variance of a stratum with one selected unit, or one that was not certain, as for :class:`SurveyDesign`.
+            "fail" refuses such a sample.
         seed : int, optional
-            Without one the sample comes from the operating system's entropy.
+            By default the sample comes from the operating system's entropy.
 
         Returns
         -------
         SurveyDesign
-            The selected rows, in the order of the frame, with a column ``weight`` = 1 / pi, and
-            the variance that goes with the method: Sen-Yates-Grundy with joint probabilities
-            (tille, maximum_entropy), that of independent units (poisson), Hajek's approximation (brewer
-            and both systematic ones, and where a stratum has more than 5,000 selected units), finite
-            population correction from a column ``population`` (srs), with replacement (multinomial).
+            The selected rows, in the order of the frame, with a column ``weight`` = 1 / pi, and the
+            variance for the method: Sen-Yates-Grundy with joint probabilities (tille,
+            maximum_entropy), independent units (poisson), Hajek's approximation (brewer, both
+            systematic ones, and strata with more than 5,000 selected units), finite population
+            correction from a column ``population`` (srs), with replacement (multinomial).
 
         Raises
         ------
         InputError
-            Unknown methods or columns; sizes, sample sizes or strata from which no sample can be
-            drawn; a frame that has a column of those names; a stratum whose variance cannot be estimated.
+            Unknown methods or columns; sizes, sample sizes or strata that allow no sample; a frame with
+            a column of those names; a stratum whose variance cannot be estimated.
 
         Examples
         --------
@@ -888,215 +412,3 @@ class SurveyDesign:
         fpc = "population" if method == "srs" else None
         joint = drawn.joint if pps in NEED_JOINT else None
         return cls(sample, weights="weight", strata=strata, fpc=fpc, lonely_psu=lonely_psu, pps=pps, joint=joint)
-
-    @property
-    def probs(self) -> NDArray[np.float64]:
-        """Inclusion probabilities, one over the weights: (n,)."""
-        if self._probs is not None:
-            return self._probs
-        with np.errstate(divide="ignore"):  # of weight 0
-            probs = 1.0 / self.weights
-        probs.flags.writeable = False
-        return probs
-
-    @property
-    def n(self) -> int:
-        """Number of records."""
-        return len(self._frame)
-
-    @cached_property
-    def degf(self) -> int:
-        """PSUs minus strata, or the rank of the replicate weights minus 1."""
-        if self.replication is not None:
-            return self.replication.degf(self.weights)
-        first = self.stages[0]
-        weighted = self.weights > 0
-        if weighted.all():
-            return int(first.stratum_of_unit.size - first.sampled.size)
-        return int(np.unique(first.unit[weighted]).size - np.unique(first.stratum[weighted]).size)
-
-    @property
-    def multiplicand(self) -> NDArray[np.float64]:
-        """What factors of replicates multiply: the weights; 1 for records of weight 0 that have replicate weights."""
-        return self.weights if self.replication is None else self.replication.multiplicand(self.weights)
-
-    @property
-    def entering(self) -> NDArray[np.bool_]:
-        """Records that enter estimates or their replicates, bool (n,): those of weight 0 in all of them do not."""
-        return np.asarray(self.multiplicand > 0)
-
-    @property
-    def calibrated(self) -> bool:
-        """Whether the weights are calibrated to known totals."""
-        return bool(self.margins or self.auxiliary)
-
-    @property
-    def clustered(self) -> bool:
-        """True where some PSU holds more than one record."""
-        return self.stages[0].stratum_of_unit.size < self.n
-
-    @property
-    def design_columns(self) -> tuple[str, ...]:
-        """Strata, PSU, fpc, post-strata, auxiliary and base weight columns, in that order, each once."""
-        margins = (name for margin in self.poststrata_names for name in margin)
-        known = (*margins, *self.auxiliary_names, self.base_name, self.calibrated_name)
-        names = (self.strata_name, *self.psu_names, *self.fpc_names, *known)
-        return tuple(dict.fromkeys(name for name in names if name is not None))
-
-    def roles(self) -> dict[str, Any]:
-        """The keyword arguments that give another frame the same roles.
-
-        Joint probabilities belong to no frame, and labels to columns that another frame may not have.
-
-        Returns
-        -------
-        dict
-            For ``SurveyDesign(frame, **roles)``: "weights", "probs", "strata", "psu", "fpc", "lonely_psu" and
-            "poststrata"; others where this design has them.
-
-        Examples
-        --------
-        >>> design = ss.datasets.sdr_sample(seed=1)
-        >>> ss.SurveyDesign(design.frame.head(200), **design.roles())
-        SurveyDesign: 200 records, weights 'weight', 1 strata 'field', no clusters
-        """
-        margins = [_unwrapped(margin) for margin in self.poststrata_names] or None
-        roles: dict[str, Any] = {
-            "weights": self.weights_name,
-            "probs": self.probs_name,
-            "strata": self.strata_name,
-            "psu": list(self.psu_names) or None,
-            "fpc": list(self.fpc_names) or None,
-            "lonely_psu": self.lonely_psu,
-            "poststrata": margins[0] if margins and len(margins) == 1 and isinstance(margins[0], str) else margins,
-        }
-        further: dict[str, Any] = {"auxiliary": list(self.auxiliary_names) or None, "pps": self.pps}
-        further |= {"base_weights": self.base_name, "calibrated_weights": self.calibrated_name}
-        if isinstance(self.replication, GivenReplicates):
-            given = self.replication
-            further |= {"replicate_weights": list(given.names), "scale": given.scale, "mse": given.mse}
-            further |= {"combined": None if given.combined else False}
-            further |= {"rscales": given.rscales.tolist()}
-        return roles | {role: value for role, value in further.items() if value is not None}
-
-    def column(self, name: str) -> pd.Series:
-        """One column, or a clear error that lists the columns there are.
-
-        Parameters
-        ----------
-        name : str
-            A column of the frame.
-
-        Returns
-        -------
-        pandas.Series (n,)
-            Its values, as the frame has them.
-
-        Raises
-        ------
-        InputError
-            There is no such column.
-        """
-        if not isinstance(name, str):
-            raise InputError(f"the name of a column was expected, a text, not {type(name).__name__}")
-        self._refuse_unknown(name)
-        return self.select([name])[name]
-
-    def _refuse_unknown(self, name: str) -> None:
-        if name not in self.columns:
-            near = nearest(name, self.columns)
-            raise InputError(f"there is no column {name!r}{near}; the file has {listing(self.columns)}")
-
-    def typed(self, name: str) -> pd.Series:
-        """A column without its records; of a design of :meth:`scan` none is read for it.
-
-        Parameters
-        ----------
-        name : str
-            A column of the frame.
-
-        Returns
-        -------
-        pandas.Series (0,)
-            Of the column's type.
-
-        Raises
-        ------
-        InputError
-            There is no such column.
-        """
-        if self._scan is None:
-            return self.column(name).head(0)
-        self._refuse_unknown(name)
-        return self._scan.typed(name)
-
-    def declares_levels(self, name: str) -> bool:
-        """Whether the type of a column says which levels it can have: a category's does, and that of True and False.
-
-        Texts do not, also where :meth:`scan` keeps them as codes: their levels are those that occur in the file.
-
-        Parameters
-        ----------
-        name : str
-            A column of the frame.
-
-        Returns
-        -------
-        bool
-            False for numbers, too.
-
-        Raises
-        ------
-        InputError
-            There is no such column.
-        """
-        column = self.typed(name) if self._scan is not None else self.column(name)
-        if isinstance(column.dtype, pd.CategoricalDtype):
-            marked = self._frame.attrs.get(TEXTS, {}).get(name)
-            return marked is None or marked != mark_of(column.cat.categories)
-        return pd.api.types.is_bool_dtype(column.dtype) or pd.api.types.infer_dtype(column, skipna=True) == "boolean"
-
-    def numeric(self, name: str) -> NDArray[np.float64]:
-        """One column as floats, NaN where it is missing; InputError where it is not a number.
-
-        Parameters
-        ----------
-        name : str
-            A column of the frame.
-
-        Returns
-        -------
-        float array (n,)
-            Its values, NaN where they are missing; not to be written to, as they may be the frame's own.
-
-        Raises
-        ------
-        InputError
-            There is no such column, or it holds what is no number.
-        """
-        return numeric(self.column(name), name)
-
-    def __len__(self) -> int:
-        return self.n
-
-    def __repr__(self) -> str:
-        role, name = ("weights", self.weights_name) if self.weights_name else ("probs", self.probs_name)
-        first = self.stages[0]
-        zero = int((self.weights == 0).sum())
-        parts = [f"{self.n:,} records", f"{role} {name!r}{f' ({zero:,} of them 0)' if zero else ''}"]
-        parts.append(f"{first.sampled.size:,} strata {self.strata_name!r}" if self.strata_name else "no strata")
-        parts.append(f"{first.stratum_of_unit.size:,} PSUs {self.psu_names[0]!r}" if self.clustered else "no clusters")
-        if self.fpc_names:
-            parts.append("fpc " + ", ".join(repr(c) for c in self.fpc_names))
-        if self.calibrated:
-            known = [title(names) for names in (*self.poststrata_names, *self.auxiliary_names)]
-            parts.append(f"weights calibrated to totals of {', '.join(known)}")
-        if self.replication is not None:
-            parts.append(f"{self.replication.R:,} {self.replication.method} replicates")
-        if self.pps is not None:
-            parts.append(f"{self.pps} variance")
-        return "SurveyDesign: " + ", ".join(parts)
-
-
-def _unwrapped(names: tuple[str, ...]) -> str | list[str]:
-    return names[0] if len(names) == 1 else list(names)

@@ -79,13 +79,11 @@ def interval(combined: Combined, level: float = 0.95) -> tuple[Floats, Floats]:
 
 
 def logit_interval(combined: Combined, level: float = 0.95) -> tuple[Floats, Floats]:
-    """Interval of proportions, made on the logit scale so that it stays between 0 and 1.
+    """Interval of proportions on the logit scale, which stays between 0 and 1 (NaN for a proportion of 0 or 1).
 
-    That of R's ``svyciprop(method="xlogit")``: the standard error of the share, over p (1 - p), is that of its
-    log odds.  R's default, ``method="logit"``, is the same on a linearized design; on replicates it differs a
-    little, as it takes the variance of the log odds from every replicate.
-
-    A proportion of 0 or 1 has none (NaN).
+    As R's ``svyciprop(method="xlogit")``: the standard error of the log odds is that of the share over p (1 - p).
+    R's default, ``method="logit"``, is the same on a linearized design; on replicates it differs a little, as it
+    takes the variance of the log odds from every replicate.
     """
     p, se = combined.estimate, combined.se
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):

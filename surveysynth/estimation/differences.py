@@ -141,8 +141,8 @@ def differences(
     counting = designs if count_designs is None else count_designs
     m = len(designs)
     inside = filtered(designs, where, again=redrawn)
-    sides = [_sides(design, names, between) for design in (*designs, *redrawn)]
-    label = f"{sides[0][1]} - {sides[0][2]}"
+    compared = [_sides(design, names, between) for design in (*designs, *redrawn)]
+    label, sides = f"{compared[0][1]} - {compared[0][2]}", [side for side, *_ in compared]
     partitions = shared_partitions(
         designs, names, synthesized=synthesized, inside=inside, redrawn=redrawn, missing=missing
     )
@@ -155,11 +155,11 @@ def differences(
         for same in partitions:
             estimates = [
                 partial(_difference, design, quantity, partition, side)
-                for design, quantity, partition, (side, *_) in zip(surveys, same_quantity, same, sides, strict=True)
+                for design, quantity, partition, side in zip(surveys, same_quantity, same, sides, strict=True)
             ]
             cell = [
                 np.where(side < 0, -1, present(quantity, partition))
-                for (side, *_), quantity, partition in zip(sides[:m], same_quantity[:m], same[:m], strict=True)
+                for side, quantity, partition in zip(sides[:m], same_quantity[:m], same[:m], strict=True)
             ]
             # two means are estimated: R's svyttest and svyglm take off one more degree of freedom than for one mean
             degf = np.maximum(least_degf(surveys[:m], cell, len(same[0].labels)) - 1, 0)
@@ -170,21 +170,18 @@ def differences(
                 noise=np.array(noise) if noise else None, interval=interval,
             )  # fmt: skip
             if same_quantity[0].statistic in SHARES:
-                both = [
-                    _both(quantity, partition, side)
-                    for quantity, partition, (side, *_) in zip(same_quantity, same, sides, strict=True)
-                ]
+                both = [_both(*each) for each in zip(same_quantity, same, sides, strict=True)]
                 first, second = _side_shares(surveys, same_quantity, both, 2 * len(part), m)
                 part = _with_extreme_limits(part, interval, first, second)
             parts.append(part)
     table = pd.concat(parts, ignore_index=True)
     table.attrs["estimator"] = "replicates" if designs[0].replication is not None else "onepass"
     table.attrs["labels"] = headings(designs[0].labels, as_list(outcome), names, denominator)
-    compared = [
+    either = [
         side >= 0 if there is None else there & (side >= 0)
-        for (side, *_), there in zip(sides[:m], inside[:m], strict=True)
+        for side, there in zip(sides[:m], inside[:m], strict=True)
     ]
-    table.attrs |= about_missing(designs, names, missing, compared)
+    table.attrs |= about_missing(designs, names, missing, either)
     return table
 
 

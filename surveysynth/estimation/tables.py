@@ -225,17 +225,10 @@ def tabulate(
         files = _estimands(engines, surveys, same_quantity, partitions[0][:m])
         noise = _estimands(engines[-1:] * len(redrawn), redrawn, under_noise, partitions[0][m:])
         for same in partitions:
-            domains = len(same[0].labels)
-            results = [each.in_domains(there, domains) for each, there in zip(files, same[:m], strict=True)]
-            sizes = [each.records_and_degf(there, domains) for each, there in zip(files, same[:m], strict=True)]
-            part = columns_of(
-                quantity, same[0].labels, statistics, results, np.min([degf for _, degf in sizes], axis=0),
-                np.min([n for n, _ in sizes], axis=0), interval=interval,
-                noise=_every(noise, same[m:], domains),
-            )  # fmt: skip
+            part, results = _rows(files, noise, same, statistics, interval)
             if deff:
                 part["deff"] = np.mean([
-                    design_effects(design, each, present(each, there), domains, result.variance, deff)
+                    design_effects(design, each, present(each, there), len(part), result.variance, deff)
                     for design, each, there, result in zip(surveys, same_quantity, same[:m], results, strict=True)
                 ], axis=0)  # fmt: skip
             parts.append(part)
@@ -295,6 +288,21 @@ def _estimands(
 ) -> list[Estimand]:  # fmt: skip
     """One estimand for each design; an empty list without designs, whatever the partitions."""
     return [Estimand(*each) for each in zip(estimators, designs, quantities, cells, strict=True)] if designs else []
+
+
+def _rows(
+    files: Sequence[Estimand], noise: Sequence[Estimand], same: Sequence[Partition], statistics: Sequence[str],
+    interval: Interval,
+) -> tuple[pd.DataFrame, list[Estimates]]:  # fmt: skip
+    """Rows of a table for one quantity in one partition of all data sets, and the estimates of each data set."""
+    m, domains = len(files), len(same[0].labels)
+    results = [each.in_domains(there, domains) for each, there in zip(files, same[:m], strict=True)]
+    sizes = [each.records_and_degf(there, domains) for each, there in zip(files, same[:m], strict=True)]
+    part = columns_of(
+        files[0].quantity, same[0].labels, statistics, results, np.min([degf for _, degf in sizes], axis=0),
+        np.min([n for n, _ in sizes], axis=0), interval=interval, noise=_every(noise, same[m:], domains),
+    )  # fmt: skip
+    return part, results
 
 
 def _every(estimands: Sequence[Estimand], partitions: Sequence[Partition], domains: int) -> Floats | None:

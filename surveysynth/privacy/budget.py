@@ -12,19 +12,19 @@ MOST_DATASETS = 10_000
 
 @dataclass(frozen=True)
 class Budget:
-    """What a release of m synthetic data sets may spend.
+    """The budget of a release of m synthetic data sets.
 
     Parameters
     ----------
     epsilon : float or None
-        For the whole release; None where the mechanism's constants decide what is spent.
+        Budget of the whole release; None if constants of the mechanism decide it.
     m : int
-        Number of data sets, each from a draw of its own.
+        Number of data sets, each from its own draw.
 
     Raises
     ------
     InputError
-        epsilon is no positive number, or m no whole number from 1 on.
+        epsilon is not a positive number, or m is not a whole number of at least 1.
     """
 
     epsilon: float | None
@@ -37,9 +37,9 @@ class Budget:
 
     @property
     def bound(self) -> float:
-        """The Lipschitz bound that a draw may have, epsilon / (2 m), such that 2 m times it never exceeds epsilon.
+        """The largest Lipschitz bound of a draw, epsilon / (2 m), rounded so that 2 m times it never exceeds epsilon.
 
-        Without an epsilon it is 1: the inverse map alpha_i = c1 bound / f_i then is about the bound itself.
+        Without an epsilon it is 1, for the inverse map alpha_i = c1 bound / f_i.
 
         Hu, Savitsky & Williams (2022a), section 1.4.1, step 5.
         """
@@ -51,5 +51,5 @@ class Budget:
         return bound
 
     def spent(self, delta: float) -> float:
-        """Epsilon of m draws with a Lipschitz bound: 2 m delta."""
+        """Epsilon of m draws with Lipschitz bound delta: 2 m delta."""
         return 2 * delta * self.m

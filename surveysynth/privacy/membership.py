@@ -1,4 +1,4 @@
-"""A membership attack on a fit: how well an intruder can tell whether a record was in the file.
+"""A membership attack on a fit: how well an intruder can infer whether a record was in the file.
 
 The intruder knows every other record, the model and the privacy weights, and sees m parameter draws
 theta ~ p(theta | D).  With c_j(theta) the contribution of record j, its weighted (and perhaps clamped) log
@@ -10,27 +10,27 @@ so leaving record i out re-weights the draws:
 
     r_i(theta) = p(theta | D without i) / p(theta | D) = exp(-c_i(theta)) / E_in exp(-c_i)
 
-The best test of "in" against "out" is by r_i (Neyman-Pearson).  Its advantage, the true less the false
+The best test of "in" against "out" uses r_i (Neyman-Pearson).  Its advantage, the true minus the false
 positive rate at the best threshold, is the total variation distance
 
-    TV_i = 1/2 E_in |1 - r_i|;   of m draws, E_in max(0, 1 - r_i(theta_1) ... r_i(theta_m))
+    TV_i = 1/2 E_in |1 - r_i|;   for m draws, E_in max(0, 1 - r_i(theta_1) ... r_i(theta_m))
 
 An intruder who sees only synthetic data, made from the draws, knows less.  Under epsilon-differential privacy for
-records added or removed no advantage is above (e^epsilon - 1) / (e^epsilon + 1) (Kairouz, Oh &
-Viswanath 2015).  This attack stays below half of that epsilon's: |c_i| <= Delta bounds the range of
+records added or removed no advantage exceeds (e^epsilon - 1) / (e^epsilon + 1) (Kairouz, Oh &
+Viswanath 2015).  This attack stays below that bound for half the epsilon: |c_i| <= Delta bounds the range of
 log r_i by 2 Delta, and so the advantage of m draws by that of epsilon / 2 (Dong, Durfee & Rogers 2020).
 
-**That holds the privacy weights fixed, and understates.**  Where they are computed from the file, one record moves
-them: the risks of all others, and c1, which is tuned to the largest bound.  So the most exposed records are really
-left out: without record i, risks, constants, privacy weights and draws are computed again, and
+***This holds the privacy weights fixed, and so understates the advantage.**  If they are computed from the file, one
+record changes them: the risks of all others, and c1, which is tuned to the largest bound.  So the most exposed records
+are really left out: without record i, risks, constants, privacy weights and draws are computed again, and
 
     log r_i(theta) = sum_j (alpha'_j - alpha_j) log p_j(theta) - log(Z' / Z),     alpha'_i = 0,
 
-Z and Z' being the normalizing constants of the two pseudo posteriors.  Their ratio is found from the draws of both by
-the acceptance ratio of Bennett (1976), the C for which E sigma(l - C) over draws "in" equals E sigma(C - l) over draws
-"out", l the sum and sigma(x) = 1 / (1 + e^-x).  Nothing bounds this r_i: epsilon is about weights held fixed.
+where Z and Z' are the normalizing constants of the two pseudo posteriors.  The draws of both give their ratio by the
+acceptance ratio of Bennett (1976): the C for which E sigma(l - C) over draws "in" equals E sigma(C - l) over draws
+"out", with l the sum and sigma(x) = 1 / (1 + e^-x).  Nothing bounds this r_i: epsilon assumes fixed weights.
 
-Everything here is about single records, and internal to the agency.
+All results concern single records and are internal to the agency.
 """
 
 from __future__ import annotations
@@ -57,15 +57,15 @@ from .units import Unit
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-BLOCK = 400_000  # contributions that are held at once
-GAMES = 20_000  # m draws "in" and m draws "out", for each record that is attacked
+BLOCK = 400_000  # contributions in memory at once
+GAMES = 20_000  # games of m draws "in" and m draws "out" for each attacked record
 REFIT = ["advantage_refit", "auc_refit", "beyond_refit", "loss_refit", "error_refit"]
 NOT_REFITTED = (np.nan,) * 5
-FEW = 100  # effective draws "out", below which re-weighting is unreliable
+FEW = 100  # effective draws "out" below which re-weighting is unreliable
 
 
 class Attacked(Protocol):
-    """What the attack needs from a fit; :class:`surveysynth.Fit` has it."""
+    """The part of :class:`surveysynth.Fit` that the attack uses."""
 
     budget: Budget
     rows: Codes
@@ -74,7 +74,7 @@ class Attacked(Protocol):
 
     @property
     def risk(self) -> Floats:
-        """Risk of every record, or unit."""
+        """Risks of all records, or units."""
         ...
 
     @property
@@ -87,44 +87,44 @@ class Attacked(Protocol):
         ...
 
     def log_ratio(self, other: ProtectedFit, posterior: Draws) -> Floats:
-        """Log pseudo likelihood of another fit less that of this one, at draws of either: (S,)."""
+        """Log pseudo likelihood of another fit minus that of this one, at draws of either: (S,)."""
         ...
 
     @property
     def delta(self) -> float:
-        """The overall Lipschitz bound: epsilon is 2 m times that."""
+        """The overall Lipschitz bound: epsilon over 2 m."""
         ...
 
     def contributions(self, records: Codes) -> Floats:
-        """c_i at every draw, for some records: (S, records)."""
+        """Contributions c_i of some records at every draw: (S, records)."""
         ...
 
 
 @dataclass(frozen=True)
 class MembershipAttack:
-    """What the best test of membership achieves against the most exposed records.  Internal.
+    """Results of the best test of membership against the most exposed records.  Internal.
 
     Attributes
     ----------
     records : pandas.DataFrame
-        The records that were attacked, the most exposed first: ``row`` (of the confidential file, from 0;
-        of a unit the first).  With privacy weights held fixed ``advantage_one`` (from one draw), ``advantage`` and
-        ``auc`` (from m draws, by simulation: standard errors of at most 0.005), ``epsilon_seen`` (m max |log r|)
-        and ``ess``, effective draws "out".  Refitted without the record ``advantage_refit``, ``auc_refit``,
-        ``beyond_refit`` (probability that the privacy loss of a release, |log r| summed over its m draws, exceeds
-        epsilon), ``loss_refit`` (m max |log r| over the draws of both fits) and ``error_refit``, the standard
-        error of m log(Z' / Z); NaN where it was not refitted.
+        The attacked records, the most exposed first: ``row`` (of the confidential file, from 0; the first of a unit).
+        With privacy weights held fixed: ``advantage_one`` (from one draw), ``advantage`` and ``auc`` (from m draws, by
+        simulation, with standard errors of at most 0.005), ``epsilon_seen`` (m max |log r|) and ``ess``, effective
+        draws "out".  From a refit without the record: ``advantage_refit``, ``auc_refit``, ``beyond_refit``
+        (probability that the privacy loss of a release, |log r| summed over its m draws, exceeds epsilon),
+        ``loss_refit`` (m max |log r| over the draws of both fits) and ``error_refit``, the standard error of
+        m log(Z' / Z); NaN without a refit.
     screened : int
-        Records, or units, that were looked at, with one draw.
+        Number of records, or units, examined with one draw.
     others : float
-        No record that was not attacked has a larger advantage from m draws with privacy weights held fixed:
-        1 - (1 - TV)^m of the largest among them; 0 where all were attacked.
+        Bound on the advantage over all other records, from m draws with privacy weights held fixed: 1 - (1 - TV)^m of
+        the largest among them; 0 if all were attacked.
     refitted : int
-        Records, or units, for which everything was computed again without them.
+        Number of records, or units, with a refit without them.
     refused : int
-        How many more were tried, but the file without them could not be fitted.
+        Number of further records without which the file could not be fitted.
     same_file : float or None
-        What ``advantage_refit`` is between two fits of the very same file: draws, and so constants, are random.
+        ``advantage_refit`` between two fits of the same file, whose draws, and so constants, are random.
     m : int
         Draws that the intruder sees.
     epsilon : float
@@ -150,7 +150,7 @@ class MembershipAttack:
 
     @property
     def advantage(self) -> float:
-        """The largest advantage from m draws, refitted or not: true less false positive rate."""
+        """The largest advantage from m draws, with or without a refit: true minus false positive rate."""
         return float(self.records[["advantage", "advantage_refit"]].max().max())
 
     @property
@@ -184,7 +184,7 @@ class MembershipAttack:
     __repr__ = __str__
 
     def _refit_lines(self) -> list[str]:
-        """What came out where everything was computed anew."""
+        """Results of the refits, in sentences."""
         lines = []
         if self.refitted:
             table = self.records.dropna(subset="advantage_refit")
@@ -207,27 +207,27 @@ def membership_attack(
 ) -> MembershipAttack:
     """Attack the most exposed records of a fit with the best test of membership.
 
-    Every record is looked at with one draw; those with the largest advantage are then attacked with m draws, all with
+    Every record is examined with one draw; those with the largest advantage are then attacked with m draws, all with
     privacy weights held fixed.  Some are attacked again by a refit: risks, constants such as c1, privacy weights
-    and draws are computed without the record, and the intruder must tell the draws of the two fits apart.  Where
+    and draws are computed without the record, and the intruder must distinguish the draws of the two fits.  If
     epsilon protects groups of records, a whole group is left out.
 
-    It shows what one file's fit reveals to an intruder who knows all other records and both sets of
-    privacy weights, and sees the m parameter draws; it is no bound over files.  Records that were not refitted may be
-    more exposed than the columns without a refit say.
+    The attack shows what the fit of one file reveals to an intruder who knows all other records and both sets of
+    privacy weights, and sees the m parameter draws; it is no bound over files.  Records without a refit may be more
+    exposed than the other columns show.
 
     Parameters
     ----------
     fit : surveysynth.Fit
-        What is attacked.
+        The fit to attack.
     records : int
-        How many are attacked with m draws.
+        Number of records attacked with m draws.
     refit : int
-        How many of them by a refit: by turns those with the largest risks and those with the largest advantage, at
-        the cost of as many fits and one more.  0 for none.  Where privacy weights do not depend on other records (a
+        Number of these attacked by a refit, alternately those with the largest risks and those with the largest
+        advantage, at the cost of that many fits and one more.  If privacy weights do not depend on other records (a
         policy, ``Censored(weighted=False)``) nothing is refitted: re-weighting the draws is exact.
     seed : int, optional
-        Of the simulated attacks and the refits; nothing is released.
+        Seed of the simulated attacks and the refits; nothing is released.
 
     Returns
     -------
@@ -304,7 +304,7 @@ def membership_attack(
 
 
 def _refitted(fit: Attacked, left_out: Sequence[int], rng: np.random.Generator) -> tuple[float, ...]:
-    """The attack by a refit without some units, of :func:`between`; NaN where there is no fit without them."""
+    """The attack of :func:`between` by a refit without some units; NaN if there is no such fit."""
     try:
         other = fit.refitted(left_out, rng)
     except SurveySynthError:
@@ -323,7 +323,7 @@ def between(
     Parameters
     ----------
     inside, outside : float arrays (S,), (S',)
-        Log of the unnormalized density "out" less that of "in", at draws of the one and of the other.
+        Log of the unnormalized density "out" minus that of "in", at draws "in" and "out".
     weight_in, weight_out : float arrays (S,), (S',)
         Probabilities of the draws.
     """
@@ -337,7 +337,7 @@ def between(
 
 
 def log_normalizers(inside: Floats, weight_in: Floats, outside: Floats, weight_out: Floats) -> tuple[float, float]:
-    """log(Z' / Z) of two densities by Bennett's acceptance ratio, and its standard error; as :func:`between`."""
+    """Estimate of log(Z' / Z) by Bennett's acceptance ratio, with standard error; arguments as for :func:`between`."""
 
     def excess(c: float) -> float:
         return float(weight_in @ expit(inside - c) - weight_out @ expit(c - outside))
@@ -352,7 +352,7 @@ def log_normalizers(inside: Floats, weight_in: Floats, outside: Floats, weight_o
 
 
 def log_ratios(c: Floats, weight: Floats) -> Floats:
-    """log r at every draw: (S, records), from contributions c (S, records) and probabilities of the draws (S,)."""
+    """Log ratios log r at every draw, (S, records), from contributions c and probabilities of the draws (S,)."""
     highest = (-c).max(axis=0)
     return np.asarray(-c - (highest + np.log(weight @ np.exp(-c - highest))))
 
@@ -363,14 +363,14 @@ def advantage_of_one(log_r: Floats, weight: Floats) -> Floats:
 
 
 def play(log_r: Floats, weight: Floats, m: int, rng: np.random.Generator) -> tuple[float, float, float, float]:
-    """The attack on one record from m independent draws: advantage, AUC, largest m |log r|, effective draws "out".
+    """The attack on one record from m draws: advantage, AUC, largest m |log r|, effective draws "out".
 
     Parameters
     ----------
     log_r : float array (S,)
-        At every draw.
+        Log ratio at every draw.
     weight : float array (S,)
-        Probabilities of the draws "in"; "out" they are weight * r.
+        Probabilities of the draws "in"; those "out" are weight * r.
     """
     out = weight * np.exp(log_r)
     out = out / out.sum()
@@ -387,7 +387,7 @@ def _auc(inside: Floats, outside: Floats) -> float:
 
 
 def _units(fit: Attacked) -> tuple[Codes, Codes, Codes]:
-    """First record of each unit (U,); all records in the order of their units (n,); where each unit starts (U + 1,)."""
+    """First record of each unit (U,), records in the order of units (n,), and starts of the units (U + 1,)."""
     n = fit.rows.size
     unit = np.arange(n) if fit.unit.by_record is None else fit.unit.by_record
     order = np.argsort(unit, kind="stable")
@@ -396,7 +396,7 @@ def _units(fit: Attacked) -> tuple[Codes, Codes, Codes]:
 
 
 def _blocks(fit: Attacked, order: Codes, start: Codes, units: Codes) -> Iterator[Floats]:
-    """Contributions of some units, a few at a time: (S, units); those of a unit's records add up."""
+    """Contributions of some units, (S, units), a few at a time; each is the sum over its records."""
     size = np.diff(start)[units]
     most = max(BLOCK // fit.weighted.posterior.size, 1)
     block = (np.cumsum(size) - size) // most

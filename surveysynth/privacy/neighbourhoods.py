@@ -1,4 +1,4 @@
-"""Balls around confidential values, and the records in them: the measures of identification risk.
+"""Identification risk: balls around confidential values, and the synthetic records in them.
 
 Source: Hu, Savitsky & Williams 2022b, sections 2.1 and 3.1.
 
@@ -12,24 +12,24 @@ the intruder looks for those in the closed ball B_i around y_i.  With T_i = 1 wh
 
 with h over the whole pattern, i and j included; all three are averaged over the synthetic data sets.
 
-The sum over pairs needs no pairs.  Let K be the number of j in the pattern with T_j = 1, and c_h that
-of those among them whose ball holds y*_h.  For h outside of B_i, i itself is in K but not in c_h, so
+The sum over pairs does not need pairs.  Let K be the number of j in the pattern with T_j = 1, and c_h
+the number of them whose ball holds y*_h.  For h outside of B_i, i is counted in K but not in c_h, so
 
     sum_{j != i} IR_ij = T_i / M sum_{h not in B_i} (K - 1 - c_h).
 
-A ball is an interval of the sorted synthetic values of its pattern, and a sum over it the difference
-of two prefix sums: both measures cost no more than the sort.
+A ball is an interval of the sorted synthetic values of its pattern, and a sum over it is a difference
+of two prefix sums, so both measures cost no more than the sort.
 
-Of a file with several synthesized variables the intruder may know some of these as well.  The pattern
-of record i in a data set is then made of the synthetic records that match its true values: the same in
-each known category, and in the closed ball around each known number (Reiter & Mitra 2009; Hornby & Hu
-2021, who match numbers within a radius).  M_i is their number, which differs from record to record and
-between data sets, and T_i = 1 where i is one of them and y*_i is in B_i.  Eq. 8 is as it was:
+In a file with several synthesized variables the intruder may know some of these as well.  The pattern
+of record i in a data set then consists of the synthetic records that match its true values: the same
+in each known category, and in the closed ball around each known number (Reiter & Mitra 2009; Hornby &
+Hu 2021, who match numbers within a radius).  Their number M_i depends on the record and the data set,
+and T_i = 1 if i is one of them and y*_i is in B_i.  Eq. 8 becomes
 
     IR_i = T_i #{h in the pattern of i : y*_h not in B_i} / M_i,  0 where none matches (T_i = 0).
 
-Where the known variables were not synthesized these are the records with the same values: nothing changes.
-Their match risk, of an intruder who takes one of the records that match in all that is known, y_i included, is
+If the known variables were not synthesized these are the records with the same values, as before.
+The match risk, for an intruder who picks one of the records that match in all known values, y_i included, is
 
     T_i / #{h in the pattern of i : y*_h in B_i}.
 """
@@ -54,7 +54,7 @@ Sizes = float | Sequence[float]
 
 
 def sizes(given: Sizes, name: str, d: int, each: str = "value") -> Floats:
-    """One size for each value."""
+    """Sizes of balls, one for each value."""
     listed = isinstance(given, Sequence | np.ndarray) and not isinstance(given, str)
     numbers: list[Any] = several(given) if listed else [given] * d
     if len(numbers) != d or not all(is_finite(s) and s >= 0 for s in numbers):
@@ -63,7 +63,7 @@ def sizes(given: Sizes, name: str, d: int, each: str = "value") -> Floats:
 
 
 def ends(y: Floats, radius: Floats, floor: Floats, relative: bool) -> tuple[Floats, Floats]:
-    """Lower and upper ends of the balls around values y (n, d); radius and floor are (d,)."""
+    """Lower and upper limits of the balls around values y (n, d); radius and floor are (d,)."""
     width = np.maximum(radius * np.abs(y) if relative else radius, floor)
     return y - width, y + width
 
@@ -72,29 +72,29 @@ def ends(y: Floats, radius: Floats, floor: Floats, relative: bool) -> tuple[Floa
 class Balls:
     """The balls of n confidential records among the n synthetic values of one data set.
 
-    Synthetic values are numbered in the order of their patterns, and within these of the first
-    value: those in a ball, by its first value, are ``first[i]`` to ``last[i] - 1``.
+    Synthetic values are sorted by pattern and then by the first value: those in a ball, by the first
+    value alone, are ``first[i]`` to ``last[i] - 1``.
     """
 
     pattern: Codes  # (n,) of each record
-    M: Codes  # (n,) synthetic records that match what is known of each record
+    M: Codes  # (n,) number of synthetic records that match the known values of each record
     order: Codes  # (n,) record of each synthetic value
     first: Codes  # (n,)
     last: Codes  # (n,)
-    hit: Bools  # (n,) T_i: the record's own synthetic record matches, and its value is in the ball
+    hit: Bools  # (n,) T_i: the record's own synthetic record matches, with its value in the ball
     low: Floats  # (n, d) of each record
     high: Floats  # (n, d)
-    value: Floats  # (n, d) synthetic, in their order
+    value: Floats  # (n, d) sorted synthetic values
 
     def inside(self, x: Codes) -> Codes:
-        """For each record the sum over the synthetic values in its ball of x (n,), which goes by their order."""
+        """Sums of x, (n,) in the order of synthetic values, over the ball of each record: (n,)."""
         if self.low.shape[1] == 1:
             below = np.concatenate([[0], np.cumsum(x)])
             return np.asarray(below[self.last] - below[self.first])
         return np.asarray(_sums(self.first, self.last, self.low, self.high, self.value, x))
 
     def cover(self) -> Codes:
-        """For each synthetic value, in their order, the number c_h of records with T = 1 whose balls hold it."""
+        """Number c_h of records with T = 1 whose balls hold each sorted synthetic value: (n,)."""
         first, last, n = self.first[self.hit], self.last[self.hit], self.hit.size
         if self.low.shape[1] == 1:
             steps = np.bincount(first, minlength=n + 1) - np.bincount(last, minlength=n + 1)
@@ -110,12 +110,12 @@ def balls_of(
     Parameters
     ----------
     pattern : int array (n,)
-        Combination of known categories that each record has in truth.
+        True combination of known categories of each record.
     low, high, synthetic : float arrays (n, d)
     seen : int array (n,), optional
-        Combination that its synthetic record has, by the same numbers; default the true one.
+        Combination of its synthetic record, with the same numbers; default the true one.
     known : int
-        How many of the last columns are known numbers, which are part of the pattern, fewer than d.
+        Number of last columns, fewer than d, that are known numbers and part of the pattern.
     """
     seen = pattern if seen is None else seen
     order = np.lexsort((synthetic[:, 0], seen))
@@ -134,7 +134,7 @@ def balls_of(
 
 @nb.njit(cache=True)
 def _spans(value: Floats, start: Codes, end: Codes, low: Floats, high: Floats) -> tuple[Codes, Codes]:
-    """Where the values from low to high lie, both included, among those sorted from ``start`` to ``end - 1``."""
+    """Positions of the values in [low, high] among those sorted from ``start`` to ``end - 1``."""
     first, last = np.empty_like(start), np.empty_like(start)
     for i in range(start.size):
         own = value[start[i] : end[i]]
@@ -145,7 +145,7 @@ def _spans(value: Floats, start: Codes, end: Codes, low: Floats, high: Floats) -
 
 @nb.njit(cache=True)
 def _sums(first: Codes, last: Codes, low: Floats, high: Floats, value: Floats, x: Codes) -> Codes:
-    """For each box the sum of x over the values in it, of which the first is known to be."""
+    """Sums of x over the values in each box; their first coordinates are already in it."""
     total = np.zeros_like(first)
     for i in range(first.size):
         for h in range(first[i], last[i]):
@@ -156,7 +156,7 @@ def _sums(first: Codes, last: Codes, low: Floats, high: Floats, value: Floats, x
 
 @nb.njit(cache=True)
 def _cover(first: Codes, last: Codes, low: Floats, high: Floats, value: Floats) -> Codes:
-    """For each value the number of boxes that hold it."""
+    """Number of boxes that hold each value."""
     boxes = np.zeros(len(value), dtype=first.dtype)
     for i in range(first.size):
         for h in range(first[i], last[i]):
@@ -167,33 +167,33 @@ def _cover(first: Codes, last: Codes, low: Floats, high: Floats, value: Floats) 
 @nb.njit(cache=True)
 def _in_box(value: Floats, low: Floats, high: Floats) -> bool:
     inside = True
-    for k in range(1, value.size):  # the first one is
+    for k in range(1, value.size):  # the first coordinate is inside
         inside &= low[k] <= value[k] <= high[k]
     return inside
 
 
 def marginal(balls: Balls) -> Floats:
-    """IR_i (eq. 8): (n,)."""
+    """Marginal risk IR_i (eq. 8): (n,)."""
     return np.where(balls.hit, 1 - attribute(balls), 0.0)
 
 
 def attribute(balls: Balls) -> Floats:
-    """Share of the synthetic values of the pattern that are in the ball, 0 where nothing matches: (n,)."""
+    """Share of the synthetic values of the pattern in the ball, 0 without a match: (n,)."""
     return np.asarray(balls.inside(np.ones_like(balls.order)) / np.maximum(balls.M, 1))
 
 
 def match(balls: Balls) -> Floats:
-    """T_i over the number of synthetic records that match what is known and are in the ball: (n,)."""
+    """T_i over the number of matching synthetic records in the ball: (n,)."""
     return np.where(balls.hit, 1 / np.maximum(balls.inside(np.ones_like(balls.order)), 1), 0.0)
 
 
 def matching(balls: Balls) -> Floats:
-    """M_i, the synthetic records that match what is known: (n,)."""
+    """Number M_i of synthetic records that match the known values: (n,)."""
     return balls.M.astype(np.float64)
 
 
 def pairwise(balls: Balls) -> Floats:
-    """alpha~_i (eq. 14), of known variables that were not synthesized: (n,)."""
+    """alpha~_i (eq. 14), for known variables that were not synthesized: (n,)."""
     pattern, M = balls.pattern, balls.M
     value_pattern = pattern[balls.order]
     K = np.bincount(pattern[balls.hit], minlength=int(pattern.max()) + 1)

@@ -1,4 +1,4 @@
-"""A rule that data sets must pass before they are released: no record too likely to be identified.
+"""A rule for the release of data sets: no record may be too likely to be identified.
 
 Source: Hu, Savitsky & Williams 2022b, section 2.3.2.
 """
@@ -19,7 +19,7 @@ from .risks.identification import Identification
 
 Floats = NDArray[np.float64]
 
-ROUNDING = 1e-12  # a mean of shares that is the limit itself is not above it
+ROUNDING = 1e-12  # a mean of shares equal to the limit up to rounding is not above it
 PASSED = (
     "that these data sets passed a rule: {}, is at most {:g} for every record. The rule looks at the confidential "
     "file: epsilon holds for draws that are not screened, and does not cover that these passed. The rule does not "
@@ -34,17 +34,17 @@ class IdentificationRule(Identification):
 
     Source: Hu, Savitsky & Williams 2022b, eq. 8.
 
-    It is computed from the data sets before their release, as :func:`surveysynth.identification_risk` does, and
-    averaged over them.  If a record is above the limit, nothing is released, and no epsilon is spent.
+    The risk is computed as in :func:`surveysynth.identification_risk`, from the data sets before their release, and
+    averaged over them.  If a record is above the limit, nothing is released and no epsilon is spent.
 
     Parameters
     ----------
     known : str or list of str
-        Columns that the intruder knows and that are not synthesized; ``[]`` for none.
+        Columns known to the intruder, which are not synthesized; ``[]`` for none.
     max_risk : float
-        The limit, from 0 to below 1; Hu, Savitsky & Williams (2022b, section 2.3.2) take 0.5.
+        The limit, at least 0 and below 1; Hu, Savitsky & Williams (2022b, section 2.3.2) take 0.5.
     radius : float, or one for each numeric outcome
-        Of the ball, a share of |y_i| or, where not ``relative``, in the unit of y.
+        Radius of the ball, as a share of |y_i| or, if not ``relative``, in the unit of y.
     relative : bool
     floor : float, or one for each numeric outcome
         Least radius, in the unit of y.
@@ -52,17 +52,16 @@ class IdentificationRule(Identification):
     Raises
     ------
     InputError
-        A limit that is not from 0 to below 1; as :class:`surveysynth.MarginalRisk`.
+        The limit is out of range; or as :class:`surveysynth.MarginalRisk`.
 
     Notes
     -----
-    The rule looks at the confidential file, and epsilon does not cover what follows from it.  Whether a release was
-    blocked depends on the file: do not publish that one was.  Epsilon does not cover data sets that are drawn again
-    until they pass, either: the file chooses them.  The rule and its numbers are published.
+    The rule depends on the confidential file, and epsilon does not cover its result.  Whether a release was blocked
+    depends on the file: do not publish that one was.  Nor does epsilon cover data sets that are drawn again until they
+    pass, since the file selects them.  The rule and its numbers are published.
 
     Among M records with the same known variables the measure is at most (M - 1) / M; for a unique record it is 0,
-    although the known variables alone identify it.  So the more the intruder is assumed to know, the less a rule of
-    0.5 finds.
+    although the known variables alone identify it.  So a rule of 0.5 finds fewer records the more the intruder knows.
 
     Examples
     --------
@@ -92,7 +91,7 @@ class IdentificationRule(Identification):
         Parameters
         ----------
         design : SurveyDesign
-            The records that the data sets stand for, n.
+            The n records behind the data sets.
         model : Synthesizer
         files : sequence of float arrays (n, d)
             The numeric outcomes of each data set, in the order of the design's records.
@@ -102,7 +101,7 @@ class IdentificationRule(Identification):
         InputError
             As :meth:`check`.
         PrivacyError
-            A record is above the limit.
+            The risk of a record is above the limit.
         """
         above = int((self.among(design, model, files) > self.max_risk + ROUNDING).sum())
         if above:
@@ -114,7 +113,7 @@ class IdentificationRule(Identification):
             )
 
     def describe(self) -> str:
-        """That the data sets passed, for the public report.
+        """State that the data sets passed, for the public report.
 
         Returns
         -------

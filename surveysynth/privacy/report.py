@@ -1,4 +1,4 @@
-"""The privacy report: what is guaranteed, to whom, under what, and what is not."""
+"""The privacy report: the guarantee, the protected units, the assumptions and the limits."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ PUBLIC_SUM = "the sum of the survey weights is public, as they are: the weights 
 
 
 def public_epsilon(exact: float, requested: float | None) -> float:
-    """Epsilon rounded up at two decimals, and never above what was asked for."""
+    """Epsilon rounded up at two decimals, and never above the requested one."""
     rounded = float(Decimal(str(float(exact))).quantize(Decimal("0.01"), ROUND_CEILING))
     return rounded if requested is None else min(rounded, requested)
 
 
 @dataclass(frozen=True)
 class PrivacyReport:
-    """Everything a reader of a release may know about its privacy, and what stays internal.
+    """The public facts about the privacy of a release, and the internal ones.
 
     Attributes
     ----------
     kind : str
         ``asymptotic``, ``strict``, ``strict given alpha`` or ``none``.
     epsilon : float
-        Of the whole release, for neighbours that differ in whether one record's (one unit's) confidential
-        values take part: blanked, under mechanisms that hold the number of records fixed; added or
-        removed, under the pseudo posterior.  It is what was asked for, for this m, since the one that was reached
-        depends on the file and stays in ``internal``.  Where none was asked for it is the one that was reached,
-        rounded up at two decimals, and ``data_dependent`` says so.  Infinite of kind ``none``.
+        Epsilon of the whole release, for neighbours that differ in whether one record's (one unit's) confidential
+        values take part: blanked, under mechanisms that hold the number of records fixed; added or removed, under the
+        pseudo posterior.  It is the requested epsilon for this m, since the reached one depends on the file and stays
+        in ``internal``.  Without a requested one it is the reached one, rounded up at two decimals, and
+        ``data_dependent`` says so.  It is infinite for kind ``none``.
     mechanism : str
         ``noisy tables``, ``pseudo posterior``, ``weighted-e``, ``censored`` or ``perturbed histogram``.
     epsilon_replace_one : float
@@ -50,21 +50,21 @@ class PrivacyReport:
     m : int
         Synthetic data sets released.
     draws : int
-        Posterior draws behind the maximum, the released ones among them; 0 where no maximum is behind epsilon.
+        Number of posterior draws behind the maximum, the released ones included; 0 without a maximum.
     verdict : str
-        Whether the sampler's diagnostics passed, in a sentence.
+        A sentence on whether the sampler's diagnostics passed.
     assumptions, data_dependent : list of str
-        What was taken as public or as given; what was computed from the confidential file.
+        Facts taken as public or as given; results computed from the confidential file.
     publishable : bool
         False for a seeded run: anyone who knows the seed can undo the randomness.
     little_left : bool
         Whether privacy weights keep less than 30% of the file's information, which the agency accepted by name.
     unit : str or None
-        Column of the units that are protected, where they are groups of records.
+        Column of the protected units, if they are groups of records.
     delta : float or None
-        Probability up to which epsilon holds, of all m data sets; None where it holds without one.
+        Probability up to which epsilon holds, for all m data sets; None without one.
     replaced : float or None
-        Epsilon for values that are replaced, where it is not twice the other: under Gaussian noise.
+        Epsilon for replaced values, if it is not twice the other: under Gaussian noise.
     internal : dict
         Exact numbers, for the agency only; not pickled, nor copied.
     """
@@ -86,12 +86,12 @@ class PrivacyReport:
     internal: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        """What a pickle or a copy holds: the public part."""
+        """The public part, for a pickle or a copy."""
         return vars(self) | {"internal": {}}
 
     @property
     def guarantee(self) -> str:
-        """The guarantee in words, with what it is not."""
+        """The guarantee and its limits in words."""
         if self.kind == "none":
             return NOTHING
         mechanism = MECHANISMS[self.mechanism]
@@ -132,7 +132,7 @@ class PrivacyReport:
 
     @property
     def publication(self) -> str:
-        """Whether these files may be published."""
+        """A statement on whether the files may be published."""
         if not self.publishable:
             return "reproducible, not for publication: made with a seed, and whoever knows it can undo the randomness"
         if self.little_left:
@@ -144,7 +144,7 @@ class PrivacyReport:
         return "randomness from the operating system; fit for publication once the assumptions hold"
 
     def public(self) -> dict[str, Any]:
-        """The report without anything internal, for the manifest."""
+        """The report without internal facts, for the manifest."""
         report = asdict(self)
         del report["internal"], report["publishable"]
         if not self.little_left:

@@ -1,26 +1,25 @@
 """Fits under privacy weights: c1 tuned to a target bound, weights cut off or re-weighted, or contributions clamped.
 
-**Tuning** finds the scale c1 at which the Lipschitz bound comes close below its target.
+***Tuning** finds the scale c1 at which the Lipschitz bound is just below its target.
 
 A fit under the weights alpha(c1) gives each record's M_i = max_s |log p_i|.  Over the same draws
 the bound at another c1' is max_i alpha_i(c1') M_i, so the c1' that meets the target is found
 without a refit.  If it is near, the draws are carried over to alpha(c1') by the importance
 weights prod_i p_i^(alpha_i' - alpha_i), which hardly vary; if it is far, the model is fitted there.
 
-Where effects of PSUs are integrated out, M_i depends on the privacy weights of the PSU, a little:
-c1' is then found again with M_i at alpha(c1') until its own bound is the one that was looked for.
+If effects of PSUs are integrated out, M_i depends slightly on the privacy weights of the PSU:
+c1' is then found again with M_i at alpha(c1') until its own bound meets the target.
 
 **Re-weighting** (Hu, Savitsky & Williams 2020, Algorithm 1) raises the weights of records whose bounds alpha_i M_i lie
 below the overall one,
 
     alpha^w_i = clip(k alpha_i Delta / (alpha_i M_i), 0, 1) = min(1, k Delta / M_i),
 
-with k such that the bound of the new fit is not above the first one.  So whatever the weights were, one step makes
-of them those of the inverse map, with M_i of the weighted fit for f_i of the unweighted one; only records with
-weight 0 keep it.  Repeated, it comes to rest where alpha_i = min(1, Delta / M_i) under the fit that has these very
-weights: every bound is Delta, or else its record counts in full; but for M_i, a maximum over draws, which is never
-the same in two fits.  Weights of units of different sizes are evened after each step (:mod:`.units`), and their bounds
-stay below Delta.
+with k such that the bound of the new fit is not above the first one.  So one step turns any weights into those of the
+inverse map, with M_i of the weighted fit in place of f_i of the unweighted one; only weights of 0 stay.  The fixed
+point is alpha_i = min(1, Delta / M_i) under the fit with these weights: every bound is Delta, or its record counts in
+full.  It is reached only approximately, as M_i, a maximum over draws, differs from fit to fit.  Weights of units of
+different sizes are evened after each step (:mod:`.units`), and their bounds stay below Delta.
 """
 
 from __future__ import annotations
@@ -37,12 +36,12 @@ from .protected_fit import ProtectedFit, PseudoLikelihood, times
 Floats = NDArray[np.float64]
 FITS = 10  # two or three are usual
 START = 0.95  # first k (Hu, Savitsky & Williams 2020, section 2.2)
-CLOSER = 5  # times that c1 is looked for over the draws of one fit, where its bounds move with c1
-EFFICIENCY = 0.9  # least effective share of draws that may be carried over without a refit
+CLOSER = 5  # searches of c1 over the draws of one fit, if its bounds change with c1
+EFFICIENCY = 0.9  # least effective share of draws carried over without a refit
 
 
 def weighted_fit(c1: float, alpha: Floats, pseudo: PseudoLikelihood) -> tuple[ProtectedFit, Floats]:
-    """Fit under alpha; the fit with its bounds, and M_i = max over draws of |log p_i|."""
+    """The fit under alpha with its bounds, and M_i = max over draws of |log p_i|."""
     posterior = pseudo.fit(alpha)
     M = pseudo.lipschitz(posterior, alpha)
     return ProtectedFit(c1, alpha, posterior, times(alpha, M)), M
@@ -58,22 +57,22 @@ def tune(
 ) -> ProtectedFit:
     """Find a fit with target (1 - tolerance) <= Delta <= target, or else the best below the target.
 
-    Delta is a maximum over draws and moves from fit to fit, the more so the fewer records stand
-    behind a coefficient.  Where the search does not settle for that reason, the fit whose own
-    Delta came closest below the target is taken.
+    Delta is a maximum over draws and varies from fit to fit, especially with few records behind a
+    coefficient.  If the search does not converge for that reason, the fit with the largest Delta below
+    the target is taken.
 
     Parameters
     ----------
     alpha : function of c1
-        Privacy weights (n,), or (U,) of units.  Those of records do not fall in c1; those of units, which are evened,
-        may, here and there.
+        Privacy weights (n,), or (U,) of units.  Those of records increase with c1; those of units, which are evened,
+        may decrease in places.
     pseudo : PseudoLikelihood
     target : float
         epsilon / (2 m); never exceeded.
     start : float
         First c1.
     tolerance : float
-        How far below the target Delta may stay, as a share of it; more only where every alpha is 1.
+        Largest relative distance of Delta below the target, unless every alpha is 1.
 
     Returns
     -------
@@ -82,7 +81,7 @@ def tune(
     Raises
     ------
     PrivacyError
-        No fit stayed below the target: it is too low for this model and file.
+        No fit is below the target, which is too low for this model and file.
     """
     c1, best = start, None
     for _ in range(FITS):
@@ -111,12 +110,12 @@ def tune(
 
 
 def truncated(c1: float, alpha: Floats, risk: Floats, pseudo: PseudoLikelihood, target: float) -> ProtectedFit:
-    """Weighted-e: alpha_i := 0 wherever alpha_i f_i exceeds the target, and fit.
+    """Weighted-e: fit with alpha_i = 0 for records whose alpha_i f_i exceeds the target.
 
     Source: Hu, Williams & Savitsky 2025, section 2.2.
 
-    f_i is the bound under the unweighted fit: with it, and not with that of the weighted fit, the counts of its
-    Table 1 come out.  The bounds of the new fit can exceed the target, as in its section 4.2.
+    f_i is the bound under the unweighted fit, which reproduces the counts of their Table 1; the bound under the
+    weighted fit does not.  The bounds of the new fit can exceed the target, as in their section 4.2.
 
     Parameters
     ----------
@@ -130,7 +129,7 @@ def truncated(c1: float, alpha: Floats, risk: Floats, pseudo: PseudoLikelihood, 
     Raises
     ------
     PrivacyError
-        Nothing is left.
+        No record is left.
     """
     cut = times(alpha, risk) > target
     if not alpha[~cut].any():
@@ -144,32 +143,32 @@ def reweight(first: ProtectedFit, pseudo: PseudoLikelihood, steps: int, *, toler
 
     Source: Hu, Savitsky & Williams 2020, Algorithm 1.
 
-    Every step is a fit of its own, with its own draws and its own Delta: the M_i behind its weights are of earlier
-    fits, and k alone, one number, is found on its draws (:func:`tune`).  M_i, a maximum over draws, moves from fit to
-    fit; later steps take its geometric mean over the fits since the first step.
+    Every step is a new fit, with its own draws and Delta: the M_i behind its weights come from earlier fits, and only
+    one number, k, is found on its draws (:func:`tune`).  M_i, a maximum over draws, varies from fit to fit; later steps
+    take its geometric mean over the fits since the first step.
 
     Parameters
     ----------
     first : ProtectedFit
-        Its Delta is the guarantee: no later fit exceeds it, however often the weights are changed.
+        Its Delta is the guarantee: no later fit exceeds it.
     pseudo : PseudoLikelihood
     steps : int
-        At most so many; it ends sooner with a step that does not raise the weights in sum.
+        Largest number of steps; a step that does not raise the sum of the weights is the last.
     tolerance : float
-        How far below the first Delta a later one may stay, as a share of it: tau of the algorithm.
+        Largest relative distance of a later Delta below the first one, tau of the algorithm.
 
     Returns
     -------
     ProtectedFit
-        With the posterior of ``first`` where there is nothing to be gained.  k may come out above 1, where that of
-        the paper is just below it: the bound decides.
+        ``first`` with its posterior if there is no gain.  The bound decides k, so that k may exceed 1; in the paper it
+        is just below 1.
     """
     done, k = first, START
     logs: list[Floats] = []
     for step in range(1, steps + 1):
         kept = done.alpha > 0
         with np.errstate(divide="ignore", invalid="ignore"):
-            M = np.where(kept, done.bounds / done.alpha, np.inf)  # 0 for a record without a bound
+            M = np.where(kept, done.bounds / done.alpha, np.inf)  # alpha is 0 for a record without a bound
             logs = [*(logs if step > 2 else []), np.log(M)]
             raised = first.delta * np.exp(-np.mean(logs, axis=0))
 
@@ -189,14 +188,14 @@ def reweight(first: ProtectedFit, pseudo: PseudoLikelihood, steps: int, *, toler
 
 
 def censored_fit(c1: float, alpha: Floats, pseudo: PseudoLikelihood, clamp: float) -> ProtectedFit:
-    """A fit in which every alpha_i log p_i is clamped, and how often it was."""
+    """A fit with every alpha_i log p_i clamped, and the number of clamped units."""
     posterior = pseudo.censored(alpha, clamp)
     bounds = times(alpha, pseudo.lipschitz(posterior, alpha))
     return ProtectedFit(c1, alpha, posterior, bounds, clamp, int((bounds >= clamp).sum()))
 
 
 def first_guess(alpha: Callable[[float], Floats], pseudo: PseudoLikelihood, target: float) -> float:
-    """Guess c1 by the model's pilot (FBS: the flat prior's exact draws), or 1: it saves fits, and decides nothing."""
+    """First c1 from the model's pilot (FBS: exact draws under the flat prior), or 1, to save fits."""
     pilot = pseudo.model.pilot()
     if pilot is None:
         return 1.0

@@ -1,13 +1,13 @@
 """The units that epsilon protects: single records, or groups of records whose log densities add up.
 
-A group of records, a household or a whole PSU, joins or leaves the file at once.  Its density is the
-product over its records, so what bounds a record bounds a group: f_g = max_s |sum_i log p_i| over
-its records, one privacy weight alpha_g for all of them, and Delta is the largest alpha_g f_g.
+A group of records, such as a household or a PSU, joins or leaves the file at once.  Its density is the
+product over its records, so bounds carry over: f_g = max_s |sum_i log p_i| over its records, one privacy
+weight alpha_g for all of them, and Delta is the largest alpha_g f_g.
 
-f_g grows with the number of records, so alpha_g would fall with it: the fit would be one of small households, and
-every mean that goes with their size would be off.  So weights are evened: each is multiplied by the least mean weight
-of any class of sizes over the mean weight of its own class, means being over records.  Weights only fall, so Delta
-holds, and their mean is the same in every class.
+f_g grows with the number of records, so alpha_g would fall with it: the fit would describe small households, and
+means correlated with size would be biased.  So weights are evened: each is multiplied by the least mean weight of any
+class of sizes over the mean weight of its own class, with means over records.  Weights only fall, so Delta holds, and
+their mean is the same in every class.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from ..validation import rows
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-CLASS = (0.05, 10)  # share of the records, and number of units, that a class of sizes has at least
+CLASS = (0.05, 10)  # least share of the records, and least number of units, of a class of sizes
 
 
 @dataclass(frozen=True, repr=False)
 class Unit:
-    """What one is protected as.
+    """The units that are protected.
 
     Attributes
     ----------
     column : str or None
-        Its name in the file, after those of the strata and units that a PSU is in; None for single records.
+        Column of the units, after those of the strata and parent units of a PSU; None for single records.
     by_record : int array (n,) or None
         Unit of each record, 0 to U - 1.
     """
@@ -44,7 +44,7 @@ class Unit:
     by_record: Codes | None = None
 
     def count(self, n: int) -> int:
-        """Number of units U of n records."""
+        """Number of units U in n records."""
         return n if self.by_record is None else int(self.by_record.max()) + 1
 
     def spread(self, values: Floats) -> Floats:
@@ -53,35 +53,35 @@ class Unit:
 
     @property
     def differ(self) -> bool:
-        """Whether they have different numbers of records."""
+        """Whether units have different numbers of records."""
         return self.by_record is not None and bool(np.ptp(np.bincount(self.by_record)) > 0)
 
     @property
     def classes(self) -> int:
-        """Classes of their sizes within which privacy weights are evened; 1 where there is nothing to even."""
+        """Number of classes of sizes between which privacy weights are evened; 1 if there is nothing to even."""
         return 1 if self.by_record is None else int(size_classes(np.bincount(self.by_record)).max()) + 1
 
     def even(self, alpha: Floats, present: Floats | None = None) -> Floats:
-        """Privacy weights (U,) whose mean does not go with the units' number of records: see :func:`even`."""
+        """Privacy weights (U,) whose mean does not depend on the size of units: see :func:`even`."""
         return alpha if self.by_record is None else even(alpha, np.bincount(self.by_record), present)
 
 
 def even(alpha: Floats, size: Codes, present: Floats | None = None) -> Floats:
-    """Privacy weights times the least mean weight of any class of sizes over the mean weight of their own class.
+    """Privacy weights with equal means in all classes of sizes, the least of the class means.
 
     Parameters
     ----------
     alpha : float array (U,)
         Weights of units.
     size : int array (U,)
-        Records of each unit, 1 or more.
+        Number of records of each unit, at least 1.
     present : float array (U,), optional
-        0 for units that are left out of means over records; default: none is.
+        0 for units that are left out of means over records; default none.
 
     Returns
     -------
     float array (U,)
-        None of them larger than before; all 0 where those of a class are.
+        None is larger than before; all are 0 if those of a class are.
     """
     size_class = size_classes(size)
     counted = size * (1.0 if present is None else present)
@@ -95,11 +95,10 @@ def even(alpha: Floats, size: Codes, present: Floats | None = None) -> Floats:
 
 
 def size_classes(size: Codes) -> Codes:
-    """Classes of neighbouring sizes, 0 for the largest: each of 5% of the records and 10 units at least.
+    """Classes of neighbouring sizes, 0 for the largest, each with at least 5% of the records and 10 units.
 
-    The few units that are larger than almost all others share a class with the next smaller ones: else the weights
-    of all would be theirs, and next to nothing would be left.  What is too little for a class at the small end belongs
-    to the next larger sizes.  Fewer than 20 units are one class.
+    A few very large units share a class with the next smaller ones: otherwise all weights would fall to theirs, near 0.
+    Smallest units too few for a class belong to the next larger sizes.  Fewer than 20 units are one class.
     """
     units = np.bincount(size)
     records = units * np.arange(len(units))
@@ -111,18 +110,18 @@ def size_classes(size: Codes) -> Codes:
         r, u = r + records[s], u + units[s]
         if r >= least and u >= many:
             number, r, u = number + 1, 0, 0
-    if (r or u) and number > 0:  # what is left at the small end is too little for a class
+    if (r or u) and number > 0:  # the remaining small units are too few for a class
         class_of_size[class_of_size == number] = number - 1
     return class_of_size[size]
 
 
 def unit_of(design: SurveyDesign, column: str | None) -> Unit:
-    """The units that a column names; labels of PSUs count within their stratum and parent unit.
+    """The units of a column; labels of PSUs count within their stratum and parent unit.
 
     Raises
     ------
     InputError
-        No such column, or missing values in it.
+        An unknown column, or missing values.
     """
     if column is None:
         return Unit()

@@ -13,20 +13,20 @@ WeightMap = Callable[[Floats, float, float, float, Span], Floats]
 
 
 def inverse_map(f: Floats, c1: float, c2: float, target: float, span: Span = None) -> Floats:
-    """alpha_i = clip(min(1, c1 * target / f_i) + c2, 0, 1), proportional to 1 / f_i.
+    """The inverse map alpha_i = clip(min(1, c1 * target / f_i) + c2, 0, 1).
 
     Source: Hu, Savitsky & Williams 2022a, section 1.4.1 step 2.
 
     Parameters
     ----------
     f : float array (n,)
-        Lipschitz bounds of the records; alpha is 0 where one is not finite.
+        Lipschitz bounds of the records; alpha is 0 for one that is not finite.
     c1, c2 : float
         Scale and shift.
     target : float
         The overall Lipschitz bound aimed at, epsilon / (2 m).
     span : pair of float, optional
-        Plays no part.
+        Not used.
     """
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         alpha = np.clip(np.minimum(1.0, c1 * target / f) + c2, 0.0, 1.0)
@@ -34,12 +34,12 @@ def inverse_map(f: Floats, c1: float, c2: float, target: float, span: Span = Non
 
 
 def linear_map(f: Floats, c1: float, c2: float, target: float, span: Span = None) -> Floats:
-    """alpha_i = clip(c1 (1 - f~_i) + c2, 0, 1), f~_i = (f_i - min f) / (max f - min f).
+    """The linear map alpha_i = clip(c1 (1 - f~_i) + c2, 0, 1), f~_i = (f_i - min f) / (max f - min f).
 
     Source: Hu, Savitsky & Williams 2020, Algorithm 2.
 
-    Parameters as for :func:`inverse_map`; the target plays no part.  ``span`` is (min f, max f) where
-    these must not depend on the file: f~ is then clipped to [0, 1].
+    Parameters are those of :func:`inverse_map`; the target is not used.  ``span`` is (min f, max f) if
+    these must not depend on the file; f~ is then clipped to [0, 1].
     """
     finite = np.isfinite(f)
     if not finite.any():

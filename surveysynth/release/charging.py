@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
+from ..expenses import new_id
 from ..privacy.accounting.ledger import Ledger, check_ledger
-from ..privacy.accounting.ledger_file import Entry, new_salt
+from ..privacy.accounting.ledger_file import Entry
 from ..storage import (
     UNFINISHED,
     as_path,
@@ -62,7 +63,7 @@ def charge(
     PrivacyError
         The cap would be exceeded, or the ledger cannot be written: nothing was charged.
     """
-    salt = new_salt()
+    salt = new_id()
     where = {"ledger": str(ledger.path.absolute()), "survey": ledger.survey, "head": ledger.head}
     note = where | {"overwrite": overwrite, "salt": salt}
     whole = staging / "internal" / UNFINISHED

@@ -1,7 +1,7 @@
-"""Samples of populations: inclusion probabilities, selection with them, and joint inclusion probabilities.
+"""Sampling: inclusion probabilities, selection, and joint inclusion probabilities.
 
-What R's package ``sampling`` has under ``inclusionprobabilities``, ``UPsystematic``, ``UPbrewer``,
-``UPtille``, ``UPmaxentropy`` and their relatives, for populations of ten million units as for ten.
+Counterpart of ``inclusionprobabilities``, ``UPsystematic``, ``UPbrewer``, ``UPtille``, ``UPmaxentropy`` and others in
+R's package ``sampling``, for populations of up to ten million units.
 """
 
 from .joint import GivenJoint, Joint, joint_probabilities

@@ -1,1 +1,1 @@
-"""What releases have spent."""
+"""Accounting of the epsilons of releases."""

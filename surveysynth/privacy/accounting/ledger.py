@@ -1,27 +1,27 @@
-"""The privacy ledger: what a survey's releases have spent, and a cap that they cannot exceed.
+"""The privacy ledger: the epsilons spent by the releases of a survey, and a cap on them.
 
 One text file of numbered, hash-chained lines (:mod:`surveysynth.privacy.accounting.ledger_file`).  ``spend`` writes
 its entry when the release is made and before anyone sees it, in one write under an exclusive lock, and returns once
-the disk has it (fsync).  So a crash leaves one of three things:
+it is on the disk (fsync).  So a crash leaves one of three states:
 
-- nothing of the entry, which then was not acknowledged, and nothing was released;
+- no part of the entry, which then was not acknowledged, and nothing was released;
 - the beginning of its line, likewise: it is not counted, and the next entry puts it aside (``.torn``);
-- the whole entry.  What was charged for a release is on the disk by then, staged beside its place, or, where it was
-  charged before it had one (``synthesize(ledger=)``), beside the ledger: :func:`surveysynth.resume` publishes it.
+- the whole entry.  The release behind the charge is on the disk by then, staged next to its place, or, if it was
+  charged before it had one (``synthesize(ledger=)``), next to the ledger: :func:`surveysynth.resume` publishes it.
 
-Whatever else is wrong with a file stops all spending.  Two processes wait for each other.
+Any other damage of a file stops all spending.  Two processes wait for each other.
 
-An entry has two epsilons, by what the two files differ in that cannot be told apart:
+An entry has two epsilons, for two ways in which indistinguishable files may differ:
 
-- ``blank``: one record's confidential values, taken out or put in; or the record, added or removed;
-- ``replace``: one record's confidential values, which are others.
+- ``blank``: one record's confidential values are removed or added, or the record is;
+- ``replace``: one record's confidential values are replaced by others.
 
-What a release rests on can be shared with others: noisy tables, and those of an earlier year.  A release names all
-these expenses by random numbers; an entry adds those that no entry before named, and is refused where they do not add
-up to what the release says.
+Releases can share expenses, such as noisy tables, also of an earlier year.  A release names all its expenses by random
+numbers; an entry adds those that no earlier entry named, and is refused if they do not add up to the epsilon of the
+release.
 
-Each is summed by itself.  Where an entry has no number for one of them, that sum is unknown: not 0, and
-not what the others add up to.  Numbers are kept as decimals, as they are printed: 0.1, ten times, is 1.
+The two epsilons are summed separately.  If an entry lacks one of them, its sum is unknown: not 0, and not the sum of
+the others.  Numbers are kept as printed decimals: ten times 0.1 is 1.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ import pandas as pd
 
 from ...choices import Kind
 from ...errors import InputError, PrivacyError
-from ...expenses import EXACT, Expense, least_float, total
+from ...expenses import EXACT, Expense, least_float, new_id, total
 from ...storage import UNFINISHED, as_path, paid_folders
 from ...validation import line_of_text, one_of, several, truth
 from ..report import PrivacyReport
@@ -83,48 +83,48 @@ HOW_TO_BEGIN = "To begin one, with a budget of its own: create=True, or --create
 
 @runtime_checkable
 class Published(Protocol):
-    """What a ledger reads of a release."""
+    """The part of a release that a ledger reads."""
 
     @property
     def method(self) -> dict[str, Any]:
-        """With the reference to its entry."""
+        """The method, with the reference to the ledger entry."""
         ...
 
     @property
     def privacy(self) -> PrivacyReport:
-        """What it spends."""
+        """The privacy report, with the epsilon spent."""
         ...
 
     @property
     def rests_on(self) -> tuple[Expense, ...]:
-        """The parts of that."""
+        """The expenses behind that epsilon."""
         ...
 
 
 class Ledger:
-    """What has been spent on one survey, in a file that holds one survey or several.
+    """The epsilons spent on one survey, in a file for one survey or several.
 
     Parameters
     ----------
     path : str or Path
         The file, mode 0600.
     survey : str
-        The survey; what is about the same people belongs under one name.
+        Name of the survey; releases on the same people belong under one name.
     cap : float, optional
-        The most that may be spent on the survey under blanking.  What has no number there does not
-        fit under a cap.  It is recorded with the first call that names it; later calls may leave it
-        out or name the same.
+        The most that may be spent on the survey under blanking.  Releases without that epsilon do
+        not fit under a cap.  The first call with a cap records it; later calls may leave it out or
+        repeat it.
     create : bool
-        Begin the survey, and the file if needed; its folder must exist.  Once only: a name
-        that is there already is refused, as is one that differs from it in case, spaces or signs
-        alone, and one that is near another's is warned of.
+        Begin the survey, and the file if needed; its folder must exist.  An existing name is
+        refused, as is one that differs from it only in case, spaces or signs; a similar name gives a
+        warning.
 
     Raises
     ------
     InputError
-        There is no such ledger, or no such survey in it (the error names those that are near);
-        with ``create``, there is; the file is no ledger or cannot be opened; a cap other than the
-        recorded one, which :meth:`set_cap` changes.
+        The ledger, or the survey in it, does not exist (the error names similar ones), or, with
+        ``create``, exists; the file is not a ledger or cannot be opened; the cap is not the recorded
+        one, which :meth:`set_cap` changes.
     PrivacyError
         The ledger is damaged.
 
@@ -159,45 +159,45 @@ class Ledger:
         salt: str | None = None,
         rests_on: Sequence[Expense] = (),
     ) -> Entry:
-        """Record what a release spends, before anyone sees it.
+        """Record the epsilon of a release before anyone sees it.
 
-        What was recorded stays, also where the release then fails.
+        The record stays, even if the release then fails.
 
         Parameters
         ----------
         blank : float or None
-            Epsilon for one unit's confidential values taken out of the file or put into it, or for
-            the unit removed or added.  None where it is not known, as for strict Laplace
-            tables, which protect a change of values: the survey's sum is then unknown.
+            Epsilon for one unit's confidential values removed from the file or added to it, or for
+            the unit removed or added.  None if unknown, as for strict Laplace tables, which protect a
+            change of values: the survey's sum is then unknown.
         replace : float or None
-            Epsilon for these values replaced by others: twice ``blank``, unless the release says
-            another.  None where it is not known, as of kind "per-instance".
+            Epsilon for these values replaced by others: twice ``blank``, unless the release has
+            another.  None if unknown, as for kind "per-instance".
         kind : {"asymptotic", "per-instance", "strict", "strict given alpha", "none"}
-            Of what has no guarantee ("none"), such as local Laplace tables, both epsilons are None:
-            no number can be added for it, and the sums have no guarantee from then on.
+            Kind of guarantee.  Without one ("none"), as for local Laplace tables, both epsilons are
+            None: nothing can be added, and the sums have no guarantee from then on.
         what : str
-            The release, in a few words.  It is written to the ledger as it is.
+            The release, in a few words, written to the ledger.
         unit : str
-            What one is protected as: "record", or the column of households, say.
+            The protected unit: "record", or the column of households, say.
         salt : str, optional
-            By which :meth:`find` knows the entry again; random.
+            Text by which :meth:`find` finds the entry; random by default.
         rests_on : sequence of Expense, optional
-            All the parts of ``blank`` and ``replace``, as :attr:`Release.rests_on` has them.  Those that an entry of
-            the survey names already are not counted again.
+            All parts of ``blank`` and ``replace``, from :attr:`Release.rests_on`.  Parts named by earlier entries of
+            the survey are not counted again.
 
         Returns
         -------
         Entry
-            With its number, and the head that a release names it by; its epsilons are what it adds to the sums.
+            The entry with its number, the head by which a release names it, and the epsilons that it adds.
 
         Raises
         ------
         InputError
-            An epsilon that is not positive; none for a kind that needs one; an unknown kind; no text; all parts are in
+            An epsilon is not positive, or missing for a kind that needs one; an unknown kind; no text; all parts are in
             the ledger already.
         PrivacyError
-            The cap would be exceeded; the parts do not add up to what is spent; the ledger is damaged or cannot be
-            written.  Nothing may be released then; the ledger is as it was.
+            The cap would be exceeded; the parts do not add up to the epsilon; the ledger is damaged or cannot be
+            written.  Nothing may be released then; the ledger is unchanged.
 
         Examples
         --------
@@ -226,7 +226,7 @@ class Ledger:
             adds = _added(own, whole, rests_on)
             self._check_cap(own, adds.blank, kind)
             return Entry(
-                what=label, kind=kind, unit=protected, **adds._asdict(), salt=salt or ledger_file.new_salt(),
+                what=label, kind=kind, unit=protected, **adds._asdict(), salt=salt or new_id(),
                 rests_on={each.id: _amounts(each) for each in rests_on}, **numbered,
             )  # fmt: skip
 
@@ -235,19 +235,19 @@ class Ledger:
         return done
 
     def check(self, blank: float, rests_on: Sequence[Expense] = ()) -> None:
-        """Refuse, before the work of a fit, what :meth:`spend` would refuse now; records nothing.
+        """Check, before the work of a fit, whether :meth:`spend` would accept an epsilon; records nothing.
 
         Parameters
         ----------
         blank : float
-            Epsilon for one unit's confidential values taken out or put in.
+            Epsilon for one unit's confidential values removed or added.
         rests_on : sequence of Expense, optional
-            Its parts, as for :meth:`spend`.
+            Parts of the epsilon, as for :meth:`spend`.
 
         Raises
         ------
         InputError
-            An epsilon that is not a positive number.
+            The epsilon is not a positive number.
         PrivacyError
             The cap would be exceeded, or the ledger is damaged.
         """
@@ -256,17 +256,17 @@ class Ledger:
         self._check_cap(own, adds.blank, "strict")
 
     def find(self, salt: str) -> Entry | None:
-        """The entry of the survey with this salt.
+        """The entry of the survey with a salt.
 
         Parameters
         ----------
         salt : str
-            That of :meth:`spend`.
+            The salt given to :meth:`spend`.
 
         Returns
         -------
         Entry or None
-            None where there is none.
+            None if there is no such entry.
 
         Raises
         ------
@@ -277,21 +277,21 @@ class Ledger:
 
     @property
     def head(self) -> str:
-        """SHA-256 of the ledger as it is now: it tells this ledger from any other, and from what it will be."""
+        """SHA-256 of the ledger in its present state, which distinguishes it from all others."""
         return self._read().head
 
     def knows(self, head: str) -> bool:
-        """Whether a head is one of this ledger's, so that it is that ledger, with what came after.
+        """Whether a head belongs to a line of this ledger, so that the ledger continues from there.
 
         Parameters
         ----------
         head : str
-            That of an entry, as a manifest names it.
+            Head of an entry, from a manifest.
 
         Returns
         -------
         bool
-            True where the head is of one of the lines.
+            True if one of the lines has the head.
 
         Raises
         ------
@@ -301,19 +301,19 @@ class Ledger:
         return any(line.head == head for line in self._read().lines)
 
     def set_cap(self, cap: float, *, what: str) -> None:
-        """Set another cap, from now on; the old one stays on record.
+        """Set a new cap from now on; the old one stays on record.
 
         Parameters
         ----------
         cap : float
-            Where it is below what was spent, nothing is left.
+            The new cap; nothing is left if it is below the sum spent.
         what : str
-            Why, or who decided it.
+            The reason, or who decided it.
 
         Raises
         ------
         InputError
-            A cap that is not a positive number, or no text.
+            The cap is not a positive number, or there is no text.
         PrivacyError
             The ledger is damaged or cannot be written.
         """
@@ -326,33 +326,33 @@ class Ledger:
         self._append(other_cap)
 
     def verify(self, releases: Published | Iterable[Published] | Mapping[str, Published] = ()) -> pd.DataFrame:
-        """Check that the ledger is whole, and that it holds the entries of these releases.
+        """Check that the ledger is intact and holds the entries of some releases.
 
         Every line is checked against the one before.  A release names the number and the head of its
-        entry, so a ledger that was cut off after them, or put together anew, does not go with it.
+        entry, so a ledger that was truncated before that entry, or rebuilt, does not fit it.
 
-        This finds accidents: a file that was cut off, edited, or put back from an old copy, and
-        releases that were never entered.  It does not stop a determined editor, who can compute all
-        heads anew, and write them to the manifests of releases that are not published yet.  Lines
-        after the last of the entries that releases name can be cut off unseen.
+        This finds accidents: a file that was truncated, edited or restored from an old copy, and
+        releases that were never entered.  It does not stop a determined editor, who can recompute all
+        heads and write them to the manifests of unpublished releases.  Lines after the last entry
+        named by a release can be removed unnoticed.
 
         Parameters
         ----------
         releases : Release, list of them, or mapping of names to them
-            ``{folder: read_release(folder)}`` for what was published.
+            ``{folder: read_release(folder)}`` for published releases.
 
         Returns
         -------
         pandas.DataFrame
-            :meth:`entries`, and in the column ``release`` which of the releases goes with each: its
-            name, or "release 1" and so on; empty where none was given.
+            :meth:`entries`, with a column ``release`` for the release of each: its name, or
+            "release 1" and so on; empty without a release.
 
         Raises
         ------
         InputError
-            What was given are no releases.
+            An argument is not a release.
         PrivacyError
-            The ledger is damaged, or some releases do not go with it; every one of these is named.
+            The ledger is damaged, or some releases do not fit it; the error names all of them.
 
         Examples
         --------
@@ -385,15 +385,15 @@ class Ledger:
         return table.assign(release=[", ".join(found.get(number, [])) for number in table["number"]])
 
     def entries(self) -> pd.DataFrame:
-        """What was spent on the survey: ``number, time, what, kind, unit, blank, replace, sum_blank, sum_replace``.
+        """Entries of the survey: ``number, time, what, kind, unit, blank, replace, sum_blank, sum_replace``.
 
-        The sums are running.  An epsilon that is missing is NaN, and so is a sum that is unknown; where
-        something has no guarantee, sums are infinite.
+        Sums are running sums.  Missing epsilons and unknown sums are NaN; sums are infinite once an
+        entry has no guarantee.
 
         Returns
         -------
         pandas.DataFrame
-            A row an entry, in the order in which they were made.
+            One row an entry, in the order of entry.
         """
         table = table_of(self._entries())
         for name in COLUMNS:
@@ -403,22 +403,22 @@ class Ledger:
 
     @property
     def spent(self) -> Spent:
-        """The exact sums of the survey's epsilons."""
+        """Exact sums of the survey's epsilons."""
         return spent_on(self._entries())
 
     @property
     def cap(self) -> Decimal | None:
-        """The most that may be spent on the survey under blanking; None where no cap was set."""
+        """The most that may be spent on the survey under blanking; None without a cap."""
         return last_cap(self._own(self._read().lines))
 
     @property
     def left(self) -> Decimal | None:
-        """Cap less what was spent under blanking, at least 0, and 0 where that is unknown; None without a cap."""
+        """Cap minus the sum spent under blanking, at least 0, and 0 if that is unknown; None without a cap."""
         return left_of(self._own(self._read().lines))
 
     @property
     def surveys(self) -> list[str]:
-        """The surveys of the file, in the order in which they were begun."""
+        """Surveys of the file, in the order of their beginning."""
         return surveys_of(self.path)
 
     def __str__(self) -> str:
@@ -451,7 +451,7 @@ class Ledger:
     __repr__ = __str__
 
     def _unwritten(self, entries: Iterable[Entry]) -> list[str]:
-        """What was charged, and is kept beside the ledger until it is written, in sentences."""
+        """Sentences on charged releases that are kept next to the ledger until they are written."""
         numbers = {entry.salt: entry.number for entry in entries}
         sentences = []
         for folder in paid_folders(self.path.absolute()):
@@ -464,7 +464,7 @@ class Ledger:
         return _read(self.path)
 
     def _own(self, lines: Iterable[Line]) -> list[Line]:
-        """The lines of the survey; it is refused where it has none."""
+        """Lines of the survey (InputError if there are none)."""
         lines = list(lines)
         own = [line for line in lines if line.survey == self.survey]
         if own:
@@ -480,7 +480,7 @@ class Ledger:
         return [line for line in self._own(self._read().lines) if isinstance(line, Entry)]
 
     def _begin(self, cap: Decimal | None) -> None:
-        """Write the survey's first line, a cap or none."""
+        """Write the first line of the survey, with or without a cap."""
         near: list[str] = []
 
         def first(lines: Iterable[Line], **numbered: Any) -> Line:
@@ -505,7 +505,7 @@ class Ledger:
             )
 
     def _check_cap(self, own: list[Line], asked: Decimal | None, kind: Kind) -> None:
-        """Refuse to spend more than what is left; what has no number for blanking fits under no cap."""
+        """Refuse to exceed a cap, under which releases without an epsilon for blanking do not fit."""
         cap = last_cap(own)
         if cap is None:
             return
@@ -533,7 +533,7 @@ class Ledger:
         return cap if recorded is None else None
 
     def _fault(self, release: Published, lines: tuple[Line, ...]) -> str | None:
-        """Why a release does not go with the lines of the ledger, or None."""
+        """The reason why a release does not fit the lines of the ledger, or None."""
         recorded = release.method.get("ledger")
         if recorded is None:
             return "was not entered in a ledger"
@@ -559,7 +559,7 @@ class Ledger:
         return None
 
     def _append(self, make: Callable[..., Line | None]) -> Line | None:
-        """Add what ``make`` says, given all lines and the next number; None adds nothing."""
+        """Add the line that ``make`` gives, from all lines and the next number, if any."""
         with ledger_file.locked(self.path, write=True) as file:
             before = ledger_file.contents(file, self.path)
             time = datetime.now(UTC).isoformat(timespec="seconds")
@@ -568,13 +568,13 @@ class Ledger:
 
 
 def check_ledger(ledger: object) -> None:
-    """Refuse what is neither a ledger nor None (InputError)."""
+    """Refuse anything but a ledger or None (InputError)."""
     if ledger is not None and not isinstance(ledger, Ledger):
         raise InputError(f"ledger must be a Ledger, as of Ledger(path, survey), not {type(ledger).__name__}")
 
 
 def surveys_of(path: str | Path) -> list[str]:
-    """The surveys of a ledger, in the order in which they were begun.
+    """Surveys of a ledger, in the order of their beginning.
 
     Raises
     ------
@@ -590,12 +590,12 @@ def _read(path: Path) -> ledger_file.Contents:
 
 
 def _amounts(expense: Expense) -> Amounts:
-    """Its epsilons as the ledger writes them."""
+    """Epsilons of an expense in the form of the ledger."""
     return Amounts(*(None if x is None else Decimal(repr(float(x))) for x in (expense.blank, expense.replace)))
 
 
 def _expenses(given: object) -> list[Expense]:
-    """What an entry rests on, as a list (InputError: something else)."""
+    """Expenses of an entry as a list (InputError)."""
     listed = several(given)
     if not all(isinstance(each, Expense) for each in listed):
         raise InputError("rests_on lists the parts of a release, as Release.rests_on has them")
@@ -603,7 +603,7 @@ def _expenses(given: object) -> list[Expense]:
 
 
 def _refuse_unnamed(whole: Spent, parts: Sequence[Expense]) -> None:
-    """Refuse to enter what is more than the parts that are named (PrivacyError)."""
+    """Refuse an epsilon that exceeds the sum of the named parts (PrivacyError)."""
     if not parts:
         return
     named = total(parts)
@@ -619,7 +619,7 @@ def _refuse_unnamed(whole: Spent, parts: Sequence[Expense]) -> None:
 
 
 def _added(own: Iterable[Line], whole: Spent, parts: Sequence[Expense]) -> Spent:
-    """What an entry adds: the parts that no entry of the survey names (InputError: they are all there)."""
+    """Sum of the parts that no entry of the survey names yet (InputError if there are none)."""
     entries = [line for line in own if isinstance(line, Entry)]
     counted = {id: entry.number for entry in entries for id in entry.rests_on}
     new = [each for each in parts if each.id not in counted]
@@ -642,7 +642,7 @@ def _names(lines: Iterable[Line]) -> list[str]:
 
 
 def _near(survey: str, names: Iterable[str]) -> list[str]:
-    """Names that are like this one: up to case, spaces and signs, or by difflib's ratio."""
+    """Names similar to a survey's, apart from case, spaces and signs, by difflib's ratio."""
     plain = {_plain(name): name for name in names}
     return [plain[match] for match in difflib.get_close_matches(_plain(survey), plain)]
 

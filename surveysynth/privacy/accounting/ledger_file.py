@@ -1,12 +1,12 @@
-"""The file of a privacy ledger: numbered lines in a hash chain, which outlast crashes and other processes.
+"""The file of a privacy ledger: numbered lines in a hash chain, safe against crashes and other processes.
 
-A JSON object a line: a heading, then entries and caps.  Lines are added and never changed.  The last field of
+Each line is a JSON object: a heading, then entries and caps.  Lines are added and never changed.  The last field of
 a line is its head,
 
     head_0 = SHA-256(heading),    head_i = SHA-256(head_{i-1} followed by line i without its head),
 
-so that a line that is changed, taken out or moved no longer fits.  Every line holds a random salt: no two heads
-are alike, and from a head, which is published, nobody can guess and check what the ledger says.
+so that a changed, removed or moved line no longer fits.  Every line holds a random salt: no two heads are equal, and
+a published head does not allow anyone to guess and check the contents of the ledger.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import hashlib
 import json
 import os
 import re
-import secrets
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -27,6 +26,7 @@ from typing import Any, NamedTuple, get_args
 
 from ...choices import Kind
 from ...errors import InputError, PrivacyError
+from ...expenses import new_id
 from ...storage import whole_file
 
 HEADING = {"ledger": "surveysynth", "version": 2}
@@ -34,7 +34,7 @@ WITH_HEAD = re.compile(rb'(\{.*), "head": "([0-9a-f]{64})"\}', re.DOTALL)
 
 
 class Amounts(NamedTuple):
-    """Epsilons for values that are taken out, and replaced; None where there is none."""
+    """Epsilons for values removed and for values replaced; None if there is none."""
 
     blank: Decimal | None
     replace: Decimal | None
@@ -42,32 +42,32 @@ class Amounts(NamedTuple):
 
 @dataclass(frozen=True)
 class Entry:
-    """What a release spends.
+    """The epsilon spent by a release.
 
     Attributes
     ----------
     number : int
-        Of the line, heading not counted.
+        Number of the line, not counting the heading.
     time : str
         UTC, ISO 8601.
     survey, what : str
-        What it was spent on, in the agency's words.
+        The survey, and the release in the agency's words.
     kind : str
         ``asymptotic``, ``per-instance``, ``strict``, ``strict given alpha`` or ``none``.
     unit : str
-        What one is protected as: a record, or the column of households, say.
+        The protected unit: a record, or the column of households, say.
     blank : Decimal or None
-        Epsilon for one unit's confidential values taken out of the file or put into it (or for the unit
-        removed or added); None where it is not defined.
+        Epsilon for one unit's confidential values removed from the file or added to it (or for the unit
+        removed or added); None if undefined.
     replace : Decimal or None
-        Epsilon for one unit's confidential values replaced by others; None where it is not defined.
+        Epsilon for one unit's confidential values replaced by others; None if undefined.
     salt : str
-        Random, 32 hexadecimal digits: it tells the entry from all others, also before it was written.
+        Random, 32 hexadecimal digits: it identifies the entry, also before it is written.
     rests_on : dict of str to Amounts
-        The ids of all expenses that the release rests on, and their epsilons: ``blank`` and ``replace`` are of those
-        that no entry of the survey before named.  Empty where none were named.
+        Epsilons of all expenses of the release, by id; ``blank`` and ``replace`` are sums over those that no earlier
+        entry of the survey named.  Empty if none were named.
     head : str
-        SHA-256 of the ledger up to here, 64 hexadecimal digits.
+        SHA-256 of the ledger up to this line, 64 hexadecimal digits.
     """
 
     number: int
@@ -84,13 +84,13 @@ class Entry:
 
     @property
     def reference(self) -> dict[str, Any]:
-        """Number and head, for the manifest of a release: nothing else of the ledger is public."""
+        """Number and head, the only public part, for the manifest of a release."""
         return {"entry": self.number, "head": self.head}
 
 
 @dataclass(frozen=True)
 class Cap:
-    """The most that a survey may spend, from this line on; None is no cap.  The first of a survey begins it."""
+    """The most that a survey may spend from this line on (None: no cap); the first one begins the survey."""
 
     number: int
     time: str
@@ -106,22 +106,17 @@ Line = Entry | Cap
 
 @dataclass(frozen=True)
 class Contents:
-    """A ledger as it was read: its lines and their head, the bytes they fill, and what a crash may have left behind."""
+    """Contents of a ledger: lines, head, number of bytes, and a torn line left by a crash."""
 
     lines: tuple[Line, ...]
     head: str
     size: int
-    ended: bool  # whether the last line has its end
+    ended: bool  # whether the last line is complete
     torn: bytes
 
 
-def new_salt() -> str:
-    """Random, 32 hexadecimal digits."""
-    return secrets.token_hex(16)
-
-
 def create(path: Path) -> None:
-    """Make an empty ledger, whole or not at all; where another process was first, its ledger stays."""
+    """Make an empty ledger, whole or not at all; a ledger of another process that was first stays."""
     if not path.parent.is_dir():
         raise InputError(f"the ledger {str(path)!r} cannot be made: its folder does not exist")
     try:
@@ -133,7 +128,7 @@ def create(path: Path) -> None:
 
 @contextmanager
 def locked(path: Path, *, write: bool) -> Iterator[int]:
-    """The ledger, open and locked: exclusively for writing, else shared with other readers."""
+    """The open ledger, locked exclusively for writing, else shared with other readers."""
     import fcntl  # not on Windows, where the rest of the package works
 
     file = -1
@@ -148,12 +143,12 @@ def locked(path: Path, *, write: bool) -> Iterator[int]:
                     break
             except OSError as error:
                 raise InputError(f"the ledger {str(path)!r} cannot be opened: {error.strerror}") from None
-            os.close(file)  # an editor put another file in its place while we waited
+            os.close(file)  # another file took its place during the wait
             file = -1
         yield file
     finally:
         if file >= 0:
-            fcntl.flock(file, fcntl.LOCK_UN)  # a process that was forked meanwhile would keep it
+            fcntl.flock(file, fcntl.LOCK_UN)  # a process forked meanwhile would keep the lock
             os.close(file)
 
 
@@ -163,7 +158,7 @@ def contents(file: int, path: Path) -> Contents:
     Raises
     ------
     InputError
-        The file is no ledger, or one of another version.
+        The file is not a ledger, or has another version.
     PrivacyError
         A line does not fit.
     """
@@ -174,7 +169,7 @@ def contents(file: int, path: Path) -> Contents:
     tail = raw.pop()
     torn = tail if tail and _json(tail) is None else b""
     if tail and not torn:
-        raw.append(tail)  # whole but for its end, perhaps since an editor took that off: it counts
+        raw.append(tail)  # complete but for the newline, perhaps removed by an editor: it counts
     lines: list[Line] = []
     damaged = []
     head = hashlib.sha256(heading).hexdigest()
@@ -185,7 +180,7 @@ def contents(file: int, path: Path) -> Contents:
             damaged.append(str(number + 1))
         else:
             lines.append(line)
-        head = own_head or head  # one line that was changed is one that does not fit
+        head = own_head or head  # so that only the changed line does not fit
     if damaged:
         raise PrivacyError(
             f"the ledger {str(path)!r} is damaged in {len(damaged)} lines (line numbers {', '.join(damaged[:5])}; the "
@@ -195,7 +190,7 @@ def contents(file: int, path: Path) -> Contents:
 
 
 def append(file: int, line: Line, before: Contents, path: Path) -> Line:
-    """Add a line in one write, and wait for the disk; first put aside what a crash left behind.
+    """Add a line in one write and wait for the disk, after putting a torn line aside.
 
     Returns
     -------
@@ -205,7 +200,7 @@ def append(file: int, line: Line, before: Contents, path: Path) -> Line:
     Raises
     ------
     PrivacyError
-        It could not be written; the ledger is as it was.
+        The line could not be written; the ledger is unchanged.
     """
     record: dict[str, Any] = {"number": line.number, "time": line.time, "survey": line.survey}
     if isinstance(line, Cap):
@@ -215,7 +210,7 @@ def append(file: int, line: Line, before: Contents, path: Path) -> Line:
         record |= {"type": "spend", **epsilons, "kind": line.kind, "unit": line.unit, "what": line.what}
         if line.rests_on:
             record["rests_on"] = {id: [_number(amount) for amount in each] for id, each in line.rests_on.items()}
-    body = json.dumps(record | {"salt": line.salt or new_salt()}, ensure_ascii=False).encode()
+    body = json.dumps(record | {"salt": line.salt or new_id()}, ensure_ascii=False).encode()
     head = _head(before.head, body)
     text = b'%s, "head": "%s"}\n' % (body[:-1], head.encode())
     try:
@@ -271,13 +266,13 @@ def _head(previous: str, body: bytes) -> str:
 
 
 def _split(text: bytes) -> tuple[bytes, str]:
-    """A line without its head, and its head; none where it has no such end."""
+    """A line without its head, and its head, which is empty if there is none."""
     found = WITH_HEAD.fullmatch(text)
     return (text, "") if found is None else (found[1] + b"}", found[2].decode())
 
 
 def _json(line: bytes) -> Any:
-    """The JSON value of a line, numbers as decimals; None where it is not JSON."""
+    """The JSON value of a line, with decimal numbers; None if it is not JSON."""
 
     def refuse(name: str) -> None:
         raise ValueError
@@ -289,7 +284,7 @@ def _json(line: bytes) -> Any:
 
 
 def _line(parsed: Any, number: int, head: str) -> Line | None:
-    """A line as it was written, or None where it cannot have been written by this module."""
+    """The entry or cap of a line; None if this module cannot have written it."""
     if not isinstance(parsed, dict):
         return None
     fields = dict(parsed)
@@ -315,7 +310,7 @@ def _line(parsed: Any, number: int, head: str) -> Line | None:
 
 
 def _rests_on(parsed: Any) -> dict[str, Amounts] | None:
-    """What an entry names as that which its release rests on, or None where it cannot have been written here."""
+    """Expenses named by an entry; None if this module cannot have written them."""
     if not isinstance(parsed, dict) or not all(isinstance(each, list) and len(each) == 2 for each in parsed.values()):
         return None
     if not all(_is_amount(amount) for each in parsed.values() for amount in each if amount is not None):
@@ -326,7 +321,7 @@ def _rests_on(parsed: Any) -> dict[str, Amounts] | None:
 
 
 def _is_amount(value: object) -> bool:
-    """Whether a number is positive, and the shortest decimal of a float: then all sums are exact."""
+    """Whether a number is positive and the shortest decimal of a float, so that sums are exact."""
     if isinstance(value, bool) or not isinstance(value, (int, Decimal)) or value <= 0:
         return False
     with suppress(OverflowError):

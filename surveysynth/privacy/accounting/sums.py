@@ -1,4 +1,4 @@
-"""Exact sums of a ledger's epsilons: unknown where a part is unknown, infinite where a part has no guarantee."""
+"""Exact sums of the epsilons of a ledger, unknown if a part is, and infinite if a part has no guarantee."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from ...validation import positive
 from .ledger_file import Cap, Entry, Line
 
 SHOWN = Decimal("0.0001")
-NOT_COUNTED = Decimal("Infinity")  # epsilon of what has no guarantee
+NOT_COUNTED = Decimal("Infinity")  # epsilon without a guarantee
 COLUMNS = ("blank", "replace")
 
 
 class Spent(NamedTuple):
-    """Exact sums: infinite where an entry has no guarantee, None where one is unknown."""
+    """Exact sums: infinite if an entry has no guarantee, None if one is unknown."""
 
     blank: Decimal | None
     replace: Decimal | None
 
 
 def sum_of(column: str) -> str:
-    """The column of a table that holds the running sum of another."""
+    """The column of a table with the running sum of another."""
     return f"sum_{column}"
 
 
@@ -36,14 +36,14 @@ def _amounts(entries: Iterable[Entry], column: str) -> list[Decimal | None]:
 
 
 def _add(one: Decimal | None, other: Decimal | None) -> Decimal | None:
-    """A sum: without guarantee where a part has none, else unknown where a part is."""
+    """A sum, without guarantee if a part has none, else unknown if a part is."""
     if NOT_COUNTED in (one, other):
         return NOT_COUNTED
     return None if one is None or other is None else EXACT.add(one, other)
 
 
 def table_of(entries: list[Entry]) -> pd.DataFrame:
-    """What was spent, one row an entry, in exact numbers, and the running sums."""
+    """Entries with exact epsilons and running sums, one row an entry."""
     table = pd.DataFrame({"number": pd.Series([entry.number for entry in entries], dtype=int)})
     for name in ("time", "what", "kind", "unit"):
         table[name] = pd.Series([getattr(entry, name) for entry in entries], dtype=str)
@@ -55,20 +55,20 @@ def table_of(entries: list[Entry]) -> pd.DataFrame:
 
 
 def spent_on(entries: Iterable[Entry]) -> Spent:
-    """What these entries spend."""
+    """Exact sums over some entries."""
     entries = list(entries)
     zero: Decimal | None = Decimal(0)
     return Spent(*(reduce(_add, _amounts(entries, name), zero) for name in COLUMNS))
 
 
 def last_cap(lines: Iterable[Line]) -> Decimal | None:
-    """The cap that holds now; None where no line sets one."""
+    """The last cap; None without a cap."""
     caps = [line.cap for line in lines if isinstance(line, Cap)]
     return caps[-1] if caps else None
 
 
 def left_of(lines: list[Line]) -> Decimal | None:
-    """Cap less what was spent under blanking, at least 0, and 0 where that is unknown; None without a cap."""
+    """Cap minus the sum spent under blanking, at least 0, and 0 if that is unknown; None without a cap."""
     cap, spent = last_cap(lines), spent_on(line for line in lines if isinstance(line, Entry)).blank
     if cap is None:
         return None
@@ -76,13 +76,13 @@ def left_of(lines: list[Line]) -> Decimal | None:
 
 
 def both_sums(entries: Iterable[Entry]) -> str:
-    """The sums of both columns, for a person."""
+    """The sums of both columns as text."""
     blank, replace = spent_on(entries)
     return f"{shown(blank)} (blank), {shown(replace)} (replace)"
 
 
 def shown(amount: Decimal | None, rounding: str = ROUND_CEILING) -> str:
-    """An epsilon for a person, at four decimals: rounded up, and what is left rounded down."""
+    """An epsilon as text with four decimals, rounded up; a remaining amount is rounded down."""
     if amount is None:
         return "unknown"
     if not amount.is_finite():
@@ -92,5 +92,5 @@ def shown(amount: Decimal | None, rounding: str = ROUND_CEILING) -> str:
 
 
 def as_decimal(value: object, name: str) -> Decimal:
-    """A positive float as the decimal that it is printed as."""
+    """A positive float as its printed decimal."""
     return Decimal(repr(positive(value, name)))

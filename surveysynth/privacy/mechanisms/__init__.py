@@ -1,4 +1,4 @@
-"""Mechanisms: how records are protected.  Reports, plans, manifests and the R package read this one list."""
+"""The list of mechanisms that protect records, which reports, plans, manifests and the R package read."""
 
 from collections.abc import Mapping
 
@@ -9,7 +9,7 @@ from .pseudo_posterior import PseudoPosterior
 from .strict import Strict
 from .weighted_e import WeightedE
 
-MECHANISMS: dict[str, type[Mechanism]] = {  # by their names in reports
+MECHANISMS: dict[str, type[Mechanism]] = {  # by name in reports
     mechanism.name: mechanism
     for mechanism in (
         Strict,
@@ -22,7 +22,7 @@ MECHANISMS: dict[str, type[Mechanism]] = {  # by their names in reports
 
 
 def in_plans() -> Mapping[str, tuple[type[Mechanism], InPlans]]:
-    """The mechanisms that a plan can ask for, by their names there."""
+    """Mechanisms of plans, by name in plans."""
     return {name: (mechanism, entry) for mechanism in MECHANISMS.values() for name, entry in mechanism.plan.items()}
 
 

@@ -1,4 +1,4 @@
-"""Mechanisms: how records are protected while the model is fitted."""
+"""The interface of mechanisms, which protect records while the model is fitted."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ from ..units import Unit
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 Say = Callable[[str], None]
-Neighbours = Literal["blank", "add or remove"]  # what epsilon is about, of one record or unit
+Neighbours = Literal["blank", "add or remove"]  # difference of one record or unit that epsilon bounds
 LEAST_INFORMATION = 0.3  # mean privacy weight below which the agency must accept a release by name
-LONGER = 4  # times as long, where chains failed
+LONGER = 4  # factor for the length of failed chains
 MORE_LEFT = "Ask for a larger epsilon or a smaller m, use fewer predictors, try reweight=10"
 
 
 @dataclass(frozen=True, repr=False)  # a repr would show confidential values
 class Assessment:
-    """Where the risks of records come from, that privacy weights are made of.
+    """The source of the risks behind privacy weights.
 
     Attributes
     ----------
     risks : function
-        From the unweighted fit, a function that is called only where it is needed, to risks (U,) of records or units.
+        It takes a function for the unweighted fit, called only if needed, and gives risks (U,) of records or units.
     span : (float, float) or None
-        The least and the largest risk, where a policy sets them.
+        The least and the largest risk, if a policy sets them.
     present : float array (U,)
-        1, or 0 for what is left out of every fit, and of everything that is tuned.
+        1, or 0 for units left out of every fit and of tuning.
     """
 
     risks: Callable[[Callable[[], Draws]], Floats]
@@ -48,22 +48,22 @@ class Assessment:
     present: Floats
 
     def all_risks(self, unweighted: Callable[[], Draws]) -> Floats:
-        """Risks (U,); infinite, of which every map makes a weight of 0, for what is left out."""
+        """Risks (U,); infinite for units left out, whose weight then is 0 under every map."""
         return np.where(self.present > 0, self.risks(unweighted), np.inf)
 
 
 @dataclass(frozen=True)
 class InPlans:
-    """A name that plans have for a mechanism.
+    """A name of a mechanism in plans.
 
     Attributes
     ----------
     entries : tuple of str
         Entries of [privacy] that are arguments of the mechanism.
     options : mapping of str to object
-        Arguments that the name itself stands for.
+        Arguments implied by the name.
     asks : tuple of str
-        Entries of [privacy] that have to be given.
+        Required entries of [privacy].
     """
 
     entries: tuple[str, ...] = ()
@@ -74,23 +74,23 @@ class InPlans:
 class Mechanism:
     """A way to protect records.
 
-    The class says everything that the rest of the package asks of a mechanism, so that nothing asks which one it is.
+    The class gives the rest of the package all facts on a mechanism, so that no other code depends on its kind.
     A mechanism is a file in this folder and a line in ``MECHANISMS``.
 
     Attributes
     ----------
     name : str
-        Its name in reports and manifests.
+        Name in reports and manifests.
     plan : mapping of str to InPlans
-        Its names in plans; none where a plan cannot ask for it.
+        Names in plans; empty if plans do not have it.
     in_r : str
-        The function of the R package.
+        Function of the R package.
     guarantees : mapping of str to str
-        What it guarantees, by kind of guarantee, in sentences on ``{unit}`` and ``{units}``.
+        Sentences on the guarantee by its kind, with ``{unit}`` and ``{units}``.
     neighbours : {"blank", "add or remove"}
         Whether epsilon is for a record's confidential values blanked, or for a record added or removed.
     fits_records : bool
-        Whether a model is fitted to records under it; else records are counted.
+        Whether the model is fitted to records; else records are counted.
     has_delta : bool
         Whether epsilon may hold up to a probability delta.
     """
@@ -107,16 +107,16 @@ class Mechanism:
 
     @property
     def kind(self) -> Kind:
-        """The kind of its guarantee."""
+        """The kind of the guarantee."""
         return next(iter(self.guarantees))
 
     @classmethod
     def guarantee(cls, kind: Kind, delta: float | None, replaced: float | None) -> str:
-        """The sentences on a guarantee, given its delta and its epsilon for values that are replaced."""
+        """Sentences on a guarantee, given its delta and its epsilon for replaced values."""
         return cls.guarantees[kind]
 
     def with_c1(self, c1: float) -> Mechanism:
-        """The mechanism with another scale of its privacy weights (InputError: it is given to the mechanism itself)."""
+        """The mechanism with another scale of its privacy weights (InputError if it takes none here)."""
         kind = type(self).__name__
         raise InputError(f"c1 of a {kind} is given to it: {kind}(c1=...)")
 
@@ -127,8 +127,8 @@ class RecordMechanism(Mechanism, ABC):
     fits_records: ClassVar[bool] = True
     tunes_c1: ClassVar[bool] = False  # epsilon alone sets the scale of the privacy weights
     clamps: ClassVar[bool] = False  # contributions to the log likelihood are clamped: the bound holds for every draw
-    posterior: ClassVar[str] = "pseudo"  # what draws are from, in a word
-    more_left: ClassVar[str] = MORE_LEFT  # what to do where privacy weights leave too little of the file
+    posterior: ClassVar[str] = "pseudo"  # kind of posterior, in a word
+    more_left: ClassVar[str] = MORE_LEFT  # advice if privacy weights leave too little of the file
 
     @property
     def weights_from_file(self) -> bool:
@@ -137,32 +137,32 @@ class RecordMechanism(Mechanism, ABC):
 
     @property
     def needs_epsilon(self) -> bool:
-        """Whether an epsilon has to be named: without constants that were given it does."""
+        """Whether an epsilon is required, which it is without given constants."""
         return True
 
     @property
     def constants_given(self) -> bool:
-        """Whether what a correction of the draws uses was given, and not tuned on the file."""
+        """Whether the constants for a correction of the draws were given, not tuned on the file."""
         return False
 
     @property
     def maximum_over_draws(self) -> bool:
-        """Whether epsilon is of a bound that was found on the posterior draws."""
+        """Whether epsilon rests on a bound found on the posterior draws."""
         return not self.clamps
 
     @property
     def made(self) -> str:
-        """How a fit was made for its m, for a message."""
+        """A phrase on the fit and its m, for a message."""
         return "made for m = {}"
 
     @property
     def corrects(self) -> bool:
-        """Whether alpha follows from a record's risk and constants, so that draws can be corrected for it."""
+        """Whether alpha follows from a record's risk and constants, as corrections of draws require."""
         return False
 
     @property
     def clamp_alone(self) -> bool:
-        """Whether the clamp is all that protects: what it does to means is then known."""
+        """Whether the clamp is the only protection, so that its effect on means is known."""
         return False
 
     @abstractmethod
@@ -179,42 +179,42 @@ class RecordMechanism(Mechanism, ABC):
         budget : Budget
         assessment : Assessment
         tolerance : float
-            How far below epsilon the result may stay, as a share of it.
+            Largest relative distance of the result below epsilon.
         reweight : int
-            Steps of re-weighting.
+            Number of steps of re-weighting.
         say : function
-            Told what is going on, for a progress bar.
+            It takes the name of each stage, for progress.
 
         Raises
         ------
         PrivacyError, ModelError, EngineError
-            The epsilon cannot be reached; the file does not suit the model; the engine stopped.
+            Epsilon cannot be reached; the file does not suit the model; the engine stopped.
         """
 
     def risks(self, design: SurveyDesign, pseudo: PseudoLikelihood, unweighted: Callable[[], Draws]) -> Floats:
-        """Risks (U,) of records or units, where it makes privacy weights of them."""
+        """Risks (U,) of records or units, for mechanisms with privacy weights."""
         raise NotImplementedError(f"{self.name} has no privacy weights")
 
     def weigh_again(self, fitted: ProtectedFit, target: float) -> Callable[..., Floats]:
-        """The map of a fit as a function of risk, where it makes privacy weights by one."""
+        """The map of a fit as a function of risk, for mechanisms with privacy weights."""
         raise NotImplementedError(f"{self.name} has no privacy weights")
 
-    # ---- what it goes with
+    # ---- checks
 
     def check_model(self, model: Synthesizer, unit: str | None) -> None:
-        """Refuse a model, or units of several records, that the mechanism does not have (InputError, ModelError)."""
+        """Refuse a model, or units of several records, that the mechanism does not support (InputError, ModelError)."""
 
     def check_units(self, unit: Unit) -> None:
-        """Refuse units of several records that the mechanism is not accurate for (InputError)."""
+        """Refuse units of several records with which the mechanism is inaccurate (InputError)."""
 
     def check_reweight(self) -> None:
         """Refuse re-weighting (InputError)."""
 
     def check_rule(self) -> None:
-        """Refuse rules that look at the confidential file (InputError)."""
+        """Refuse rules that depend on the confidential file (InputError)."""
 
     def advice(self, warmup: int, draws: int) -> str:
-        """What to do about chains of these lengths that did not agree."""
+        """Advice on chains of given lengths that did not agree."""
         return (
             f"Run longer chains, warmup={LONGER * warmup}, draws={LONGER * draws}, which take {LONGER} times as long; "
             "or simplify the model, with fewer predictors or merged levels"
@@ -229,22 +229,22 @@ class RecordMechanism(Mechanism, ABC):
             "debias corrects for the weights of PseudoPosterior() or the clamp of Censored(weighted=False) only"
         )
 
-    # ---- what it says
+    # ---- report
 
     def bias_text(self, fitted: ProtectedFit, debias: bool) -> list[str]:
-        """What protection does to the model, and what was corrected, for the report."""
+        """Sentences on the bias by protection and its correction, for the report."""
         return []
 
     def depends(self) -> list[str]:
-        """What it computed from the file that is not covered by epsilon, for the report."""
+        """Results computed from the file that epsilon does not cover, for the report."""
         return []
 
     def constants(self, fitted: ProtectedFit, target: float) -> dict[str, Any]:
-        """Public constants that a correction of the draws uses, for the manifest; ``target`` is epsilon / (2 m)."""
+        """Public constants for a correction of the draws, for the manifest; ``target`` is epsilon / (2 m)."""
         return {}
 
     def record_columns(self, fitted: ProtectedFit) -> dict[str, Floats]:
-        """What the agency may look at, of each record or unit: columns (U,)."""
+        """Columns (U,) of records or units, for the agency alone."""
         return {"alpha": fitted.alpha, "bound": fitted.bounds}
 
     def internal(self, fitted: ProtectedFit) -> dict[str, Any]:
@@ -253,5 +253,5 @@ class RecordMechanism(Mechanism, ABC):
 
     @property
     def refuses(self) -> list[str]:
-        """What of the file decides, besides the sampler's diagnostics, whether there is a release, for the report."""
+        """Reasons to refuse a release besides the sampler's diagnostics, for the report."""
         return []

@@ -31,7 +31,7 @@ GIVEN_ALPHA = (
     "clamp, were computed from this very file, and what they reveal about a record is not covered. With weights "
     "from a policy set on a historical file, or without weights, the guarantee is strict."
 )
-WEIGHTED = "censored-weighted"  # its name in plans, with privacy weights: that of policies
+WEIGHTED = "censored-weighted"  # name in plans with privacy weights, which policies use
 CLAMPED = (
     "contributions to the log likelihood are clamped to plus or minus {:.6g} on the density's own scale, which takes "
     "most from the tails: the fitted distribution is narrower, so that means and intervals can be off"
@@ -48,25 +48,25 @@ class Censored(PrivacyWeights):
 
     Source: Hu, Williams & Savitsky 2025, section 3.
 
-    Epsilon is for one record's confidential values taken out of the fit or put into it; for these values
-    replaced by others it is twice that.  The number of records is public.
+    Epsilon is for one record's confidential values removed from the fit or added to it, and twice that for these values
+    replaced by others.  The number of records is public.
 
-    The clamp holds whatever the parameters are, so the guarantee does not depend on the sample size:
+    The clamp holds for all parameters, so the guarantee does not depend on the sample size:
 
-    - ``weighted=False`` ("Censor_uw"), alpha = 1: ``strict``.  Nothing but the clamp protects, and it is policy.
+    - ``weighted=False`` ("Censor_uw"), alpha = 1: ``strict``.  Only the clamp protects, and it is policy.
     - ``weighted=True`` ("Censor_w"): records are weighted down before they are clamped, so fewer are.
       With weights computed from this file the guarantee is ``strict given alpha``: it does not
-      cover what the weights of other records tell of a record.  With a
-      :class:`surveysynth.Policy` made from a historical file it is ``strict``.
+      cover information on a record in the weights of others.  With a
+      :class:`surveysynth.Policy` from a historical file it is ``strict``.
 
     Parameters
     ----------
     epsilon : float, optional
-        For the whole release of m data sets; may stand here instead of in ``synthesize``.
+        Budget of the whole release of m data sets, here or in ``synthesize``.
     weighted : bool
         Whether records are weighted down before they are clamped.
     map, c1, c2, risk
-        Of the privacy weights, as for :class:`WeightedE`; not used with ``weighted=False``.
+        Map, constants and risk of the privacy weights, as for :class:`WeightedE`; not used with ``weighted=False``.
 
     Raises
     ------
@@ -110,28 +110,28 @@ class Censored(PrivacyWeights):
 
     @property
     def weights_from_file(self) -> bool:
-        """Whether there are privacy weights, which are made of risks of the file's records."""
+        """Whether there are privacy weights, which depend on risks of the file's records."""
         return self.weighted
 
     @property
     def constants_given(self) -> bool:
-        """The clamp is policy."""
+        """True, since the clamp is policy."""
         return True
 
     @property
     def clamp_alone(self) -> bool:
-        """Under alpha = 1."""
+        """Whether alpha is 1."""
         return not self.weighted
 
     def fit(
         self, pseudo: PseudoLikelihood, budget: Budget, assessment: Assessment, *,
         tolerance: float, reweight: int, say: Say,
     ) -> ProtectedFit:  # fmt: skip
-        """With every contribution clamped to epsilon / (2 m): see :meth:`Mechanism.fit`; nothing is tuned."""
-        assert isinstance(pseudo.model, Boundable)  # as check_model sees to
+        """Fit with every contribution clamped to epsilon / (2 m), without tuning: see :meth:`Mechanism.fit`."""
+        assert isinstance(pseudo.model, Boundable)  # ensured by check_model
         pseudo.model.check_censored(pseudo.records)
         present = assessment.present
-        risk, alpha = np.where(present > 0, np.nan, np.inf), present  # alpha = 1, whatever the risks are
+        risk, alpha = np.where(present > 0, np.nan, np.inf), present  # alpha = 1 for all risks
         if self.weighted:
             risk = assessment.all_risks(unweighted_fit(pseudo, assessment, say))
             alpha = self.weigh(risk, pseudo.unit, assessment, budget.bound)(self.c1)
@@ -139,7 +139,7 @@ class Censored(PrivacyWeights):
         return with_risk(censored_fit(self.c1, alpha, pseudo, budget.bound), risk)
 
     def check_model(self, model: Synthesizer, unit: str | None) -> None:
-        """Refuse a model that is not fitted under a clamp (ModelError), and units of several records (InputError)."""
+        """Refuse a model without a clamp (ModelError), and units of several records (InputError)."""
         if not isinstance(model, Boundable):
             raise ModelError(f"{model.name} is not fitted under the censored mechanism; use the pseudo posterior")
         if unit is not None:
@@ -148,14 +148,14 @@ class Censored(PrivacyWeights):
             )
 
     def check_reweight(self) -> None:
-        """Refuse: there are no bounds to be raised (InputError)."""
+        """Refuse re-weighting, as there are no bounds to raise (InputError)."""
         raise InputError(
             "re-weighting raises Lipschitz bounds that lie below the overall one; under the censored mechanism the "
             "clamp is the bound of every record: use PseudoPosterior or WeightedE"
         )
 
     def check_rule(self) -> None:
-        """Refuse: what a rule lets through is not strictly private (InputError)."""
+        """Refuse a rule, as data sets that pass it are not strictly private (InputError)."""
         raise InputError(
             "a rule looks at the confidential file, and data sets that were let through by it are no longer strictly "
             "private: leave the rule out, or use the pseudo posterior. On a historical file, identification_risk tells "
@@ -163,7 +163,7 @@ class Censored(PrivacyWeights):
         )
 
     def check_accepted(self, accepted: Sequence[str]) -> None:
-        """Refuse: only exact draws are strictly private (InputError)."""
+        """Refuse failed diagnostics, as only exact draws are strictly private (InputError)."""
         if accepted:
             raise InputError(
                 "a strict release is one of exact draws, for which only chains that passed can stand in: leave "
@@ -171,7 +171,7 @@ class Censored(PrivacyWeights):
             )
 
     def check_debias(self) -> None:
-        """Refuse where there is more to correct for than the clamp (InputError)."""
+        """Refuse a correction for more than the clamp (InputError)."""
         if self.weighted:
             super().check_debias()
 
@@ -180,7 +180,7 @@ class Censored(PrivacyWeights):
         return [DEBIASED.format("the clamp"), BY_GIVEN_CONSTANTS] if debias else [CLAMPED.format(fitted.clamp)]
 
     def constants(self, fitted: ProtectedFit, target: float) -> dict[str, Any]:
-        """The clamp."""
+        """The clamp, by name."""
         return {"clamp": fitted.clamp}
 
     @property

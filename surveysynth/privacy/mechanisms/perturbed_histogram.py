@@ -1,4 +1,4 @@
-"""The perturbed histogram, as a mechanism."""
+"""The perturbed histogram as a mechanism."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mechanisms that weight records down: alpha_i is a map of the record's risk."""
+"""Mechanisms with privacy weights alpha_i, which are a map of the record's risk."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ WHETHER_ENOUGH = f"whether the privacy weights keep at least {LEAST_INFORMATION:
 
 
 class PrivacyWeights(RecordMechanism):
-    """A mechanism by privacy weights alpha_i: a map of risks, its scale c1 and its shift c2."""
+    """A mechanism with privacy weights alpha_i by a map of risks with scale c1 and shift c2."""
 
     map: MapName
     c1: float | None
@@ -60,7 +60,7 @@ class PrivacyWeights(RecordMechanism):
     risk: Risk
 
     def bias_text(self, fitted: ProtectedFit, debias: bool) -> list[str]:
-        """What protection does to the model, and what was corrected, for the report."""
+        """Sentences on the bias by protection and its correction, for the report."""
         return [DEBIASED.format("the privacy weights") if debias else NARROWED]
 
     @property
@@ -78,7 +78,7 @@ class PrivacyWeights(RecordMechanism):
         return {self.risk.name: fitted.risk, **super().record_columns(fitted)}
 
     def internal(self, fitted: ProtectedFit) -> dict[str, Any]:
-        """The map's constants, and what they were tuned to."""
+        """Constants of the map, and the targets of their tuning."""
         unweighted = float(fitted.risk.max()) if isinstance(self.risk, LipschitzRisk) else np.nan
         return {
             "delta_unweighted": unweighted if np.isfinite(unweighted) else None,  # JSON has no other numbers
@@ -88,7 +88,7 @@ class PrivacyWeights(RecordMechanism):
         }  # fmt: skip
 
     def constants(self, fitted: ProtectedFit, target: float) -> dict[str, Any]:
-        """The map and its shift; its scale and target where these were given."""
+        """The map and its shift, and its scale and target if given."""
         given = {"c1": fitted.c1, "target": target} if self.constants_given else {}
         return {"map": self.map, "c2": self.c2, **given}
 
@@ -99,16 +99,16 @@ class PrivacyWeights(RecordMechanism):
     def alpha(self, f: Floats, c1: float, target: float, span: Span = None) -> Floats:
         """Privacy weights (n,) of records with Lipschitz bounds ``f``, for a target bound.
 
-        ``span`` is the least and the largest risk, where a policy sets them.
+        ``span`` is the least and the largest risk, if a policy sets them.
         """
         return MAPS[self.map](f, c1, self.c2, target, self.risk.span if span is None else span)
 
     def weigh(self, risk: Floats, unit: Unit, assessment: Assessment, target: float) -> Callable[[float], Floats]:
-        """Privacy weights (U,) as a function of c1, even over sizes of units."""
+        """Privacy weights (U,) as a function of c1, evened over sizes of units."""
         return lambda c1: unit.even(self.alpha(risk, c1, target, assessment.span), assessment.present)
 
     def weigh_again(self, fitted: ProtectedFit, target: float) -> Callable[..., Floats]:
-        """The map of a fit as a function of risk; of units of several records, of their numbers of records, too."""
+        """The map of a fit as a function of risk, and of sizes for units of several records."""
 
         def alpha(f: Floats, size: Codes | None = None) -> Floats:
             weights = self.alpha(f, fitted.c1, target)
@@ -138,27 +138,27 @@ class PrivacyWeights(RecordMechanism):
 
     @property
     def by_risk(self) -> bool:
-        """Whether alpha is a function of the Lipschitz bound, c1, c2 and the target; of units, of their sizes, too."""
+        """Whether alpha is a function of the Lipschitz bound, c1, c2 and the target (and sizes of units)."""
         return self.map != "linear" and type(self.risk) is LipschitzRisk
 
 
 def reweighted(
     fitted: ProtectedFit, pseudo: PseudoLikelihood, steps: int, *, tolerance: float, say: Say
 ) -> ProtectedFit:
-    """The fit with weights raised where bounds lie below the overall one, if any steps were asked for."""
+    """The fit after the requested steps of re-weighting."""
     if steps:
         say("re-weighted fits")
     return tuning.reweight(fitted, pseudo, steps, tolerance=tolerance)
 
 
 def tuned(alpha: Callable[[float], Floats], pseudo: PseudoLikelihood, target: float, tolerance: float) -> ProtectedFit:
-    """The fit whose c1 was tuned to a target bound."""
+    """The fit with c1 tuned to a target bound."""
     start = tuning.first_guess(alpha, pseudo, target)
     return tuning.tune(alpha, pseudo, target, start=start, tolerance=tolerance)
 
 
 def unweighted_fit(pseudo: PseudoLikelihood, assessment: Assessment, say: Say) -> Callable[[], Draws]:
-    """The fit under alpha = 1, made when it is first asked for, and once."""
+    """The fit under alpha = 1, made once, when first used."""
     done: list[Draws] = []
 
     def fitted() -> Draws:
@@ -171,5 +171,5 @@ def unweighted_fit(pseudo: PseudoLikelihood, assessment: Assessment, say: Say) -
 
 
 def with_risk(fitted: ProtectedFit, risk: Floats) -> ProtectedFit:
-    """The fit with the risks that its weights were made of."""
+    """The fit with the risks behind its weights."""
     return replace(fitted, risk=risk)

@@ -19,26 +19,26 @@ from .privacy_weights import BY_MAP, LOCAL, PrivacyWeights, reweighted, tuned, u
 
 @dataclass(frozen=True)
 class PseudoPosterior(PrivacyWeights):
-    """The pseudo posterior mechanism: record i's likelihood is raised to alpha_i.
+    """The pseudo posterior mechanism, which raises the likelihood of record i to the power alpha_i.
 
     Source: Hu, Savitsky & Williams 2022a, section 1.4.1; "Weighted" in Hu, Williams & Savitsky (2025).
 
-    Its guarantee is asymptotic: the bound is local to the data and a maximum over draws.
+    The guarantee is asymptotic: the bound is local to the data and a maximum over draws.
 
     Parameters
     ----------
     map : {"inverse", "linear"}
-        From risk to alpha; see :mod:`surveysynth.privacy.weight_maps`.
+        Map from risk to alpha; see :mod:`surveysynth.privacy.weight_maps`.
     c1 : float, optional
-        Scale of the map; the default tunes it to the epsilon that is asked for.
+        Scale of the map; by default it is tuned to epsilon.
     c2 : float
         Shift of the map.
     epsilon : float, optional
-        May stand here instead of in ``synthesize``, never in both.
+        Budget of the release, either here or in ``synthesize``.
     risk : LipschitzRisk, CountRisk, MarginalRisk or PairwiseRisk
-        How the risk of a record is measured; the guarantee is about Lipschitz bounds whatever it is.  "LW" of
+        Measure of a record's risk; the guarantee is about Lipschitz bounds under every measure.  "LW" of
         Hu, Savitsky & Williams (2020) is ``map="linear"``, their "CW" ``map="linear", risk=CountRisk(radius=0.2)``,
-        under which alpha_i = c1 (1 - IR_i) + c2.
+        with alpha_i = c1 (1 - IR_i) + c2.
 
     Raises
     ------
@@ -71,18 +71,18 @@ class PseudoPosterior(PrivacyWeights):
 
     @property
     def needs_epsilon(self) -> bool:
-        """Not where c1 was given."""
+        """Whether c1 was not given."""
         return self.c1 is None
 
     def with_c1(self, c1: float) -> PseudoPosterior:
-        """The mechanism with a scale of its privacy weights (InputError: it has one)."""
+        """The mechanism with a scale of its privacy weights (InputError if it has one)."""
         if self.c1 is not None:
             raise InputError("c1 is given twice: to privacy_cost and to the mechanism")
         return replace(self, c1=c1)
 
     @property
     def more_left(self) -> str:  # type: ignore[override]  # of c1
-        """A larger c1, where it was given."""
+        """Advice, which is a larger c1 if it was given."""
         return MORE_LEFT if self.c1 is None else "Give a larger c1"
 
     @property
@@ -92,19 +92,19 @@ class PseudoPosterior(PrivacyWeights):
 
     @property
     def made(self) -> str:
-        """How a fit was made for its m, for a message."""
+        """A phrase on the fit and its m, for a message."""
         return "tuned for m = {}" if self.c1 is None else "made with a c1 that was given"
 
     @property
     def corrects(self) -> bool:
-        """Under the inverse map of Lipschitz bounds."""
+        """Whether weights are the inverse map of Lipschitz bounds."""
         return self.by_risk
 
     def fit(
         self, pseudo: PseudoLikelihood, budget: Budget, assessment: Assessment, *,
         tolerance: float, reweight: int, say: Say,
     ) -> ProtectedFit:  # fmt: skip
-        """Under the weights of c1, or with c1 tuned to the budget: see :meth:`Mechanism.fit`."""
+        """Fit with a given c1, or with c1 tuned to the budget: see :meth:`Mechanism.fit`."""
         risk = assessment.all_risks(unweighted_fit(pseudo, assessment, say))
         alpha = self.weigh(risk, pseudo.unit, assessment, budget.bound)
         say("fits under privacy weights")

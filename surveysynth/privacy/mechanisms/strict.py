@@ -1,4 +1,4 @@
-"""The strict mechanism: a file is counted, noise is added, and data sets are drawn from the noisy tables."""
+"""The strict mechanism: data sets are drawn from counts of the file with added noise."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ COUNTED = (
 class Strict(Mechanism):
     """Differential privacy at the file's own number of records, by noisy tables: see :func:`surveysynth.measure`.
 
-    It protects the file before a model is fitted, so that it fits no records: the model is fitted to the tables.
+    It protects the file before the model is fitted: the model is fitted to tables, not to records.
     Blanking one record's outcome and weight changes the probability of any release by at most a factor e^epsilon,
-    replacing it by at most e^(2 epsilon).
+    replacing them by at most e^(2 epsilon).
 
     Parameters
     ----------
     epsilon : float, optional
-        For the whole release, however many data sets it has; may stand here instead of in ``synthesize``.
+        Budget of the whole release, for any number of data sets, here or in ``synthesize``.
     delta : float, optional
-        Noise is Gaussian, and epsilon holds up to this probability: 1e-10, say.
+        Makes the noise Gaussian; epsilon then holds up to this probability, such as 1e-10.
 
     Raises
     ------
     InputError
-        An epsilon that is no positive number; a delta that is not between 0 and 1e-4.
+        epsilon is not a positive number, or delta is not between 0 and 1e-4.
 
     Examples
     --------
@@ -64,7 +64,7 @@ class Strict(Mechanism):
 
     @classmethod
     def guarantee(cls, kind: Kind, delta: float | None, replaced: float | None) -> str:
-        """The sentences on the guarantee under Laplace noise, or Gaussian noise, where delta is given."""
+        """Sentences on the guarantee under Laplace noise, or under Gaussian noise if delta is given."""
         noise, up_to, more = "Laplace", "", "2 epsilon"
         if delta is not None:
             noise, up_to, more = "Gaussian", f", up to probability delta = {delta:.3g}", f"{replaced:g}"
@@ -73,6 +73,6 @@ class Strict(Mechanism):
 
 
 def check_delta(delta: float | None) -> None:
-    """Refuse what is no small probability (InputError)."""
+    """Refuse a delta that is not a small probability (InputError)."""
     if delta is not None and not (is_finite(delta) and 0 < delta <= MOST_DELTA):
         raise InputError(f"delta is a probability that is next to none: above 0, and {MOST_DELTA:g} at most")

@@ -1,4 +1,4 @@
-"""The pseudo posterior with weights cut off."""
+"""The pseudo posterior with weights cut off at a bound."""
 
 from __future__ import annotations
 
@@ -26,18 +26,17 @@ class WeightedE(PrivacyWeights):
 
     Source: Hu, Williams & Savitsky 2025, section 2.2, "Weighted-e".
 
-    Wherever alpha_i f_i, f_i the record's bound under the unweighted fit, exceeds epsilon / (2 m), alpha_i is
-    0, and the model is fitted under what is left.  Some bounds then still exceed epsilon / (2 m), and the paper leaves
-    it at that.  Here epsilon is never exceeded: the weights that are left get a common factor, tuned as
-    c1 of :class:`PseudoPosterior` is.
+    alpha_i is 0 if alpha_i f_i exceeds epsilon / (2 m), with f_i the record's bound under the unweighted fit, and the
+    model is fitted under the remaining weights.  Some bounds may still exceed epsilon / (2 m), as in the paper.  Here
+    epsilon is never exceeded: the remaining weights get a common factor, tuned as c1 of :class:`PseudoPosterior`.
 
     Parameters
     ----------
     epsilon : float, optional
-        For the whole release of m data sets; may stand here instead of in ``synthesize``.
+        Budget of the whole release of m data sets, here or in ``synthesize``.
     map, c1, c2
-        Of the weights that are cut off, as for :class:`PseudoPosterior`; the paper has the linear map with c1 = 1, and
-        c1 below 1 for "downscaling" (section 4.4).
+        Map and constants of the weights before the cut, as for :class:`PseudoPosterior`; the paper has the linear map
+        with c1 = 1, and c1 below 1 for "downscaling" (section 4.4).
     risk : LipschitzRisk or CountRisk
         As for :class:`PseudoPosterior`.
 
@@ -73,7 +72,7 @@ class WeightedE(PrivacyWeights):
         self, pseudo: PseudoLikelihood, budget: Budget, assessment: Assessment, *,
         tolerance: float, reweight: int, say: Say,
     ) -> ProtectedFit:  # fmt: skip
-        """Under the weights that are left, with a factor where bounds exceed the target: see :meth:`Mechanism.fit`."""
+        """Fit under the remaining weights, times a factor if bounds exceed the target: see :meth:`Mechanism.fit`."""
         unweighted, target = unweighted_fit(pseudo, assessment, say), budget.bound
         risk = assessment.all_risks(unweighted)
         alpha = self.weigh(risk, pseudo.unit, assessment, target)(self.c1)
@@ -95,6 +94,6 @@ class WeightedE(PrivacyWeights):
             )
 
     def depends(self) -> list[str]:
-        """The privacy weights, which records have weight 0, and the factor of the others."""
+        """The privacy weights, the records of weight 0, and the factor of the others."""
         cut = "which records have weight 0, as their bound exceeded epsilon / (2 m), and a factor of the others"
         return [*super().depends(), cut]

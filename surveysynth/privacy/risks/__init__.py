@@ -1,1 +1,1 @@
-"""How risky each record is."""
+"""Disclosure risks of records."""

@@ -1,4 +1,4 @@
-"""Disclosure risks of single records: maps (:mod:`surveysynth.privacy.weight_maps`) make privacy weights of them."""
+"""Disclosure risks of single records, which maps (:mod:`surveysynth.privacy.weight_maps`) turn into weights."""
 
 from __future__ import annotations
 
@@ -21,31 +21,31 @@ Span = tuple[float, float] | None
 
 
 class Risk(Protocol):
-    """A measure of how risky each record of a confidential file is."""
+    """A measure of the disclosure risk of each record of a confidential file."""
 
     @property
     def name(self) -> str:
-        """Short name: of the column of internal files."""
+        """Short name, also of the column in internal files."""
         ...
 
     @property
     def span(self) -> Span:
-        """The least and the largest risk there can be; None: those of the file."""
+        """The least and the largest possible risk; None for those of the file."""
         ...
 
     def compute(
         self, design: SurveyDesign, model: Synthesizer, records: Any, unit: Unit, unweighted: Callable[[], Draws],
         rng: np.random.Generator,
     ) -> Floats:  # fmt: skip
-        """The risks of the records (n,), or of the units that epsilon protects (U,).
+        """Risks of the records (n,), or of the units that epsilon protects (U,).
 
-        ``records`` are the design as the model prepares it; ``unweighted`` gives the posterior under alpha = 1, at the
-        price of a fit; ``rng`` is for measures that simulate.
+        ``records`` are the design as prepared by the model; ``unweighted`` fits the posterior under alpha = 1; ``rng``
+        is for measures that simulate.
         """
         ...
 
     def describe(self) -> str:
-        """What it is, for the public report."""
+        """A description of the measure, for the public report."""
         ...
 
 
@@ -56,7 +56,7 @@ class _BallRisk:
     relative: bool
     floor: float | tuple[float, ...]
 
-    instead: ClassVar[str] = "use LipschitzRisk()"  # where no outcome is a number
+    instead: ClassVar[str] = "use LipschitzRisk()"  # without numeric outcomes
 
     def _check(self) -> None:
         if not isinstance(self.relative, bool):
@@ -69,7 +69,7 @@ class _BallRisk:
             object.__setattr__(self, field, tuple(numbers) if several else numbers[0])
 
     def _values(self, design: SurveyDesign, model: Synthesizer) -> tuple[Floats, Floats, Floats]:
-        """Numeric outcomes, and the ends of the balls around them: (n, d) each."""
+        """Numeric outcomes, and the limits of the balls around them: (n, d) each."""
         measure = type(self).__name__
         numeric = model.numeric
         if not numeric:
@@ -85,14 +85,14 @@ class _BallRisk:
 
     @property
     def _ball(self) -> str:
-        """In words, for the report."""
+        """The ball in words, for the report."""
         radius = f"{_text(self.radius)} times the record's value" if self.relative else _text(self.radius)
         least = f", at least {_text(self.floor)}" if np.any(np.asarray(self.floor) > 0) else ""
         return f"radius ({radius}{least})"
 
 
 def _largest_by_unit(risk: Floats, unit: Unit) -> Floats:
-    """The largest risk of the records of each unit; of single records their own."""
+    """The largest risk of the records of each unit."""
     if unit.by_record is None:
         return np.asarray(risk)
     largest = np.zeros(unit.count(risk.size))

@@ -1,4 +1,4 @@
-"""Risks by counting who is near."""
+"""Risks by counting records nearby."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ Span = tuple[float, float] | None
 
 @dataclass(frozen=True)
 class CountRisk(_BallRisk):
-    """IR_i, the share of the records whose values are outside of a closed ball around y_i.
+    """IR_i, the share of the records with values outside a closed ball around y_i.
 
     Source: Hu, Savitsky & Williams 2020, Algorithm 3, the weights "CW".
 
-    A record that few others come near is easily told from them.  Of a unit of several records it is the largest of
-    theirs.  It takes no model and no fit.
+    A record with few others nearby is easily distinguished.  A unit of several records has the largest of their risks.
+    The measure needs no model and no fit.
 
     Parameters
     ----------
     radius : float, or one for each numeric outcome
-        Of the ball, a share of |y_i| or, where not ``relative``, in the unit of y.  Policy, and public.
+        Radius of the ball, as a share of |y_i| or, if not ``relative``, in the unit of y.  It is policy, and public.
     relative : bool
         Whether radii are shares of |y_i|.
     floor : float, or one for each numeric outcome
@@ -41,7 +41,7 @@ class CountRisk(_BallRisk):
     Raises
     ------
     InputError
-        A radius or a floor that is negative or no number.
+        A radius or a floor is negative or not a number.
 
     Examples
     --------
@@ -63,17 +63,17 @@ class CountRisk(_BallRisk):
         self, design: SurveyDesign, model: Synthesizer, records: Any, unit: Unit, unweighted: Callable[[], Draws],
         rng: np.random.Generator,
     ) -> Floats:  # fmt: skip
-        """IR_i, (n,) or (U,): see :class:`Risk`.
+        """Risks IR_i, (n,) or (U,): see :class:`Risk`.
 
         Raises
         ------
         InputError
-            No numeric outcome, or other numbers of radii than of outcomes.
+            No numeric outcome, or a number of radii that differs from that of outcomes.
         """
         y, low, high = self._values(design, model)
         everybody = np.zeros(design.n, dtype=np.intp)
         return _largest_by_unit(1 - attribute(balls_of(everybody, low, high, y)), unit)
 
     def describe(self) -> str:
-        """What it is, for the public report."""
+        """A description of the measure, for the public report."""
         return f"the share of records whose values are further from the record's than a {self._ball}"

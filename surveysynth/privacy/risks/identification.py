@@ -25,7 +25,7 @@ Span = tuple[float, float] | None
 
 
 class Identification(_BallRisk):
-    """What an intruder knows of a record, and how well that finds it among synthetic values."""
+    """Identification risk of records, given the knowledge of an intruder."""
 
     known: tuple[str, ...]
 
@@ -34,19 +34,19 @@ class Identification(_BallRisk):
         object.__setattr__(self, "known", tuple(as_list(self.known)))
 
     def check(self, design: SurveyDesign, model: Synthesizer) -> None:
-        """Refuse a file, or outcomes, that it cannot be had for.
+        """Refuse a file, or outcomes, that the measure does not suit.
 
         Parameters
         ----------
         design : SurveyDesign
             The confidential file.
         model : Synthesizer
-            The model that is to be released from.
+            The model behind the release.
 
         Raises
         ------
         InputError
-            As :meth:`Count.of`; a known column that is not there, is synthesized or has missing values.
+            As :meth:`CountRisk.compute`; a known column does not exist, is synthesized or has missing values.
         """
         self._values(design, model)
         _patterns(design, model, self.known)
@@ -61,12 +61,12 @@ class Identification(_BallRisk):
         model : Synthesizer
             The model of the d numeric outcomes.
         files : iterable of float array (n, d)
-            Data sets, row by row as the file.
+            Data sets, with rows in the order of the file.
 
         Returns
         -------
         float array (n,)
-            From 0 to below 1.
+            At least 0 and below 1.
 
         Raises
         ------
@@ -86,7 +86,7 @@ class Identification(_BallRisk):
 
     @property
     def _intruder(self) -> str:
-        """In words, for the report."""
+        """The intruder in words, for the report."""
         knows = f"who knows {', '.join(self.known)} and its value" if self.known else "who knows its value"
         return f"by an intruder {knows}, within a {self._ball}"
 
@@ -97,24 +97,24 @@ class MarginalRisk(Identification):
 
     Source: Hu, Savitsky & Williams 2022b, section 2.1, eq. 8-9.
 
-    Data sets are simulated from the unweighted fit.  The intruder knows y_i and the columns ``known``, and looks among
-    the records that have the same of these for synthetic values in the ball around y_i: IR_i is the share that is
-    not in it where the record's own is, else 0, averaged over the data sets.  Under the linear map alpha_i =
-    c1 (1 - IR_i) + c2.  Of a unit of several records it is the largest of theirs.
+    Data sets are simulated from the unweighted fit.  The intruder knows y_i and the columns ``known``, and searches the
+    records with the same known values for synthetic values in the ball around y_i.  IR_i is the share outside the ball
+    if the record's own value is inside, else 0, averaged over the data sets.  Under the linear map alpha_i =
+    c1 (1 - IR_i) + c2.  A unit of several records has the largest of their risks.
 
     Parameters
     ----------
     known : str or list of str
-        Columns that the intruder knows and that are not synthesized; ``[]`` for none.
+        Columns known to the intruder, which are not synthesized; ``[]`` for none.
     radius, relative, floor
-        Of the ball, as for :class:`CountRisk`.
+        Size of the ball, as for :class:`CountRisk`.
     datasets : int
-        L, of the simulated data sets; 20 in Hu, Savitsky & Williams (2022b).
+        Number L of simulated data sets; 20 in Hu, Savitsky & Williams (2022b).
 
     Raises
     ------
     InputError
-        As :class:`CountRisk`; what are no names of columns, or no number of data sets.
+        As :class:`CountRisk`; invalid names of columns, or an invalid number of data sets.
 
     Examples
     --------
@@ -139,7 +139,7 @@ class MarginalRisk(Identification):
         self, design: SurveyDesign, model: Synthesizer, records: Any, unit: Unit, unweighted: Callable[[], Draws],
         rng: np.random.Generator,
     ) -> Floats:  # fmt: skip
-        """IR_i, (n,) or (U,): see :class:`Risk`.
+        """Risks IR_i, (n,) or (U,): see :class:`Risk`.
 
         Raises
         ------
@@ -147,7 +147,7 @@ class MarginalRisk(Identification):
             As :meth:`check`.
         """
 
-        def simulated() -> Iterator[Floats]:  # the fit comes after what is refused
+        def simulated() -> Iterator[Floats]:  # the fit comes after all checks
             posterior = unweighted()
             positions = rng.choice(posterior.size, self.datasets, p=posterior.weight).tolist()
             yield from (made.outcomes for made in model.simulations(records, posterior, positions, rng))
@@ -155,7 +155,7 @@ class MarginalRisk(Identification):
         return _largest_by_unit(self.among(design, model, simulated()), unit)
 
     def describe(self) -> str:
-        """What it is, for the public report."""
+        """A description of the measure, for the public report."""
         return f"{self._quantity} {self._intruder}"
 
     @property
@@ -165,13 +165,13 @@ class MarginalRisk(Identification):
 
 @dataclass(frozen=True)
 class PairwiseRisk(MarginalRisk):
-    """1 - alpha~_i, the mean probability that record i is identified together with another one.
+    """1 - alpha~_i, the mean probability that record i is identified together with another record.
 
     Source: Hu, Savitsky & Williams 2022b, section 3.1, eq. 11-14.
 
-    As :class:`MarginalRisk`, but for pairs: both own synthetic values are in their balls, and the share is of values
-    that are in neither.  It spares records that are at risk only once risky ones around them were moved
-    ("whack-a-mole"). Under the linear map alpha_i = c1 alpha~_i + c2.
+    As :class:`MarginalRisk`, but for pairs: both synthetic values are in their own balls, and the share counts values
+    in neither ball.  It protects records that become risky only after risky neighbours are moved ("whack-a-mole").
+    Under the linear map alpha_i = c1 alpha~_i + c2.
 
     Parameters
     ----------
@@ -200,7 +200,7 @@ class PairwiseRisk(MarginalRisk):
 
 
 def _patterns(design: SurveyDesign, model: Synthesizer, known: tuple[str, ...]) -> Codes:
-    """Combination of the known columns that each record has: (n,)."""
+    """Combination of known values of each record: (n,)."""
     for name in known:
         if name in model.outcomes:
             raise InputError(f"known column {name!r} is synthesized: known= names what the intruder sees as it is")

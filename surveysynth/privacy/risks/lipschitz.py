@@ -1,4 +1,4 @@
-"""The risk that the guarantee is about: Lipschitz bounds."""
+"""Lipschitz bounds, the risk behind the guarantee."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class LipschitzRisk:
 
     Source: Hu, Savitsky & Williams 2022a, section 1.4.1; the weights "LW" of Hu, Savitsky & Williams 2020, Algorithm 2.
 
-    The risk that the guarantee itself is about.  Of a unit of several records it is |sum log p_i|.
+    The guarantee is about this risk.  For a unit of several records it is the maximum of |sum log p_i|.
 
     Examples
     --------
@@ -39,9 +39,9 @@ class LipschitzRisk:
         self, design: SurveyDesign, model: Synthesizer, records: Any, unit: Unit, unweighted: Callable[[], Draws],
         rng: np.random.Generator,
     ) -> Floats:  # fmt: skip
-        """f_i, (n,) or (U,): see :class:`Risk`."""
+        """Bounds f_i, (n,) or (U,): see :class:`Risk`."""
         return model.lipschitz(records, unweighted(), unit.by_record)
 
     def describe(self) -> str:
-        """What it is, for the public report."""
+        """A description of the measure, for the public report."""
         return "each record's Lipschitz bound under the model without privacy weights"

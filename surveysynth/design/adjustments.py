@@ -1,0 +1,284 @@
+"""New designs from a design: headings, further columns, calibration, trimming and replicates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Self
+
+import numpy as np
+import pandas as pd
+
+from ..errors import InputError
+from ..validation import check_seed, one_of
+from .calibration import Bounds, Distance, KnownTotals, Ratio, Totals, calibrated, rake, trimmed
+from .checks import labels_of
+from .derived import RowWise, row_wise
+from .design_records import DesignRecords
+from .replicates.balanced import balanced
+from .replicates.base import Replicates
+from .replicates.calibrated import calibrated_replicates
+from .replicates.jackknife import jackknife
+from .replicates.preston import preston
+from .replicates.rao_wu import rao_wu
+from .replicates.successive import successive_differences
+
+
+class AdjustableDesign(DesignRecords):
+    """A design from which others are made: with headings, columns, calibrated or trimmed weights, or replicates."""
+
+    def labelled(self, labels: Mapping[str, str]) -> Self:
+        """The design with new headings of columns.
+
+        Parameters
+        ----------
+        labels : mapping of column to text
+            Headings of some columns; other columns keep theirs.
+
+        Returns
+        -------
+        SurveyDesign
+            With the same records, weights and roles.
+
+        Raises
+        ------
+        InputError
+            An unknown column.
+
+        Examples
+        --------
+        >>> frame = pd.DataFrame({"income": [21, 34, 28, 40], "wt": [20.0, 30.0, 25.0, 25.0]})
+        >>> ss.SurveyDesign(frame, weights="wt").labelled({"income": "Income (1,000 dollars)"}).labels
+        {'income': 'Income (1,000 dollars)'}
+        """
+        named = self._labels | labels_of(pd.DataFrame(columns=[*self.columns]), labels)
+        return self._with(_labels=named, _source=self._source)
+
+    def assign(self, **functions: RowWise) -> Self:
+        """The design with new columns, each computed record by record from the others.
+
+        Parameters
+        ----------
+        **functions
+            ``poor=lambda f: f.income < 10_859``: new column and row-wise function of the frame, which may use the new
+            columns before it.
+
+        Returns
+        -------
+        SurveyDesign
+            With the same records, weights and roles.
+
+        Raises
+        ------
+        InputError
+            The column exists; an argument is not a function of the frame, stops, does not give one value a record, or
+            lets a value depend on other records or their order, as far as a second computation on half of them shows.
+
+        Examples
+        --------
+        >>> frame = pd.DataFrame({"income": [21, 34, 28, 40], "wt": [20.0, 30.0, 25.0, 25.0]})
+        >>> design = ss.SurveyDesign(frame, weights="wt").assign(poor=lambda f: f.income < 25)
+        >>> ss.estimate(design, "poor", statistic="proportion")[["category", "estimate"]]
+          category  estimate
+        0    False       0.8
+        1     True       0.2
+        """
+        frame = self.frame
+        for name, function in functions.items():
+            if name in frame.columns:
+                raise InputError(f"the file has a column {name!r} already; give the new one another name")
+            frame = frame.assign(**{name: row_wise(frame, function, name)})
+        return self._with(_frame=frame, _scan=None)
+
+    def calibrate(self, totals: Totals, distance: Distance = "raking", bounds: Bounds | None = None) -> Self:
+        """The design with weights calibrated to known totals: post-stratified, raked, or by regression (GREG).
+
+        Standard errors then use residuals of the linearized values from the groups and numbers (R's
+        ``postStratify``, ``calibrate``).  Each replicate, if any, is calibrated to the same totals.
+
+        Source: Deville & Sarndal 1992, cases 1, 2, 6 and 7.
+
+        Parameters
+        ----------
+        totals : mapping of column (or tuple of columns, crossed) to a mapping of category to total, or to a number
+            ``{"sex": {"f": 51e6, "m": 49e6}}`` post-stratifies, several columns are raked.  A number is the total of
+            a numeric column, ``{"income": 3.1e12}``; that of ``()`` is the size of the population, which totals of
+            categories imply.
+        distance : {"raking", "linear", "logit"}
+            Distance between new and old weights to minimize.  All three give nearly the same standard errors; weights
+            stay positive under raking and within bounds under logit, and linear takes one step.
+        bounds : (float, float), optional
+            The least and the largest ratio of new to old weights, around 1: (0.5, 2).  The logit needs them.
+
+        Returns
+        -------
+        SurveyDesign
+            The weights are in a new column, ``<weights>_calibrated``; the old ones stay, as
+            ``base_weights``.
+
+        Raises
+        ------
+        InputError
+            Categories without a total or without a record; totals that are not finite, not positive for categories,
+            contradict each other, or cannot be met by positive weights within the bounds; weights that are already
+            calibrated.
+
+        Examples
+        --------
+        >>> frame = pd.DataFrame({"sex": list("ffmm"), "income": [21, 34, 28, 40], "wt": [20.0, 30.0, 25.0, 25.0]})
+        >>> design = ss.SurveyDesign(frame, weights="wt").calibrate({"sex": {"f": 60, "m": 40}})
+        >>> design
+        SurveyDesign: 4 records, weights 'wt_calibrated', no strata, no clusters, weights calibrated to totals of 'sex'
+        >>> design.weights
+        array([24., 36., 20., 20.])
+        """
+        if self.calibrated:
+            raise InputError("the weights are calibrated already; calibrate the design that they came from")
+        ratio, known = Ratio.checked(distance, bounds), KnownTotals.checked(self.frame, totals)
+        if distance == "raking" and bounds is None and not known.numbers and self.replication is None:
+            w = rake(self.weights, known.margins, known.margin_totals)
+        else:
+            w = calibrated(self.weights, known.X, known.totals, ratio)
+        replication = self.replication
+        if replication is not None:
+            replication = calibrated_replicates(replication, self.weights, w, known.X, known.totals, ratio)
+        column, base = f"{self.weights_name or 'weight'}_calibrated", self.weights_name or "weight"
+        taken = {column} if self.weights_name else {column, base}
+        if taken & set(self.columns):
+            raise InputError(f"the frame has a column {column!r} or {base!r} already, where the weights go: rename it")
+        frame = self.frame.assign(**{base: self.weights, column: w})
+        roles = self._checked_roles() | {"weights": column, "probs": None, "base_weights": base}
+        roles |= {"poststrata": list(known.groups), "auxiliary": list(known.numbers)}
+        for role in ("replicate_weights", "combined", "scale", "rscales", "mse"):  # before calibration
+            roles.pop(role, None)
+        kept = {"lonely_psu": self.lonely_psu, "pps": self.pps, "joint": self.joint, "replication": replication}
+        return type(self)(frame, **roles)._with(**kept)
+
+    def trim(self, low: float = 0.0, high: float = np.inf, *, strict: bool = False) -> Self:
+        """The design with weights truncated to limits, and the excess spread equally over the other weights.
+
+        The sum of the weights stays (R's ``trimWeights``); totals of a calibration are no longer met.
+        Bounds of :meth:`calibrate` keep both, and trimmed weights can be calibrated.
+
+        Parameters
+        ----------
+        low, high : float
+            Limits, in population units.
+        strict : bool
+            Repeat until no weight is outside the limits.
+
+        Returns
+        -------
+        SurveyDesign
+            The weights are in a new column, ``<weights>_trimmed``.
+
+        Raises
+        ------
+        InputError
+            Limits that are not numbers or do not contain the mean weight; a design with replicate weights, weights of 0
+            or joint probabilities.
+
+        Examples
+        --------
+        >>> frame = pd.DataFrame({"income": [21, 34, 28, 40], "wt": [10.0, 10.0, 20.0, 60.0]})
+        >>> ss.SurveyDesign(frame, weights="wt").trim(high=45).weights
+        array([15., 15., 25., 45.])
+        """
+        if self.replication is not None or self.pps is not None:
+            raise InputError("weights of a design with replicates or pps= are not trimmed: trim the design before")
+        if not self.weights.all():
+            raise InputError("weights of which some are 0 are not trimmed: what is cut off would go to these, too")
+        if not all(isinstance(limit, (int, float)) and not isinstance(limit, bool) for limit in (low, high)):
+            raise InputError("low and high must be numbers")
+        if not low < self.weights.mean() < high:
+            raise InputError("the mean of the weights must be between low and high, or their sum cannot stay")
+        column = f"{self.weights_name or 'weight'}_trimmed"
+        if column in self.columns:
+            raise InputError(f"the frame has a column {column!r} already, where the weights go: rename it")
+        roles = self._checked_roles() | {"weights": column, "probs": None}
+        met = self.weights_name or "weight"
+        frame = self.frame.assign(**{met: self.weights, column: trimmed(self.weights, low, high, strict)})
+        if self.calibrated:
+            roles["calibrated_weights"] = met
+        return type(self)(frame, **roles)._with(lonely_psu=self.lonely_psu)
+
+    def replicates(
+        self,
+        method: str = "preston",
+        *,
+        R: int | None = None,
+        rho: float | None = None,
+        mse: bool = True,
+        seed: int | None = None,
+    ) -> Self:
+        """The design with replicate weights, from which :func:`surveysynth.estimate` then computes variances.
+
+        Parameters
+        ----------
+        method : {"preston", "rao_wu", "JK1", "JKn", "BRR", "Fay", "successive_differences"}
+            Preston's (2009) rescaled bootstrap for any design, fpc and later stages included; Rao & Wu's (1988)
+            bootstrap of PSUs with replacement; the jackknife without and with strata; balanced repeated replication of
+            two PSUs a stratum, and Fay's method; successive differences of PSUs that were drawn systematically in the
+            order of the file (Fay & Train 1995).
+        R : int, optional
+            Number of replicates of the bootstraps, and the most for successive differences; default 100.  The other
+            methods determine it.
+        rho : float, optional
+            For ``Fay``: weights are multiplied by rho or 2 - rho; default 0.5.
+        mse : bool
+            Squares are taken around the estimate (True), or around the mean of the replicates (False, R's default);
+            those of a bootstrap are then divided by R - 1, not R.
+        seed : int, optional
+            Seed of the bootstraps; by default replicates come from the operating system's entropy.
+
+        Returns
+        -------
+        SurveyDesign
+            With the same records, weights and roles.
+
+        Raises
+        ------
+        InputError
+            An unknown method; ``R``, ``rho`` or ``seed`` without effect on the method; a method that the design does
+            not allow: strata with one PSU, or not two for BRR; a design with replicates, calibrated weights or joint
+            probabilities.
+
+        Examples
+        --------
+        >>> frame = pd.DataFrame({"income": [21, 34, 28, 40], "wt": [20.0, 30.0, 25.0, 25.0]})
+        >>> design = ss.SurveyDesign(frame, weights="wt").replicates("JK1")
+        >>> design
+        SurveyDesign: 4 records, weights 'wt', no strata, no clusters, 4 JK1 replicates
+        >>> ss.estimate(design, "income")[["estimate", "se", "df"]].round(3)
+           estimate     se   df
+        0      31.4  3.623  3.0
+        """
+        one_of(method, ("preston", "rao_wu", "JK1", "JKn", "BRR", "Fay", "successive_differences"), "method")
+        if not isinstance(mse, bool):
+            raise InputError("mse must be True or False")
+        check_seed(seed)
+        bootstraps = ("preston", "rao_wu")
+        methods = {"R": (*bootstraps, "successive_differences"), "rho": ("Fay",), "seed": bootstraps}
+        for name, value in {"R": R, "rho": rho, "seed": seed}.items():
+            if value is not None and method not in methods[name]:
+                needed = " or ".join(map(repr, methods[name]))
+                raise InputError(f"{name}= goes with method={needed}: it has no effect on {method!r}")
+        R = 100 if R is None else R
+        if self.replication is not None:
+            raise InputError("replicates cannot be made of a design with replicate weights")
+        if self.calibrated:
+            raise InputError(
+                "replicates cannot be made of a design with calibrated weights: make them of the design before, and "
+                "calibrate that"
+            )
+        if self.pps is not None:
+            raise InputError(f"replicates take PSUs as drawn with equal probabilities, not as pps={self.pps!r} does")
+        if method in bootstraps:
+            bootstrap = preston if method == "preston" else rao_wu
+            made: Replicates = bootstrap(self.stages, R, np.random.default_rng(seed), self.lonely_psu)
+        elif method in ("JK1", "JKn"):
+            made = jackknife(self.stages, method == "JKn", self.lonely_psu)
+        elif method == "successive_differences":
+            made = successive_differences(self.stages, R, self.lonely_psu)
+        else:
+            made = balanced(self.stages, rho=0.0 if method == "BRR" else 0.5 if rho is None else rho)
+        return self._with(replication=made if mse else made.around_their_mean())

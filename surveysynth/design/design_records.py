@@ -1,0 +1,419 @@
+"""The records of a survey, with the roles of their columns: the base of SurveyDesign."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, Self, cast, get_args
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from ..choices import LonelyPSU
+from ..errors import InputError
+from ..sampling import Joint
+from ..validation import one_of, several
+from .calibration import auxiliary_of, margins_of, title
+from .checks import PPS, check_pps, check_roles, check_variance, joint_of, labels_of, margin_names, replicate_names
+from .columns import Columns, in_usual_floats, listing, names_of, nearest, numeric, positive
+from .replicates.base import Replicates
+from .replicates.given import GivenReplicates
+from .replicates.given import given as given_replicates
+from .scan import TEXTS, Scan, mark_of
+from .stages import Stage, refuse_lonely, stages_of
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
+
+
+class DesignRecords:
+    """Records, weights and sampling design of a survey, checked once; :class:`SurveyDesign` has the parameters."""
+
+    weights: NDArray[np.float64]
+    _probs: NDArray[np.float64] | None  # if they were given
+    weights_name: str | None
+    probs_name: str | None
+    strata_name: str | None
+    psu_names: tuple[str, ...]
+    fpc_names: tuple[str, ...]
+    lonely_psu: LonelyPSU
+    poststrata_names: tuple[tuple[str, ...], ...]
+    margins: tuple[Codes, ...]
+    auxiliary_names: tuple[str, ...]
+    auxiliary: tuple[Floats, ...]
+    base_name: str | None
+    base_weights: Floats
+    calibrated_name: str | None
+    calibrated_weights: Floats
+    stages: tuple[Stage, ...]
+    replication: Replicates | None
+    pps: PPS | None
+    joint: tuple[Joint, ...]
+    _frame: pd.DataFrame
+    _labels: dict[str, str]
+    _source: dict[str, Any] | None
+    _scan: Scan | None  # source of the columns that are not in the frame yet
+
+    def __init__(
+        self,
+        frame: pd.DataFrame,
+        *,
+        weights: str | None = None,
+        probs: str | None = None,
+        strata: str | None = None,
+        psu: Columns = None,
+        fpc: Columns = None,
+        lonely_psu: LonelyPSU = "fail",
+        poststrata: str | Sequence[str | Sequence[str]] | None = None,
+        auxiliary: Columns = None,
+        base_weights: str | None = None,
+        calibrated_weights: str | None = None,
+        replicate_weights: str | Sequence[str] | None = None,
+        combined: bool = True,
+        scale: float | None = None,
+        rscales: Sequence[float] | None = None,
+        mse: bool = True,
+        pps: PPS | None = None,
+        joint: ArrayLike | tuple[Joint, ...] | None = None,
+        labels: Mapping[str, str] | None = None,
+    ) -> None:
+        psu_names, fpc_names, poststrata_names = names_of(psu, "psu"), names_of(fpc, "fpc"), margin_names(poststrata)
+        one_of(lonely_psu, get_args(LonelyPSU), "lonely_psu")
+        single = {"weights": weights, "probs": probs, "strata": strata, "base_weights": base_weights}
+        single["calibrated_weights"] = calibrated_weights
+        roles = check_roles(frame, single, psu_names, fpc_names)
+
+        weight_name = cast("str", probs if weights is None else weights)
+        or_zero = weights is not None and pps is None
+        given = positive(frame[weight_name], weight_name, at_most_one=weights is None, or_zero=or_zero)
+        frame = in_usual_floats(frame).reset_index(drop=True)
+        stages = stages_of(frame, strata, psu_names, fpc_names)
+        if lonely_psu == "fail" and pps is None:
+            refuse_lonely(stages, strata, psu_names)
+        w = given if weights is not None else 1.0 / given
+        further = {"at_most_one": False, "or_zero": or_zero}
+        base = w if base_weights is None else positive(frame[base_weights], base_weights, **further)
+        met = w if calibrated_weights is None else positive(frame[calibrated_weights], calibrated_weights, **further)
+        margins = margins_of(frame, poststrata_names)  # which may also be the strata
+        auxiliary_names = names_of(auxiliary, "auxiliary")
+        numbers = auxiliary_of(frame, auxiliary_names)
+        replication = None
+        if replicate_weights is not None:
+            names = replicate_names(replicate_weights, frame.columns, roles)
+            replication = given_replicates(frame, names, w, scale, rscales, mse, combined)
+        check_variance(pps, joint, replicate_weights, scale, rscales, combined)
+        known = () if joint is None else joint_of(joint, 1 / base)
+        if pps is not None:
+            check_pps(pps, known, stages, 1 / base, lonely_psu)
+        for array in (w, given, base, met, *margins, *numbers):
+            array.flags.writeable = False
+        self.__dict__.update(
+            _frame=frame,
+            _labels=labels_of(frame, labels),
+            _source=None,
+            _scan=None,
+            weights=w,
+            _probs=None if probs is None else given,
+            weights_name=weights,
+            probs_name=probs,
+            strata_name=strata,
+            psu_names=psu_names,
+            fpc_names=fpc_names,
+            lonely_psu=lonely_psu,
+            poststrata_names=poststrata_names,
+            margins=margins,
+            auxiliary_names=auxiliary_names,
+            auxiliary=numbers,
+            base_name=base_weights,
+            base_weights=base,
+            calibrated_name=calibrated_weights,
+            calibrated_weights=met,
+            stages=stages,
+            replication=replication,
+            pps=pps,
+            joint=known,
+        )
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError("a SurveyDesign cannot be changed; make a new one")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError("a SurveyDesign cannot be changed; make a new one")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        kept = {"replication": self.replication, "lonely_psu": self.lonely_psu, "pps": self.pps, "joint": self.joint}
+        return partial(type(self), **self._checked_roles()), (self.frame,), kept
+
+    def _checked_roles(self) -> dict[str, Any]:
+        """Roles and labels for making this design again, without pps= and its checks, which have passed."""
+        roles = {role: value for role, value in self.roles().items() if role != "pps"}
+        return roles | {"lonely_psu": "remove", "labels": self._labels}
+
+    def _with(self, **changed: Any) -> Self:
+        """The same design with some attributes replaced."""
+        design = type(self).__new__(type(self))
+        design.__dict__.update(self.__dict__ | {"_source": None} | changed)
+        design.__dict__.pop("degf", None)  # computed once, for this design
+        return design
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """The records, as a frame of the caller's own (pandas copies on write, so this is cheap).
+
+        A design by :meth:`scan` reads every column for it.
+        """
+        return self._frame.copy(deep=False) if self._scan is None else self.select(self.columns)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns, a tuple of str in the order of the file."""
+        return tuple(self._frame.columns) if self._scan is None else self._scan.names
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """Parquet files of :meth:`scan`; none if the records are in memory."""
+        return () if self._scan is None else self._scan.files
+
+    def select(self, names: Iterable[str]) -> pd.DataFrame:
+        """Some columns of the records; a design by :meth:`scan` reads no others.
+
+        Parameters
+        ----------
+        names : iterable of str
+            Columns of the file.
+
+        Returns
+        -------
+        pandas.DataFrame (n, names)
+            In the order of ``names``.
+        """
+        names = names_of([*several(names)], "names")
+        unknown = [name for name in names if name not in self.columns]
+        if unknown:
+            self.column(unknown[0])  # whose error lists the columns
+        return self._frame[[*names]] if self._scan is None else self._scan.frame(names)
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Headings of columns, a dict of the caller's own."""
+        return dict(self._labels)
+
+    @property
+    def source(self) -> dict[str, Any] | None:
+        """The file and options of :meth:`read`, a dict of the caller's own; None for other designs."""
+        return deepcopy(self._source)
+
+    @property
+    def probs(self) -> NDArray[np.float64]:
+        """Inclusion probabilities, one over the weights: (n,)."""
+        if self._probs is not None:
+            return self._probs
+        with np.errstate(divide="ignore"):  # for weight 0
+            probs = 1.0 / self.weights
+        probs.flags.writeable = False
+        return probs
+
+    @property
+    def n(self) -> int:
+        """Number of records."""
+        return len(self._frame)
+
+    @cached_property
+    def degf(self) -> int:
+        """PSUs minus strata, or the rank of the replicate weights minus 1."""
+        if self.replication is not None:
+            return self.replication.degf(self.weights)
+        first = self.stages[0]
+        weighted = self.weights > 0
+        if weighted.all():
+            return int(first.stratum_of_unit.size - first.sampled.size)
+        return int(np.unique(first.unit[weighted]).size - np.unique(first.stratum[weighted]).size)
+
+    @property
+    def multiplicand(self) -> NDArray[np.float64]:
+        """Weights that factors of replicates multiply; 1 for records of weight 0 with replicate weights."""
+        return self.weights if self.replication is None else self.replication.multiplicand(self.weights)
+
+    @property
+    def entering(self) -> NDArray[np.bool_]:
+        """Records with a weight in estimates or their replicates: bool (n,)."""
+        return np.asarray(self.multiplicand > 0)
+
+    @property
+    def calibrated(self) -> bool:
+        """Whether the weights are calibrated to known totals."""
+        return bool(self.margins or self.auxiliary)
+
+    @property
+    def clustered(self) -> bool:
+        """Whether some PSU holds more than one record."""
+        return self.stages[0].stratum_of_unit.size < self.n
+
+    @property
+    def design_columns(self) -> tuple[str, ...]:
+        """Columns of strata, PSUs, fpc, post-strata, auxiliary and base weights, in that order, each once."""
+        margins = (name for margin in self.poststrata_names for name in margin)
+        known = (*margins, *self.auxiliary_names, self.base_name, self.calibrated_name)
+        names = (self.strata_name, *self.psu_names, *self.fpc_names, *known)
+        return tuple(dict.fromkeys(name for name in names if name is not None))
+
+    def roles(self) -> dict[str, Any]:
+        """Keyword arguments that give another frame the same roles.
+
+        They lack joint probabilities, which belong to these records, and labels of columns.
+
+        Returns
+        -------
+        dict
+            Arguments of ``SurveyDesign(frame, **roles)``: "weights", "probs", "strata", "psu", "fpc", "lonely_psu" and
+            "poststrata"; others if this design has them.
+
+        Examples
+        --------
+        >>> design = ss.datasets.sdr_sample(seed=1)
+        >>> ss.SurveyDesign(design.frame.head(200), **design.roles())
+        SurveyDesign: 200 records, weights 'weight', 1 strata 'field', no clusters
+        """
+        margins = [_unwrapped(margin) for margin in self.poststrata_names] or None
+        roles: dict[str, Any] = {
+            "weights": self.weights_name,
+            "probs": self.probs_name,
+            "strata": self.strata_name,
+            "psu": list(self.psu_names) or None,
+            "fpc": list(self.fpc_names) or None,
+            "lonely_psu": self.lonely_psu,
+            "poststrata": margins[0] if margins and len(margins) == 1 and isinstance(margins[0], str) else margins,
+        }
+        further: dict[str, Any] = {"auxiliary": list(self.auxiliary_names) or None, "pps": self.pps}
+        further |= {"base_weights": self.base_name, "calibrated_weights": self.calibrated_name}
+        if isinstance(self.replication, GivenReplicates):
+            given = self.replication
+            further |= {"replicate_weights": list(given.names), "scale": given.scale, "mse": given.mse}
+            further |= {"combined": None if given.combined else False}
+            further |= {"rscales": given.rscales.tolist()}
+        return roles | {role: value for role, value in further.items() if value is not None}
+
+    def column(self, name: str) -> pd.Series:
+        """One column, or an error that lists the columns.
+
+        Parameters
+        ----------
+        name : str
+            A column of the frame.
+
+        Returns
+        -------
+        pandas.Series (n,)
+            Values of the column, as in the frame.
+
+        Raises
+        ------
+        InputError
+            An unknown column.
+        """
+        if not isinstance(name, str):
+            raise InputError(f"the name of a column was expected, a text, not {type(name).__name__}")
+        self._refuse_unknown(name)
+        return self.select([name])[name]
+
+    def _refuse_unknown(self, name: str) -> None:
+        if name not in self.columns:
+            near = nearest(name, self.columns)
+            raise InputError(f"there is no column {name!r}{near}; the file has {listing(self.columns)}")
+
+    def typed(self, name: str) -> pd.Series:
+        """A column without records; a design by :meth:`scan` reads none for it.
+
+        Parameters
+        ----------
+        name : str
+            A column of the frame.
+
+        Returns
+        -------
+        pandas.Series (0,)
+            An empty column of the same type.
+
+        Raises
+        ------
+        InputError
+            An unknown column.
+        """
+        if self._scan is None:
+            return self.column(name).head(0)
+        self._refuse_unknown(name)
+        return self._scan.typed(name)
+
+    def declares_levels(self, name: str) -> bool:
+        """Whether the type of a column declares its levels, as categories and True and False do.
+
+        Texts do not, even if :meth:`scan` keeps them as codes: their levels are those that occur in the file.
+
+        Parameters
+        ----------
+        name : str
+            A column of the frame.
+
+        Returns
+        -------
+        bool
+            False for texts and numbers.
+
+        Raises
+        ------
+        InputError
+            An unknown column.
+        """
+        column = self.typed(name) if self._scan is not None else self.column(name)
+        if isinstance(column.dtype, pd.CategoricalDtype):
+            marked = self._frame.attrs.get(TEXTS, {}).get(name)
+            return marked is None or marked != mark_of(column.cat.categories)
+        return pd.api.types.is_bool_dtype(column.dtype) or pd.api.types.infer_dtype(column, skipna=True) == "boolean"
+
+    def numeric(self, name: str) -> NDArray[np.float64]:
+        """One column as floats, NaN where it is missing.
+
+        Parameters
+        ----------
+        name : str
+            A column of the frame.
+
+        Returns
+        -------
+        float array (n,)
+            Values, NaN where they are missing; not to be written to, as they may be the frame's own.
+
+        Raises
+        ------
+        InputError
+            An unknown column, or one that is not numeric.
+        """
+        return numeric(self.column(name), name)
+
+    def __len__(self) -> int:
+        return self.n
+
+    def __repr__(self) -> str:
+        role, name = ("weights", self.weights_name) if self.weights_name else ("probs", self.probs_name)
+        first = self.stages[0]
+        zero = int((self.weights == 0).sum())
+        parts = [f"{self.n:,} records", f"{role} {name!r}{f' ({zero:,} of them 0)' if zero else ''}"]
+        parts.append(f"{first.sampled.size:,} strata {self.strata_name!r}" if self.strata_name else "no strata")
+        parts.append(f"{first.stratum_of_unit.size:,} PSUs {self.psu_names[0]!r}" if self.clustered else "no clusters")
+        if self.fpc_names:
+            parts.append("fpc " + ", ".join(repr(c) for c in self.fpc_names))
+        if self.calibrated:
+            known = [title(names) for names in (*self.poststrata_names, *self.auxiliary_names)]
+            parts.append(f"weights calibrated to totals of {', '.join(known)}")
+        if self.replication is not None:
+            parts.append(f"{self.replication.R:,} {self.replication.method} replicates")
+        if self.pps is not None:
+            parts.append(f"{self.pps} variance")
+        return "SurveyDesign: " + ", ".join(parts)
+
+
+def _unwrapped(names: tuple[str, ...]) -> str | list[str]:
+    return names[0] if len(names) == 1 else list(names)
