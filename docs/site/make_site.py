@@ -23,7 +23,7 @@ AS_THEY_ARE = (
     "*.md", "LICENSE", "CITATION.cff", "docs/*.md", "docs/decisions/*.md", "docs/*.png", "vignettes/*.py",
     "benchmarks/*/*.*", "replication/README.md", "r_bridge/README.md", "r_bridge/vignettes/*.png",
 )  # fmt: skip
-PROGRAMS = {"conf.py", "make_site.py", "notebooks.py"}
+PROGRAMS = {"conf.py", "make_site.py", "notebooks.py", "settings.py"}
 HELP = """
 topics <- tools::Rd_db(dir = "r_bridge")
 is_alias <- function(part) attr(part, "Rd_tag") == "\\\\alias"
