@@ -36,7 +36,7 @@ Reading = tuple[str | None, str | None]  # the decimal mark, and the mark betwee
 
 @dataclass(frozen=True)
 class Dialect:
-    """How numbers are written.
+    """The marks in numbers.
 
     Attributes
     ----------

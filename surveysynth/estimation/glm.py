@@ -140,7 +140,7 @@ def _coefficients(data: Data, Q: Floats, T: Floats, w: Floats, family: Family) -
 
 
 def _unsolved(family: Family) -> InputError:
-    return InputError(f"the {KIND[family]} regression did not come to a solution; leave predictors out")
+    return InputError(f"the {KIND[family]} regression did not converge; leave out predictors")
 
 
 def _determines(A: Floats) -> bool:

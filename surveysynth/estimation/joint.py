@@ -241,7 +241,7 @@ def _derivatives(function: Function, q: Floats, names: tuple[str, ...]) -> Float
             return np.array([at(q).real, *slopes])
 
     def explain(kind: str) -> InputError:
-        return InputError(f"the function of a contrast failed ({kind}); it is of a Series with {', '.join(names[:12])}")
+        return InputError(f"the function of a contrast failed ({kind}); it takes a Series with {', '.join(names[:12])}")
 
     found = guarded(derivatives, Exception, explain)
     if not np.isfinite(found).all():
@@ -401,7 +401,7 @@ def with_replicates(
         raise InputError("the design has no replicate weights; make them by design.replicates(...)")
 
     def explain(kind: str) -> InputError:
-        return InputError(f"the function of with_replicates() failed ({kind}); it is of the frame and the weights")
+        return InputError(f"the function of with_replicates() failed ({kind}); it takes the frame and the weights")
 
     def theta(weights: Floats) -> Floats:
         def evaluate() -> Floats:

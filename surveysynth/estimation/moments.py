@@ -181,7 +181,7 @@ def correlations_of(joint: JointEstimates) -> JointEstimates:
     """Correlations from the result of :func:`covariances`; InputError for one column."""
     names = _columns(joint)
     if len(names) < 2:
-        raise InputError("a correlation is of two columns or more")
+        raise InputError("a correlation needs two columns or more")
 
     def correlation(pair: str, a: str, b: str) -> Function:
         return lambda q: q[pair] / np.sqrt(q[a] * q[b])

@@ -41,7 +41,7 @@ import pandas as pd
 
 from ...choices import Kind
 from ...errors import InputError, PrivacyError
-from ...expenses import EXACT, Expense, least_float, total
+from ...expenses import EXACT, Expense, least_float, new_id, total
 from ...storage import UNFINISHED, as_path, paid_folders
 from ...validation import line_of_text, one_of, several, truth
 from ..report import PrivacyReport
