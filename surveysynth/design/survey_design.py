@@ -420,7 +420,7 @@ class SurveyDesign(AdjustableDesign):
         lonely_psu: LonelyPSU = "fail",
         seed: int | None = None,
     ) -> SurveyDesign:
-        """Draw a sample of elements from a frame: a design that knows its inclusion probabilities.
+        """Draw a sample of elements from a frame, as a design with known inclusion probabilities.
 
         Parameters
         ----------

@@ -302,7 +302,7 @@ def jointly(
     synthesized: Sequence[str] = (),
     redrawn: Sequence[SurveyDesign] = (),
 ) -> JointEstimates:
-    """:func:`joint_estimates` on m synthetic designs, each kept by itself; arguments as for ``tabulate``."""
+    """:func:`joint_estimates` on m synthetic designs, kept separately; arguments as for ``tabulate``."""
     check_designs(designs)
     statistics, outcomes, names = as_list(statistic), as_list(outcome), as_list(by)
     if "quantile" in statistics:

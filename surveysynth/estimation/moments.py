@@ -127,7 +127,7 @@ def covariances(
     designs: Sequence[SurveyDesign], outcome: str | Sequence[str], *, missing: str = "fail",
     redrawn: Sequence[SurveyDesign] = (),
 ) -> JointEstimates:  # fmt: skip
-    """:func:`population_covariances` on m synthetic designs, each kept by itself."""
+    """:func:`population_covariances` on m synthetic designs, kept separately."""
     check_designs(designs)
     one_of(missing, ("fail", "drop"), "missing")
     names = as_list(outcome)

@@ -272,7 +272,7 @@ def brewer(pi: ArrayLike, rng: np.random.Generator) -> Positions:
 
 @nb.njit(cache=True)
 def _draw_by_draw(pi: Floats, n: int, rng: np.random.Generator) -> Positions:
-    """Positions of n units.
+    """Positions of n selected units.
 
     Weights of some draw (m0, s0) are kept and corrected by rejection: from draw to draw
     (s - pi) / (s - m pi) falls for every unit (s >= m, and drawn pi are below 1), so that its ratio to
