@@ -1,1 +1,1 @@
-"""The confidential survey file, seen through its design."""
+"""The confidential survey file and its sampling design."""

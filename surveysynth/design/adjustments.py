@@ -151,7 +151,7 @@ class AdjustableDesign(DesignRecords):
         for role in ("replicate_weights", "combined", "scale", "rscales", "mse"):  # before calibration
             roles.pop(role, None)
         kept = {"lonely_psu": self.lonely_psu, "pps": self.pps, "joint": self.joint, "replication": replication}
-        return type(self)(frame, **roles)._with(**kept)
+        return self._again(frame, **roles)._with(**kept)
 
     def trim(self, low: float = 0.0, high: float = np.inf, *, strict: bool = False) -> Self:
         """The design with weights truncated to limits, and the excess spread equally over the other weights.
@@ -186,7 +186,7 @@ class AdjustableDesign(DesignRecords):
         if self.replication is not None or self.pps is not None:
             raise InputError("weights of a design with replicates or pps= are not trimmed: trim the design before")
         if not self.weights.all():
-            raise InputError("weights of which some are 0 are not trimmed: what is cut off would go to these, too")
+            raise InputError("weights are not trimmed if some are 0, as these would get a share of the excess, too")
         if not all(isinstance(limit, (int, float)) and not isinstance(limit, bool) for limit in (low, high)):
             raise InputError("low and high must be numbers")
         if not low < self.weights.mean() < high:
@@ -199,7 +199,7 @@ class AdjustableDesign(DesignRecords):
         frame = self.frame.assign(**{met: self.weights, column: trimmed(self.weights, low, high, strict)})
         if self.calibrated:
             roles["calibrated_weights"] = met
-        return type(self)(frame, **roles)._with(lonely_psu=self.lonely_psu)
+        return self._again(frame, **roles)._with(lonely_psu=self.lonely_psu)
 
     def replicates(
         self,

@@ -140,7 +140,7 @@ def calibrated(d: Floats, X: Any, totals: Floats, ratio: Ratio) -> Floats:
         bounded = ", or wider bounds" if np.isfinite(ratio.bounds).any() else ""
         raise InputError(
             f"no weights with distance={ratio.distance!r} meet the totals: they may contradict each other, or be far "
-            f"from what the sample has; check them, or take fewer of them{bounded}"
+            f"from the totals of the sample; check them, or take fewer of them{bounded}"
         )
     w = d * ratio(X @ lam)[0]
     if (w[d > 0] <= 0).any():

@@ -19,6 +19,18 @@ from .stages import Stage
 
 PPS = Literal["sen_yates_grundy", "horvitz_thompson", "hajek", "poisson"]
 NEED_JOINT = ("sen_yates_grundy", "horvitz_thompson")
+COLUMN_ROLES = (  # arguments that name columns
+    "weights", "probs", "strata", "psu", "fpc", "poststrata", "auxiliary", "base_weights", "calibrated_weights",
+    "replicate_weights",
+)  # fmt: skip
+VARIANCE_OF: dict[str, PPS] = {  # method of selection
+    "tille": "sen_yates_grundy",
+    "maximum_entropy": "sen_yates_grundy",
+    "poisson": "poisson",
+    "brewer": "hajek",
+    "systematic": "hajek",
+    "random_systematic": "hajek",
+}
 CERTAIN = 1 - 1e-9  # inclusion probability that is 1 up to rounding
 Floats = NDArray[np.float64]
 

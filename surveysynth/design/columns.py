@@ -40,7 +40,7 @@ def listing(columns: Iterable[Hashable], shown: int = 12, *, about: Sequence[str
     columns : iterable of names
         All columns of the file.
     shown : int
-        How many names to show.
+        Number of names to show.
     about : list of str, optional
         The columns that the message is about; default all.
     """
@@ -77,7 +77,7 @@ def check_columns(frame: pd.DataFrame, roles: dict[str, str]) -> None:
     """Refuse an empty frame, and columns that do not exist, have two roles, missing values or odd names."""
     odd = sum(any("\ud800" <= letter <= "\udfff" for letter in str(c)) for c in frame.columns)
     if odd:
-        raise InputError(f"the frame has {odd:,} of the column names are no Unicode text; rename them")
+        raise InputError(f"{odd:,} of the column names of the frame are no Unicode text; rename them")
     if frame.columns.has_duplicates:
         twice = sorted({str(c) for c in frame.columns[frame.columns.duplicated()]})
         named = listing(frame.columns, about=twice)

@@ -32,7 +32,7 @@ def row_wise(frame: pd.DataFrame, function: RowWise, name: str) -> pd.Series:
     function : function of the frame
         It gives a Series, an array or a list of n values, or one value for all records.
     name : str
-        Of the column or argument, for messages.
+        Name of the column or argument, for messages.
 
     Raises
     ------

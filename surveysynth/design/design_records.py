@@ -2,35 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from copy import deepcopy
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Self, cast, get_args
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from ..choices import LonelyPSU
 from ..errors import InputError
 from ..sampling import Joint
-from ..validation import one_of, several
-from .calibration import auxiliary_of, margins_of, title
-from .checks import PPS, check_pps, check_roles, check_variance, joint_of, labels_of, margin_names, replicate_names
-from .columns import Columns, in_usual_floats, listing, names_of, nearest, numeric, positive
+from ..validation import several
+from .calibration import title
+from .checks import PPS
+from .columns import listing, names_of, nearest, numeric
 from .replicates.base import Replicates
 from .replicates.given import GivenReplicates
-from .replicates.given import given as given_replicates
 from .scan import TEXTS, Scan, mark_of
-from .stages import Stage, refuse_lonely, stages_of
+from .stages import Stage
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
 
 class DesignRecords:
-    """Records, weights and sampling design of a survey, checked once; :class:`SurveyDesign` has the parameters."""
+    """Records of a survey and the roles of their columns; :class:`SurveyDesign` makes and checks them."""
 
     weights: NDArray[np.float64]
     _probs: NDArray[np.float64] | None  # if they were given
@@ -57,86 +56,6 @@ class DesignRecords:
     _source: dict[str, Any] | None
     _scan: Scan | None  # source of the columns that are not in the frame yet
 
-    def __init__(
-        self,
-        frame: pd.DataFrame,
-        *,
-        weights: str | None = None,
-        probs: str | None = None,
-        strata: str | None = None,
-        psu: Columns = None,
-        fpc: Columns = None,
-        lonely_psu: LonelyPSU = "fail",
-        poststrata: str | Sequence[str | Sequence[str]] | None = None,
-        auxiliary: Columns = None,
-        base_weights: str | None = None,
-        calibrated_weights: str | None = None,
-        replicate_weights: str | Sequence[str] | None = None,
-        combined: bool = True,
-        scale: float | None = None,
-        rscales: Sequence[float] | None = None,
-        mse: bool = True,
-        pps: PPS | None = None,
-        joint: ArrayLike | tuple[Joint, ...] | None = None,
-        labels: Mapping[str, str] | None = None,
-    ) -> None:
-        psu_names, fpc_names, poststrata_names = names_of(psu, "psu"), names_of(fpc, "fpc"), margin_names(poststrata)
-        one_of(lonely_psu, get_args(LonelyPSU), "lonely_psu")
-        single = {"weights": weights, "probs": probs, "strata": strata, "base_weights": base_weights}
-        single["calibrated_weights"] = calibrated_weights
-        roles = check_roles(frame, single, psu_names, fpc_names)
-
-        weight_name = cast("str", probs if weights is None else weights)
-        or_zero = weights is not None and pps is None
-        given = positive(frame[weight_name], weight_name, at_most_one=weights is None, or_zero=or_zero)
-        frame = in_usual_floats(frame).reset_index(drop=True)
-        stages = stages_of(frame, strata, psu_names, fpc_names)
-        if lonely_psu == "fail" and pps is None:
-            refuse_lonely(stages, strata, psu_names)
-        w = given if weights is not None else 1.0 / given
-        further = {"at_most_one": False, "or_zero": or_zero}
-        base = w if base_weights is None else positive(frame[base_weights], base_weights, **further)
-        met = w if calibrated_weights is None else positive(frame[calibrated_weights], calibrated_weights, **further)
-        margins = margins_of(frame, poststrata_names)  # which may also be the strata
-        auxiliary_names = names_of(auxiliary, "auxiliary")
-        numbers = auxiliary_of(frame, auxiliary_names)
-        replication = None
-        if replicate_weights is not None:
-            names = replicate_names(replicate_weights, frame.columns, roles)
-            replication = given_replicates(frame, names, w, scale, rscales, mse, combined)
-        check_variance(pps, joint, replicate_weights, scale, rscales, combined)
-        known = () if joint is None else joint_of(joint, 1 / base)
-        if pps is not None:
-            check_pps(pps, known, stages, 1 / base, lonely_psu)
-        for array in (w, given, base, met, *margins, *numbers):
-            array.flags.writeable = False
-        self.__dict__.update(
-            _frame=frame,
-            _labels=labels_of(frame, labels),
-            _source=None,
-            _scan=None,
-            weights=w,
-            _probs=None if probs is None else given,
-            weights_name=weights,
-            probs_name=probs,
-            strata_name=strata,
-            psu_names=psu_names,
-            fpc_names=fpc_names,
-            lonely_psu=lonely_psu,
-            poststrata_names=poststrata_names,
-            margins=margins,
-            auxiliary_names=auxiliary_names,
-            auxiliary=numbers,
-            base_name=base_weights,
-            base_weights=base,
-            calibrated_name=calibrated_weights,
-            calibrated_weights=met,
-            stages=stages,
-            replication=replication,
-            pps=pps,
-            joint=known,
-        )
-
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError("a SurveyDesign cannot be changed; make a new one")
 
@@ -151,6 +70,12 @@ class DesignRecords:
         """Roles and labels for making this design again, without pps= and its checks, which have passed."""
         roles = {role: value for role, value in self.roles().items() if role != "pps"}
         return roles | {"lonely_psu": "remove", "labels": self._labels}
+
+    def _again(self, frame: pd.DataFrame, **roles: Any) -> Self:
+        """A new design of this class, with all checks."""
+        make: Any = type(self)
+        design: Self = make(frame, **roles)
+        return design
 
     def _with(self, **changed: Any) -> Self:
         """The same design with some attributes replaced."""

@@ -36,7 +36,7 @@ Reading = tuple[str | None, str | None]  # the decimal mark, and the mark betwee
 
 @dataclass(frozen=True)
 class Dialect:
-    """How numbers are written.
+    """The marks in numbers.
 
     Attributes
     ----------
@@ -124,7 +124,7 @@ class Choices:
     _lengths: set[int] = field(default_factory=set)
 
     def add(self, texts: Iterable[str]) -> None:
-        """Look at texts with a comma or a blank."""
+        """Add texts with a comma or a blank."""
         for text in texts:
             parts = re.split("[, ]", text.strip().translate(ONE_MARK))
             numbers = [int(part) if part.isdecimal() and part[0] != "0" else 0 for part in parts]
@@ -268,5 +268,5 @@ def _answers_or_numbers(columns: Mapping[str, Forms], name: str, file: str) -> s
 
 
 def as_text(name: str, names: Sequence[str]) -> str:
-    """The argument that keeps a column as it is."""
+    """The argument that keeps a column as texts."""
     return f"text=[{name!r}]" if shown(name, names) == f"column {name!r}" else "text=[...]"

@@ -28,7 +28,7 @@ OUTSIDE_OF_BACKTICKS = {sign: re.compile(rf"{re.escape(sign)}(?=(?:[^`]*`[^`]*`)
 
 
 def formula_columns(predictors: str) -> tuple[str, ...]:
-    """The columns that the right-hand side of a formula names, sorted.
+    """Columns of the right-hand side of a formula, sorted.
 
     Raises
     ------
@@ -77,7 +77,7 @@ def category(outcome: str) -> str | None:
 
 
 def quoted(formula: str, columns: Iterable[str]) -> str:
-    """The formula with those columns in backticks whose names have blanks or signs."""
+    """The formula with backticks around columns whose names have blanks or signs."""
     odd = sorted((c for c in columns if not PLAIN.fullmatch(c) and "`" not in c), key=len, reverse=True)
     if not odd:
         return formula
@@ -106,7 +106,7 @@ def refuse_commas(formula: str) -> None:
 
 
 def factors_of(predictors: str) -> list[Factor]:
-    """The factors of its terms, each a column or an expression; InputError as :func:`formula_columns`."""
+    """Factors of the terms of a formula, columns or expressions; InputError as :func:`formula_columns`."""
     if not isinstance(predictors, str) or not predictors.strip():
         raise InputError("predictors must be a formula such as 'field + gender' ('1' for none)")
     refuse_commas(predictors)
@@ -173,7 +173,7 @@ def refuse_other_records(predictors: str, confidential: Collection[str], labels:
 
 
 def coded_columns(predictors: str) -> set[str]:
-    """The columns whose values a formula takes as labels, by ``C()``."""
+    """The columns that a formula treats as labels by ``C()``."""
     return {name for factor in factors_of(predictors) if _call_of_c(factor.expr) for name in columns_of(factor)}
 
 

@@ -1,4 +1,4 @@
-"""Codes that stand for a missing value: 98, -9, "refused"."""
+"""Codes for missing values: 98, -9, "refused"."""
 
 from __future__ import annotations
 

@@ -58,37 +58,34 @@ def read_frame(
 ) -> pd.DataFrame:
     """Read a survey file into a data frame.
 
-    A Stata or SPSS column whose every value has a label becomes a categorical of its labels,
-    in the order of its codes; where several values have the same label their codes tell them apart: "other (8)",
-    "other (9)".  A column with labels for some values only keeps its numbers, or its texts; where
-    such values occur there is a warning, for they may be special codes ("refused") among amounts.  It names codes and
-    labels, and proposes as missing those that are negative and those whose label says that there is no answer;
-    ``missing_codes`` answers it, by ``{"age": []}`` that all are values.  Declared missing values and empty texts
-    become missing.
+    A fully labelled Stata or SPSS column becomes a categorical of its labels, in the order of its codes; codes
+    distinguish values with the same label: "other (8)", "other (9)".  A column with labels for some values only keeps
+    its numbers or texts; if such values occur there is a warning, for they may be special codes ("refused") among
+    amounts.  The warning names codes and labels, and proposes as missing those that are negative and those with a
+    label of non-response; ``missing_codes`` answers it, with ``{"age": []}`` if all are values.  Declared missing
+    values and empty texts become missing.
 
     Parameters
     ----------
     path : str or Path
         .csv (also .gz, .zip, .bz2, .xz), .parquet, .dta, .sav, .zsav, .por, .sas7bdat, .xpt
     missing_codes : list of numbers and texts, or mapping of column to such a list, optional
-        Codes that stand for a missing value, in every column (weights and identifiers, too) or in those named.  A
-        code with a label is named by either: 98 or "refused".  Codes that do not occur do no harm.
+        Codes for missing values, in every column (weights and identifiers, too) or in those named.  A code with a label
+        is named by either: 98 or "refused".  Codes that do not occur do no harm.
     encoding : str, optional
-        Of texts; default utf-8 for csv, and for Stata, SPSS and SAS what the file says.
+        Encoding of texts; default utf-8 for csv, and the declared one for Stata, SPSS and SAS.
     separator : str, optional
-        Of the columns of a csv file; default the one of comma, semicolon, tab and ``|`` that splits the header line
-        into most fields, or what a first line ``sep=;`` says.
+        Separator of the columns of a csv file; default the one of comma, semicolon, tab and ``|`` that splits the
+        header line into most fields, or that of a first line ``sep=;``.
     decimal : {".", ","}, optional
     thousands : {".", ",", " ", "'"}, optional
-        The marks in the numbers of a csv file.  Without them, they are found from all columns, once for the file
+        The marks in the numbers of a csv file.  By default they are found from all columns, once for the file
         (:mod:`surveysynth.design.dialect`); a file that could be read in two ways is refused.
     text : str or list of str, optional
-        Columns of a csv file that are read as they are.  So is, without being named, a column in which a number has
-        leading zeros: "01" and "1" are two codes.
+        Columns of a csv file that are read as texts.  So are columns with leading zeros: "01" and "1" are two codes.
     na : str or list of str, optional
-        All texts of a csv file that are missing values, beside the empty one.  Without it, "NA", "NaN", ".", "null" and
-        the like are missing among numbers, where they can be no answers, and answers in columns of texts, as "NA" is
-        Namibia; a warning says so.
+        All texts of a csv file that are missing values, besides the empty one.  By default "NA", "NaN", ".", "null" and
+        the like are missing among numbers, but answers in columns of texts, as "NA" is Namibia; a warning says so.
 
     Returns
     -------
@@ -98,9 +95,9 @@ def read_frame(
     Raises
     ------
     InputError
-        No such file, an unknown kind of file, or a file that cannot be read; an encoding that is not the file's;
-        rows of a csv file with more fields than it has columns; columns of one name; numbers that could be read in two
-        ways; codes of a column that is not there; options that are not for this kind of file.
+        The file does not exist, is of an unknown kind, or cannot be read; a wrong encoding; rows of a csv file with
+        more fields than columns; columns of one name; numbers that could be read in two ways; codes of an unknown
+        column; options for another kind of file.
     """
     return read_labelled(path, missing_codes, encoding, separator, decimal, thousands, text, na)[0]
 
@@ -169,7 +166,7 @@ def kind_of(path: Path, options: CsvOptions) -> tuple[bool, str]:
     Raises
     ------
     InputError
-        No such file, an unknown kind of file, or options that are not for this kind.
+        The file does not exist or is of an unknown kind, or options are for another kind.
     """
     if not path.is_file():
         raise InputError(f"there is no file {str(path)!r}")

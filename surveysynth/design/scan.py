@@ -209,7 +209,7 @@ def files_of(source: Source) -> list[Path]:
             raise InputError(f"there is no file {str(file)!r}")
         if file.suffix.lower() != ".parquet":
             raise InputError(
-                f"{file.name!r} is no .parquet file, and scan reads such: surveysynth.convert() makes one of a csv, "
-                "Stata, SPSS or SAS file, block by block, and SurveyDesign.read() takes it into memory"
+                f"{file.name!r} is no .parquet file, which scan needs: surveysynth.convert() converts a csv, Stata, "
+                "SPSS or SAS file, block by block, and SurveyDesign.read() reads it into memory"
             )
     return files

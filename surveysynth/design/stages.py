@@ -48,7 +48,7 @@ class Stage:
 
 
 def stages_of(frame: pd.DataFrame, strata: str | None, psu: tuple[str, ...], fpc: tuple[str, ...]) -> tuple[Stage, ...]:
-    """Codes, sample sizes and sampling fractions of every stage that variances need.
+    """Codes, sample sizes and sampling fractions of the stages that variances use.
 
     Later stages count only where the stage above has an fpc: without one the first stage is
     taken as drawn with replacement, and it carries the whole variance (Hu, Savitsky & Williams 2022a, section 2.3; R's
@@ -120,7 +120,7 @@ def _sampling_fraction(
 
 
 def refuse_lonely(stages: tuple[Stage, ...], strata: str | None, psu: tuple[str, ...]) -> None:
-    """InputError where a stratum that is not sampled completely has one sampling unit."""
+    """Refuse an incompletely sampled stratum with one sampling unit (InputError)."""
     for level, stage in enumerate(stages):
         lonely = stage.lonely[stage.stratum]
         if lonely.any():

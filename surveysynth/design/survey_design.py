@@ -5,35 +5,40 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
-from typing import Any
+from typing import Any, cast, get_args
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from ..choices import LonelyPSU
 from ..errors import InputError
-from ..sampling import SampleSize, draw
-from ..validation import as_list, check_keywords, check_seed
+from ..sampling import Joint, SampleSize, draw
+from ..validation import as_list, check_keywords, check_seed, one_of
 from .adjustments import AdjustableDesign
-from .checks import NEED_JOINT, PPS, labels_of, replicate_names, role_columns
-from .columns import Columns, check_columns, numeric
+from .calibration import auxiliary_of, margins_of
+from .checks import (
+    COLUMN_ROLES,
+    NEED_JOINT,
+    PPS,
+    VARIANCE_OF,
+    check_pps,
+    check_roles,
+    check_variance,
+    joint_of,
+    labels_of,
+    margin_names,
+    replicate_names,
+    role_columns,
+)
+from .columns import Columns, check_columns, in_usual_floats, names_of, numeric, positive
 from .missing_codes import MissingCodes
 from .read import read_labelled
+from .replicates.given import given as given_replicates
 from .scan import Scan, Source
+from .stages import refuse_lonely, stages_of
 
 MOST_JOINT = 5_000  # records of a stratum whose joint probabilities, a square matrix, are worth having
-COLUMN_ROLES = (  # arguments that name columns
-    "weights", "probs", "strata", "psu", "fpc", "poststrata", "auxiliary", "base_weights", "calibrated_weights",
-    "replicate_weights",
-)  # fmt: skip
-VARIANCE_OF: dict[str, PPS] = {  # method of selection
-    "tille": "sen_yates_grundy",
-    "maximum_entropy": "sen_yates_grundy",
-    "poisson": "poisson",
-    "brewer": "hajek",
-    "systematic": "hajek",
-    "random_systematic": "hajek",
-}
 
 
 class SurveyDesign(AdjustableDesign):
@@ -126,6 +131,86 @@ class SurveyDesign(AdjustableDesign):
     >>> ss.SurveyDesign(frame, weights="wt", strata="field")
     SurveyDesign: 4 records, weights 'wt', 2 strata 'field', no clusters
     """
+
+    def __init__(
+        self,
+        frame: pd.DataFrame,
+        *,
+        weights: str | None = None,
+        probs: str | None = None,
+        strata: str | None = None,
+        psu: Columns = None,
+        fpc: Columns = None,
+        lonely_psu: LonelyPSU = "fail",
+        poststrata: str | Sequence[str | Sequence[str]] | None = None,
+        auxiliary: Columns = None,
+        base_weights: str | None = None,
+        calibrated_weights: str | None = None,
+        replicate_weights: str | Sequence[str] | None = None,
+        combined: bool = True,
+        scale: float | None = None,
+        rscales: Sequence[float] | None = None,
+        mse: bool = True,
+        pps: PPS | None = None,
+        joint: ArrayLike | tuple[Joint, ...] | None = None,
+        labels: Mapping[str, str] | None = None,
+    ) -> None:
+        psu_names, fpc_names, poststrata_names = names_of(psu, "psu"), names_of(fpc, "fpc"), margin_names(poststrata)
+        one_of(lonely_psu, get_args(LonelyPSU), "lonely_psu")
+        single = {"weights": weights, "probs": probs, "strata": strata, "base_weights": base_weights}
+        single["calibrated_weights"] = calibrated_weights
+        roles = check_roles(frame, single, psu_names, fpc_names)
+
+        weight_name = cast("str", probs if weights is None else weights)
+        or_zero = weights is not None and pps is None
+        given = positive(frame[weight_name], weight_name, at_most_one=weights is None, or_zero=or_zero)
+        frame = in_usual_floats(frame).reset_index(drop=True)
+        stages = stages_of(frame, strata, psu_names, fpc_names)
+        if lonely_psu == "fail" and pps is None:
+            refuse_lonely(stages, strata, psu_names)
+        w = given if weights is not None else 1.0 / given
+        further = {"at_most_one": False, "or_zero": or_zero}
+        base = w if base_weights is None else positive(frame[base_weights], base_weights, **further)
+        met = w if calibrated_weights is None else positive(frame[calibrated_weights], calibrated_weights, **further)
+        margins = margins_of(frame, poststrata_names)  # which may also be the strata
+        auxiliary_names = names_of(auxiliary, "auxiliary")
+        numbers = auxiliary_of(frame, auxiliary_names)
+        replication = None
+        if replicate_weights is not None:
+            names = replicate_names(replicate_weights, frame.columns, roles)
+            replication = given_replicates(frame, names, w, scale, rscales, mse, combined)
+        check_variance(pps, joint, replicate_weights, scale, rscales, combined)
+        known = () if joint is None else joint_of(joint, 1 / base)
+        if pps is not None:
+            check_pps(pps, known, stages, 1 / base, lonely_psu)
+        for array in (w, given, base, met, *margins, *numbers):
+            array.flags.writeable = False
+        self.__dict__.update(
+            _frame=frame,
+            _labels=labels_of(frame, labels),
+            _source=None,
+            _scan=None,
+            weights=w,
+            _probs=None if probs is None else given,
+            weights_name=weights,
+            probs_name=probs,
+            strata_name=strata,
+            psu_names=psu_names,
+            fpc_names=fpc_names,
+            lonely_psu=lonely_psu,
+            poststrata_names=poststrata_names,
+            margins=margins,
+            auxiliary_names=auxiliary_names,
+            auxiliary=numbers,
+            base_name=base_weights,
+            base_weights=base,
+            calibrated_name=calibrated_weights,
+            calibrated_weights=met,
+            stages=stages,
+            replication=replication,
+            pps=pps,
+            joint=known,
+        )
 
     @classmethod
     def read(
@@ -335,7 +420,7 @@ class SurveyDesign(AdjustableDesign):
         lonely_psu: LonelyPSU = "fail",
         seed: int | None = None,
     ) -> SurveyDesign:
-        """Draw a sample of elements from a frame: a design that knows its inclusion probabilities.
+        """Draw a sample of elements from a frame, as a design with known inclusion probabilities.
 
         Parameters
         ----------

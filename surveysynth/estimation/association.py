@@ -136,7 +136,7 @@ def _levels(designs: Sequence[SurveyDesign], name: str, missing: str) -> pd.Inde
         check_cells(design.column(name), name)
     levels = pd.factorize(pd.concat([design.column(name).astype(object) for design in designs]), sort=True)[1]
     if len(levels) < 2:
-        raise InputError(f"column {name!r} has one category in all records; independence is of two or more")
+        raise InputError(f"column {name!r} has one category in all records; independence needs two or more")
     return pd.Index(levels)
 
 
@@ -172,8 +172,8 @@ def _pearson(p: Floats, V: Floats, n: int, nu: float, statistic: Statistic) -> T
     trace, squared = float(np.trace(delta)), float(np.trace(delta @ delta))
     if not (np.isfinite(squared) and squared > 0 and trace > 0):
         raise InputError(
-            "the cells of the table hardly vary, as where one weight is nearly all of their sum: there is no test of "
-            "independence, so look at the weights"
+            "the cells of the table hardly vary, for example since one weight dominates: there is no test of "
+            "independence, so check the weights"
         )
     if statistic == "chi-square":
         df = len(delta)

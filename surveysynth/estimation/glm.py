@@ -51,7 +51,7 @@ class Fit:
 
 
 def fit_glm(design: SurveyDesign, data: Data, family: Family) -> Fit:
-    """Fit one design: coefficients, and their covariance by linearization or from the replicates (InputError)."""
+    """Fit one design: coefficients, and covariance by linearization or from replicates (InputError)."""
     w = design.weights[data.present]
     w = w / w.mean()
     T = _orthonormal(data, w)
@@ -83,7 +83,7 @@ def deviance(design: SurveyDesign, data: Data, family: Family, kept: Bools) -> f
 
 
 def _information(Q: Floats, w: Floats, at: tuple[Floats, Floats, Floats]) -> Floats:
-    """A = sum_i w_i s_i mu'_i q_i q_i'."""
+    """Information matrix A = sum_i w_i s_i mu'_i q_i q_i'."""
     _, slope, s = at
     return np.asarray(Q.T @ ((w * slope * s)[:, None] * Q))
 
@@ -140,7 +140,7 @@ def _coefficients(data: Data, Q: Floats, T: Floats, w: Floats, family: Family) -
 
 
 def _unsolved(family: Family) -> InputError:
-    return InputError(f"the {KIND[family]} regression did not come to a solution; leave predictors out")
+    return InputError(f"the {KIND[family]} regression did not converge; leave out predictors")
 
 
 def _determines(A: Floats) -> bool:

@@ -241,7 +241,7 @@ def _derivatives(function: Function, q: Floats, names: tuple[str, ...]) -> Float
             return np.array([at(q).real, *slopes])
 
     def explain(kind: str) -> InputError:
-        return InputError(f"the function of a contrast failed ({kind}); it is of a Series with {', '.join(names[:12])}")
+        return InputError(f"the function of a contrast failed ({kind}); it takes a Series with {', '.join(names[:12])}")
 
     found = guarded(derivatives, Exception, explain)
     if not np.isfinite(found).all():
@@ -302,7 +302,7 @@ def jointly(
     synthesized: Sequence[str] = (),
     redrawn: Sequence[SurveyDesign] = (),
 ) -> JointEstimates:
-    """:func:`joint_estimates` on m synthetic designs, each kept by itself; arguments as for ``tabulate``."""
+    """:func:`joint_estimates` on m synthetic designs, kept separately; arguments as for ``tabulate``."""
     check_designs(designs)
     statistics, outcomes, names = as_list(statistic), as_list(outcome), as_list(by)
     if "quantile" in statistics:
@@ -401,7 +401,7 @@ def with_replicates(
         raise InputError("the design has no replicate weights; make them by design.replicates(...)")
 
     def explain(kind: str) -> InputError:
-        return InputError(f"the function of with_replicates() failed ({kind}); it is of the frame and the weights")
+        return InputError(f"the function of with_replicates() failed ({kind}); it takes the frame and the weights")
 
     def theta(weights: Floats) -> Floats:
         def evaluate() -> Floats:

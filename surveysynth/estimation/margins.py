@@ -74,7 +74,7 @@ def margins(
     designs: Sequence[SurveyDesign], formula: str, group: str, family: Family = "gaussian", *,
     offset: str | None = None, missing: str = "fail", redrawn: Sequence[SurveyDesign] = (),
 ) -> JointEstimates:  # fmt: skip
-    """:func:`predictive_margins` on m synthetic designs, each kept by itself."""
+    """:func:`predictive_margins` on m synthetic designs, kept separately."""
     check_designs(designs)
     outcome, names = parsed(formula)
     if not isinstance(group, str):

@@ -280,7 +280,7 @@ def _refuse_negative(y: Floats, outcome: Factor, present: Bools, family: Family)
         what, must = ("negative", "from 0 on") if family == "poisson" else ("not positive", "above 0")
         raise InputError(
             f"outcome {outcome.expr!r} is {what} in {rows(_in_the_design(bad, present))}; a {KIND[family]} regression "
-            f"is of numbers {must}"
+            f"needs numbers {must}"
         )
     if not y.any():
         raise InputError(f"outcome {outcome.expr!r} is 0 in all records; a {KIND[family]} regression needs others")

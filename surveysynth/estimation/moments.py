@@ -127,7 +127,7 @@ def covariances(
     designs: Sequence[SurveyDesign], outcome: str | Sequence[str], *, missing: str = "fail",
     redrawn: Sequence[SurveyDesign] = (),
 ) -> JointEstimates:  # fmt: skip
-    """:func:`population_covariances` on m synthetic designs, each kept by itself."""
+    """:func:`population_covariances` on m synthetic designs, kept separately."""
     check_designs(designs)
     one_of(missing, ("fail", "drop"), "missing")
     names = as_list(outcome)
@@ -181,7 +181,7 @@ def correlations_of(joint: JointEstimates) -> JointEstimates:
     """Correlations from the result of :func:`covariances`; InputError for one column."""
     names = _columns(joint)
     if len(names) < 2:
-        raise InputError("a correlation is of two columns or more")
+        raise InputError("a correlation needs two columns or more")
 
     def correlation(pair: str, a: str, b: str) -> Function:
         return lambda q: q[pair] / np.sqrt(q[a] * q[b])

@@ -251,8 +251,8 @@ def _categories(
             raise InputError(f"outcome {outcome!r} is missing in every record")
         if len(levels[outcome]) > MOST_CATEGORIES:
             raise InputError(
-                f"outcome {outcome!r} has {len(levels[outcome]):,} different values; proportions are of categories, "
-                "so make bands or groups of them first"
+                f"outcome {outcome!r} has {len(levels[outcome]):,} different values; proportions need categories: "
+                "make bands or groups of them first"
             )
     return levels
 

@@ -329,7 +329,7 @@ def about_missing(
             without[name] = count
     if without:
         lacking = " and ".join(f"{count:,} without {name!r}" for name, count in without.items())
-        text = f"the rows {TOTAL!r} are of all records, {lacking} among them, which are in no row of a category"
+        text = f"the rows {TOTAL!r} include all records, also {lacking}, which are in no row of a category"
         warnings.warn(text, stacklevel=4)
     return {"missing": missing, "without": without}
 

@@ -1,4 +1,4 @@
-"""The privacy budget of a release: the one home of epsilon, m and epsilon / (2 m)."""
+"""The privacy budget of a release: epsilon, m and epsilon / (2 m)."""
 
 from __future__ import annotations
 

@@ -167,17 +167,17 @@ class MembershipAttack:
             f"{self.records['auc'].max():.3f}); epsilon = {self.epsilon:.4g} allows up to {self.bound:.3f}. No other "
             f"record has more than {self.others:.3f}.",
             *self._refit_lines(),
-            f"An intruder who knows all other records and sees these draws, and to whom in and out are equally likely, "
-            f"guesses right in {(1 + self.advantage) / 2:.1%} of cases, instead of 50%. Who sees only the synthetic "
-            "data knows less.",
-            "What this does not show: the advantage over records that were not refitted when all is computed anew; the "
-            "mean of the survey weights, and risks by counting, which are held; what an intruder learns of values.",
-            "Internal: this is about single records.",
+            f"An intruder who knows all other records, sees these draws, and takes in and out as equally likely, "
+            f"guesses right in {(1 + self.advantage) / 2:.1%} of cases, instead of 50%. An intruder who sees only the "
+            "synthetic data knows less.",
+            "Not shown: the advantage over records without a refit; changes of the mean of the survey weights and of "
+            "risks by counting, which are held fixed; what an intruder learns about values.",
+            "Internal: these results concern single records.",
         ]
         if few:
             lines.append(
-                f"Not to be trusted for {few:,} of the records attacked: less than {FEW} effective draws are left when "
-                "the record is left out, which is itself a sign of its influence."
+                f"Unreliable for {few:,} of the attacked records: less than {FEW} effective draws remain without the "
+                "record, which is itself a sign of its influence."
             )
         return "\n".join(lines)
 
@@ -189,15 +189,15 @@ class MembershipAttack:
         if self.refitted:
             table = self.records.dropna(subset="advantage_refit")
             lines.append(
-                "Left out in earnest, risks, constants, privacy weights and draws being computed anew without the "
-                f"record ({self.refitted:,} of them): largest advantage {table['advantage_refit'].max():.3f} (AUC "
+                "By refits, with risks, constants, privacy weights and draws computed without the record "
+                f"({self.refitted:,} of them): largest advantage {table['advantage_refit'].max():.3f} (AUC "
                 f"{table['auc_refit'].max():.3f}); the loss of a release exceeds epsilon with probability up to "
                 f"{table['beyond_refit'].max():.2f}, as epsilon does not cover constants tuned on the file. Two fits "
-                f"of the very same file are told apart with advantage {self.same_file:.3f}."
+                f"of the same file are distinguished with advantage {self.same_file:.3f}."
             )
         if self.refused:
             lines.append(
-                f"Without {self.refused:,} more the file has no fit: that there is a release tells that they are in it."
+                f"Without {self.refused:,} further records the file has no fit: a release reveals that they are in it."
             )
         return lines
 

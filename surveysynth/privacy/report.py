@@ -117,7 +117,7 @@ class PrivacyReport:
 
     @property
     def neighbours(self) -> dict[str, float]:
-        """Epsilon by neighbour relation; none where there is no guarantee."""
+        """Epsilon by neighbour relation; empty without a guarantee."""
         if self.kind == "none":
             return {}
         records = f"all records of one {self.unit!r}"

@@ -47,7 +47,7 @@ class Joint(ABC):
     pi: Floats = field(repr=False)
 
     def matrix(self) -> Floats:
-        """pi_kl, with pi_k on the diagonal.
+        """Matrix of pi_kl, with pi_k on the diagonal.
 
         Returns
         -------
@@ -200,7 +200,7 @@ class GivenJoint(Joint):
         return cls(np.arange(pi.size), pi, known)
 
     def matrix(self) -> Floats:
-        """pi_kl, with pi_k on the diagonal, read-only.
+        """Read-only matrix of pi_kl, with pi_k on the diagonal.
 
         Returns
         -------

@@ -326,7 +326,7 @@ def _tilt(odds: Floats, w: Floats, n: float) -> float:
 
 @nb.njit(cache=True, error_model="numpy")
 def _draw(odds: Floats, n: int, rng: np.random.Generator) -> Positions:
-    """Positions of n units.
+    """Positions of n selected units.
 
     A Poisson sample of the first part of the units is accepted with the probability that the other
     part has the remaining size, over a bound; then the other part, with 1/8 of the variance, is drawn likewise.

@@ -272,7 +272,7 @@ def brewer(pi: ArrayLike, rng: np.random.Generator) -> Positions:
 
 @nb.njit(cache=True)
 def _draw_by_draw(pi: Floats, n: int, rng: np.random.Generator) -> Positions:
-    """Positions of n units.
+    """Positions of n selected units.
 
     Weights are computed at some draw (m0, s0) and corrected by rejection: in later draws
     (s - pi) / (s - m pi) is lower for every unit (s >= m and the drawn pi are below 1), so that its

@@ -274,7 +274,7 @@ def test_refusals():
         (lambda: joint.test("d"), "no estimate 'd'; there are a, b, c"),
         (lambda: joint.contrast(), "give a contrast"),
         (lambda: joint.contrast({}), "a mapping of names to coefficients"),
-        (lambda: joint.contrast(lambda q: q["d"]), r"failed \(KeyError\); it is of a Series with a, b, c"),
+        (lambda: joint.contrast(lambda q: q["d"]), r"failed \(KeyError\); it takes a Series with a, b, c"),
         (lambda: joint.contrast(lambda q: np.log(q["a"] - q["a"])), "not finite"),
         (lambda: joint.intervals(95), "level must be a number between 0 and 1"),
         (lambda: joint.intervals(df=-1), "df must be a positive number"),

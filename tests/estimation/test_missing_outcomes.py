@@ -100,7 +100,7 @@ def test_the_row_all_is_of_all_records(holes, r):
     """R's svyby has no row for who lacks the category, and svymean is of everybody."""
     gone = int(holes.frame["awards"].isna().sum())
     for missing in ("drop", "available"):
-        with pytest.warns(UserWarning, match=rf"rows 'all' are of all records, {gone} without 'awards' among them"):
+        with pytest.warns(UserWarning, match=rf"rows 'all' include all records, also {gone} without 'awards'"):
             table = estimate(holes, "api.stu", "awards", missing=missing)
         same(table[table["awards"] == "all"], r, "svymean(~api.stu, design)")
         same(table[table["awards"] != "all"], r, "svyby(~api.stu, ~awards, design, svymean)")

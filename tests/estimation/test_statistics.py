@@ -243,7 +243,7 @@ def test_what_makes_no_sense_is_refused(arguments, message):
 
 def test_proportions_are_of_categories():
     frame = pd.DataFrame({"y": np.arange(501.0), "w": 1.0})
-    with pytest.raises(InputError, match="outcome 'y' has 501 different values; proportions are of categories"):
+    with pytest.raises(InputError, match="outcome 'y' has 501 different values; proportions need categories"):
         estimate(SurveyDesign(frame, weights="w"), "y", statistic="proportion")
 
 

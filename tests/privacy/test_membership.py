@@ -189,10 +189,10 @@ def test_an_outlier_without_privacy_weights_is_found_and_privacy_weights_hide_it
     with pytest.warns(UserWarning, match=r"effective draws .* in 1 row \(row numbers 1;"):
         attack = membership_attack(a_fit(bare.c, m=3), records=5, seed=1)
     assert attack.records["row"][0] == 0 and attack.advantage > 0.95 > 0.5 > attack.records["advantage"][1]
-    assert "Not to be trusted for 1 of the records" in str(attack)
+    assert "Unreliable for 1 of the attacked records" in str(attack)
     alpha = np.minimum(1, 1.8 / np.abs(bare.c).max(axis=0))
     hidden = membership_attack(a_fit(NormalMean(y, alpha, S=4_001).c, m=3, delta=1.8), records=5, seed=1)
-    assert hidden.advantage < 0.2 and "Not to be trusted" not in str(hidden)
+    assert hidden.advantage < 0.2 and "Unreliable for" not in str(hidden)
 
 
 def test_units_are_left_out_as_a_whole():
@@ -347,12 +347,12 @@ def test_an_outlier_that_privacy_weights_hide_is_found_by_the_constants_it_moves
     assert attack.advantage == found["advantage_refit"].max() > attack.same_file >= 0
     assert found.loc[7, "loss_refit"] > attack.epsilon and 0 < found.loc[7, "beyond_refit"] < 0.5
     text = str(attack)
-    for said in ("Left out in earnest", "(2 of them)", f"{attack.advantage:.3f}", "constants tuned on the file",
-                 f"told apart with advantage {attack.same_file:.3f}"):  # fmt: skip
+    for said in ("By refits", "(2 of them)", f"{attack.advantage:.3f}", "constants tuned on the file",
+                 f"distinguished with advantage {attack.same_file:.3f}"):  # fmt: skip
         assert said in text, said
     held = membership_attack(outlier, records=4, refit=0, seed=1)
     assert held.records[REFIT].isna().all(axis=None) and held.same_file is None and held.advantage < 0.1
-    assert "Left out in earnest" not in str(held)
+    assert "By refits" not in str(held)
 
 
 def test_a_unit_is_refitted_without_all_of_its_records():
@@ -376,7 +376,7 @@ def test_a_file_that_has_no_fit_without_a_record_is_said_to_have_none():
     fit.refitted = refitted
     attack = membership_attack(fit, records=3, refit=2, seed=1)
     assert (attack.refitted, attack.refused) == (0, 2) and attack.records[REFIT].isna().all(axis=None)
-    assert "Without 2 more the file has no fit: that there is a release tells that they are in it." in str(attack)
+    assert "Without 2 further records the file has no fit: a release reveals that they are in it." in str(attack)
 
 
 def test_privacy_weights_that_do_not_depend_on_the_file_need_no_refit():

@@ -25,7 +25,7 @@ def balanced(stages: tuple[Stage, ...], rho: float = 0.0) -> LevelReplicates:
     Parameters
     ----------
     stages : tuple of Stage
-        Of the design.  As in R, with a warning, an fpc is not used: the first stage is taken as
+        Stages of the design.  As in R, with a warning, an fpc is not used: the first stage is taken as
         drawn with replacement, and carries the whole variance.
     rho : float
         From 0 to below 1.

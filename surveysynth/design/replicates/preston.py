@@ -26,9 +26,9 @@ def preston(
     Parameters
     ----------
     stages : tuple of Stage
-        Of the design.
+        Stages of the design.
     R : int
-        Replicates.
+        Number of replicates.
     rng : numpy.random.Generator
         Only strata and sampling units enter the draw, nothing confidential.
     lonely_psu : {"fail", "remove", "adjust", "average"}

@@ -28,7 +28,7 @@ def rao_wu(
     Parameters
     ----------
     stages : tuple of Stage
-        Of the design.  As in R, with a warning, an fpc is not used: the first stage is taken as
+        Stages of the design.  As in R, with a warning, an fpc is not used: the first stage is taken as
         drawn with replacement, and carries the whole variance.
     R : int
         Replicates.

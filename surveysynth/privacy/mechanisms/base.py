@@ -224,7 +224,7 @@ class RecordMechanism(Mechanism, ABC):
         """Refuse failed diagnostics that were accepted (InputError)."""
 
     def check_debias(self) -> None:
-        """Refuse corrections where privacy weights do not follow from the record and constants (InputError)."""
+        """Refuse corrections if privacy weights do not follow from the record and constants (InputError)."""
         raise InputError(
             "debias corrects for the weights of PseudoPosterior() or the clamp of Censored(weighted=False) only"
         )

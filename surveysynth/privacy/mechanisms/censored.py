@@ -166,7 +166,7 @@ class Censored(PrivacyWeights):
         """Refuse failed diagnostics, as only exact draws are strictly private (InputError)."""
         if accepted:
             raise InputError(
-                "a strict release is one of exact draws, for which only chains that passed can stand in: leave "
+                "a strict release needs exact draws, and only chains that passed can replace them: leave "
                 "accept_diagnostics out, and run more draws if need be"
             )
 
@@ -176,7 +176,7 @@ class Censored(PrivacyWeights):
             super().check_debias()
 
     def bias_text(self, fitted: ProtectedFit, debias: bool) -> list[str]:
-        """What the clamp does to the model, and what was corrected, for the report."""
+        """Sentences on the bias by the clamp and its correction, for the report."""
         return [DEBIASED.format("the clamp"), BY_GIVEN_CONSTANTS] if debias else [CLAMPED.format(fitted.clamp)]
 
     def constants(self, fitted: ProtectedFit, target: float) -> dict[str, Any]:
