@@ -164,10 +164,13 @@ def strict_request(
     if kept is not None and has_unit and has_columns:
         file = wrong.check(_public, kept[0], model, seed, unit, weighted=public_weight)
     if file is not None:
-        terms = wrong.check(terms_of, file, model.predictors, clusters == "model", unit)
-    if file is not None and terms is None:  # which other predictors are wrong, too
-        for column in model.predictor_columns:
-            wrong.check(terms_of, file, quoted(column, [column]))
+        attempt = Obstacles()
+        terms = attempt.check(terms_of, file, model.predictors, clusters == "model", unit)
+        if terms is None:  # every predictor that is wrong, in their order
+            for column in model.predictor_columns:
+                wrong.check(terms_of, file, quoted(column, [column]))
+        for error in attempt.found:
+            wrong.note(error)
     if terms is not None and POPULATION not in lacking:
         totals = wrong.check(
             public_totals, design, terms, population_total, population_totals, public_weight=public_weight
