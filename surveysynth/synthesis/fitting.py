@@ -33,7 +33,7 @@ from ..models.predictors.model_matrix import LOG_UNIT
 from ..models.sequential import Sequential
 from ..privacy.accounting.ledger import Ledger, check_ledger
 from ..privacy.budget import Budget
-from ..privacy.mechanisms import Assessment, Censored, Mechanism, RecordMechanism
+from ..privacy.mechanisms import Assessment, Censored, Mechanism, RecordMechanism, check_listed
 from ..privacy.protected_fit import ProtectedFit, PseudoLikelihood
 from ..privacy.release_rule import IdentificationRule
 from ..privacy.units import Unit, unit_of
@@ -408,6 +408,7 @@ def check_kinds(
         raise InputError(NO_DESIGN)
     if not isinstance(mechanism, RecordMechanism):
         raise InputError(NO_RECORDS if isinstance(mechanism, Mechanism | None) else NO_MECHANISM)
+    check_listed(mechanism)
     if isinstance(synthesizer, str) and "~" in synthesizer:
         synthesizer = FBS(synthesizer)
     if isinstance(synthesizer, Sequence) and not isinstance(synthesizer, str):
