@@ -89,6 +89,20 @@ def test_every_page_is_behind_one_of_the_doors():
     assert pages | vignettes <= linked
 
 
+def test_the_map_of_the_rooms_is_that_of_the_contracts():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    contracts = project["tool"]["importlinter"]["contracts"]
+    rooms, floors = ([re.findall(r"\w+", layer) for layer in each["layers"]] for each in contracts[:2])
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (`.*?) \|.*\|.*\|$", text.partition("room of `surveysynth/`")[2], re.M)
+    named = [name.strip("/`").removesuffix(".py") for row in rows for name in re.findall(r"`[\w./]+`", row)]
+    assert named == [room for layer in rooms[:-1] for room in layer] + ["errors", "choices", "_version"]
+    (told,) = re.findall(r"^`models/` has floors of its own, from the top: (.*)\.$", text, re.M)
+    models = next(layer for layer in floors if "gamma" in layer)
+    told = [re.findall(r"`(\w+)`", floor) for floor in told.split("; ")]
+    assert [sorted(floor or models) for floor in told] == [sorted(floor) for floor in floors]
+
+
 def test_the_readme_is_short():
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 150
 

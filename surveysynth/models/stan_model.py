@@ -109,6 +109,9 @@ class StanModel(Synthesizer[Records]):
         self.predictors, self.measure, self.missing, self.weight = predictors, measure, missing, weight
         self._data, self._log_density, self._simulate = data, log_density, simulate
 
+    def __repr__(self) -> str:
+        return f"StanModel({self.program.name!r}, outcome={list(self.outcomes)}, predictors={self.predictors!r})"
+
     @property
     def name(self) -> str:
         """The name of the program's file."""

@@ -21,7 +21,7 @@ from ..models.normal.fbs import FBS
 from ..models.sequential import Sequential
 from ..privacy.accounting.ledger import Ledger, check_ledger
 from ..privacy.budget import Budget
-from ..privacy.mechanisms import Mechanism, RecordMechanism
+from ..privacy.mechanisms import Mechanism, RecordMechanism, check_listed
 from ..privacy.mechanisms.censored import Censored
 from ..privacy.release_rule import IdentificationRule
 from ..privacy.units import Unit, unit_of
@@ -246,6 +246,7 @@ def check_kinds(
         raise InputError(NO_DESIGN)
     if not isinstance(mechanism, RecordMechanism):
         raise InputError(NO_RECORDS if isinstance(mechanism, Mechanism | None) else NO_MECHANISM)
+    check_listed(mechanism)
     if isinstance(synthesizer, str) and "~" in synthesizer:
         synthesizer = FBS(synthesizer)
     if isinstance(synthesizer, Sequence) and not isinstance(synthesizer, str):

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import surveysynth as ss
 from surveysynth.cli.app import app
 from surveysynth.cli.words_of_plans import in_words_of_plans
-from surveysynth.privacy.mechanisms import MECHANISMS
+from surveysynth.privacy.mechanisms import MECHANISMS, RecordMechanism
 from surveysynth.r import words_of_r
 from tests import guide
 
@@ -91,3 +91,14 @@ def test_every_mechanism_of_the_package_is_a_function_of_the_r_package():
     for mechanism in MECHANISMS.values():
         if mechanism is not EvenWeights:
             assert f"export({mechanism.in_r})" in R_EXPORTS, mechanism
+
+
+def test_a_class_that_says_too_little_or_is_not_listed_is_refused_before_any_fit(monkeypatch):
+    monkeypatch.delitem(MECHANISMS, EvenWeights.name)
+    monkeypatch.setattr(ss.FBS, "fit", lambda *_: pytest.fail("there was a fit"))
+    design = ss.datasets.sdr_sample(seed=1)
+    with pytest.raises(ss.InputError, match=r"in no list.* MECHANISMS\[EvenWeights.name\] = EvenWeights"):
+        ss.synthesize(design, MODEL, epsilon=30, mechanism=EvenWeights())
+    bare = type("Bare", (RecordMechanism,), {"fit": EvenWeights.fit})
+    with pytest.raises(ss.InputError, match="the mechanism Bare lacks name, in_r, guarantees;"):
+        ss.synthesize(design, MODEL, epsilon=30, mechanism=bare())

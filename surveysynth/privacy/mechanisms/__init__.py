@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from ...errors import InputError
 from .base import Assessment, InPlans, Mechanism, RecordMechanism
 from .censored import Censored
 from .perturbed_histogram import PerturbedHistogram
@@ -26,6 +27,20 @@ def in_plans() -> Mapping[str, tuple[type[Mechanism], InPlans]]:
     return {name: (mechanism, entry) for mechanism in MECHANISMS.values() for name, entry in mechanism.plan.items()}
 
 
+def check_listed(mechanism: Mechanism) -> None:
+    """Refuse a mechanism that is not in the list, or whose class says too little for a report (InputError)."""
+    kind = type(mechanism)
+    lacking = [name for name in ("name", "in_r", "guarantees") if not hasattr(kind, name)]
+    if lacking:
+        said = ", ".join(lacking)
+        raise InputError(f"the mechanism {kind.__name__} lacks {said}; see surveysynth.privacy.mechanisms.Mechanism")
+    if kind.name not in MECHANISMS:
+        raise InputError(
+            f"the mechanism {kind.__name__} is in no list, so that no report could name it: from "
+            f"surveysynth.privacy.mechanisms import MECHANISMS, and MECHANISMS[{kind.__name__}.name] = {kind.__name__}"
+        )
+
+
 __all__ = [
     "MECHANISMS",
     "Assessment",
@@ -37,5 +52,6 @@ __all__ = [
     "RecordMechanism",
     "Strict",
     "WeightedE",
+    "check_listed",
     "in_plans",
 ]

@@ -95,7 +95,7 @@ class Mechanism:
         Whether epsilon may hold up to a probability delta.
     """
 
-    epsilon: float | None
+    epsilon: float | None = None
 
     name: ClassVar[str]
     plan: ClassVar[Mapping[str, InPlans]] = {}
