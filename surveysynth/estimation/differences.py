@@ -153,27 +153,9 @@ def differences(
         surveys = (*(counting if same_quantity[0].statistic == "count" else designs), *redrawn)
         moved = moving or same_quantity[0].statistic != "count"
         for same in partitions:
-            estimates = [
-                partial(_difference, design, quantity, partition, side)
-                for design, quantity, partition, side in zip(surveys, same_quantity, same, sides, strict=True)
-            ]
-            cell = [
-                np.where(side < 0, -1, present(quantity, partition))
-                for side, quantity, partition in zip(sides[:m], same_quantity[:m], same[:m], strict=True)
-            ]
-            # two means are estimated: R's svyttest and svyglm take off one more degree of freedom than for one mean
-            degf = np.maximum(least_degf(surveys[:m], cell, len(same[0].labels)) - 1, 0)
-            noise = [each().estimate for each in estimates[m:]] if moved else []
-            part = columns_of(
-                same_quantity[0], same[0].labels, statistics, [each() for each in estimates[:m]], degf,
-                np.min([records_of(there, len(same[0].labels)) for there in cell], axis=0), label,
-                noise=np.array(noise) if noise else None, interval=interval,
-            )  # fmt: skip
-            if same_quantity[0].statistic in SHARES:
-                both = [_both(*each) for each in zip(same_quantity, same, sides, strict=True)]
-                first, second = _side_shares(surveys, same_quantity, both, 2 * len(part), m)
-                part = _with_extreme_limits(part, interval, first, second)
-            parts.append(part)
+            parts.append(
+                _part(surveys, same_quantity, same, sides, statistics, label, m, interval=interval, moved=moved)
+            )
     table = pd.concat(parts, ignore_index=True)
     table.attrs["estimator"] = "replicates" if designs[0].replication is not None else "onepass"
     table.attrs["labels"] = headings(designs[0].labels, as_list(outcome), names, denominator)
@@ -183,6 +165,34 @@ def differences(
     ]
     table.attrs |= about_missing(designs, names, missing, either)
     return table
+
+
+def _part(
+    surveys: Sequence[SurveyDesign], same_quantity: Sequence[Quantity], same: Sequence[Partition],
+    sides: Sequence[Codes], statistics: Sequence[str], label: str, m: int, *, interval: Interval, moved: bool,
+) -> pd.DataFrame:  # fmt: skip
+    """Differences in one quantity by one partition; ``moved``: data sets differ in the noise of their estimates."""
+    estimates = [
+        partial(_difference, design, quantity, partition, side)
+        for design, quantity, partition, side in zip(surveys, same_quantity, same, sides, strict=True)
+    ]
+    cell = [
+        np.where(side < 0, -1, present(quantity, partition))
+        for side, quantity, partition in zip(sides[:m], same_quantity[:m], same[:m], strict=True)
+    ]
+    # two means are estimated: R's svyttest and svyglm take off one more degree of freedom than for one mean
+    degf = np.maximum(least_degf(surveys[:m], cell, len(same[0].labels)) - 1, 0)
+    noise = [each().estimate for each in estimates[m:]] if moved else []
+    part = columns_of(
+        same_quantity[0], same[0].labels, statistics, [each() for each in estimates[:m]], degf,
+        np.min([records_of(there, len(same[0].labels)) for there in cell], axis=0), label,
+        noise=np.array(noise) if noise else None, interval=interval,
+    )  # fmt: skip
+    if same_quantity[0].statistic not in SHARES:
+        return part
+    both = [_both(*each) for each in zip(same_quantity, same, sides, strict=True)]
+    first, second = _side_shares(surveys, same_quantity, both, 2 * len(part), m)
+    return _with_extreme_limits(part, interval, first, second)
 
 
 def _sides(design: SurveyDesign, names: list[str], between: Between | None) -> tuple[Codes, object, object]:

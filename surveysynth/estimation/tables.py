@@ -227,16 +227,25 @@ def tabulate(
         for same in partitions:
             part, results = _rows(files, noise, same, statistics, interval)
             if deff:
-                part["deff"] = np.mean([
-                    design_effects(design, each, present(each, there), len(part), result.variance, deff)
-                    for design, each, there, result in zip(surveys, same_quantity, same[:m], results, strict=True)
-                ], axis=0)  # fmt: skip
+                part["deff"] = _mean_design_effects(surveys, same_quantity, same[:m], results, len(part), deff)
             parts.append(part)
     table = pd.concat(parts, ignore_index=True)
     table.attrs["estimator"] = " and ".join(sorted(used))
     table.attrs["labels"] = headings(designs[0].labels, as_list(outcome), names, denominator)
     table.attrs |= about_missing(designs, names, missing, inside[:m])
     return table
+
+
+def _mean_design_effects(
+    surveys: Sequence[SurveyDesign], quantities: Sequence[Quantity], partitions: Sequence[Partition],
+    results: Sequence[Estimates], domains: int, kind: Any,
+) -> Floats:  # fmt: skip
+    """Design effects of the domains, averaged over the data sets."""
+    each = [
+        design_effects(design, quantity, present(quantity, partition), domains, result.variance, kind)
+        for design, quantity, partition, result in zip(surveys, quantities, partitions, results, strict=True)
+    ]
+    return np.asarray(np.mean(each, axis=0))
 
 
 @dataclass(frozen=True, repr=False)  # a repr would show confidential values
