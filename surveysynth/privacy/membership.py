@@ -170,8 +170,8 @@ class MembershipAttack:
             f"An intruder who knows all other records, sees these draws, and takes in and out as equally likely, "
             f"guesses right in {(1 + self.advantage) / 2:.1%} of cases, instead of 50%. An intruder who sees only the "
             "synthetic data knows less.",
-            "Not shown: the advantage over records without a refit; changes of the mean of the survey weights and of "
-            "risks by counting, which are held fixed; what an intruder learns about values.",
+            "Not shown: the advantage over records that were not refitted; changes of the mean of the survey weights "
+            "and of risks by counting, which are held fixed; what an intruder learns about values.",
             "Internal: these results concern single records.",
         ]
         if few:
