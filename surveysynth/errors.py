@@ -6,7 +6,7 @@ It never shows a value, since messages end up in logs and tickets.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import ClassVar, ParamSpec, TypeVar
 
@@ -63,15 +63,18 @@ class Obstacles:
     Checks run one after the other, in the order in which their findings are to be mended.
     """
 
-    def __init__(self) -> None:
-        self.found: list[SurveySynthError] = []
+    def __init__(self, found: Iterable[SurveySynthError] = ()) -> None:
+        self.found = [*found]
 
     def check(self, check: Callable[P, T], *args: P.args, **options: P.kwargs) -> T | None:
-        """The value of a check; None where it refuses, which is noted."""
+        """The value of a check; None where it refuses, which is noted, or fails over what was refused before."""
         try:
             return check(*args, **options)
         except (InputError, ModelError, PrivacyError) as error:
             self.note(error)
+        except (TypeError, ValueError, KeyError, AttributeError):
+            if not self.found:
+                raise
         return None
 
     def note(self, error: SurveySynthError) -> None:

@@ -153,7 +153,6 @@ def fit_request(
     wrong.check(check_public, design, model, public)
     wrong.check(_check_names, model, unit)
     wrong.check(one_of, clusters, get_args(Clusters), "clusters")
-    total = wrong.check(check_total, population_total, design)
     wrong.check(protected.check_model, model, unit)
     steps = wrong.check(check_steps, reweight, protected)
     wrong.check(_check_tolerance, tolerance)
@@ -162,6 +161,7 @@ def fit_request(
     runs = wrong.check(get_engine, engine)
     budget = wrong.check(_budget, epsilon, m, model, protected)
     kept = wrong.check(to_synthesize, design if file is None else file)
+    total = wrong.check(check_total, population_total, design if kept is None else kept[0])
     there = units = None
     if kept is not None:
         there = wrong.check(without_missing, kept[0], model)

@@ -154,17 +154,17 @@ def strict_request(
     wrong.check(one_of, clusters, get_args(Clusters), "clusters")
     interval = wrong.check(_weight_bounds, weight_bounds)
     wrong.check(check_seed, seed)
+    has_unit = wrong.check(_has_unit, design, model, unit)
     year = wrong.check(of_an_earlier_year, earlier)
     importances = wrong.check(_importance, importance, model.outcomes)
     kept = wrong.check(to_synthesize, design)
     rules = None if schema is None else wrong.check(_rules, design, model, unit, schema, edits)
     file = terms = totals = None
-    has_unit = wrong.check(_has_unit, design, model, unit)
     has_columns = wrong.check(_has_columns, design, model, public, unit)
     if kept is not None and has_unit and has_columns:
         file = wrong.check(_public, kept[0], model, seed, unit, weighted=public_weight)
     if file is not None:
-        attempt = Obstacles()
+        attempt = Obstacles(wrong.found)
         terms = attempt.check(terms_of, file, model.predictors, clusters == "model", unit)
         if terms is None:  # every predictor that is wrong, in their order
             for column in model.predictor_columns:
