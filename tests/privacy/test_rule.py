@@ -184,7 +184,7 @@ def made(rule, synthesizer=None, frame=None, **levels):
       r"known column 'hours' is missing in 1 row \(row numbers 1;")],
 )  # fmt: skip
 def test_what_cannot_be_is_refused_before_the_fit(make, match, monkeypatch):
-    monkeypatch.setattr(synthesis, "fit", lambda *_, **__: pytest.fail("there was a fit"))
+    monkeypatch.setattr(synthesis, "fitted", lambda *_, **__: pytest.fail("there was a fit"))
     with pytest.raises(ss.InputError, match=match):
         make()
 
