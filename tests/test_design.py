@@ -191,7 +191,7 @@ def test_empty_frame_and_repeated_column_names():
 def test_column_names_that_are_no_unicode(cells):
     odd = frame(a=cells)
     odd.columns = pd.Index([*odd.columns[:-1], "a\ud800"], dtype=object)
-    assert "1 of the column names are no Unicode" in refusal(odd, weights="wt")
+    assert "1 of the column names of the frame are no Unicode" in refusal(odd, weights="wt")
 
 
 LONELY = frame(area=["canary-K"] * 5 + ["canary-L"], N=[93001.0] * 5 + [1.0])

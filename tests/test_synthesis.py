@@ -298,7 +298,7 @@ def test_effective_sample_size_counts_the_weights_of_the_draws(sampled):
 
 @pytest.mark.parametrize("accepted", ["rhat", ["r-hat"], ["rhat", "treedepth"]])
 def test_accepted_diagnostics_are_a_list_of_known_names(accepted, monkeypatch):
-    monkeypatch.setattr(synthesis, "fit", lambda *_, **__: pytest.fail("fitted before the arguments were checked"))
+    monkeypatch.setattr(synthesis, "fitted", lambda *_, **__: pytest.fail("fitted before the arguments were checked"))
     with pytest.raises(ss.InputError, match="accept_diagnostics"):
         ss.synthesize(make_design(), model(), epsilon=10, accept_diagnostics=accepted, mechanism=PSEUDO)
 

@@ -36,8 +36,8 @@ from surveysynth.design.replicates.preston import preston
 from surveysynth.engines import base, get_engine
 from surveysynth.models.draws import Sampler
 from surveysynth.release import laplace as noise
+from surveysynth.synthesis import fit_request, histogram
 from surveysynth.synthesis import fitting as synthesis
-from surveysynth.synthesis import histogram
 
 LEVEL = 1e-6  # probability that an attack rejects a claim that is true
 WRONG = 1.3
@@ -157,7 +157,7 @@ def caught(design, *run, total=1000.0, **settings):
     """What ``fit`` gives to the engine."""
     engine = Catch(*run)
     with pytest.MonkeyPatch.context() as patch, pytest.raises(Stop):
-        patch.setattr(synthesis, "get_engine", lambda name: engine)
+        patch.setattr(fit_request, "get_engine", lambda name: engine)
         synthesis.fit(design, population_total=total, seed=1, **settings)
     return engine
 
