@@ -187,7 +187,7 @@ def test_the_order_of_records_does_not_matter_and_same_ones_count_twice(monkeypa
     twice = pd.concat([frame, frame]).sample(frac=1, random_state=seed)
     model, theta = FBS("y", "field", prior="normal"), np.random.default_rng(seed).normal(size=9)
     values = []
-    monkeypatch.setattr(censored, "_apart", lambda *modes: False)  # the target of a file that is refused, too
+    monkeypatch.setattr(censored, "_separated", lambda *modes: False)  # the target of a file that is refused, too
     for some in (pd.concat([frame, frame]), twice):
         data = model.prepare(SurveyDesign(some, weights="w"), "model", 3.0)
         target, given = program(model, data, np.ones(120), 2.0)

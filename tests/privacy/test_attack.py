@@ -386,7 +386,7 @@ def test_exact_loss_of_censored_fbs_with_modelled_weights(monkeypatch, prior):
     A clamp that is 30% wider is above that, and so is a weight that is divided by the mean weight of its own file.
     """
     monkeypatch.setattr(
-        "surveysynth.models.normal.censored_fit._apart", lambda *modes: False
+        "surveysynth.models.normal.censored_fit._separated", lambda *modes: False
     )  # so few records are refused, else
     model, M = ss.FBS("y", "x", prior=prior, transform=ss.IdentityTransform(scale=1)), 1.5
     (one, Y), (other, Z) = joint_file(6.0, 9.0), joint_file(-0.1, 4.1)
