@@ -26,7 +26,7 @@ from surveysynth.plan import plan
 from surveysynth.plan.settings import Settings
 from tests.surveys import PSEUDO
 
-EMPTY = Settings.of({"survey": {}, "model": {}, "privacy": {}})
+EMPTY = Settings.empty()
 
 GOOD = {
     "weights": "wt", "strata": "field", "outcome": "income", "predictors": "field + gender", "prior": "flat",

@@ -17,7 +17,8 @@ from typer.testing import CliRunner
 
 import surveysynth as ss
 from surveysynth.cli.app import app
-from surveysynth.plan import settings as sections
+from surveysynth.plan import toml_file
+from surveysynth.plan.settings import Settings
 
 PUBLIC = {"epsilon": 5, "population_total": 29_501, "bounds": (0, 20_000)}
 FORMULA = "income ~ division + education"
@@ -321,20 +322,20 @@ def test_entries_that_do_not_go_together_are_refused_by_name(design: ss.SurveyDe
 def test_all_entries_are_listed_with_what_they_mean(run) -> None:
     code, out, err = run("plan", "--entries")
     assert (code, err) == (0, "")
-    for entry, _ in sections.Settings.of({"survey": {}, "model": {}, "privacy": {}}).items():
+    for entry, _ in Settings.empty().items():
         assert f" {entry} " in out
     assert "budget of the whole release" in out and "[lowest, highest]" not in out
 
 
 def test_an_entry_is_told_by_its_name_alone() -> None:
-    empty = sections.Settings.of({"survey": {}, "model": {}, "privacy": {}})
+    empty = Settings.empty()
     names = [entry.partition(".")[2] for entry, _ in empty.items()]
     assert len(set(names)) == len(names)
 
 
 def test_the_shipped_schema_is_that_of_the_settings() -> None:
-    shipped = Path(sections.__file__).with_name(sections.SCHEMA).read_text(encoding="utf-8")
-    assert json.loads(shipped) == sections.Settings.model_json_schema()
+    shipped = Path(toml_file.__file__).with_name(toml_file.SCHEMA).read_text(encoding="utf-8")
+    assert json.loads(shipped) == Settings.model_json_schema()
     printed = CliRunner().invoke(app, ["plan", "--schema"]).stdout
     assert printed == shipped
 

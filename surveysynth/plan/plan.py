@@ -46,7 +46,7 @@ from ..synthesis.synthetic_design import checked_total, public_columns, refuse_f
 from ..validation import as_list, truth
 from .arguments import (
     CONFIRMED,
-    OF_WEIGHTS,
+    MAP_ENTRIES,
     accepted_of,
     by_of,
     check_formulas,
@@ -60,8 +60,10 @@ from .defaults import categorical_of, choose, lacking
 from .preview import Preview, preview
 from .privacy_cost import PrivacyCost, privacy_cost
 from .public_facts import PublicFacts
-from .settings import BY_NAME, Column, MechanismName, Settings, key, read_toml, to_toml
+from .sections import BY_NAME, Column, MechanismName
+from .settings import Settings
 from .strict import is_strict, levels_to_fill_in, model_of, synthesis_arguments, undeclared_outcomes
+from .toml_file import key, read_toml, to_toml
 
 SUPERSEDES = (
     "this release supersedes an earlier one of the same file, of epsilon = {:g} ({}): both together tell of a record "
@@ -74,7 +76,7 @@ ENTRIES = {  # of the survey, by the roles of a design; models have a scale, too
     for role in ("weights", "probs", "strata", "psu", "fpc", "lonely_psu", *REPLICATE_ROLES)
 }
 # roles that no entry of a plan stands for
-UNSAID = "poststrata", "auxiliary", "base_weights", "calibrated_weights", "pps"
+NOT_IN_PLANS = "poststrata", "auxiliary", "base_weights", "calibrated_weights", "pps"
 ABOUT = "title", "contact", "source", "license"
 GUESSED = "guessed from the column's name or label: is it that?"
 
@@ -184,7 +186,7 @@ class Plan:
         unit: str | None = None,
         **entries: Any,
     ) -> None:
-        settings = Settings.of({"survey": {}, "model": {}, "privacy": {}})
+        settings = Settings.empty()
         further = _placed(settings, entries, Plan)
         if not isinstance(design, SurveyDesign):
             raise InputError("the first argument is a SurveyDesign: SurveyDesign.read('silc.csv', weights=...)")
@@ -196,7 +198,7 @@ class Plan:
         survey = {f"survey.{name}": value for name, value in _survey_of(design).items()}
         given |= {"tables.labels": (design.source or {}).get("labels")} | further
         self._in_memory = True
-        self._refuse_of_files(further)
+        self._refuse_file_entries(further)
         labels = given["tables.labels"]
         self._begin(settings.set(survey | given), design.labelled(labels) if labels else design, Path())
 
@@ -263,7 +265,7 @@ class Plan:
         >>> list(plan.lacking)
         ['survey.weights', 'privacy.epsilon', 'privacy.population_total', 'privacy.bounds']
         """
-        settings = Settings.of({"survey": {}, "model": {}, "privacy": {}})
+        settings = Settings.empty()
         further = _placed(settings, entries, cls.draft)
         if not isinstance(set, Mapping | None):
             raise InputError("set must map entries to values: set={'privacy.epsilon': 3}")
@@ -330,13 +332,13 @@ class Plan:
         guessed = {entry: why for entry, why in self.reasons.items() if why == GUESSED}
         said = self.settings.set(dict.fromkeys(entry for entry in self.reasons if entry not in guessed))
         asked = _placed(said, entries, Plan.set)
-        self._refuse_of_files(asked)
+        self._refuse_file_entries(asked)
         settings = said.set(asked)
         plan = self._made(settings, self._design_under(settings), self._folder, self)
         plan.reasons |= {entry: why for entry, why in guessed.items() if entry not in asked}
         return plan
 
-    def _refuse_of_files(self, asked: Mapping[str, Any]) -> None:
+    def _refuse_file_entries(self, asked: Mapping[str, Any]) -> None:
         """Refuse entries that are about reading a file, where the design is in memory (InputError)."""
         stray = [entry for entry in asked if entry.startswith(("survey.", "columns"))]
         if self._in_memory and stray:
@@ -623,7 +625,7 @@ class Plan:
             raise InputError("a policy needs privacy.epsilon, whatever c1")
         assert privacy.population_total is not None  # or else the plan is not filled in
         synthesizer = self._parts()[0]
-        of_map = {name: value for name in OF_WEIGHTS if (value := getattr(privacy, name)) is not None}
+        of_map = {name: value for name in MAP_ENTRIES if (value := getattr(privacy, name)) is not None}
         return Policy.from_historical(
             self.design, synthesizer, epsilon=privacy.epsilon, source=source,
             population_total=privacy.population_total, m=self.settings.release.m or 3, **of_map,
@@ -761,7 +763,7 @@ class Plan:
         path = as_path(path)
         if path.exists() and not overwrite:
             raise InputError(f"{str(path)!r} exists; choose another name, or overwrite=True")
-        beyond = [] if self._design is None else [role for role in UNSAID if self._design.roles().get(role)]
+        beyond = [] if self._design is None else [role for role in NOT_IN_PLANS if self._design.roles().get(role)]
         if beyond:
             raise InputError(f"a plan's file cannot say {', '.join(beyond)} of the design: release from this session")
         with whole_file(path) as stream:

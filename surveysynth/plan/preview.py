@@ -37,8 +37,9 @@ from .arguments import by_of, print_of
 from .expected_errors import WORTH_LITTLE, expected_errors
 from .privacy_cost import PrivacyCost, privacy_cost
 from .public_facts import PublicFacts
-from .settings import Settings, key
+from .settings import Settings
 from .strict import epsilon_before, expected_arguments
+from .toml_file import key
 
 Floats = NDArray[np.float64]
 
@@ -56,7 +57,7 @@ HINTS = {  # where records are fitted
 NO_FORMULA = "no public formula for this mechanism: check --inside, or surveysynth privacy-cost, looks at the file"
 SECONDS = "some seconds; about a minute for a dozen outcomes"
 ZEROS = "{} include 0: if many amounts are exactly 0, declare zeros = true in {}; else say false"
-OF_TABLES = {  # where releases are drawn from noisy tables
+HINTS_FOR_TABLES = {  # where releases are drawn from noisy tables
     "missing": "say missing = 'category' in [outcomes.{}], or the file is refused",
     "zero": "declare zeros = true in [outcomes.{}]", "atom": "declare them as heaps = [...] in [outcomes.{}]",
 }  # fmt: skip
@@ -122,22 +123,22 @@ def preview(
     said = {
         "Survey": [str(facts)],
         "Model": [
-            _said_of_model(settings, model) if tables is None else _said_of_tables_made(settings, given),
-            *_kinds_of_predictors(facts, model),
+            _model_text(settings, model) if tables is None else _noisy_tables_text(settings, given),
+            *_predictors_text(facts, model),
         ],
-        "Privacy": [_said_of_privacy(settings, mechanism, before)],
-        "Public": [_said_of_public(settings, facts, model)],
+        "Privacy": [_privacy_text(settings, mechanism, before)],
+        "Public": [_public_text(settings, facts, model)],
         "Chosen": [f"{entry} = {settings[entry]}: {why.removeprefix('chosen. ')}" for entry, why in reasons.items()],
-        "Expected": [NO_FORMULA] if tables is None else _said_of_tables(tables),
-        "Page": _said_on_page(settings, facts, model, mechanism, folder, before),
-        "Time": [_said_of_time(settings) if tables is None else SECONDS],
+        "Expected": [NO_FORMULA] if tables is None else _accuracy_text(tables),
+        "Page": _page_text(settings, facts, model, mechanism, folder, before),
+        "Time": [_time_text(settings) if tables is None else SECONDS],
     }
     warnings = _warnings(settings, facts, model, mechanism, cells, schema)
     seen = _look_inside(settings, design, model, mechanism, by, ratio, schema) if inside else []
     return Preview({heading: lines for heading, lines in said.items() if lines}, warnings, cells, seen)
 
 
-def _said_of_model(settings: Settings, model: Synthesizer) -> str:
+def _model_text(settings: Settings, model: Synthesizer) -> str:
     m = settings.model
     parts = [f"{model.name} of {', '.join(model.outcomes)} ({m.kind}), given {model.predictors}"]
     if isinstance(model, Sequential):
@@ -150,14 +151,14 @@ def _said_of_model(settings: Settings, model: Synthesizer) -> str:
     return "; ".join(parts)
 
 
-def _said_of_tables_made(settings: Settings, given: Mapping[str, Any]) -> str:
+def _noisy_tables_text(settings: Settings, given: Mapping[str, Any]) -> str:
     formulas = given["formula"] if isinstance(given["formula"], list) else [settings.model.formula]
     parts = [f"{str(settings.model.name).upper()} from noisy tables: {'; '.join(map(str, formulas))}"]
     parts += [f"{name} is declared as {outcome.text}" for name, outcome in given["outcomes"].items()]
     return "; ".join([*parts, *(["weights public"] if settings.model.weight else [])])
 
 
-def _kinds_of_predictors(facts: PublicFacts, model: Synthesizer) -> list[str]:
+def _predictors_text(facts: PublicFacts, model: Synthesizer) -> list[str]:
     """Which predictors are numbers and which are categories, as the formula takes them."""
     names = [name for name in model.predictor_columns if name not in model.outcomes]
     numbers = numeric_predictors(facts.design, model.predictors, model.outcomes)
@@ -167,7 +168,7 @@ def _kinds_of_predictors(facts: PublicFacts, model: Synthesizer) -> list[str]:
     return [f"predictors that are {'; '.join(parts)}"] if parts else []
 
 
-def _said_of_privacy(settings: Settings, mechanism: Mechanism, before: float) -> str:
+def _privacy_text(settings: Settings, mechanism: Mechanism, before: float) -> str:
     p = settings.privacy
     kind = "strict" if p.policy else mechanism.kind.replace("alpha", "the privacy weights")
     asked = f"epsilon = {p.epsilon:g}" if p.epsilon is not None else f"c1 = {p.c1:g}, whose epsilon the fit tells"
@@ -181,7 +182,7 @@ def _said_of_privacy(settings: Settings, mechanism: Mechanism, before: float) ->
     return said
 
 
-def _said_of_public(settings: Settings, facts: PublicFacts, model: Synthesizer) -> str:
+def _public_text(settings: Settings, facts: PublicFacts, model: Synthesizer) -> str:
     design = facts.design
     kept = public_columns(design, model)
     recoded = [c for c in (design.strata_name, *design.psu_names) if c in kept and c not in model.predictor_columns]
@@ -224,7 +225,7 @@ def _with_ratios(cells: pd.DataFrame, tables: pd.DataFrame, by: list[str]) -> pd
     return cells.assign(se_ratio=ratios.reindex(keys).to_numpy())
 
 
-def _said_of_tables(tables: pd.DataFrame) -> list[str]:
+def _accuracy_text(tables: pd.DataFrame) -> list[str]:
     """Ratios of standard errors to the file's own by statistic, and how large they are."""
     said = []
     for statistic, rows in tables.groupby("statistic", sort=False):
@@ -242,7 +243,7 @@ def _range(values: pd.Series, form: str) -> str:
     return least if least == most else f"{least} to {most}"
 
 
-def _said_on_page(
+def _page_text(
     settings: Settings, facts: PublicFacts, model: Synthesizer, mechanism: Mechanism, folder: Path, before: float
 ) -> list[str]:  # fmt: skip
     """What public/tables.html will say first, which is what the agency signs; the third sentence has to wait."""
@@ -255,7 +256,7 @@ def _said_on_page(
     return [said, unprotected([design.labels.get(c, c) for c in kept], facts.n, words)]
 
 
-def _said_of_time(settings: Settings) -> str:
+def _time_text(settings: Settings) -> str:
     if settings.model.prior == "flat":
         return "some seconds"
     return "Markov chains: some seconds to a minute for FBS and FBP, longer for other models and under a clamp"
@@ -282,13 +283,13 @@ def _warnings(
     if thin:
         which = f"{thin} more have" if few else f"{thin} of {len(cells)} cells have"
         said.append(f"{which} fewer than {FEW_CELLS} records: their intervals rest on the model")
-    said += _of_predictors(facts, model)
+    said += _predictor_warnings(facts, model)
     rows = predictor_rows(design, model.predictors, None)[0] if not model.categorical else None
     if rows is not None and facts.n < 10 * rows.shape[1]:
         said.append(
             f"{rows.shape[1]} columns of predictors for {facts.n:,} records: fewer predictors, or merged levels"
         )
-    said += _of_zeros_inside(settings, schema)
+    said += _zeros_warnings(settings, schema)
     if design.clustered and p.unit is None:
         said.append(
             "epsilon protects single records; where a person or household has several, say which column that is, as "
@@ -306,7 +307,7 @@ def _warnings(
     return said
 
 
-def _of_zeros_inside(settings: Settings, schema: Mapping[str, Outcome]) -> list[str]:
+def _zeros_warnings(settings: Settings, schema: Mapping[str, Outcome]) -> list[str]:
     """Bounds that include 0, where nothing is said of zeros."""
     if settings.model.zeros is not None:
         return []
@@ -317,7 +318,7 @@ def _of_zeros_inside(settings: Settings, schema: Mapping[str, Outcome]) -> list[
     ]  # fmt: skip
 
 
-def _of_predictors(facts: PublicFacts, model: Synthesizer) -> list[str]:
+def _predictor_warnings(facts: PublicFacts, model: Synthesizer) -> list[str]:
     """Numbers that look like codes, predictors that identify records, and levels that differ in blanks alone."""
     said, design = list[str](), facts.design
     names = [name for name in model.predictor_columns if name not in model.outcomes]
@@ -380,19 +381,19 @@ def _look_inside(
     """Heaps, values beyond the bounds, the shape of residuals, sizes that go with the outcome, expected errors."""
     said, fitted = list[str](), mechanism.fits_records
     if isinstance(mechanism, RecordMechanism):
-        said = _of_refusal(settings, design, model, mechanism)
+        said = _refusal(settings, design, model, mechanism)
         if said:
             return said
-        said = _of_information(settings, design, model, mechanism)
+        said = _information(settings, design, model, mechanism)
     for outcome in model.numeric:
-        said += _of_values(settings, design, outcome, schema.get(outcome), scaled=hasattr(model, "transform"))
-        said += _of_residuals(settings, design, model, outcome) if hasattr(model, "transform") and fitted else []
-        said += _of_sizes(settings, design, outcome)
-        said += _of_cells(design, outcome, by, ratio)
+        said += _value_findings(settings, design, outcome, schema.get(outcome), scaled=hasattr(model, "transform"))
+        said += _residual_findings(settings, design, model, outcome) if hasattr(model, "transform") and fitted else []
+        said += _size_findings(settings, design, outcome)
+        said += _cell_findings(design, outcome, by, ratio)
     return said
 
 
-def _of_refusal(settings: Settings, design: SurveyDesign, model: Synthesizer, mechanism: RecordMechanism) -> list[str]:
+def _refusal(settings: Settings, design: SurveyDesign, model: Synthesizer, mechanism: RecordMechanism) -> list[str]:
     """What in the file would stop the release."""
     try:
         file, _, _ = without_missing(design, model)
@@ -405,7 +406,7 @@ def _of_refusal(settings: Settings, design: SurveyDesign, model: Synthesizer, me
     return []
 
 
-def _of_information(
+def _information(
     settings: Settings, design: SurveyDesign, model: Synthesizer, mechanism: RecordMechanism
 ) -> list[str]:
     """What privacy weights keep: from a fit."""
@@ -423,13 +424,13 @@ def _of_information(
     return [f"{said}{ratio:.2f} times the file's own, biases apart{little}. {cost.verdict}"]
 
 
-def _of_values(
+def _value_findings(
     settings: Settings, design: SurveyDesign, outcome: str, declared: Outcome | None, *, scaled: bool
 ) -> list[str]:  # fmt: skip
     """Values beyond the bounds; of amounts on a working scale missing ones, zeros and heaps, too."""
     y = design.numeric(outcome)
     there, said = y[np.isfinite(y)], list[str]()
-    hints = HINTS if declared is None else {name: hint.format(key(outcome)) for name, hint in OF_TABLES.items()}
+    hints = HINTS if declared is None else {name: hint.format(key(outcome)) for name, hint in HINTS_FOR_TABLES.items()}
     missing = settings.model.missing if declared is None else declared.missing or declared.applies
     zeros = settings.model.zeros if declared is None else declared.zeros or declared.whole
     if scaled and there.size < y.size and missing is None:
@@ -454,7 +455,7 @@ def _of_values(
     return said
 
 
-def _of_residuals(settings: Settings, design: SurveyDesign, model: Synthesizer, outcome: str) -> list[str]:
+def _residual_findings(settings: Settings, design: SurveyDesign, model: Synthesizer, outcome: str) -> list[str]:
     """Skewness and kurtosis of what the predictors leave on the working scale."""
     y = design.numeric(outcome)
     keep = np.isfinite(y) & ((y != 0) | (not settings.model.zeros))
@@ -481,7 +482,7 @@ def _of_residuals(settings: Settings, design: SurveyDesign, model: Synthesizer, 
     return said
 
 
-def _of_sizes(settings: Settings, design: SurveyDesign, outcome: str) -> list[str]:
+def _size_findings(settings: Settings, design: SurveyDesign, outcome: str) -> list[str]:
     """Whether the sizes of PSUs, and of units, go with the outcome: rank correlation over groups."""
     said, y = list[str](), design.numeric(outcome)
     groups = {"PSUs": list(design.psu_names[:1]), "units": as_list(settings.privacy.unit)}
@@ -503,7 +504,7 @@ def _of_sizes(settings: Settings, design: SurveyDesign, outcome: str) -> list[st
     return said
 
 
-def _of_cells(design: SurveyDesign, outcome: str, by: list[str], ratio: float | None) -> list[str]:
+def _cell_findings(design: SurveyDesign, outcome: str, by: list[str], ratio: float | None) -> list[str]:
     """Expected coefficients of variation: the file's own times the ratio."""
     if ratio is None or np.isnan(design.numeric(outcome)).any():
         return []

@@ -24,7 +24,7 @@ from ..validation import several
 Bools = NDArray[np.bool_]
 
 ROUNDS = 100  # a rule that a record keeps with a probability of 5% is still broken after so many by 6 of a thousand
-HELD = "public rules that every synthetic record obeys, those that broke one drawn again: {}"
+RULES_TEXT = "public rules that every synthetic record obeys, those that broke one drawn again: {}"
 
 
 def check_rules(rules: Sequence[str] | str | None, columns: Sequence[str], entry: str = "edits") -> list[str]:

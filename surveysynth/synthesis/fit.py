@@ -56,7 +56,7 @@ class DataSets:
 
 
 @dataclass(frozen=True, repr=False)  # a repr would show confidential values
-class Chosen:
+class SelectedDraws:
     """The draws of one release: their positions in the posterior, and what is simulated from."""
 
     positions: list[int]
@@ -349,7 +349,7 @@ class Fit(FittedModel):
                 raise
 
     def _data_sets(
-        self, m: int, chosen: Chosen, rules: Sequence[str], rule: IdentificationRule | None
+        self, m: int, chosen: SelectedDraws, rules: Sequence[str], rule: IdentificationRule | None
     ) -> DataSets:
         """Simulate m data sets."""
         public = public_frame(self.design, self.synthesizer, self.streams.order)
@@ -383,23 +383,24 @@ class Fit(FittedModel):
             )
         return Spending(m, asked, None if self.kind == "none" else self._published_epsilon(m, asked))
 
-    def _corrected_draws(self, positions: list[int], debias: bool) -> Chosen:
+    def _corrected_draws(self, positions: list[int], debias: bool) -> SelectedDraws:
         """The chosen draws, without what privacy weights or the clamp do to them, as far as that was asked for."""
-        model, records, chosen = self.synthesizer, self.records, range(len(positions))
+        model, records = self.synthesizer, self.records
         if not (debias or self.corrected):
-            return Chosen(positions, self.draws, positions)
+            return SelectedDraws(positions, self.draws, positions)
         if self.mechanism.clamps:
             assert isinstance(model, Boundable) and self.weighted.clamp is not None
-            return Chosen(positions, model.uncensored(records, self.draws, positions, self.weighted.clamp), chosen)
+            corrected = model.uncensored(records, self.draws, positions, self.weighted.clamp)
+            return SelectedDraws(positions, corrected, range(len(positions)))
         assert isinstance(model, Debiasable)  # as check_debias sees to
         alpha = self.mechanism.weigh_again(self.weighted, self.budget.bound)
         corrected = model.debias_draws(
             records, self.draws, positions, alpha, self.unit.by_record, self.streams.draws, debias=debias
         )
-        return Chosen(positions, corrected, chosen)
+        return SelectedDraws(positions, corrected, range(len(positions)))
 
     def _edited(
-        self, simulated: list[Synthetic], chosen: Chosen, rules: Sequence[str], public: pd.DataFrame
+        self, simulated: list[Synthetic], chosen: SelectedDraws, rules: Sequence[str], public: pd.DataFrame
     ) -> tuple[list[Synthetic], list[float]]:
         """Data sets that obey public rules, and the share of records of each that were drawn again."""
         if not rules:

@@ -15,7 +15,7 @@ from ..privacy.release_rule import IdentificationRule
 from ..privacy.report import SUM_OF_WEIGHTS, PrivacyReport, public_epsilon
 from ..privacy.units import CLASS
 from .draws import verdict
-from .edits import HELD
+from .edits import RULES_TEXT
 from .fitted_model import FittedModel, Spending
 from .synthetic_design import public_columns, total_text
 
@@ -69,7 +69,7 @@ def report(
 
     ``edits`` are the rules that its records obey, ``redrawn`` the share of records that broke one, of each data set.
     """
-    said = notes(fit, of, debias, factor) + ([HELD.format("; ".join(edits))] if edits else [])
+    said = notes(fit, of, debias, factor) + ([RULES_TEXT.format("; ".join(edits))] if edits else [])
     d = fit.draws.diagnostics
     internal = {
         "epsilon_exact": None if fit.kind == "none" else fit.budget_of(of.m).spent(fit.delta),
@@ -102,7 +102,7 @@ def notes(fit: FittedModel, of: Spending, debias: bool, factor: float | None) ->
         f"columns in the files are: {', '.join(public_columns(fit.design, fit.synthesizer))}",
         *([] if total is None else [total]),
         *fit.synthesizer.assumptions(fit.records.public),
-        *said_of_bias(fit, debias),
+        *bias_text(fit, debias),
         *([] if factor is None else [COST.format(factor, factor**0.5)]),
         *fit.report_notes,
     ]
@@ -138,7 +138,7 @@ def separation(fit: FittedModel, of: Spending) -> str:
     return f" Released draws of one chain are apart: lag correlation {'below' if of.lag < 0.1 else 'ABOVE'} 0.1."
 
 
-def said_of_bias(fit: FittedModel, debias: bool) -> list[str]:
+def bias_text(fit: FittedModel, debias: bool) -> list[str]:
     """What the mechanism does to the model, and what was corrected."""
     said = fit.mechanism.bias_text(fit.weighted, debias)
     if fit.mechanism.clamps:

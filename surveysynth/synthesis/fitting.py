@@ -50,8 +50,8 @@ NEEDS = (
     "asymptotic and which weights rare records down"
 )
 INFORMATION = "The privacy weights keep {}% of the file's information (not for publication)."
-OF_SAMPLER = "clusters", "tolerance", "chains", "warmup", "draws", "seed"
-OF_RELEASE = "debias", "accept_diagnostics", "ledger", "rule", "edits"
+SAMPLER_ARGUMENTS = "clusters", "tolerance", "chains", "warmup", "draws", "seed"
+RELEASE_ARGUMENTS = "debias", "accept_diagnostics", "ledger", "rule", "edits"
 
 
 def fit(
@@ -315,10 +315,10 @@ def prepared(design: SurveyDesign, synthesizer: Any, **given: Any) -> Callable[[
 def _from_records(design: SurveyDesign, synthesizer: Any, given: dict[str, Any]) -> Callable[[], Release]:
     """What fits records, and makes a release of the fit."""
     refuse_schema(given)
-    release = {name: given[name] for name in OF_RELEASE if name in given}
-    settings = {name: value for name, value in given.items() if name not in (*OF_RELEASE, *SCHEMA_ENTRIES)}
+    release = {name: given[name] for name in RELEASE_ARGUMENTS if name in given}
+    settings = {name: value for name, value in given.items() if name not in (*RELEASE_ARGUMENTS, *SCHEMA_ENTRIES)}
     asked, asked_of_release = fit_request(design, synthesizer, **settings, release=release)
-    sampling = {name: settings[name] for name in OF_SAMPLER if name in settings}
+    sampling = {name: settings[name] for name in SAMPLER_ARGUMENTS if name in settings}
 
     def made() -> Release:
         done = fitted(asked, **sampling)

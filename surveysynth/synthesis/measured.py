@@ -22,7 +22,7 @@ from ..privacy.accounting.ledger import Ledger
 from ..release.measurements import Measurements, entered
 from ..release.release import Release
 from ..release.source import Source
-from .edits import HELD
+from .edits import RULES_TEXT
 from .strict_request import Bounds, Formulas, StrictRequest, Totals, Weight, check_values, strict_request
 from .synthetic_design import NEAR, ignored_groups_text, public_columns, roles_of
 
@@ -201,7 +201,7 @@ def _notes(noisy: NoisyTables, columns: Sequence[str], asked: StrictRequest) -> 
         *([] if noisy.unit is None else [UNITS.format(noisy.unit, noisy.most)]),
         *(SCHEMA.format(name, outcome.text) for name, outcome in asked.schema.items()),
         *([] if noisy.weight is None else [WEIGHTS.format(*asked.weight_bounds), "the population total is public"]),
-        *([HELD.format("; ".join(asked.rules))] if asked.rules else []),
+        *([RULES_TEXT.format("; ".join(asked.rules))] if asked.rules else []),
     ]
 
 

@@ -154,7 +154,7 @@ def strict_request(
     wrong.check(one_of, clusters, get_args(Clusters), "clusters")
     interval = wrong.check(_weight_bounds, weight_bounds)
     wrong.check(check_seed, seed)
-    year = wrong.check(of_an_earlier_year, earlier)
+    year = wrong.check(earlier_source, earlier)
     importances = wrong.check(_importance, importance, model.outcomes)
     kept = wrong.check(to_synthesize, design)
     rules = None if schema is None else wrong.check(_rules, design, model, unit, schema, edits)
@@ -373,7 +373,7 @@ def public_totals(
         name = next((term.name for term in terms if term.columns == strata), design.strata_name)
         given, total = given | {name: total}, None
     by_name = {term.name: term for term in terms}
-    known = {name: _of_levels(by_name, name, each) for name, each in given.items()}
+    known = {name: _level_totals(by_name, name, each) for name, each in given.items()}
     if public_weight and known:
         raise InputError("totals of levels have no effect where weights are public, which add up to what they do")
     if public_weight:
@@ -393,7 +393,7 @@ def _mapping(given: Any, name: str, form: str) -> dict[Any, Any]:
     return dict(given or {})
 
 
-def _of_levels(terms: Mapping[str, Term], name: str, given: Mapping[Any, float]) -> Floats:
+def _level_totals(terms: Mapping[str, Term], name: str, given: Mapping[Any, float]) -> Floats:
     """Totals in the order of the levels of a term."""
     if name not in terms:
         raise InputError(f"population_totals: {name!r} is no term of the formula ({', '.join(terms) or 'it has none'})")
@@ -487,7 +487,7 @@ def _is_nothing(value: Any) -> bool:
     return value is None or value is False or (isinstance(value, int | str | tuple | list) and not value)
 
 
-def of_an_earlier_year(given: Measurements | Release | None) -> Source | None:
+def earlier_source(given: Measurements | Release | None) -> Source | None:
     """What was measured in an earlier year (InputError: no measurements)."""
     if given is None:
         return None

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import surveysynth as ss
-from surveysynth.plan.settings import OutcomeSettings
+from surveysynth.plan.sections import OutcomeSettings
 
 N = 900_000
 PLAN = """
