@@ -262,7 +262,9 @@ class Privacy(Section):
     earlier: PathText | None = Field(
         None, description="folder of an earlier year's strict release or measurements; both years are fitted"
     )
-    unit: str | None = Field(None, description="column of the unit that epsilon protects, as households; default record")
+    unit: str | None = Field(
+        None, description="column of the units that epsilon protects, such as households; default single records"
+    )
     mechanism: MechanismName | None = Field(None, description="how records are protected")
     options: dict[str, Any] | None = Field(None, description="arguments of your own mechanism: {noise = 2}")
     delta: Number | None = Field(
