@@ -256,7 +256,7 @@ def test_other_values_at_some_entries(survey: Path) -> None:
         ("[privacy]\nbounds = [1]", r"privacy\.bounds: \[1\] has no number 2: public lowest and highest outcome"),
         ("[privacy]\nbounds = [12000, 0]", r"privacy\.bounds: .*two finite numbers, low < high.*, not \[12000, 0\]"),
         ("[privacy]\nbounds = {pay = [1, 'x']}", r"privacy\.bounds\.pay, number 2: Input should be a number, not 'x'"),
-        ("[privacy]\nbounds = 'all'", r"privacy\.bounds: 'all' is none of what it can be: public lowest and highest"),
+        ("[privacy]\nbounds = 'all'", r"privacy\.bounds: 'all' is of no allowed kind: public lowest and highest"),
         ("[columns.sex]\nmis = 1", r"columns\.sex\.mis: there is no such entry; did you mean missing\?"),
         ("[columns.sex]\nmissing = 'no'", r"columns\.sex\.missing: Input should be 'category', not 'no'"),
         ("[survey]\nweights = 'w'\nunweighted = true", r"survey: .*leave out weights and probs, or this entry"),
@@ -279,7 +279,7 @@ LATER = [
     ({"formula": "rent ~ income", "name": "mixture"}, rf"number 2\.name: .* {OF_LATER}, not 'mixture'"),
     ({"formula": "rent ~ income", "nam": "nb"}, r"number 2\.nam: there is no such entry; did you mean name\?"),
     ({"formula": "rent ~ income", "zeros": "perhaps"}, r"number 2\.zeros: should be true or false, not 'perhaps'"),
-    ({"name": "nb"}, r"number 2\.formula: is not there: outcome ~ predictors"),
+    ({"name": "nb"}, r"number 2\.formula: is missing: outcome ~ predictors"),
     (5, r"number 2: Input should be a formula, or a table \{formula = \.\.\.\}, not 5"),
 ]
 

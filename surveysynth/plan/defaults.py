@@ -106,7 +106,7 @@ def lacking(settings: Settings, *, at_hand: bool) -> dict[str, str]:
     if settings.model.formula is None and not by_policy:
         out["model.formula"] = "'outcome ~ public predictors', as 'income ~ region + sex'"
     if privacy.epsilon is None and privacy.c1 is None and not by_policy:
-        out["privacy.epsilon"] = "budget of the whole release; surveysynth check says what it buys"
+        out["privacy.epsilon"] = "budget of the whole release; surveysynth check predicts the accuracy"
     strict = is_strict(settings)
     has_total = privacy.population_total is not None or (
         strict and (privacy.population_totals is not None or settings.model.weight == "public")

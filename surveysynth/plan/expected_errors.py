@@ -25,8 +25,7 @@ from ..measuring.terms import Term, terms_of
 from ..release.measurements import Measurements
 from ..release.release import Release
 from ..synthesis.all_columns import written_out
-from ..synthesis.measured import measure
-from ..synthesis.strict_request import (
+from ..synthesis.declarations import (
     Bounds,
     Formulas,
     Totals,
@@ -36,6 +35,7 @@ from ..synthesis.strict_request import (
     public_totals,
     schema_of,
 )
+from ..synthesis.measured import measure
 from ..validation import as_list, one_of, positive, whole
 
 Floats = NDArray[np.float64]

@@ -18,7 +18,7 @@ KINDS = {  # kinds of values that pydantic calls by their names in Python
 }  # fmt: skip
 REMOVED = {  # entries of plans of version 0.2, and what to write instead
     "parts": "take out [parts]: a large parquet file is read like any other",
-    "privacy.mechanism=per-instance": "privacy.mechanism = 'per-instance' went: write 'strict' or 'pseudo-posterior'",
+    "privacy.mechanism=per-instance": "privacy.mechanism = 'per-instance' was removed: write 'strict' or 'pseudo-posterior'",
     "privacy.alpha_0": "take out privacy.alpha_0, which belonged to 'per-instance'",
     "privacy.reference": "take out privacy.reference: privacy.earlier is the folder of an earlier year's release",
     "privacy.overlap": "take out privacy.overlap: epsilon of an earlier year's release is always added",
@@ -95,12 +95,12 @@ def _message(place: Place, errors: Sequence[Any]) -> str:
         return f"{reprlib.repr(value)} has no number {error['loc'][-1] + 1}: {fields[str(place[1])].description}"
     if error["type"] == "missing":
         lacks = fields.get(str(place[-1]))
-        return f"is not there: {lacks.description}" if lacks and lacks.description else "is not there"
+        return f"is missing: {lacks.description}" if lacks and lacks.description else "is missing"
     if error["type"] == "model_type":
         kind = "a formula, or a table {formula = ...}" if place[:2] == ("model", "later") else "a table of entries"
         return f"Input should be {kind}, not {reprlib.repr(value)}"
     if len(right_kind) > 1 and (entry := fields.get(str(place[-1]))):  # a value that is of none of several kinds
-        return f"{reprlib.repr(value)} is none of what it can be: {entry.description}"
+        return f"{reprlib.repr(value)} is of no allowed kind: {entry.description}"
     text = KINDS.get(error["type"]) or str(error["msg"]).removeprefix("Value error, ")
     if isinstance(value, Mapping | Section):
         return text

@@ -326,11 +326,11 @@ class Plan(PlanEntries):
         self._refuse_unfinished("survey.file", "survey.weights", "model.formula")
         privacy, model = self.settings.privacy, self.settings.model
         if self._policy is not None:
-            raise InputError("a policy says itself what it costs: Policy.load(...), or print it")
+            raise InputError("a policy states its own cost: print Policy.load(...)")
         synthesizer, mechanism = self._parts()
         if not mechanism.fits_records:
             raise InputError(
-                "a strict release has no privacy weights to price: check() says what its epsilon buys. Say mechanism = "
+                "a strict release has no privacy weights to price: check() predicts its accuracy. Write mechanism = "
                 "'pseudo-posterior' in [privacy] for a dry run of a fit to records"
             )
         m = None if privacy.epsilon is None and "release.m" in self.reasons else self.settings.release.m
@@ -363,9 +363,9 @@ class Plan(PlanEntries):
         self._refuse_unfinished()
         privacy, model = self.settings.privacy, self.settings.model
         if privacy.mechanism != WEIGHTED or self._policy is not None:
-            raise InputError(f"a policy is of privacy.mechanism = {WEIGHTED!r}: the plan says another")
+            raise InputError(f"a policy needs privacy.mechanism = {WEIGHTED!r}, and the plan has another")
         if privacy.epsilon is None:
-            raise InputError("a policy needs privacy.epsilon, whatever c1")
+            raise InputError("a policy needs privacy.epsilon, with c1 or without")
         assert privacy.population_total is not None  # or else the plan is not filled in
         synthesizer = self._parts()[0]
         map_entries = {name: value for name in MAP_ENTRIES if (value := getattr(privacy, name)) is not None}

@@ -151,14 +151,14 @@ def _predictors_text(facts: PublicFacts, model: Synthesizer) -> list[str]:
 def _privacy_text(settings: Settings, mechanism: Mechanism, before: float) -> str:
     p = settings.privacy
     kind = "strict" if p.policy else mechanism.kind.replace("alpha", "the privacy weights")
-    asked = f"epsilon = {p.epsilon:g}" if p.epsilon is not None else f"c1 = {p.c1:g}, whose epsilon the fit tells"
+    asked = f"epsilon = {p.epsilon:g}" if p.epsilon is not None else f"c1 = {p.c1:g}, with the epsilon that the fit finds"
     unit = f"one {p.unit}" if p.unit else "one record"
     by = f", by {p.policy}" if p.policy else ""
     how = p.mechanism if p.mechanism == kind else f"{p.mechanism} ({kind})"
     text = f"{how}, {asked} for {unit}'s confidential values, m = {settings.release.m}{by}"
     text += f", delta = {p.delta:g}" if p.delta is not None else ""
     if before and p.epsilon is not None:
-        text += f"; with the earlier year's tables {p.epsilon + before:g} for who is in both files"
+        text += f"; with the earlier year's tables {p.epsilon + before:g} for people who are in both files"
     return text
 
 
@@ -272,8 +272,8 @@ def _warnings(
     found += _zeros_warnings(settings, schema)
     if design.clustered and p.unit is None:
         found.append(
-            "epsilon protects single records; where a person or household has several, say which column that is, as "
-            "unit in [privacy]"
+            "epsilon protects single records; if a person or household has several, name its column as unit in "
+            "[privacy]"
         )
     if mechanism.kind == "asymptotic":
         found.append("the guarantee is asymptotic, not strict at this number of records; the report says so")
@@ -305,8 +305,8 @@ def _predictor_warnings(facts: PublicFacts, model: Synthesizer) -> list[str]:
     unique = [name for name in names if facts.n > FEW and len(facts.levels(name)) == facts.n]
     if unique:
         found.append(
-            f"{', '.join(unique)}: another value in every record, published as it is, so that whoever knows it finds "
-            "the record: leave identifiers out of the formula"
+            f"{', '.join(unique)}: another value in every record, published as it is, by which a record can be "
+            "found: leave identifiers out of the formula"
         )
     plain = {f.expr for f in factors_of(model.predictors) if f.eval_method == f.EvalMethod.LOOKUP}
     for name in numeric_predictors(design, model.predictors, model.outcomes):

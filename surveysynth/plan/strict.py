@@ -19,8 +19,9 @@ from ..privacy.mechanisms import Strict, in_plans
 from ..release.measurements import Measurements, read_measurements
 from ..release.release import Release, read_release
 from ..synthesis.all_columns import written_out
+from ..synthesis.declarations import in_sequence, left_hand_side
 from ..synthesis.levels import levels_by_type, undeclared
-from ..synthesis.strict_request import earlier_source, in_sequence, left_hand_side
+from ..synthesis.strict_request import earlier_source
 from ..validation import several
 from .sections import OutcomeSettings
 from .settings import Settings
@@ -65,8 +66,8 @@ def refuse_record_entries(settings: Settings) -> None:
             wrong.append(f"model.later, number {number}: the name or missing of a model of records")
     if wrong:
         raise InputError(
-            f"{'; '.join(wrong)}: not in a strict release, which has the formulas, and in [outcomes] what kind each "
-            "outcome is. Leave this out, or say mechanism = 'pseudo-posterior' in [privacy], whose guarantee is "
+            f"{'; '.join(wrong)}: not in a strict release, which has formulas, and declares outcomes in [outcomes]. "
+            "Leave this out, or write mechanism = 'pseudo-posterior' in [privacy], whose guarantee is "
             "asymptotic"
         )
 
