@@ -292,7 +292,7 @@ class PlanEntries:
             raise InputError(f"{str(path)!r} exists; choose another name, or overwrite=True")
         beyond = [] if self._design is None else [role for role in NOT_IN_PLANS if self._design.roles().get(role)]
         if beyond:
-            raise InputError(f"a plan's file has no entry for {', '.join(beyond)} of the design: release from this session")
+            raise InputError(f"a plan's file has no entry for {', '.join(beyond)}: release from this session")
         with whole_file(path) as stream:
             stream.write(self.to_toml().encode())
         return path

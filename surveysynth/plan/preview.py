@@ -151,7 +151,7 @@ def _predictors_text(facts: PublicFacts, model: Synthesizer) -> list[str]:
 def _privacy_text(settings: Settings, mechanism: Mechanism, before: float) -> str:
     p = settings.privacy
     kind = "strict" if p.policy else mechanism.kind.replace("alpha", "the privacy weights")
-    asked = f"epsilon = {p.epsilon:g}" if p.epsilon is not None else f"c1 = {p.c1:g}, with the epsilon that the fit finds"
+    asked = f"epsilon = {p.epsilon:g}" if p.epsilon is not None else f"c1 = {p.c1:g}, with the fit's epsilon"
     unit = f"one {p.unit}" if p.unit else "one record"
     by = f", by {p.policy}" if p.policy else ""
     how = p.mechanism if p.mechanism == kind else f"{p.mechanism} ({kind})"

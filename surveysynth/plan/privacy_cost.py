@@ -121,7 +121,7 @@ def privacy_cost(
     check_keywords(privacy_cost, settings, fit)
     mechanism = PseudoPosterior() if mechanism is None else mechanism
     if isinstance(mechanism, Mechanism) and not mechanism.fits_records:
-        raise InputError("Strict() has no privacy weights: expected_errors() foretells its releases")
+        raise InputError("releases under Strict() have no privacy weights: expected_errors() predicts their accuracy")
     check_kinds(design, "y ~ x" if synthesizer is None else synthesizer, mechanism)
     own = (mechanism.epsilon, getattr(mechanism, "c1", None))
     if all(number is None for number in (epsilon, c1, *own)):

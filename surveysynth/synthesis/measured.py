@@ -134,8 +134,9 @@ def measure(
     Raises
     ------
     InputError
-        The file contradicts the declarations; a predictor has missing values, or no records can be counted
-        by it; no declaration, no population total, or totals that contradict each other; a rule on other columns, or on public columns alone.
+        The file contradicts the declarations; a predictor has missing values, or records cannot be counted by it; no
+        declaration, no population total, or totals that contradict each other; a rule on other columns, or on public
+        columns alone.
     PrivacyError
         The ledger's cap leaves less than epsilon; nothing was measured.
 
