@@ -26,7 +26,7 @@ from surveysynth.plan import plan
 from surveysynth.plan.settings import Settings
 from tests.surveys import PSEUDO
 
-EMPTY = Settings.of({"survey": {}, "model": {}, "privacy": {}})
+EMPTY = Settings.empty()
 
 GOOD = {
     "weights": "wt", "strata": "field", "outcome": "income", "predictors": "field + gender", "prior": "flat",
@@ -389,7 +389,7 @@ def test_without_a_mechanism_the_command_asks_for_what_a_strict_release_needs(fi
     assert "--set privacy.mechanism=pseudo-posterior, whose guarantee is asymptotic" in squeezed(err)
     given = {"c1": "0.5", "bounds": "0,1e6", "population_total": "2e4"}
     code, out, err = run(*words(drop=("mechanism", "prior"), **given))
-    assert code == 2 and "privacy.c1 = 0.5: not in a strict release, which has the formulas" in squeezed(err)
+    assert code == 2 and "privacy.c1 = 0.5: not in a strict release, which has formulas" in squeezed(err)
     assert not Path("release").exists()
 
 

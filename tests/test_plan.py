@@ -17,7 +17,8 @@ from typer.testing import CliRunner
 
 import surveysynth as ss
 from surveysynth.cli.app import app
-from surveysynth.plan import settings as sections
+from surveysynth.plan import toml_file
+from surveysynth.plan.settings import Settings
 
 PUBLIC = {"epsilon": 5, "population_total": 29_501, "bounds": (0, 20_000)}
 FORMULA = "income ~ division + education"
@@ -255,7 +256,7 @@ def test_other_values_at_some_entries(survey: Path) -> None:
         ("[privacy]\nbounds = [1]", r"privacy\.bounds: \[1\] has no number 2: public lowest and highest outcome"),
         ("[privacy]\nbounds = [12000, 0]", r"privacy\.bounds: .*two finite numbers, low < high.*, not \[12000, 0\]"),
         ("[privacy]\nbounds = {pay = [1, 'x']}", r"privacy\.bounds\.pay, number 2: Input should be a number, not 'x'"),
-        ("[privacy]\nbounds = 'all'", r"privacy\.bounds: 'all' is none of what it can be: public lowest and highest"),
+        ("[privacy]\nbounds = 'all'", r"privacy\.bounds: 'all' is of no allowed kind: public lowest and highest"),
         ("[columns.sex]\nmis = 1", r"columns\.sex\.mis: there is no such entry; did you mean missing\?"),
         ("[columns.sex]\nmissing = 'no'", r"columns\.sex\.missing: Input should be 'category', not 'no'"),
         ("[survey]\nweights = 'w'\nunweighted = true", r"survey: .*leave out weights and probs, or this entry"),
@@ -278,7 +279,7 @@ LATER = [
     ({"formula": "rent ~ income", "name": "mixture"}, rf"number 2\.name: .* {OF_LATER}, not 'mixture'"),
     ({"formula": "rent ~ income", "nam": "nb"}, r"number 2\.nam: there is no such entry; did you mean name\?"),
     ({"formula": "rent ~ income", "zeros": "perhaps"}, r"number 2\.zeros: should be true or false, not 'perhaps'"),
-    ({"name": "nb"}, r"number 2\.formula: is not there: outcome ~ predictors"),
+    ({"name": "nb"}, r"number 2\.formula: is missing: outcome ~ predictors"),
     (5, r"number 2: Input should be a formula, or a table \{formula = \.\.\.\}, not 5"),
 ]
 
@@ -321,20 +322,20 @@ def test_entries_that_do_not_go_together_are_refused_by_name(design: ss.SurveyDe
 def test_all_entries_are_listed_with_what_they_mean(run) -> None:
     code, out, err = run("plan", "--entries")
     assert (code, err) == (0, "")
-    for entry, _ in sections.Settings.of({"survey": {}, "model": {}, "privacy": {}}).items():
+    for entry, _ in Settings.empty().items():
         assert f" {entry} " in out
     assert "budget of the whole release" in out and "[lowest, highest]" not in out
 
 
 def test_an_entry_is_told_by_its_name_alone() -> None:
-    empty = sections.Settings.of({"survey": {}, "model": {}, "privacy": {}})
+    empty = Settings.empty()
     names = [entry.partition(".")[2] for entry, _ in empty.items()]
     assert len(set(names)) == len(names)
 
 
 def test_the_shipped_schema_is_that_of_the_settings() -> None:
-    shipped = Path(sections.__file__).with_name(sections.SCHEMA).read_text(encoding="utf-8")
-    assert json.loads(shipped) == sections.Settings.model_json_schema()
+    shipped = Path(toml_file.__file__).with_name(toml_file.SCHEMA).read_text(encoding="utf-8")
+    assert json.loads(shipped) == Settings.model_json_schema()
     printed = CliRunner().invoke(app, ["plan", "--schema"]).stdout
     assert printed == shipped
 

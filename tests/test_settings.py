@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 import surveysynth as ss
-from surveysynth.plan.settings import OutcomeSettings, sections
+from surveysynth.plan.sections import SECTIONS, OutcomeSettings
+from surveysynth.plan.settings import Settings
 
 ROOT = Path(__file__).parents[1]
 spec = importlib.util.spec_from_file_location("settings_page", ROOT / "docs" / "site" / "settings.py")
@@ -32,7 +33,7 @@ def test_synthesize_has_fourteen_keywords():
 
 @pytest.mark.parametrize("called", [ss.synthesize, ss.measure, ss.fit, ss.Fit.release], ids=lambda f: f.__qualname__)
 def test_every_argument_is_an_entry_of_a_plan_by_its_name(called):
-    entries = {entry for kind in sections().values() for entry in kind.model_fields} | {"outcomes"}
+    entries = {entry for kind in SECTIONS.values() for entry in kind.model_fields} | {"outcomes"}
     others = {*settings_page.PLACES}
     assert keywords(called) - entries - others - NOT_IN_PLANS == set()
 
@@ -40,6 +41,10 @@ def test_every_argument_is_an_entry_of_a_plan_by_its_name(called):
 def test_r_and_python_have_the_same_arguments():
     of_python = keywords(ss.synthesize, ss.measure, ss.fit, ss.Fit.release) - {"formula", "delta"}
     assert {*settings_page.in_r("synthesize")} == of_python - NOT_IN_R
+
+
+def test_settings_have_every_section():
+    assert {name: SECTIONS[name] for name in Settings.model_fields} == SECTIONS
 
 
 def test_an_outcome_has_the_same_fields_everywhere():

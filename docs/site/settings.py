@@ -2,7 +2,7 @@
 
     python docs/site/settings.py         writes docs/settings.md
 
-Entries and their descriptions are those of plans (``surveysynth/plan/settings.py``); arguments are read from the
+Entries and their descriptions are those of plans (``surveysynth/plan/sections.py``); arguments are read from the
 signatures of the functions, and from the sources of the R package.
 """
 
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import surveysynth as ss
-from surveysynth.plan.settings import BY_NAME, sections
+from surveysynth.plan.sections import BY_NAME, SECTIONS
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "settings.md"
@@ -69,7 +69,7 @@ def entry_of(argument: str, entries: list[str], door: str = "") -> str | None:
 def rows() -> list[tuple[str, str, str, str]]:
     """Entry, Python, R and description of every setting."""
     entries = {
-        f"{name}.{entry}": field for name, kind in sections().items() for entry, field in kind.model_fields.items()
+        f"{name}.{entry}": field for name, kind in SECTIONS.items() for entry, field in kind.model_fields.items()
     }
     others = [entry for entry in entries if entry.split(".")[0] not in BY_NAME]
     python: dict[str, list[str]] = {entry: [] for entry in entries}
@@ -104,7 +104,7 @@ def page() -> str:
         section = entry.partition(" in ")[2]
         if section != heading:
             heading = section
-            kind = sections()[section.strip("[]").split(".")[0]]
+            kind = SECTIONS[section.strip("[]").split(".")[0]]
             out.append(f"\n## {section}\n\n{kind.__doc__}\n\n| entry | Python | R | what it says |\n|---|---|---|---|")
         text = description.replace("|", "\\|")
         code = [f"`{word}`" if word != "-" else "-" for word in (entry.partition(" in ")[0], python, r)]

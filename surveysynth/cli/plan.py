@@ -52,7 +52,7 @@ def plan_command(
     ] = False,
 ) -> None:
     """Draft a plan for a file: > plan.toml.  What only you can know stands there as FILL IN."""
-    from ..plan.settings import schema as schema_of_plans
+    from ..plan.toml_file import schema as schema_of_plans
 
     if schema:
         print(schema_of_plans(), end="")
@@ -145,14 +145,14 @@ def make(plan: ss.Plan, out: Path | None, *, overwrite: bool, seed: int | None) 
 def _print_entries() -> None:
     """Print all entries of plans in the form that --set takes."""
     from ..models.registry import MODELS
-    from ..plan.settings import BY_NAME, sections
+    from ..plan.sections import BY_NAME, SECTIONS
     from ..privacy.mechanisms import in_plans
 
     registries = {"model.name": [*MODELS], "privacy.mechanism": [*in_plans()]}
     shown = Table(box=SIMPLE)
     shown.add_column("entry", no_wrap=True)
     shown.add_column("what it says")
-    for section, kind in sections().items():
+    for section, kind in SECTIONS.items():
         for name, entry in kind.model_fields.items():
             several = [entry.annotation, *get_args(entry.annotation)]
             values = [value for each in several if get_origin(each) is Literal for value in get_args(each)]
@@ -165,7 +165,7 @@ def _print_entries() -> None:
 
 def _entries(given: Sequence[str] | None) -> dict[str, Any]:
     """The entries that ``--set`` names, with their values."""
-    from ..plan.settings import value_of
+    from ..plan.toml_file import parsed_value
 
     pairs = [text.partition("=") for text in given or ()]
     wrong = [entry for entry, equals, _ in pairs if not equals or "." not in entry]
@@ -175,4 +175,4 @@ def _entries(given: Sequence[str] | None) -> dict[str, Any]:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise InputError(f"--set {', '.join(twice)}: given more than once, and only the last would count")
-    return {entry.strip(): value_of(text.strip()) for entry, _, text in pairs}
+    return {entry.strip(): parsed_value(text.strip()) for entry, _, text in pairs}

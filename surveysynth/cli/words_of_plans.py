@@ -18,14 +18,14 @@ WHOLE = {"overwrite=True": "--overwrite", "Strict()": "the strict mechanism"}
 
 def in_words_of_plans(text: str) -> str:
     """``FBS(..., weight='public')`` is ``weight = 'public' in [model]``, ``overwrite=True`` is ``--overwrite``."""
-    from ..plan.settings import sections as sections_of_plans
+    from ..plan.sections import SECTIONS
     from ..privacy.mechanisms import in_plans
 
     mechanisms: dict[str, str] = {}  # by their classes, the first of their names in plans
     for name, (mechanism, _) in in_plans().items():
         mechanisms.setdefault(mechanism.__name__, name)
     sections: dict[str, str] = {}
-    for section, kind in sections_of_plans().items():
+    for section, kind in SECTIONS.items():
         sections |= dict.fromkeys(kind.model_fields, section)
 
     def word(match: re.Match[str]) -> str:

@@ -1,1 +1,1 @@
-"""The plan of a release: the file that says everything that a release is made of, and what to expect of it."""
+"""Plans: the file from which a release is made, and what to expect of it."""

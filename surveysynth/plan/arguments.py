@@ -1,4 +1,4 @@
-"""The parts that a plan's settings name: model, mechanism, risk, rule and policy, as Python has them."""
+"""Model, mechanism, risk, rule and policy of a plan, as objects of Python."""
 
 from __future__ import annotations
 
@@ -25,28 +25,30 @@ from ..publication.quality import Symbols, symbols_of
 from ..publication.wording import Wording
 from ..synthesis.all_columns import ALL
 from ..synthesis.policy import Policy
-from .settings import LaterModel, Model, Settings
+from .sections import LaterModel, Model
+from .settings import Settings
 
-OF_WEIGHTS = "map", "c1", "c2"  # entries of mechanisms whose privacy weights are a map of risks
-CONFIRMED = "population_total"  # among what a plan accepts: it is right, whatever the weights add up to
+MAP_ENTRIES = "map", "c1", "c2"  # the map from risks to privacy weights
+CONFIRMED = "population_total"  # an accepted total may differ from the sum of the weights
 NEAR = "radius", "absolute", "floor"
-OF_MODELS = "prior", "zeros", "missing", "weight", "components"
+MODEL_ENTRIES = "prior", "zeros", "missing", "weight", "components"
 SET_BY_POLICY = (
     *(f"model.{name}" for name in Model.model_fields if name not in ("clusters", "engine")),
     *(f"privacy.{name}" for name in (
-        "epsilon", "delta", "bounds", "levels", "mechanism", "options", *OF_WEIGHTS, "risk", "known", *NEAR, "reweight",
+        "epsilon", "delta", "bounds", "levels", "mechanism", "options", *MAP_ENTRIES, "risk", "known", *NEAR,
+        "reweight",
     )),
     "release.m",
 )  # fmt: skip
 
 
 def synthesizer_of(settings: Settings, folder: Path) -> Synthesizer:
-    """The model of a plan; InputError where an entry is not of that model.  ``folder`` is that of the plan's file."""
-    said, name = settings.model, settings.model.name
-    assert name is not None and said.formula is not None  # as choose and lacking see to
-    entries: dict[str, Any] = {option: getattr(said, option) for option in OF_MODELS}
-    given = {option: value for option, value in entries.items() if value is not None}
-    outcomes, predictors = sides(said.formula)
+    """The model of a plan (InputError: an entry that the model has not); paths are relative to ``folder``."""
+    entries, name = settings.model, settings.model.name
+    assert name is not None and entries.formula is not None  # as choose and lacking see to
+    options: dict[str, Any] = {option: getattr(entries, option) for option in MODEL_ENTRIES}
+    given = {option: value for option, value in options.items() if value is not None}
+    outcomes, predictors = sides(entries.formula)
     if OWN_MODEL.fullmatch(name):
         _refuse(given, name)
         return model_from_file(str(folder / name), outcomes, predictors)
@@ -56,21 +58,21 @@ def synthesizer_of(settings: Settings, folder: Path) -> Synthesizer:
     _refuse({option: value for option, value in given.items() if option not in takes}, name)
     if settings.privacy.bounds is not None and "bounds" in takes:
         given["bounds"] = settings.privacy.bounds
-    elif settings.privacy.bounds is not None and "transform" not in takes and not said.later:
+    elif settings.privacy.bounds is not None and "transform" not in takes and not entries.later:
         raise InputError(f"privacy.bounds: not with model.name = {name!r}; leave it out")
-    if said.scale is not None and said.transform is None:
+    if entries.scale is not None and entries.transform is None:
         raise InputError("model.scale: only with model.transform = 'identity' or 'asinh'")
-    if said.transform is not None:
-        _refuse({} if "transform" in takes else {"transform": said.transform}, name)
-        scores = said.transform.endswith(".json")
+    if entries.transform is not None:
+        _refuse({} if "transform" in takes else {"transform": entries.transform}, name)
+        scores = entries.transform.endswith(".json")
         given["transform"] = (
-            NormalScores.load(folder / said.transform) if scores else as_transform(said.transform, said.scale)
+            NormalScores.load(folder / entries.transform) if scores else as_transform(entries.transform, entries.scale)
         )
     if listed.one_outcome and len(outcomes) != 1:
         raise InputError(f"model.name = {name!r} synthesizes one outcome")
     first = listed.make(outcomes[0] if len(outcomes) == 1 else outcomes, predictors, **given)
-    if not said.later:
-        _refuse_of_sequences(settings)
+    if not entries.later:
+        _refuse_sequence_entries(settings)
         return first
     if name != "fbs":
         raise InputError("model.later: further outcomes go with model.name = 'fbs'")
@@ -78,26 +80,26 @@ def synthesizer_of(settings: Settings, folder: Path) -> Synthesizer:
     return Sequential(models, applies=settings.edits.applies, elsewhere=settings.edits.elsewhere)
 
 
-def _refuse_of_sequences(settings: Settings) -> None:
-    """Refuse entries that are about models in sequence."""
+def _refuse_sequence_entries(settings: Settings) -> None:
+    """Refuse entries for models in sequence where there is one model."""
     names = "edits.applies", "edits.elsewhere"
     if stray := [name for name in names if settings[name] is not None]:
         raise InputError(f"{', '.join(stray)}: only with model.later")
 
 
-def _later(said: LaterModel, given: dict[str, Any], bounds: Any) -> Synthesizer:
-    """A later model, with those options of the first that it takes; but the weight, which it has as a predictor."""
-    listed = MODELS[said.name]
-    outcomes, predictors = sides(said.formula)
+def _later(later: LaterModel, given: dict[str, Any], bounds: Any) -> Synthesizer:
+    """A later model, with the options of the first that it takes, except the weight, which is a predictor."""
+    listed = MODELS[later.name]
+    outcomes, predictors = sides(later.formula)
     if len(outcomes) != 1:
-        raise InputError(f"model.later: {said.formula!r} has {len(outcomes)} outcomes: write a formula for each")
+        raise InputError(f"model.later: {later.formula!r} has {len(outcomes)} outcomes: write a formula for each")
     outcome = outcomes[0]
-    shared = ("prior", "missing", "transform") if said.name == "fbs" else ("missing",)
+    shared = ("prior", "missing", "transform") if later.name == "fbs" else ("missing",)
     own = {option: given[option] for option in shared if option in given}
-    _refuse({} if said.zeros is None else {"zeros": said.zeros}, said.name)
-    if said.missing is not None:
-        own["missing"] = said.missing
-    if said.name == "beta":
+    _refuse({} if later.zeros is None else {"zeros": later.zeros}, later.name)
+    if later.missing is not None:
+        own["missing"] = later.missing
+    if later.name == "beta":
         if not isinstance(bounds, Mapping) or outcome not in bounds:
             raise InputError(f"a share has public bounds: privacy.bounds = {{{outcome} = [0, 1], ...}}, by outcome")
         own["bounds"] = bounds[outcome]
@@ -105,11 +107,11 @@ def _later(said: LaterModel, given: dict[str, Any], bounds: Any) -> Synthesizer:
 
 
 def mechanism_of(settings: Settings) -> Mechanism:
-    """The mechanism of a plan; InputError where an entry is not of that mechanism."""
+    """The mechanism of a plan (InputError: an entry that the mechanism has not)."""
     privacy = settings.privacy
     assert privacy.mechanism is not None  # as choose sees to
     mechanism, name = in_plans()[privacy.mechanism]
-    arguments = {entry: getattr(privacy, entry) for entry in ("delta", *OF_WEIGHTS, "risk")}
+    arguments = {entry: getattr(privacy, entry) for entry in ("delta", *MAP_ENTRIES, "risk")}
     arguments = {entry: value for entry, value in arguments.items() if value is not None}
     risk = _risk(settings)
     if wrong := [f"privacy.{entry}" for entry in arguments if entry not in name.entries]:
@@ -124,10 +126,10 @@ def mechanism_of(settings: Settings) -> Mechanism:
 
 
 def _risk(settings: Settings) -> Risk:
-    """How risks are measured; InputError for entries of another measure."""
-    said = settings.privacy
-    name = said.risk or "lipschitz"
-    ruled = said.max_risk is not None  # a rule has an intruder of its own
+    """The measure of risk of a plan (InputError: entries of another measure)."""
+    privacy = settings.privacy
+    name = privacy.risk or "lipschitz"
+    ruled = privacy.max_risk is not None  # a rule has an intruder of its own
     if name in ("lipschitz", "count") and not ruled:
         _refuse_stray(settings, ("known",), "privacy.risk = 'marginal' or 'pairwise', or privacy.max_risk")
     if name == "lipschitz":
@@ -136,22 +138,22 @@ def _risk(settings: Settings) -> Risk:
         return LipschitzRisk()
     if name == "count":
         return CountRisk(**_ball(settings))
-    return {"marginal": MarginalRisk, "pairwise": PairwiseRisk}[name](tuple(said.known or ()), **_ball(settings))
+    return {"marginal": MarginalRisk, "pairwise": PairwiseRisk}[name](tuple(privacy.known or ()), **_ball(settings))
 
 
 def rule_of(settings: Settings) -> IdentificationRule | None:
-    """The rule that releases pass, if there is one; InputError as :class:`IdentificationRule`."""
-    said = settings.privacy
-    if said.max_risk is None:
+    """The rule that releases must pass, if there is one (InputError: as :class:`IdentificationRule`)."""
+    privacy = settings.privacy
+    if privacy.max_risk is None:
         return None
-    return IdentificationRule(tuple(said.known or ()), said.max_risk, **_ball(settings))
+    return IdentificationRule(tuple(privacy.known or ()), privacy.max_risk, **_ball(settings))
 
 
 def policy_of(settings: Settings, folder: Path) -> Policy | None:
-    """The policy that a plan names, if it does; InputError where an entry says what the policy sets."""
+    """The policy of a plan, if it has one (InputError: an entry that the policy sets)."""
     if settings.privacy.policy is None:
         return None
-    plain = Settings.of({name: {} for name in ("survey", "model", "privacy")})
+    plain = Settings.empty()
     twice = [entry for entry, value in settings.items() if value != plain[entry] and entry in SET_BY_POLICY]
     if twice:
         raise InputError(f"{', '.join(twice)}: the policy sets this; leave it out, or make another policy")
@@ -161,23 +163,23 @@ def policy_of(settings: Settings, folder: Path) -> Policy | None:
 
 
 def _ball(settings: Settings) -> dict[str, Any]:
-    """How near is near, as arguments of a measure."""
-    said = settings.privacy
-    if said.absolute and said.radius is None:
+    """What counts as near, as arguments of a measure of risk."""
+    privacy = settings.privacy
+    if privacy.absolute and privacy.radius is None:
         raise InputError("privacy.absolute needs privacy.radius, in the unit of the outcome")
-    sizes = {"radius": said.radius, "floor": said.floor}
+    sizes = {"radius": privacy.radius, "floor": privacy.floor}
     given = {name: tuple(size) if isinstance(size, list) else size for name, size in sizes.items() if size is not None}
-    return {"relative": not said.absolute} | given
+    return {"relative": not privacy.absolute} | given
 
 
-def _refuse_stray(settings: Settings, names: tuple[str, ...], with_: str) -> None:
+def _refuse_stray(settings: Settings, names: tuple[str, ...], needed: str) -> None:
     stray = [f"privacy.{name}" for name in names if getattr(settings.privacy, name) is not None]
     if stray:
-        raise InputError(f"{', '.join(stray)}: only with {with_}")
+        raise InputError(f"{', '.join(stray)}: only with {needed}")
 
 
 def by_of(settings: Settings, model: Synthesizer) -> list[str] | None:
-    """The variables of the tables; InputError where the release would not preserve one."""
+    """The variables of the tables (InputError: one that the release would not preserve)."""
     for name in settings.tables.by or ():
         if name not in (*model.predictor_columns, *model.categorical):
             raise InputError(
@@ -187,7 +189,7 @@ def by_of(settings: Settings, model: Synthesizer) -> list[str] | None:
 
 
 def print_of(settings: Settings, model: Synthesizer, folder: Path) -> tuple[Symbols, Wording]:
-    """Marks and words of printed tables; InputError where they are not known, or entries of tables have no effect."""
+    """Marks and words of printed tables (InputError: unknown ones, or entries of tables without effect)."""
     tables = settings.tables
     statistics = tables.statistic or ["count", "mean", "proportion"]  # as Release.tables has them
     try:
@@ -206,9 +208,9 @@ def accepted_of(settings: Settings) -> list[str]:
 
 
 def check_formulas(settings: Settings, columns: Sequence[str]) -> None:
-    """Refuse formulas that do not parse, or name no columns of the file (InputError).
+    """Refuse formulas that do not parse, or that name columns that the file has not (InputError).
 
-    Where names of columns have blanks or signs, the message shows the formula with these in backticks.
+    The message shows the formula with backticks if names of columns have blanks or signs.
     """
     if settings.privacy.policy is not None:  # which sets the model
         return
@@ -217,17 +219,17 @@ def check_formulas(settings: Settings, columns: Sequence[str]) -> None:
     for entry, formula in formulas.items():
         if formula is None:
             continue
-        wrong = _wrong_of(formula, columns)
+        wrong = _formula_fault(formula, columns)
         if not wrong:
             continue
         better = quoted(formula, columns)
-        if better != formula and not _wrong_of(better, columns):
+        if better != formula and not _formula_fault(better, columns):
             raise InputError(f"{entry}: names of columns with blanks or signs stand in backticks: write '{better}'")
         raise InputError(f"{entry}: {wrong}")
 
 
-def _wrong_of(formula: str, columns: Sequence[str]) -> str:
-    """What is wrong with a formula of a file; "" where nothing is."""
+def _formula_fault(formula: str, columns: Sequence[str]) -> str:
+    """What is wrong with a formula for a file; "" if nothing is."""
     try:
         outcomes, predictors = sides(formula)
         names = [*(category(outcome) or outcome for outcome in outcomes)]

@@ -1,4 +1,4 @@
-"""What a plan chooses where its user said nothing: from public facts and arguments, never from confidential values."""
+"""Defaults of a plan: chosen from public facts and other entries, never from confidential values."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ from ..synthesis.measured import M
 from .arguments import check_formulas, sides, synthesizer_of
 from .public_facts import PublicFacts
 from .settings import Settings
-from .strict import is_strict, model_of, refuse_of_records, refuse_only_strict
+from .strict import is_strict, model_of, refuse_only_strict, refuse_record_entries
 
-MODEL_OF: dict[OutcomeKind, tuple[str, str]] = {
+MODEL_BY_KIND: dict[OutcomeKind, tuple[str, str]] = {
     "amount": ("fbs", "amounts: FBS, outcome and weight as one regression"),
     "count": ("nb", "counts: a negative binomial regression"),
     "share": ("beta", "shares within bounds: a beta regression"),
 }
-SCALE = 400.0  # of asinh(y / (highest / SCALE)), where amounts can be zero or negative
-PER_COLUMN = 50  # records per column of the predictors from which a flat prior says as little as any
+SCALE = 400.0  # in asinh(y / (highest / SCALE)), for amounts that can be zero or negative
+PER_COLUMN = 50  # with so many records per column of the predictors a flat prior makes no difference
 
 
 def choose(settings: Settings, facts: PublicFacts, folder: Path) -> tuple[Settings, dict[str, str]]:
-    """The settings with everything said that a release needs, but for public facts; and why, by entry.
+    """Fill in the entries that a release needs, apart from public facts, and give a reason for each.
 
     Parameters
     ----------
     settings : Settings
         With a formula.
     facts : PublicFacts
-        The size of the file, its predictors and the names of its categories: nothing else is looked at.
+        Size of the file, its predictors and the names of its categories: nothing else is used.
     folder : Path
-        Which paths in the plan are seen from.
+        Folder to which paths in the plan are relative.
 
     Raises
     ------
     InputError
-        Formulas that do not parse or name no columns of the file; entries that the mechanism does not have.
+        Formulas that do not parse or name unknown columns; entries that the mechanism does not have.
     """
     reasons: dict[str, str] = {}
     design = facts.design
@@ -55,7 +55,7 @@ def choose(settings: Settings, facts: PublicFacts, folder: Path) -> tuple[Settin
             reasons[entry] = f"chosen. {why}"
 
     if is_strict(settings):
-        refuse_of_records(settings)
+        refuse_record_entries(settings)
         strict_model = model_of(settings, design)
         for column in (*strict_model.outcomes, *strict_model.predictor_columns):
             design.column(column)
@@ -67,7 +67,7 @@ def choose(settings: Settings, facts: PublicFacts, folder: Path) -> tuple[Settin
         say("release.m", M, "data sets are drawn from noisy tables, and cost no epsilon")
         return settings, reasons
     refuse_only_strict(settings)
-    say("model.name", *MODEL_OF[settings.model.kind])
+    say("model.name", *MODEL_BY_KIND[settings.model.kind])
     model = _model(settings, folder)
     for column in (*model.outcomes, *model.predictor_columns):
         design.column(column)  # mistyped names are refused at once
@@ -94,27 +94,27 @@ def choose(settings: Settings, facts: PublicFacts, folder: Path) -> tuple[Settin
 
 
 def lacking(settings: Settings, *, at_hand: bool) -> dict[str, str]:
-    """What only the agency can say and has not said, by entry; ``at_hand``: there is a design, whatever its file."""
-    said, out = settings.privacy, {}
+    """What the agency has still to fill in, by entry; ``at_hand``: a design is there, and needs no file."""
+    privacy, out = settings.privacy, {}
     if settings.survey.file is None and not at_hand:
         out["survey.file"] = "path of the confidential file"
     if not settings.survey.weighted:
         out["survey.weights"] = (
             "column of survey weights (or probs = column of inclusion probabilities, or unweighted = true)"
         )
-    by_policy = said.policy is not None
+    by_policy = privacy.policy is not None
     if settings.model.formula is None and not by_policy:
         out["model.formula"] = "'outcome ~ public predictors', as 'income ~ region + sex'"
-    if said.epsilon is None and said.c1 is None and not by_policy:
-        out["privacy.epsilon"] = "budget of the whole release; surveysynth check says what it buys"
+    if privacy.epsilon is None and privacy.c1 is None and not by_policy:
+        out["privacy.epsilon"] = "budget of the whole release; surveysynth check predicts the accuracy"
     strict = is_strict(settings)
-    told = said.population_total is not None or (
-        strict and (said.population_totals is not None or settings.model.weight == "public")
+    has_total = privacy.population_total is not None or (
+        strict and (privacy.population_totals is not None or settings.model.weight == "public")
     )
-    mechanism = said.mechanism or ("strict" if strict else None)
-    if not told and mechanism is not None and "population_total" in in_plans()[mechanism][1].asks:
+    mechanism = privacy.mechanism or ("strict" if strict else None)
+    if not has_total and mechanism is not None and "population_total" in in_plans()[mechanism][1].asks:
         out["privacy.population_total"] = "number of population units, from a census or a register, not from this file"
-    if by_policy or said.bounds is not None or settings.outcomes:
+    if by_policy or privacy.bounds is not None or settings.outcomes:
         return out
     if strict or _needs_bounds(settings):
         out["privacy.bounds"] = "[lowest, highest] outcome, from public knowledge: tight ones make shorter intervals"
@@ -131,7 +131,7 @@ def _mechanism_for(model: Synthesizer) -> tuple[str, str]:
 
 
 def _model(settings: Settings, folder: Path) -> Synthesizer:
-    """The model, before its scale is chosen: which it is and what it can do."""
+    """The model before its scale is chosen, to see what it can do."""
     bare: dict[str, Any] = {"model.transform": None, "model.scale": None}
     if "bounds" in _takes(settings) and settings.privacy.bounds is None:
         bare["privacy.bounds"] = (0.0, 1.0)

@@ -1,8 +1,8 @@
-"""What a strict release will be worth, before the file is looked at: releases of made-up files.
+"""Expected standard errors of a strict release, from releases of made-up files.
 
 A made-up file has the public columns and the design of the survey; outcome and weight are drawn from the schema alone.
-It is measured, released and tabulated as the survey will be, so that expected standard errors hold all that the release
-does.
+It is measured, released and tabulated as the survey will be, so that its standard errors include every step of the
+release.
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ from ..measuring.terms import Term, terms_of
 from ..release.measurements import Measurements
 from ..release.release import Release
 from ..synthesis.all_columns import written_out
-from ..synthesis.measured import measure
-from ..synthesis.strict_request import (
+from ..synthesis.declarations import (
     Bounds,
     Formulas,
     Totals,
@@ -36,19 +35,20 @@ from ..synthesis.strict_request import (
     public_totals,
     schema_of,
 )
+from ..synthesis.measured import measure
 from ..validation import as_list, one_of, positive, whole
 
 Floats = NDArray[np.float64]
 
-RUNS = 4  # made-up files of one outcome; of several fewer, as each tells several means
-CENTRE, SPREAD = 0.6, 0.8  # of amounts: where between the bounds, on the log scale, and their standard deviation there
-BEYOND, INDEX = 0.05, 2.5  # share of amounts that lie in a Pareto tail, and its index
-SHARE = 0.5, 0.2  # of shares and other evenly spaced numbers: centre and standard deviation, of the bounds' distance
-COUNT = 0.12, 0.6  # of counts: mean, as a share of the highest, and standard deviation of the logarithm of the rate
-EFFECT, OF_DESIGN = 0.3, 0.2  # standard deviations by which levels of a term, and strata and PSUs, differ in the mean
+RUNS = 4  # made-up files of one outcome; fewer for several outcomes, each of which has its means
+CENTRE, SPREAD = 0.6, 0.8  # centre of amounts between the bounds, and their standard deviation, on the log scale
+BEYOND, INDEX = 0.05, 2.5  # share of amounts in a Pareto tail, and its index
+SHARE = 0.5, 0.2  # centre and standard deviation of shares and the like, as parts of the bounds' distance
+COUNT = 0.12, 0.6  # mean count, as a share of the highest, and standard deviation of the log rate
+EFFECT, DESIGN_EFFECT = 0.3, 0.2  # of levels of a term, and of strata and PSUs, in standard deviations
 SPECIAL = 0.15  # share of each special value
 WEIGHT_SPREAD = 0.5  # standard deviation of log weights
-WORTH_LITTLE = 3.0  # standard error over the sample's own from which a table is worth little
+WORTH_LITTLE = 3.0  # a table is worth little if its standard error exceeds the sample's own by this factor
 
 
 def expected_errors(
@@ -70,27 +70,27 @@ def expected_errors(
     importance: Mapping[str, float] | None = None,
     m: int = 20,
 ) -> pd.DataFrame:
-    """Standard errors to expect from a strict release, from what is public alone: no epsilon is spent.
+    """Predict the standard errors of a strict release from public facts alone; no epsilon is spent.
 
     Parameters
     ----------
     design : SurveyDesign
-        Its public columns and design are looked at, and no outcome; weights, where they are public.
+        Only its public columns and its design are used, and the weights if they are public.
     formula, epsilon, delta, population_total, population_totals, bounds, outcomes
         As for :func:`surveysynth.measure`.
     weight, weight_bounds, clusters, unit, public, importance
         As for :func:`surveysynth.measure`.
     by : str or list of str, optional
-        Variables of the tables that will be made: predictors.
+        Predictors by which tables will be made.
     m : int
-        Data sets.
+        Number of data sets.
 
     Returns
     -------
     pandas.DataFrame
-        A row a cell: ``<by...>, statistic, ratio, cv``: the standard error of the release over that of the sample
-        itself, and over the estimate, as far as the schema lets one guess.  ``outcome`` comes before the statistic
-        where there are several.
+        One row per cell: ``<by...>, statistic, ratio, cv``.  ``ratio`` is the standard error of the release over
+        that of the sample, ``cv`` the standard error over the estimate, both as the schema suggests.  With several
+        outcomes the column ``outcome`` comes before ``statistic``.
 
     Raises
     ------
@@ -136,14 +136,14 @@ def expected_errors(
         found.append(_compared(made, measured, names, m, run))
     keys = [c for c in found[0] if c not in ("own", "released", "estimate")]
     squares = pd.concat(found).groupby(keys, sort=False, observed=True, dropna=False).mean()
-    # of mean squares, as the standard error of one small sample is often far from what is usual
+    # ratios of mean squares: the standard error of one small sample is often unusual
     ratio = (squares["released"] / squares["own"]) ** 0.5
     cv = squares["released"] ** 0.5 / squares["estimate"].abs()
     return pd.DataFrame({"ratio": ratio, "cv": cv}).reset_index()
 
 
 def _compared(made: SurveyDesign, measured: Measurements, names: list[str], m: int, seed: int) -> pd.DataFrame:
-    """Estimates from a release of a made-up file, and their squared standard errors beside the file's own."""
+    """Estimates from a release of a made-up file, with squared standard errors of release and file."""
     release, found = measured.release(m, seed=seed), []
     for name in release.outcomes:
         cells = _cells(made, release, name, names)
@@ -154,7 +154,7 @@ def _compared(made: SurveyDesign, measured: Measurements, names: list[str], m: i
 
 
 def _cells(made: SurveyDesign, release: Release, name: str, names: list[str]) -> pd.DataFrame:
-    """Of one outcome."""
+    """The same for one outcome."""
     categorical = name in release.categorical
     statistics = ["proportion"] if categorical else ["count", "mean"]
     released = release.tables(names, outcome=name, statistic=statistics)
@@ -169,17 +169,17 @@ def _cells(made: SurveyDesign, release: Release, name: str, names: list[str]) ->
 
 
 def _shifted(terms: Sequence[Term], n: int, rng: np.random.Generator, sd: float) -> Floats:
-    """Normal with this standard deviation, about; levels of every term differ by a part of it."""
+    """Normal values (n,) of about this standard deviation, whose mean differs between the levels of every term."""
     z = rng.standard_normal(n)
     for term in terms:
         effect = np.linspace(-1.5, 1.5, term.levels) if term.levels > 1 else np.zeros(1)
-        effect = effect * (OF_DESIGN if term.drawn else EFFECT)
+        effect = effect * (DESIGN_EFFECT if term.drawn else EFFECT)
         z = z + rng.permutation(effect)[term.level]
     return np.asarray(sd * z, dtype=np.float64)
 
 
 def _values(schema: Outcome, terms: Sequence[Term], n: int, rng: np.random.Generator) -> pd.Series:
-    """Values of a made-up file (n,), as the schema has them."""
+    """Made-up values (n,) that agree with the schema."""
     if schema.levels is not None:
         score = _shifted(terms, n, rng, 1.0)
         cuts = np.quantile(score, np.arange(1, len(schema.levels)) / len(schema.levels))

@@ -1,4 +1,4 @@
-"""What a release would cost, before one is made: one setting, or a table over m and epsilon."""
+"""The privacy cost of a release before it is made: for one setting, or as a table over m and epsilon."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ from ..synthesis.fitting import fit
 from ..synthesis.levels import declared
 from ..validation import check_keywords
 
-DATA_SETS, EPSILONS = (2, 3, 5), (1.0, 2.0, 3.0, 5.0, 10.0, 20.0)  # of a table
+DATA_SETS, EPSILONS = (2, 3, 5), (1.0, 2.0, 3.0, 5.0, 10.0, 20.0)  # rows of a table
 POSSIBLE, REFUSED, LITTLE = "possible", "refused", "too little left"
 
 
 @dataclass(frozen=True)
 class PrivacyCost:
-    """What a release would cost, from a dry run.  Internal: it is computed from the confidential file.
+    """The privacy cost of a release, from a dry run.  It is computed from the confidential file, and internal.
 
     Attributes
     ----------
     m : int
         Number of synthetic data sets.
     c1 : float or None
-        Scale of the weight map; None where there are no privacy weights of risks.
+        Scale of the weight map; None if no privacy weights are made from risks.
     delta_target : float
-        The bound that the inverse map aims at: alpha_i = c1 * delta_target / f_i.  It is
-        epsilon / (2 m), or 1 without an epsilon; c1 goes with it.
+        Bound at which the inverse map aims: alpha_i = c1 * delta_target / f_i.  It is
+        epsilon / (2 m), or 1 without an epsilon; c1 is relative to it.
     delta : float
         Lipschitz bound Delta_alpha of one draw.
     epsilon : float
         2 Delta m.
     mean_alpha : float
-        Mean privacy weight: the share of the file's information that is left.
+        Mean privacy weight: the share of the file's information that is kept.
     weighted_down : float
         Share of the records with a privacy weight below 1.
     verdict : str
@@ -80,30 +80,30 @@ def privacy_cost(
     mechanism: Mechanism | None = None,
     **settings: Any,
 ) -> PrivacyCost | pd.DataFrame:
-    """Dry run of a fit to records: what epsilons and numbers of data sets buy, or what one epsilon or c1 means.
+    """Try a fit to records: a table of accuracy by epsilon and m, or the cost of one epsilon or c1.
 
-    Strict releases from noisy tables are foretold by :func:`surveysynth.expected_errors`.
+    For strict releases from noisy tables use :func:`surveysynth.expected_errors`.
 
     Parameters
     ----------
     epsilon : float, optional
-        Asked for alone: c1 is tuned to it.  Without it and ``c1`` there is a table.
+        Epsilon to which c1 is tuned.  Without it and ``c1`` the result is a table.
     c1 : float, optional
-        Asked for: the epsilon it comes to.  Under the inverse map alpha_i = c1 Delta_target / f_i;
-        Delta_target is epsilon / (2 m), or 1 where no epsilon is given (c1 is then about the
+        Scale of the map whose epsilon is computed.  The inverse map is alpha_i = c1 Delta_target / f_i;
+        Delta_target is epsilon / (2 m), or 1 if no epsilon is given (c1 is then about the
         Lipschitz bound itself).
     mechanism : PseudoPosterior or WeightedE, optional
-        Whose release is priced: by default ``PseudoPosterior()``, whose privacy weights come from the file.
+        Mechanism of the release: by default ``PseudoPosterior()``, whose privacy weights come from the file.
     design, synthesizer, m, **settings
-        As for :func:`fit`; in a table one m or several.
+        As for :func:`fit`.
 
     Returns
     -------
     PrivacyCost, or pandas.DataFrame
-        The table has one row for each ``m`` and ``epsilon``: ``information``, the share of the file's information that
-        is kept (about); ``se_ratio``, the expected standard error of a mean over the file's own (about; biases come on
-        top); and a ``verdict``: "possible", "too little left" (privacy weights that keep less than 30%), or "refused".
-        It is computed from the confidential file, and is internal.
+        The table has one row for each ``m`` and ``epsilon``: ``information``, about the share of the file's
+        information that is kept; ``se_ratio``, about the expected standard error of a mean over the file's own
+        (without biases); and a ``verdict``: "possible", "too little left" (privacy weights keep less than 30%), or
+        "refused".  It is computed from the confidential file, and internal.
 
     Raises
     ------
@@ -121,7 +121,7 @@ def privacy_cost(
     check_keywords(privacy_cost, settings, fit)
     mechanism = PseudoPosterior() if mechanism is None else mechanism
     if isinstance(mechanism, Mechanism) and not mechanism.fits_records:
-        raise InputError("Strict() has no privacy weights: expected_errors() foretells its releases")
+        raise InputError("releases under Strict() have no privacy weights: expected_errors() predicts their accuracy")
     check_kinds(design, "y ~ x" if synthesizer is None else synthesizer, mechanism)
     own = (mechanism.epsilon, getattr(mechanism, "c1", None))
     if all(number is None for number in (epsilon, c1, *own)):
@@ -149,19 +149,21 @@ def _table(
     design = declared(design, model, settings.get("levels"))
     settings = {name: value for name, value in settings.items() if name != "levels"}
     design = to_synthesize(design)[0]
-    worth = _of_weights(design, model, mechanism, settings)
+    worth = _information_by_budget(design, model, mechanism, settings)
     rows = []
     with bar("settings", len(several) * len(EPSILONS)) as one_more:
         for m, epsilon in product(several, EPSILONS):
-            information, said = worth(Budget(epsilon, m))
+            information, result = worth(Budget(epsilon, m))
             ratio = math.sqrt(1 + (1 + 1 / information) / m) if information > 0 else math.nan
-            rows.append((m, epsilon, information or math.nan, ratio, said))
+            rows.append((m, epsilon, information or math.nan, ratio, result))
             one_more()
     return pd.DataFrame(rows, columns=["m", "epsilon", "information", "se_ratio", "verdict"])
 
 
-def _of_weights(design: SurveyDesign, model: Synthesizer, mechanism: RecordMechanism, settings: dict[str, Any]) -> Any:
-    """The mean privacy weight as a function of the budget: tuned with the model's pilot, where it has one."""
+def _information_by_budget(
+    design: SurveyDesign, model: Synthesizer, mechanism: RecordMechanism, settings: dict[str, Any]
+) -> Any:
+    """A function from budgets to the mean privacy weight, which a pilot of the model finds if it has one."""
     pilot = model.pilot()
     fit(design, model if pilot is None else pilot, mechanism=mechanism.with_c1(1.0), m=1, **settings)  # its errors
     found: dict[float, float] = {}

@@ -1,4 +1,4 @@
-"""What is public of a file before anything is spent: its design, its predictors, and how many records have each."""
+"""Public facts about a file: its design, its predictors, and how many records have each of their levels."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ..estimation import estimate
 
 @dataclass(frozen=True, repr=False)
 class PublicFacts:
-    """The public side of a file.
+    """The public facts about a file.
 
     Attributes
     ----------
     design : SurveyDesign
         The file.
     left_out : tuple of str
-        What of the file is not synthesized.
+        Sentences on records that are not synthesized.
     """
 
     design: SurveyDesign
@@ -27,16 +27,16 @@ class PublicFacts:
 
     @property
     def n(self) -> int:
-        """Records."""
+        """Number of records."""
         return self.design.n
 
     def __str__(self) -> str:
         return repr(self.design).removeprefix("SurveyDesign: ")
 
     def cells(self, by: list[str]) -> pd.DataFrame:
-        """Records of each cell, margin and the total."""
+        """Number of records of each cell, each margin and the total."""
         return estimate(self.design, by=by, statistic="count")[[*by, "n"]].rename(columns={"n": "records"})
 
     def levels(self, name: str) -> pd.Series:
-        """Records of each level of a predictor."""
+        """Number of records of each level of a predictor."""
         return self.design.column(name).value_counts()

@@ -1,4 +1,4 @@
-"""What a plan says of a strict release from noisy tables, as arguments of ``synthesize`` and ``expected_errors``."""
+"""The entries of a plan for a strict release, as arguments of ``synthesize`` and ``expected_errors``."""
 
 from __future__ import annotations
 
@@ -19,45 +19,46 @@ from ..privacy.mechanisms import Strict, in_plans
 from ..release.measurements import Measurements, read_measurements
 from ..release.release import Release, read_release
 from ..synthesis.all_columns import written_out
+from ..synthesis.declarations import in_sequence, left_hand_side
 from ..synthesis.levels import levels_by_type, undeclared
-from ..synthesis.strict_request import in_sequence, left_hand_side, of_an_earlier_year
+from ..synthesis.strict_request import earlier_source
 from ..validation import several
-from .settings import OutcomeSettings, Settings
+from .sections import OutcomeSettings
+from .settings import Settings
 
-OF_RECORDS = (  # entries that only fits to records have
+RECORD_ENTRIES = (  # entries for fits to records alone
     "model.prior", "model.transform", "model.scale", "model.components", "model.missing", "model.engine", "privacy.map",
     "privacy.c1", "privacy.c2", "privacy.options", "privacy.risk", "privacy.known", "privacy.radius",
-    "privacy.absolute", "privacy.floor",
-    "privacy.max_risk", "privacy.reweight", "privacy.policy", "release.debias",
+    "privacy.absolute", "privacy.floor", "privacy.max_risk", "privacy.reweight", "privacy.policy", "release.debias",
 )  # fmt: skip
-NOTHING: dict[str, Any] = {  # values of such entries that ask for nothing
+NOTHING: dict[str, Any] = {  # values of these entries that have no effect
     "model.transform": "log", "model.missing": "fail", "model.engine": "auto", "privacy.reweight": 0,
 }  # fmt: skip
 SYNTHESIZERS = "fbs", "fbp"
 ONLY_STRICT = "privacy.population_totals", "privacy.weight_bounds", "privacy.importance", "privacy.earlier"
-SHORT = {  # entries that say of all outcomes, or by outcome, what [outcomes.name] says
+SHORT = {  # entries for all outcomes that stand for entries of [outcomes.name]
     "applies": "edits.applies", "elsewhere": "edits.elsewhere", "levels": "privacy.levels", "bounds": "privacy.bounds",
 }  # fmt: skip
 TIGHT = "from public knowledge: tight ones make shorter intervals"
 
 
 def is_strict(settings: Settings) -> bool:
-    """Whether the release is drawn from noisy tables, the default; else records are fitted."""
+    """Whether the release is drawn from noisy tables, as by default, and not from a fit to records."""
     privacy = settings.privacy
     if privacy.mechanism is not None:
         return not in_plans()[privacy.mechanism][0].fits_records
     return privacy.policy is None and settings.model.name in (None, *SYNTHESIZERS)
 
 
-def _is_said(settings: Settings, entry: str) -> bool:
-    """Whether an entry asks for something."""
+def _is_given(settings: Settings, entry: str) -> bool:
+    """Whether an entry is given and has an effect."""
     value = settings[entry]
     return not (value is None or value is False or value == [] or value == NOTHING.get(entry))
 
 
-def refuse_of_records(settings: Settings) -> None:
-    """Refuse what only fits to records have, where the release is drawn from noisy tables (InputError)."""
-    wrong = [f"{entry} = {settings[entry]!r}" for entry in OF_RECORDS if _is_said(settings, entry)]
+def refuse_record_entries(settings: Settings) -> None:
+    """Refuse entries for fits to records in a strict release (InputError)."""
+    wrong = [f"{entry} = {settings[entry]!r}" for entry in RECORD_ENTRIES if _is_given(settings, entry)]
     if settings.model.name not in (None, *SYNTHESIZERS):
         wrong.append(f"model.name = {settings.model.name!r}")
     for number, each in enumerate(settings.model.later_models, 1):
@@ -65,14 +66,14 @@ def refuse_of_records(settings: Settings) -> None:
             wrong.append(f"model.later, number {number}: the name or missing of a model of records")
     if wrong:
         raise InputError(
-            f"{'; '.join(wrong)}: not in a strict release, which has the formulas, and in [outcomes] what kind each "
-            "outcome is. Leave this out, or say mechanism = 'pseudo-posterior' in [privacy], whose guarantee is "
+            f"{'; '.join(wrong)}: not in a strict release, which has formulas, and declares outcomes in [outcomes]. "
+            "Leave this out, or write mechanism = 'pseudo-posterior' in [privacy], whose guarantee is "
             "asymptotic"
         )
 
 
 def refuse_only_strict(settings: Settings) -> None:
-    """Refuse entries that only releases from noisy tables have, where records are fitted (InputError)."""
+    """Refuse entries for strict releases where records are fitted (InputError)."""
     given = [entry for entry in ONLY_STRICT if settings[entry]] + ["outcomes"] * bool(settings.outcomes)
     if given:
         raise InputError(
@@ -82,7 +83,7 @@ def refuse_only_strict(settings: Settings) -> None:
 
 
 def formulas_of(settings: Settings, design: SurveyDesign) -> list[str]:
-    """One formula for each outcome, or several, in sequence; a dot is written out (InputError: no public columns)."""
+    """The formulas of a plan in sequence, with predictors for every dot (InputError: no public columns)."""
     privacy = settings.privacy
     given = [str(settings.model.formula), *(each.formula for each in settings.model.later_models)]
     names = [name for formula in given for name in left_hand_side(formula)]
@@ -94,7 +95,7 @@ def formulas_of(settings: Settings, design: SurveyDesign) -> list[str]:
 
 
 def model_of(settings: Settings, design: SurveyDesign) -> FBS | FBP:
-    """One model of all outcomes, of which those that are categories are written C(name)."""
+    """One model of all outcomes, whose formula has C(name) for categories."""
     formulas = formulas_of(settings, design)
     model = in_sequence(formulas)[0]
     schema = _declared(settings, design, model.outcomes)
@@ -108,7 +109,7 @@ def model_of(settings: Settings, design: SurveyDesign) -> FBS | FBP:
 
 
 def _declared(settings: Settings, design: SurveyDesign, names: Sequence[str]) -> dict[str, Outcome]:
-    """The outcomes of which the plan says something, by name (InputError: one thing twice, or of other columns)."""
+    """The outcomes that the plan declares, by name (InputError: declared twice, or no outcomes)."""
     for entry in ("outcomes", *SHORT.values()):
         by_name = settings.outcomes if entry == "outcomes" else settings[entry]
         for name in by_name if isinstance(by_name, dict) else ():
@@ -119,18 +120,19 @@ def _declared(settings: Settings, design: SurveyDesign, names: Sequence[str]) ->
 
 
 def _options(settings: Settings, design: SurveyDesign, name: str) -> dict[str, Any]:
-    """The arguments of one Outcome: what the plan says of it, and what it says of all."""
+    """The arguments of one Outcome, from its own entries and from those for all outcomes."""
     given: dict[str, Any] = settings.outcomes.get(name, OutcomeSettings()).model_dump(exclude_none=True)
     for option, entry in SHORT.items():
-        of_all = settings[entry]
-        if isinstance(of_all, dict) and name in of_all:
+        by_outcome = settings[entry]
+        if isinstance(by_outcome, dict) and name in by_outcome:
             if option in given:
                 raise InputError(f"{entry} and outcomes.{name}.{option} both declare {name!r}: leave one out")
-            given[option] = of_all[name]
+            given[option] = by_outcome[name]
     by_type = design.declares_levels(name)
     if isinstance(settings.privacy.bounds, tuple) and "levels" not in given and _is_number(settings, design, name):
         given.setdefault("bounds", settings.privacy.bounds)
-    later = {of: each for each in settings.model.later_models for of in left_hand_side(each.formula)}.get(name)
+    models = settings.model.later_models
+    later = {outcome: each for each in models for outcome in left_hand_side(each.formula)}.get(name)
     if "bounds" in given:
         zeros = settings.model.zeros if later is None or later.zeros is None else later.zeros
         usual = {"zeros": zeros, "whole": settings.model.kind == "count"}
@@ -143,7 +145,7 @@ def _options(settings: Settings, design: SurveyDesign, name: str) -> dict[str, A
 
 
 def _is_number(settings: Settings, design: SurveyDesign, name: str) -> bool:
-    """Whether an outcome is a number by its column's type, and not written C(name)."""
+    """Whether the column of an outcome is numeric, and the formula has it without C()."""
     given = [str(settings.model.formula), *(each.formula for each in settings.model.later_models)]
     written = {category(each) for formula in given for each in several(sides_of(formula, "")[0])}
     numeric = pd.api.types.is_numeric_dtype(design.typed(name).dtype)
@@ -151,7 +153,7 @@ def _is_number(settings: Settings, design: SurveyDesign, name: str) -> bool:
 
 
 def undeclared_outcomes(settings: Settings, design: SurveyDesign) -> dict[str, str]:
-    """What is to be filled in of outcomes of which nothing says what they are, by entry."""
+    """What to fill in for outcomes that nothing declares, by entry."""
     names = in_sequence(formulas_of(settings, design))[0].outcomes
     schema, out = _declared(settings, design, names), dict[str, str]()
     left = undeclared(design, [name for name in names if name not in schema])
@@ -167,13 +169,13 @@ def undeclared_outcomes(settings: Settings, design: SurveyDesign) -> dict[str, s
 
 
 def levels_to_fill_in(names: Sequence[str]) -> str:
-    """How the levels of categories are written, for somebody to fill in."""
+    """A template for the levels of categories."""
     template = ", ".join(f'{name} = ["...", "..."]' for name in names)
     return f"{{{template}}}, all that there can be: they are published"
 
 
 def expected_arguments(settings: Settings, design: SurveyDesign) -> dict[str, Any]:
-    """The arguments of ``expected_errors`` beside the design."""
+    """The arguments of ``expected_errors``, apart from the design."""
     privacy, formulas = settings.privacy, formulas_of(settings, design)
     fbp = settings.model.name == "fbp" and len(formulas) == 1
     given = {
@@ -187,7 +189,7 @@ def expected_arguments(settings: Settings, design: SurveyDesign) -> dict[str, An
 
 
 def synthesis_arguments(settings: Settings, design: SurveyDesign, folder: Path) -> dict[str, Any]:
-    """The arguments of ``synthesize`` beside the design; paths are seen from a folder."""
+    """The arguments of ``synthesize``, apart from the design; paths are relative to ``folder``."""
     given = expected_arguments(settings, design)
     formula, delta = given.pop("formula"), given.pop("delta", None)
     return given | {
@@ -197,13 +199,13 @@ def synthesis_arguments(settings: Settings, design: SurveyDesign, folder: Path) 
 
 
 def epsilon_before(settings: Settings, folder: Path) -> float:
-    """Epsilon of an earlier year's tables, which adds up with this one's for people who are in both files."""
-    source = of_an_earlier_year(_earlier(settings, folder))
+    """Epsilon of an earlier year's tables, which is added for people who are in both files."""
+    source = earlier_source(_earlier(settings, folder))
     return 0.0 if source is None else sum(each.blank or 0.0 for each in (source.expense, *source.spent_before))
 
 
 def _earlier(settings: Settings, folder: Path) -> Measurements | Release | None:
-    """An earlier year's measurements, or its release (InputError: neither is there)."""
+    """The measurements or the release of an earlier year (InputError: neither is there)."""
     if settings.privacy.earlier is None:
         return None
     place = folder / settings.privacy.earlier

@@ -11,7 +11,7 @@ from ..errors import InputError
 from ..release.diff import Changes, diff_releases, differing_entries
 from ..storage import as_path
 from ..validation import one_of
-from .settings import read_toml
+from .toml_file import read_toml
 
 
 def diff(
@@ -22,24 +22,24 @@ def diff(
     statistic: str | Sequence[str] | None = None,
     same_file: bool | None = None,
 ) -> Changes:
-    """What changed between two releases, or between two plans.
+    """Compare two releases, or two plans.
 
-    Of releases only public files are read, of plans no data.
+    Only the public files of releases are read, and no data of plans.
 
     Parameters
     ----------
     old, new : str or Path
         Two release folders, or two plans (TOML).
     by, statistic
-        Of releases: as for :meth:`Release.tables`; default what both have.
+        Tables of two releases, as for :meth:`Release.tables`; default those of both.
     same_file : bool, optional
-        Of releases: whether both are of one confidential file, so that the sampling error drops out of differences.
-        Default whether the new one says that it supersedes the old.
+        Whether two releases are of one confidential file, so that the sampling error drops out of differences.
+        Default: whether the new one supersedes the old.
 
     Returns
     -------
     Changes
-        ``print()`` tells it; ``.cells`` has tables side by side, with the difference's standard error; ``.erratum()``
+        ``print()`` shows it; ``.cells`` has both tables with the standard error of the difference; ``.erratum()``
         is the note for a release that replaces another.
 
     Raises
@@ -49,7 +49,7 @@ def diff(
 
     Examples
     --------
-    Of two plans; of two releases ``cells`` has their tables side by side, too:
+    For two plans; for two releases ``cells`` has their tables, too:
 
     >>> ss.datasets.sdr_sample(seed=1).frame.to_csv("survey.csv", index=False)
     >>> plan = ss.Plan.draft("survey.csv", formula="salary ~ field + gender", weights="weight", epsilon=5)
@@ -65,8 +65,8 @@ def diff(
         return diff_releases(old, new, by, statistic=statistic, same_file=same_file)
     if not all(plans):
         raise InputError("two releases are compared, or two plans: one of these is a plan, and the other is none")
-    said = [{entry: _text(value) for entry, value in read_toml(path).items()} for path in (old, new)]
-    return Changes(differing_entries(*said), pd.DataFrame())
+    entries = [{entry: _text(value) for entry, value in read_toml(path).items()} for path in (old, new)]
+    return Changes(differing_entries(*entries), pd.DataFrame())
 
 
 def _text(value: object) -> str:

@@ -197,7 +197,7 @@ def _claim(out: Path, settings: dict[str, Any]) -> None:
         stream.write(f"{json.dumps(settings, indent=2)}\n".encode())
 
 
-def of_cells(out: str | Path | None, seed: int | None) -> tuple[Path | None, int]:
+def folder_and_seed(out: str | Path | None, seed: int | None) -> tuple[Path | None, int]:
     """Folder and seed of a study with a folder for every cell: those of the cells that it holds, where it was begun."""
     folder = None if out is None else Path(out)
     begun = [] if folder is None else sorted(folder.glob(f"*/{SETTINGS}"))

@@ -1,1 +1,1 @@
-"""From a design to synthetic data sets."""
+"""Synthetic data sets from a design."""

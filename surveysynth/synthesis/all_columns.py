@@ -1,4 +1,4 @@
-"""Formulas that name no predictors, ``"income ~ ."``: public columns and earlier outcomes, as many as noise allows."""
+"""Predictors for formulas such as ``"income ~ ."``: as many public columns and earlier outcomes as noise allows."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ from ..measuring.terms import terms_of
 from ..validation import positive, several
 
 ALL = "."
-GROUPS, WORTH = 3, 2.0  # groups of an outcome by a term, at least; records of a cell, in standard deviations of noise
+GROUPS, WORTH = 3, 2.0  # least number of an outcome's groups; least records of a cell, in noise standard deviations
 
 
 def written_out(
     design: SurveyDesign, formula: Any, public: Sequence[str] | None, epsilon: float | None, delta: float | None,
     outcomes: Mapping[str, Outcome] | None,
 ) -> Any:  # fmt: skip
-    """Formulas whose right-hand side is a dot, with their predictors written out.
+    """Write out the predictors of formulas whose right-hand side is a dot.
 
-    A dot stands for the public columns and the outcomes before.  Those with fewest levels come first, and those are
-    left out whose tables noise would drown: with so many tables each cell has fewer than ``WORTH`` standard deviations
-    of noise in records.  That follows from public numbers.
+    A dot stands for the public columns and the earlier outcomes.  Columns with fewer levels come first; a column is
+    left out if noise would drown its table, that is if a cell has fewer records than ``WORTH`` standard deviations of
+    noise.  This follows from public numbers.
 
     Parameters
     ----------
     design : SurveyDesign
-        Its public columns are looked at, and the types of others.
+        Only its public columns are used, and the types of others.
     formula : str, list of str, or another model
-        What has no dot comes back as it is.
+        Formulas; one without a dot is returned as it is.
     public : list of str, optional
-        The columns that a dot stands for.
+        Columns for which a dot stands.
     epsilon, delta : float, optional
-        Without epsilon nothing is left out.
+        Budget of the release; without epsilon no column is left out.
     outcomes : mapping of outcome to Outcome, optional
-        From which the levels of earlier outcomes are counted; a number has few groups.
+        Declarations that give the number of levels of earlier outcomes; a number has few groups.
 
     Raises
     ------
     InputError
-        A dot, and no public columns are named; a dot among other terms.
+        A dot without public columns; a dot among other terms.
     """
     given = [formula] if isinstance(formula, str) else formula
     if not isinstance(given, list | tuple) or not all(isinstance(one, str) for one in given):
@@ -73,7 +73,7 @@ def written_out(
 
 
 def _outcomes(left: str) -> list[str]:
-    """The outcomes of a left-hand side, as a formula writes them."""
+    """The outcomes of a left-hand side, quoted as in a formula."""
     found = [column.removeprefix("C(").removesuffix(")") for column in several(sides_of(f"{left} ~ 1", "1")[0])]
     return [quoted(column, [column]) for column in found]
 
@@ -86,7 +86,7 @@ def _levels(name: str, outcomes: Mapping[str, Outcome] | None) -> int:
 
 
 def _worth_measuring(levels: Mapping[str, int], n: int, outcomes: int, budget: TableBudget | None) -> list[str]:
-    """As many columns as have a table that noise does not drown, those with fewest levels first; in their order."""
+    """The columns whose tables noise does not drown, in their order; columns with fewest levels go first."""
     ordered = sorted(levels, key=lambda name: levels[name])
     for many in range(len(ordered), 1, -1) if budget is not None else ():
         assert budget is not None

@@ -1,4 +1,4 @@
-"""Which posterior draws a release is made of, and what the sampler's diagnostics say of them."""
+"""The choice of posterior draws for a release, and the verdict of the sampler's diagnostics."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..validation import whole
 
 
 def check_chains(chains: int, warmup: int, draws: int) -> None:
-    """Refuse numbers of chains and of their draws that are none, or that no machine has room for (InputError)."""
+    """Refuse numbers of chains or draws that are no whole numbers, or too large for any machine (InputError)."""
     for name, number, most in (("chains", chains, 100), ("warmup", warmup, 1_000_000), ("draws", draws, 1_000_000)):
         whole(number, name, most)
 
@@ -26,14 +26,14 @@ def choose_draws(
     Returns
     -------
     draws : list of int
-        Positions in the posterior, none of them in ``used`` and, of one chain, none of them near one.
+        Positions in the posterior: none is in ``used``, or near one of these in its chain.
     lag_correlation : float
-        Largest absolute autocorrelation, over parameters, at the smallest lag between two
-        draws of one chain that are released, now or before; 0 where no two share a chain or draws are independent.
+        Largest absolute autocorrelation of a parameter, at the smallest lag between two released
+        draws of one chain; 0 if no two share a chain, or if draws are independent.
     """
     chains = rng.permutation(np.unique(posterior.chain))
     before = np.asarray(used, dtype=np.intp)
-    chosen: list[int] = []
+    selected: list[int] = []
     lag_correlation = 0.0
     for k, chain in enumerate(chains):
         wanted = m // len(chains) + (k < m % len(chains))
@@ -51,12 +51,12 @@ def choose_draws(
         stretches = [s[: (s.size + 1) // 2] if wanted > 1 else s for s in np.array_split(members, wanted)]
         weights = [posterior.weight[s] for s in stretches]
         picked = [int(rng.choice(s, p=w / w.sum())) for s, w in zip(stretches, weights, strict=True)]
-        chosen += picked
+        selected += picked
         released = np.sort(np.concatenate([earlier, picked]))
         if released.size > 1 and not posterior.diagnostics.exact:
             lag = int(np.diff(released).min())
             lag_correlation = max(lag_correlation, _autocorrelation(posterior, whole, lag))
-    return chosen, lag_correlation
+    return selected, lag_correlation
 
 
 def _autocorrelation(posterior: Draws, chain: NDArray[np.intp], lag: int) -> float:
@@ -66,7 +66,7 @@ def _autocorrelation(posterior: Draws, chain: NDArray[np.intp], lag: int) -> flo
 
 
 def verdict(posterior: Draws) -> str:
-    """Whether the sampler's diagnostics passed, in a sentence."""
+    """A sentence on whether the sampler's diagnostics passed."""
     failed = posterior.failures
     if posterior.diagnostics.exact and not failed:
         return "The draws are independent, without Markov chains."

@@ -1,4 +1,4 @@
-"""Edit rules: what every synthetic record obeys, as "rent <= income"; records that break one are drawn again.
+"""Edit rules, such as "rent <= income": every synthetic record obeys them.
 
 Rules are public.  A record that breaks one is replaced by another draw of the same record from the same parameters, so
 that files are draws from the model given the rules (rejection sampling): post-processing, which spends nothing.
@@ -23,12 +23,12 @@ from ..validation import several
 
 Bools = NDArray[np.bool_]
 
-ROUNDS = 100  # a rule that a record keeps with a probability of 5% is still broken after so many by 6 of a thousand
-HELD = "public rules that every synthetic record obeys, those that broke one drawn again: {}"
+ROUNDS = 100  # if a record obeys a rule with a probability of 5%, 6 of a thousand still break it after 100 draws
+RULES_TEXT = "public rules that every synthetic record obeys, those that broke one drawn again: {}"
 
 
 def check_rules(rules: Sequence[str] | str | None, columns: Sequence[str], entry: str = "edits") -> list[str]:
-    """Rules as a list, if they are conditions on these columns; messages call them ``entry``.
+    """Check that rules are conditions on these columns, and return them as a list; messages call them ``entry``.
 
     Raises
     ------
@@ -50,15 +50,15 @@ def check_rules(rules: Sequence[str] | str | None, columns: Sequence[str], entry
 
 
 def check_derived(derived: Mapping[str, str] | None, frame: pd.DataFrame) -> dict[str, RowWise]:
-    """Expressions of columns as functions of the frame, by the name of the new column; one may use those before it.
+    """Derived columns as functions of the frame, by name; an expression may use the derived columns before it.
 
-    They are computed on a frame with the columns of the synthetic files, so that nothing is spent before they work.
+    They are tried on a frame with the columns of the synthetic files, so that nothing is spent before they work.
 
     Raises
     ------
     InputError
-        A name that is taken; what is no expression, cannot be computed, or names a column that synthetic files do not
-        have.
+        A name that is taken; an expression that is none, cannot be computed, or names other columns than those of the
+        synthetic files.
     """
     out = dict[str, RowWise]()
     for name, expression in (derived or {}).items():
@@ -73,21 +73,21 @@ def check_derived(derived: Mapping[str, str] | None, frame: pd.DataFrame) -> dic
 def redrawn(
     made: Synthetic, again: Callable[[], Synthetic], rules: Sequence[str], frame: Callable[[Synthetic], pd.DataFrame]
 ) -> tuple[Synthetic, float]:
-    """A synthetic data set all of whose records obey the rules, and the share of records that were drawn again.
+    """Draw records that break a rule again; returns the data set and the share of records that broke one.
 
     Parameters
     ----------
     made : Synthetic
     again : function
-        Another data set from the same draw.
+        Makes another data set from the same draw.
     rules : list of str
     frame : function
-        The columns of a data set.
+        Makes the columns of a data set.
 
     Raises
     ------
     ModelError
-        Some records break a rule in every one of 100 draws.
+        Some records break a rule in each of 100 draws.
     """
     broken = ~obeyed(rules, frame(made))
     share = float(broken.mean())
@@ -103,13 +103,13 @@ def redrawn(
 
 
 def _mixed(made: Synthetic, other: Synthetic, there: Bools) -> Synthetic:
-    """With the records ``there`` of another data set."""
+    """The data set with the records ``there`` from another one."""
 
-    def of(mine: Any, theirs: Any) -> Any:
+    def mixed(mine: Any, theirs: Any) -> Any:
         return None if mine is None else np.where(there.reshape(-1, *[1] * (np.ndim(mine) - 1)), theirs, mine)
 
     labels = {name: column.where(~there, other.labels[name]) for name, column in made.labels.items()}
     return replace(
-        made, outcomes=of(made.outcomes, other.outcomes), weights=of(made.weights, other.weights), labels=labels,
-        count_weights=of(made.count_weights, other.count_weights), cell=of(made.cell, other.cell),
+        made, outcomes=mixed(made.outcomes, other.outcomes), weights=mixed(made.weights, other.weights), labels=labels,
+        count_weights=mixed(made.count_weights, other.count_weights), cell=mixed(made.cell, other.cell),
     )  # fmt: skip

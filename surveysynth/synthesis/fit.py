@@ -1,4 +1,4 @@
-"""A fit and what is released from it: m draws, m synthetic data sets, and the report that goes with them."""
+"""A fit and its releases: m draws, m synthetic data sets, and their report."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from .synthetic_design import assemble, count_roles_of, public_columns, public_f
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-BLOCK = 4_000_000  # contributions that are held at once
+BLOCK = 4_000_000  # contributions in memory at once
 LITTLE_LEFT = (
     f"the privacy weights keep less than {LEAST_INFORMATION:.0%} of the file's information, so nothing is released: "
     "means and totals of the synthetic files could be far off, more than their intervals say. {}, or accept "
@@ -44,9 +44,9 @@ LITTLE_LEFT = (
 
 @dataclass(frozen=True, repr=False)
 class DataSets:
-    """What is simulated for one release: data sets, what stays internal of them, and how counts are made of them.
+    """The data sets of a release, their internal part, and the roles for standard errors of counts.
 
-    ``redrawn`` is the share of the records of each that were drawn again, for edit rules.
+    ``redrawn`` is the share of records of each data set that broke an edit rule and were drawn again.
     """
 
     datasets: tuple[SurveyDesign, ...]
@@ -56,8 +56,8 @@ class DataSets:
 
 
 @dataclass(frozen=True, repr=False)  # a repr would show confidential values
-class Chosen:
-    """The draws of one release: their positions in the posterior, and what is simulated from."""
+class SelectedDraws:
+    """The draws of a release: their positions in the posterior, and the draws that data are simulated from."""
 
     positions: list[int]
     draws: Draws  # corrected, or all of them
@@ -65,35 +65,34 @@ class Chosen:
 
 
 class Fit(FittedModel):
-    """A synthesizer fitted to a design under tuned privacy weights; everything here is confidential.
+    """A synthesizer fitted to a design under tuned privacy weights; all of it is confidential.
 
-    One fit makes releases of several m: ``fit.release(m=3)``.  Each release spends its own
-    epsilon, and draws are never used twice.
+    One fit makes several releases: ``fit.release(m=3)``.  Each spends its own epsilon, and draws are never used twice.
 
     Attributes
     ----------
     design : SurveyDesign
         The confidential file, without records that were left out.
     rows : int array (n,)
-        Rows of the file, from 0, that its records are.
+        Rows of its records in the file, from 0.
     synthesizer : Synthesizer
         The model.
     mechanism : RecordMechanism
         How records are protected.
     policy : Policy or None
-        Where everything was set on a historical file.
+        The policy, if everything was set on a historical file.
     records : Records
-        What the model was fitted to.
+        The records to which the model was fitted.
     unit : Unit
-        What epsilon protects: records, or groups of them.
+        The unit that epsilon protects: a record, or a group of records.
     weighted : ProtectedFit
         The protected posterior, with privacy weights and risks.
     budget : Budget
-        What a release of the m that was asked for may spend.
+        The budget of a release of the m that was asked for.
     population_total : float or dict of stratum to float
-        What synthetic weights add up to.
+        The total or totals to which synthetic weights add up.
     report_notes : list of str
-        What else the report says.
+        Further sentences of the report.
     sampler, streams, protect : objects
         How draws are made; internal.
     seeded : bool
@@ -101,11 +100,11 @@ class Fit(FittedModel):
     used : list of int
         Draws that were released.
     spent : list of float
-        Epsilon of each data set that was released, of this fit and of those re-weighted from it.
+        Epsilon of each released data set, of this fit and of those re-weighted from it.
     blocked : list of int
-        Of each release that a rule held back, its m.
+        m of each release that a rule refused.
     coded : dict of str to dtype
-        Types, in the file, of categories that are coded as numbers and whose levels were declared in the call.
+        Types of categories that are coded as numbers and whose levels were declared in the call.
 
     Examples
     --------
@@ -120,28 +119,28 @@ class Fit(FittedModel):
     """
 
     def reweighted(self, steps: int = 1, *, tolerance: float = 0.01) -> Fit:
-        """Raise privacy weights where bounds lie below the overall one, at no more epsilon.
+        """Raise privacy weights of records whose bounds lie below the overall one, at the same epsilon.
 
         Source: Hu, Savitsky & Williams 2020, Algorithm 1.
 
         Parameters
         ----------
         steps : int
-            At most so many; it ends sooner with a step that does not raise the weights in sum.
+            Largest number of steps; they end sooner if a step does not raise the sum of the weights.
         tolerance : float
-            How far below this fit's Delta that of the new one may stay, as a share of it.
+            Share by which the new Delta may stay below this fit's.
 
         Returns
         -------
         Fit
-            What is released from either adds up, and both count it (:attr:`epsilon_spent`).  Where nothing is to be
-            gained it has this very fit's draws and privacy weights.  With raised weights nothing is corrected
-            (``debias``, the spread between PSUs, shares).
+            A fit that shares :attr:`epsilon_spent` with this one.  If no weight can be raised, it has the same draws
+            and privacy weights.  Under raised weights nothing is corrected (``debias``, the spread between PSUs,
+            shares).
 
         Raises
         ------
         InputError
-            The mechanism clamps contributions: no bound is to be raised.
+            The mechanism clamps contributions, so that no bound can be raised.
         """
         steps = check_steps(steps, self.mechanism)
         whole(steps, "steps")
@@ -158,9 +157,9 @@ class Fit(FittedModel):
         return replace(self, weighted=weighted, protect=protect, used=used)
 
     def refitted(self, left_out: Sequence[int], rng: np.random.Generator) -> ProtectedFit:
-        """The fit anew, as if records (units) took no part: their risks aside, constants, privacy weights and draws.
+        """Fit again without some records or units: constants, privacy weights and draws are new.
 
-        Their predictors stay, as they are public; so do the mean of the survey weights and risks by counting.
+        Their predictors are public and stay, as do the mean of the survey weights and risks by counting.
 
         Parameters
         ----------
@@ -185,33 +184,33 @@ class Fit(FittedModel):
         return self.protect(pseudo, present, lambda text: None)
 
     def log_ratio(self, other: ProtectedFit, posterior: Draws) -> Floats:
-        """Log pseudo likelihood of another fit of this file less that of this one, at draws of either.
+        """Difference in log pseudo likelihood between another fit of this file and this one, at draws of either.
 
         Parameters
         ----------
         other : ProtectedFit
             The other fit.
         posterior : Draws
-            S draws of either.
+            S draws of either fit.
 
         Returns
         -------
         float array (S,)
-            Of every draw.
+            The difference at every draw.
         """
         before, after = (self.unit.spread(weighted.alpha) for weighted in (self.weighted, other))
         clamp, n = self.weighted.clamp, self.design.n
         if clamp is None:
             return self.synthesizer.log_ratio(self.records, before, after, posterior)
         total = np.zeros(posterior.size)
-        for some in np.array_split(np.arange(n), -(-n * posterior.size // BLOCK)):
-            log_p = self.synthesizer.log_density(self.records.subset(some), posterior)
-            here, there = (np.clip(times(alpha[some], log_p), -clamp, clamp) for alpha in (before, after))
+        for block in np.array_split(np.arange(n), -(-n * posterior.size // BLOCK)):
+            log_p = self.synthesizer.log_density(self.records.subset(block), posterior)
+            here, there = (np.clip(times(alpha[block], log_p), -clamp, clamp) for alpha in (before, after))
             total += (there - here).sum(axis=1)
         return total
 
     def contributions(self, records: Codes) -> Floats:
-        """What records add to the log pseudo likelihood in every draw, alpha_i log p_i or its clamp.
+        """Contributions of records to the log pseudo likelihood at every draw: alpha_i log p_i, or its clamp.
 
         Parameters
         ----------
@@ -221,7 +220,7 @@ class Fit(FittedModel):
         Returns
         -------
         float array (S, r)
-            A row a draw.
+            One row per draw.
         """
         alpha, clamp = self.unit.spread(self.weighted.alpha)[records], self.weighted.clamp
         added = times(alpha, self.synthesizer.log_density(self.records.subset(records), self.weighted.posterior))
@@ -243,28 +242,28 @@ class Fit(FittedModel):
         Parameters
         ----------
         m : int, optional
-            How many; the default is the m that the fit was tuned for.
+            Number of data sets; the default is the m that the fit was tuned for.
         epsilon : float, optional
-            The most that this release may spend; the default is the epsilon of the fit.
+            Largest epsilon of this release; the default is the epsilon of the fit.
         debias : bool
-            Correct the released draws for what the privacy weights do to the model, by the
+            Correct the released draws for the effect of privacy weights on the model, by the
             model's own rule (:mod:`surveysynth.models.corrections`); assumes that the model is right.  The
-            correction uses c1.  Tuned on this file, c1 stays internal, and the correction is **not covered by
-            epsilon**: the report says so.  With ``PseudoPosterior(c1=...)`` it is post-processing, as it is under
-            ``Censored(weighted=False)``, where only the clamp is to be corrected for.
+            correction uses c1.  If c1 was tuned on this file, it stays internal, and the correction is **not covered
+            by epsilon**: the report says so.  With ``PseudoPosterior(c1=...)`` it is post-processing, as it is under
+            ``Censored(weighted=False)``, where it corrects for the clamp alone.
         accept_diagnostics : list of str
-            What the caller accepts, by name: failed diagnostics ("divergences", "rhat", "ess_bulk",
-            "ess_tail"), and "information": that privacy weights keep less than 30% of the file's information.
+            Names of what you accept: failed diagnostics ("divergences", "rhat", "ess_bulk",
+            "ess_tail"), and "information": privacy weights keep less than 30% of the file's information.
         ledger : Ledger, optional
-            Asked before anything is drawn; both epsilons are entered before the release is returned, and the
-            manifest says number and head of the entry.
+            Ledger that is asked before anything is drawn, and that both epsilons are entered in before the release
+            is returned; the manifest has number and head of the entry.
         rule : IdentificationRule, optional
-            What the data sets must pass once they are drawn.  It looks at the confidential file: epsilon
-            covers neither that a release was blocked, which is not to be published, nor that another one passed.
+            Rule that the data sets must pass.  It looks at the confidential file: epsilon covers neither a refusal,
+            which must not be published, nor the fact that another release passed.
         edits : list of str, optional
             Public rules that every synthetic record is to obey, conditions on columns of the files:
             ``["rent <= income", "hours > 0 or wages == 0"]``.  Records that break one are drawn again, from the same
-            parameters: epsilon does not change, and what the model says of the others does not, either.
+            parameters: epsilon does not change, nor does the model of the others.
 
         Returns
         -------
@@ -274,10 +273,10 @@ class Fit(FittedModel):
         Raises
         ------
         InputError
-            edits that are no conditions on columns of the files;
-            accept_diagnostics under the censored mechanism; debias where privacy weights do not follow from a
-            record's risk and constants (linear map, Count, re-weighting), in a paper's setting, of FBP with effects
-            of PSUs, or of units of several records without such effects; a rule that does not suit the file.
+            edits that are no conditions on columns of the files; accept_diagnostics under the censored mechanism;
+            debias where privacy weights do not follow from a record's risk and constants (linear map, Count,
+            re-weighting), in a paper's setting, for FBP with effects of PSUs, or for units of several records without
+            such effects; a rule that does not suit the file.
         PrivacyError
             m data sets would spend more than epsilon, or than the ledger's cap leaves; no unused draws are left; the
             rule is broken, and then nothing is spent.
@@ -295,12 +294,12 @@ class Fit(FittedModel):
         )  # fmt: skip
 
     def drawn(self, asked: ReleaseRequest, m: int | None = None, epsilon: float | None = None) -> Release:
-        """The release that is asked for, as :meth:`release` makes it.
+        """Make a release from a checked request, as :meth:`release` does.
 
         Parameters
         ----------
         asked : ReleaseRequest
-            What was asked for and checked.
+            The checked request.
         m, epsilon
             As for :meth:`release`.
 
@@ -323,10 +322,10 @@ class Fit(FittedModel):
             asked.ledger.check(spending.epsilon, (expense,))
         with breakdown_as_error():
             factor = self._variance_factor(positions, corrected=debias)
-            chosen = self._corrected_draws(positions, debias)
-        self.used.extend(positions)  # whatever comes of them
+            selected = self._corrected_draws(positions, debias)
+        self.used.extend(positions)  # even if no release is made of them
         with breakdown_as_error():
-            made = self._data_sets(spending.m, chosen, rules, rule)
+            made = self._data_sets(spending.m, selected, rules, rule)
             found = {} if factor is None else {"variance_factor": factor}
             self.spent.extend(self._spent_by(spending.m))
             release = Release(
@@ -344,18 +343,18 @@ class Fit(FittedModel):
             )
             try:
                 return release.entered(asked.ledger)
-            except BaseException:  # what the ledger refuses is not released, and no later report is to count it
+            except BaseException:  # a release that the ledger refuses is counted in no later report
                 del self.spent[-spending.m :]
                 raise
 
     def _data_sets(
-        self, m: int, chosen: Chosen, rules: Sequence[str], rule: IdentificationRule | None
+        self, m: int, selected: SelectedDraws, rules: Sequence[str], rule: IdentificationRule | None
     ) -> DataSets:
         """Simulate m data sets."""
         public = public_frame(self.design, self.synthesizer, self.streams.order)
         values = self.streams.values
-        simulated = [*self.synthesizer.simulations(self.records, chosen.draws, chosen.simulated, values)]
-        simulated, shares = self._edited(simulated, chosen, rules, public)
+        simulated = [*self.synthesizer.simulations(self.records, selected.draws, selected.simulated, values)]
+        simulated, shares = self._edited(simulated, selected, rules, public)
         self._enforce(rule, simulated)
         roles = roles_of(self.design, self.synthesizer.outcomes, public, self.population_total)
         count_roles = count_roles_of(simulated[0], roles, [*public.columns, *self.synthesizer.outcomes])
@@ -371,7 +370,7 @@ class Fit(FittedModel):
         return DataSets(tuple(datasets), {"rows": rows}, count_roles, shares)
 
     def _spending(self, m: int | None, epsilon: float | None) -> Spending:
-        """What m data sets spend, if that is no more than was asked for."""
+        """The budget of m data sets (PrivacyError: more epsilon than was asked for)."""
         m = whole(self.budget.m if m is None else m, "m", MOST_DATASETS)
         if epsilon is not None and self.kind == "none":
             raise InputError("what is drawn given the confidential records has no epsilon, and none is to be named")
@@ -383,25 +382,26 @@ class Fit(FittedModel):
             )
         return Spending(m, asked, None if self.kind == "none" else self._published_epsilon(m, asked))
 
-    def _corrected_draws(self, positions: list[int], debias: bool) -> Chosen:
-        """The chosen draws, without what privacy weights or the clamp do to them, as far as that was asked for."""
-        model, records, chosen = self.synthesizer, self.records, range(len(positions))
+    def _corrected_draws(self, positions: list[int], debias: bool) -> SelectedDraws:
+        """The draws of a release, corrected for privacy weights or the clamp where that was asked for."""
+        model, records = self.synthesizer, self.records
         if not (debias or self.corrected):
-            return Chosen(positions, self.draws, positions)
+            return SelectedDraws(positions, self.draws, positions)
         if self.mechanism.clamps:
             assert isinstance(model, Boundable) and self.weighted.clamp is not None
-            return Chosen(positions, model.uncensored(records, self.draws, positions, self.weighted.clamp), chosen)
+            corrected = model.uncensored(records, self.draws, positions, self.weighted.clamp)
+            return SelectedDraws(positions, corrected, range(len(positions)))
         assert isinstance(model, Debiasable)  # as check_debias sees to
         alpha = self.mechanism.weigh_again(self.weighted, self.budget.bound)
         corrected = model.debias_draws(
             records, self.draws, positions, alpha, self.unit.by_record, self.streams.draws, debias=debias
         )
-        return Chosen(positions, corrected, chosen)
+        return SelectedDraws(positions, corrected, range(len(positions)))
 
     def _edited(
-        self, simulated: list[Synthetic], chosen: Chosen, rules: Sequence[str], public: pd.DataFrame
+        self, simulated: list[Synthetic], selected: SelectedDraws, rules: Sequence[str], public: pd.DataFrame
     ) -> tuple[list[Synthetic], list[float]]:
-        """Data sets that obey public rules, and the share of records of each that were drawn again."""
+        """Data sets that obey the public rules, and the share of records of each that were drawn again."""
         if not rules:
             return simulated, []
 
@@ -409,13 +409,13 @@ class Fit(FittedModel):
             return public.assign(**self.synthesizer.columns_of(made))
 
         def again(s: int) -> Callable[[], Synthetic]:
-            return lambda: next(self.synthesizer.simulations(self.records, chosen.draws, [s], self.streams.values))
+            return lambda: next(self.synthesizer.simulations(self.records, selected.draws, [s], self.streams.values))
 
-        found = [redrawn(made, again(s), rules, frame) for made, s in zip(simulated, chosen.simulated, strict=True)]
+        found = [redrawn(made, again(s), rules, frame) for made, s in zip(simulated, selected.simulated, strict=True)]
         return [made for made, _ in found], [share for _, share in found]
 
     def _enforce(self, rule: IdentificationRule | None, simulated: Sequence[Synthetic]) -> None:
-        """Stop data sets that break the rule; their draws may be used again, as they were not released."""
+        """Refuse data sets that break the rule; their draws were not released and may be used again."""
         if rule is None:
             return
         try:
@@ -426,9 +426,9 @@ class Fit(FittedModel):
             raise
 
     def _refuse_unfit(self, accepted: Sequence[str]) -> None:
-        """Refuse failed diagnostics, and little information, that were not accepted by name."""
+        """Refuse failed diagnostics, and too little information, unless they were accepted by name."""
         failed = [name for name in self.draws.failures if name not in accepted]
-        # a strict release is one of exact draws: there nothing can be accepted
+        # under a strict guarantee draws must be exact, and no failure can be accepted
         accept = "" if self.kind == "strict" else f"; or accept the failure by name: accept_diagnostics={failed}"
         if failed:
             raise NotFitForRelease(
@@ -439,34 +439,34 @@ class Fit(FittedModel):
         if self.little_left and "information" not in accepted:
             raise NotFitForRelease(LITTLE_LEFT.format(self.mechanism.more_left))
 
-    def _expense(self, of: Spending, positions: Sequence[int]) -> Expense:
-        """What a release of these draws spends; its id is random, or by the draws where there is a seed."""
+    def _expense(self, spending: Spending, positions: Sequence[int]) -> Expense:
+        """The expense of a release of these draws; its id is random, or made from the draws under a seed."""
         released = self.draws.subset(positions).values.values()
         id = id_of("draws", *released) if self.seeded else new_id()
-        replaced = None if of.epsilon is None else 2 * of.epsilon
-        return Expense("draws", of.epsilon, replaced, id)
+        replaced = None if spending.epsilon is None else 2 * spending.epsilon
+        return Expense("draws", spending.epsilon, replaced, id)
 
     def _spent_by(self, m: int) -> list[float]:
         """Epsilon of each of m data sets."""
         return [np.inf if self.kind == "none" else Budget(None, 1).spent(self.delta)] * m
 
     def _published_epsilon(self, m: int, asked: float | None) -> float:
-        """Epsilon of m data sets from what was asked for, rounded up: the one that was reached tells of the file.
+        """The published epsilon of m data sets: the one that was asked for, as the other one tells of the file.
 
-        Where nothing was asked for it is the one that was reached.
+        If none was asked for, it is the one that was reached, rounded up.
         """
         if asked is not None and not self.within_request:
             return asked
         return public_epsilon(self.budget_of(m).spent(self.budget.bound if self.within_request else self.delta), asked)
 
     def _variance_factor(self, draws: Sequence[int], *, corrected: bool) -> float | None:
-        """What the clamp costs, from the released draws and policy alone; under alpha = 1 only."""
+        """The factor by which the clamp raises variances, from released draws alone; only under alpha = 1."""
         if not self.mechanism.clamp_alone:
             return None
         model, clamp = self.synthesizer, self.weighted.clamp
         assert isinstance(model, Boundable) and clamp is not None
         try:
             factor = model.variance_factor(self.records, self.draws, draws, clamp, corrected=corrected)
-        except ModelError:  # too tight a clamp: nothing is known of what it does
+        except ModelError:  # under so tight a clamp its effect is unknown
             return None
         return None if factor is None else float(f"{factor:.3g}")

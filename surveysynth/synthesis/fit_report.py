@@ -1,4 +1,4 @@
-"""What a release says about itself: the privacy report, the public facts of the manifest, and what stays internal."""
+"""The documentation of a release: its privacy report, the public facts of its manifest, and its internal part."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..privacy.release_rule import IdentificationRule
 from ..privacy.report import SUM_OF_WEIGHTS, PrivacyReport, public_epsilon
 from ..privacy.units import CLASS
 from .draws import verdict
-from .edits import HELD
+from .edits import RULES_TEXT
 from .fitted_model import FittedModel, Spending
 from .synthetic_design import public_columns, total_text
 
@@ -62,21 +62,21 @@ PUBLIC_OR_NOT = (
 
 
 def report(
-    fit: FittedModel, of: Spending, debias: bool, factor: float | None, rule: IdentificationRule | None,
+    fit: FittedModel, spending: Spending, debias: bool, factor: float | None, rule: IdentificationRule | None,
     edits: Sequence[str] = (), redrawn: Sequence[float] = (),
 ) -> PrivacyReport:  # fmt: skip
-    """The privacy report of a release: what is guaranteed, what is taken as given, and what stays internal.
+    """The privacy report of a release: guarantee, assumptions, and internal numbers.
 
-    ``edits`` are the rules that its records obey, ``redrawn`` the share of records that broke one, of each data set.
+    ``edits`` are the rules that its records obey; ``redrawn`` is the share of records of each data set that broke one.
     """
-    said = notes(fit, of, debias, factor) + ([HELD.format("; ".join(edits))] if edits else [])
+    assumptions = notes(fit, spending, debias, factor) + ([RULES_TEXT.format("; ".join(edits))] if edits else [])
     d = fit.draws.diagnostics
     internal = {
-        "epsilon_exact": None if fit.kind == "none" else fit.budget_of(of.m).spent(fit.delta),
+        "epsilon_exact": None if fit.kind == "none" else fit.budget_of(spending.m).spent(fit.delta),
         "delta": fit.delta,
         "delta_target": fit.budget.bound,
         "divergences": d.divergences, "rhat": d.rhat, "ess_bulk": d.ess_bulk, "ess_tail": d.ess_tail,
-        "released_draws_lag_correlation": of.lag,
+        "released_draws_lag_correlation": spending.lag,
         "epsilon_spent_by_this_fit": None if fit.kind == "none" else fit.epsilon_spent,
         "releases_blocked_by_a_rule_before": len(fit.blocked),
         "mean_alpha": fit.mean_alpha,
@@ -84,78 +84,81 @@ def report(
         **({"redrawn_by_edits": list(redrawn)} if edits else {}),
     }  # fmt: skip
     return PrivacyReport(
-        kind=fit.kind, epsilon=np.inf if of.epsilon is None else of.epsilon, epsilon_requested=of.asked, m=of.m,
+        kind=fit.kind, epsilon=np.inf if spending.epsilon is None else spending.epsilon,
+        epsilon_requested=spending.asked, m=spending.m,
         draws=fit.draws.size if fit.mechanism.maximum_over_draws and fit.kind != "none" else 0,
-        verdict=verdict(fit.draws) + separation(fit, of),
-        assumptions=said, data_dependent=depends(fit, debias, rule, reached=of.asked is None or len(fit.spent) > of.m),
+        verdict=verdict(fit.draws) + separation(fit, spending),
+        assumptions=assumptions, data_dependent=depends(
+            fit, debias, rule, reached=spending.asked is None or len(fit.spent) > spending.m
+        ),
         publishable=not fit.seeded, little_left=fit.little_left,
         unit=fit.unit.column, mechanism=fit.mechanism.name, internal=internal,
     )  # fmt: skip
 
 
-def notes(fit: FittedModel, of: Spending, debias: bool, factor: float | None) -> list[str]:
-    """What a release takes as given, in sentences."""
+def notes(fit: FittedModel, spending: Spending, debias: bool, factor: float | None) -> list[str]:
+    """The assumptions of a release, in sentences."""
     posterior = fit.draws
     total = total_text(fit.population_total, public_weights=fit.public_weights)
-    said = [
+    found = [
         "the predictors, the design columns in the files and the number of records of every cell are public; the "
         f"columns in the files are: {', '.join(public_columns(fit.design, fit.synthesizer))}",
         *([] if total is None else [total]),
         *fit.synthesizer.assumptions(fit.records.public),
-        *said_of_bias(fit, debias),
+        *bias_text(fit, debias),
         *([] if factor is None else [COST.format(factor, factor**0.5)]),
         *fit.report_notes,
     ]
     if not posterior.diagnostics.exact:
         what = fit.mechanism.posterior
-        said.append(f"draws by Markov chain Monte Carlo stand in for exact draws from the {what} posterior")
-    if fit.weighted.asked or not (fit.constants_given or fit.kind == "none"):  # said whether or not it was done
-        said.append(
+        found.append(f"draws by Markov chain Monte Carlo stand in for exact draws from the {what} posterior")
+    if fit.weighted.asked or not (fit.constants_given or fit.kind == "none"):  # whether or not it was done
+        found.append(
             "draws of a fit under nearby privacy weights may have been carried over to the weights of this release "
             "by importance weights (effective share of the draws at least 90%)"
         )
-    earlier = len(fit.spent) - of.m
+    earlier = len(fit.spent) - spending.m
     if earlier and fit.kind != "none":
         reached = (
             replace(fit.budget, m=len(fit.spent)).spent(fit.budget.bound) if fit.within_request else fit.epsilon_spent
         )
         together = public_epsilon(reached, None)
-        where = "from the same fit before"
-        if len(fit.spent) > len(fit.used):  # of other privacy weights, which have draws of their own
-            where = "before, from the same fit or from it before or after re-weighting"
-        said.append(f"{earlier} data sets were released {where}; together with these they spend epsilon = {together:g}")
-    if posterior.failures:  # all of them accepted, or nothing were released
-        said.append(f"failed diagnostics that the agency accepted by name: {', '.join(posterior.failures)}")
-    return said
+        when = "from the same fit before"
+        if len(fit.spent) > len(fit.used):  # fits under other privacy weights have their own draws
+            when = "before, from the same fit or from it before or after re-weighting"
+        found.append(f"{earlier} data sets were released {when}; together with these they spend epsilon = {together:g}")
+    if posterior.failures:  # all were accepted, or nothing would be released
+        found.append(f"failed diagnostics that the agency accepted by name: {', '.join(posterior.failures)}")
+    return found
 
 
-def separation(fit: FittedModel, of: Spending) -> str:
-    """How far apart the released draws are, in a sentence; empty for exact draws and for a single one."""
+def separation(fit: FittedModel, spending: Spending) -> str:
+    """A sentence on the distance between released draws; empty for exact draws and for a single draw."""
     if fit.draws.diagnostics.exact or len(fit.used) == 1:
         return ""
-    if of.lag == 0:
+    if spending.lag == 0:
         return " The released draws are from different chains."
-    return f" Released draws of one chain are apart: lag correlation {'below' if of.lag < 0.1 else 'ABOVE'} 0.1."
+    return f" Released draws of one chain are apart: lag correlation {'below' if spending.lag < 0.1 else 'ABOVE'} 0.1."
 
 
-def said_of_bias(fit: FittedModel, debias: bool) -> list[str]:
-    """What the mechanism does to the model, and what was corrected."""
-    said = fit.mechanism.bias_text(fit.weighted, debias)
+def bias_text(fit: FittedModel, debias: bool) -> list[str]:
+    """Sentences on biases by the mechanism, and on their correction."""
+    found = fit.mechanism.bias_text(fit.weighted, debias)
     if fit.mechanism.clamps:
-        said += [NEIGHBOURS] if fit.public_weights else [NEIGHBOURS, SCALED]
-        return [*said, FLOATING_POINT] + ([] if fit.policy is None else [fit.policy.describe()])
+        found += [NEIGHBOURS] if fit.public_weights else [NEIGHBOURS, SCALED]
+        return [*found, FLOATING_POINT] + ([] if fit.policy is None else [fit.policy.describe()])
     if fit.corrected:
-        said.append(CORRECTED.format(" and ".join(fit.corrected)))
+        found.append(CORRECTED.format(" and ".join(fit.corrected)))
     if fit.constants_given and (debias or fit.corrected):
-        said.append(BY_GIVEN_CONSTANTS)
+        found.append(BY_GIVEN_CONSTANTS)
     left = [what for what in fit.biased if what not in fit.corrected]
     if left:
-        said.append(NOT_CORRECTED.format(" and ".join(left)))
-    return said
+        found.append(NOT_CORRECTED.format(" and ".join(left)))
+    return found
 
 
 def depends(fit: FittedModel, debias: bool, rule: IdentificationRule | None, *, reached: bool) -> list[str]:
-    """What was computed from the confidential file and is not covered by epsilon.
+    """Sentences on facts that were computed from the confidential file outside epsilon.
 
     ``reached``: whether an epsilon that was not asked for is printed.
     """
@@ -202,7 +205,7 @@ def internal(fit: FittedModel) -> dict[str, Any]:
     """Record-level risks and weights, and the draws that were not released."""
     posterior = fit.draws
     unused = np.setdiff1d(np.arange(posterior.size), fit.used)
-    of_records = {name: fit.unit.spread(column) for name, column in fit.mechanism.record_columns(fit.weighted).items()}
-    records = pd.DataFrame(of_records, index=pd.Index(fit.rows, name="row"))
+    columns = {name: fit.unit.spread(column) for name, column in fit.mechanism.record_columns(fit.weighted).items()}
+    records = pd.DataFrame(columns, index=pd.Index(fit.rows, name="row"))
     values = posterior.values | {"weight": posterior.weight}
     return {"records": records, "draws": {name: draws[unused] for name, draws in values.items()}}

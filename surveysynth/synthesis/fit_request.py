@@ -1,4 +1,4 @@
-"""What a fit to records, and a release of it, are asked for: everything is checked here, before a model is fitted."""
+"""The requests for a fit to records and for its releases: all arguments are checked here before a model is fitted."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from ..privacy.mechanisms.censored import Censored
 from ..privacy.release_rule import IdentificationRule
 from ..privacy.units import Unit, unit_of
 from ..validation import as_list, check_seed, one_of, positive, whole
+from .declarations import NO_DESIGN
 from .draws import check_chains
 from .edits import check_rules
 from .levels import declared, number_codes
 from .missing import missing_text, without_missing
 from .policy import Policy
-from .strict_request import NO_DESIGN
 from .synthetic_design import Total, check_public, check_total, ignored_groups_text, public_columns
 
 Codes = NDArray[np.intp]
@@ -60,24 +60,24 @@ INDEPENDENT = (
 
 @dataclass(frozen=True, repr=False)
 class FitRequest:
-    """A fit to records that nothing stands in the way of, as far as its arguments, its columns and its design say.
+    """A fit to records whose arguments, columns and design passed every check.
 
     Attributes
     ----------
     design : SurveyDesign
         The confidential file, without records that are left out.
     rows : int array (n,)
-        Rows of the file, from 0, that its records are.
+        Rows of its records in the file, from 0.
     synthesizer, mechanism, policy
         As for :func:`surveysynth.fit`.
     budget : Budget
     population_total : float or dict of stratum to float, or None
     unit : Unit
-        What epsilon protects.
+        The unit that epsilon protects.
     notes : list of str
-        What the report says of records left out, of clusters and of units.
+        Sentences of the report on records left out, clusters and units.
     warnings : list of str
-        What was left out of the file.
+        Sentences on records left out.
     reweight : int
         Steps of re-weighting.
     engine : Engine
@@ -102,7 +102,7 @@ class FitRequest:
 
 @dataclass(frozen=True, repr=False)
 class ReleaseRequest:
-    """A release of a fit that nothing stands in the way of, as far as its arguments say.
+    """A release of a fit whose arguments passed every check.
 
     Attributes
     ----------
@@ -130,12 +130,12 @@ def fit_request(
     tolerance: float = 0.01, chains: int = 4, warmup: int = 1000, draws: int = 1000, seed: int | None = None,
     release: Mapping[str, Any] | None = None,
 ) -> tuple[FitRequest, ReleaseRequest]:  # fmt: skip
-    """Check everything that :func:`surveysynth.fit` is given.
+    """Check all arguments of :func:`surveysynth.fit`.
 
     Parameters
     ----------
     release : mapping, optional
-        What :meth:`Fit.release` is given, where the fit is made for one release.
+        Arguments of :meth:`Fit.release`, if the fit is made for one release.
     design, synthesizer, ...
         As for :func:`surveysynth.fit`.
 
@@ -168,7 +168,7 @@ def fit_request(
     if there is not None:
         units = wrong.check(unit_of, there[0], unit)
     if there is not None and there[2].any():
-        wrong.check(check_total, population_total, there[0])  # by stratum: one may have nobody left
+        wrong.check(check_total, population_total, there[0])  # by stratum: one may have no records left
     if units is not None:
         wrong.check(protected.check_units, units)
     asked = wrong.check(
@@ -192,12 +192,12 @@ def release_request(
     debias: bool = False, accept_diagnostics: Sequence[str] = (), ledger: Ledger | None = None,
     rule: IdentificationRule | None = None, edits: Sequence[str] | str | None = None,
 ) -> ReleaseRequest:  # fmt: skip
-    """Check everything that :meth:`Fit.release` is given.
+    """Check all arguments of :meth:`Fit.release`.
 
     Parameters
     ----------
     epsilon : float or None
-        What the release may spend, which the ledger is asked about; a fit that is made asks for what it spends.
+        Epsilon about which the ledger is asked; a fit that is there asks for its own.
     reweighted : int
         Steps of re-weighting.
     design, model, mechanism, ...
@@ -228,7 +228,7 @@ def _check_tolerance(tolerance: float) -> None:
 
 
 def _set_by_policy(policy: Policy, given: Mapping[str, Any]) -> tuple[Synthesizer, int, Censored]:
-    """What a policy sets, if none of it was given again; its mechanism holds the epsilon."""
+    """The model, m and mechanism of a policy (InputError: one of them is given, too); epsilon is the mechanism's."""
     if not isinstance(policy, Policy):
         raise InputError("policy must be a surveysynth.Policy: Policy.from_historical(...) or Policy.load(...)")
     twice = [name for name, value in given.items() if value is not None]
@@ -241,7 +241,7 @@ def check_kinds(
     design: SurveyDesign, synthesizer: Synthesizer | str | Sequence[Synthesizer | str] | None,
     mechanism: Mechanism | None,
 ) -> tuple[Synthesizer, RecordMechanism]:  # fmt: skip
-    """The model and the mechanism, where they fit records (InputError: what is none, and what counts them)."""
+    """The model and the mechanism of a fit to records (InputError: no model, or a mechanism that counts records)."""
     if not isinstance(design, SurveyDesign):
         raise InputError(NO_DESIGN)
     if not isinstance(mechanism, RecordMechanism):
@@ -258,14 +258,14 @@ def check_kinds(
 
 def given_once(epsilon: float | None, mechanism: Mechanism | None) -> float | None:
     """The epsilon of a release (InputError: it is given twice)."""
-    of_mechanism = None if mechanism is None else mechanism.epsilon
-    if epsilon is not None and of_mechanism is not None:
+    own = None if mechanism is None else mechanism.epsilon
+    if epsilon is not None and own is not None:
         raise InputError("epsilon is given twice: to synthesize and to the mechanism; give it once")
-    return of_mechanism if epsilon is None else epsilon
+    return own if epsilon is None else epsilon
 
 
 def _check_names(synthesizer: Synthesizer, unit: str | None) -> None:
-    """Refuse categories that tables have columns of, and a unit that is synthesized."""
+    """Refuse categories with the name of a column of tables, and a unit that is synthesized."""
     taken = [name for name in synthesizer.categorical if name in OWN]
     if taken:
         raise InputError(f"{', '.join(taken)}: tables have columns of that name; rename it")
@@ -276,7 +276,7 @@ def _check_names(synthesizer: Synthesizer, unit: str | None) -> None:
 
 
 def _budget(epsilon: float | None, m: int | None, synthesizer: Synthesizer, mechanism: RecordMechanism) -> Budget:
-    """What may be spent: an epsilon, if there can be one, that is given once."""
+    """The budget of a fit (InputError: no epsilon, two of them, or one that cannot hold)."""
     budget = Budget(given_once(epsilon, mechanism), M_OF_RECORDS if m is None else m)
     if synthesizer.from_records:
         _refuse_epsilon(budget.epsilon, mechanism)
@@ -286,7 +286,7 @@ def _budget(epsilon: float | None, m: int | None, synthesizer: Synthesizer, mech
 
 
 def _refuse_epsilon(epsilon: float | None, mechanism: RecordMechanism) -> None:
-    """Refuse to promise anything for synthetic values that are drawn given the confidential ones (method 11.10)."""
+    """Refuse an epsilon for synthetic values that are drawn given the confidential ones (method 11.10)."""
     if epsilon is not None or mechanism.needs_epsilon:
         raise InputError(
             "allocation='posterior' draws what is published given the confidential value of each record "
@@ -297,7 +297,7 @@ def _refuse_epsilon(epsilon: float | None, mechanism: RecordMechanism) -> None:
 
 
 def _units_text(design: SurveyDesign, unit: Unit) -> list[str]:
-    """What goes with units of several records, for the report."""
+    """Sentences of the report on units of several records."""
     if unit.by_record is None:
         return []
     uneven = [UNEVEN] if unit.differ and unit.classes == 1 else []
@@ -305,7 +305,7 @@ def _units_text(design: SurveyDesign, unit: Unit) -> list[str]:
 
 
 def check_accepted(accepted: Sequence[str], mechanism: RecordMechanism) -> None:
-    """Refuse what is no list of names of what can be accepted under the mechanism."""
+    """Refuse names that cannot be accepted under the mechanism (InputError)."""
     names = ("divergences", "rhat", "ess_bulk", "ess_tail", "information")
     listed = isinstance(accepted, list | tuple | set | frozenset)
     if not listed or not set(as_list(accepted)) <= set(names):
@@ -316,7 +316,7 @@ def check_accepted(accepted: Sequence[str], mechanism: RecordMechanism) -> None:
 def check_rule(
     rule: IdentificationRule | None, design: SurveyDesign, synthesizer: Synthesizer, mechanism: RecordMechanism
 ) -> None:
-    """Refuse what is no rule, one that does not suit the file, and one that would take a strict guarantee away."""
+    """Refuse rules that do not suit the file or a strict guarantee (InputError)."""
     if not isinstance(rule, IdentificationRule | None):
         raise InputError("rule must be a surveysynth.IdentificationRule(known, max_risk=0.5)")
     if rule is None:
@@ -326,7 +326,7 @@ def check_rule(
 
 
 def check_debias(synthesizer: Synthesizer | None, mechanism: RecordMechanism, reweighted: bool) -> None:
-    """Refuse to correct for privacy weights that do not follow from the record and constants, or a paper's setting."""
+    """Refuse ``debias`` where privacy weights do not follow from record and constants, and in a paper's setting."""
     mechanism.check_debias()
     if reweighted:
         raise InputError("debias corrects for the inverse map, and re-weighting changes it: use one of them")
@@ -337,7 +337,7 @@ def check_debias(synthesizer: Synthesizer | None, mechanism: RecordMechanism, re
 
 
 def check_steps(steps: int, mechanism: RecordMechanism) -> int:
-    """Steps of re-weighting as a number, if they are one and the mechanism has bounds to raise."""
+    """The number of steps of re-weighting (InputError: no number, or a mechanism without bounds to raise)."""
     steps = int(steps) if isinstance(steps, bool | np.bool_) else steps
     if isinstance(steps, int | np.integer) and steps == 0:
         return 0

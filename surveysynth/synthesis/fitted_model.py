@@ -1,4 +1,4 @@
-"""A model fitted to a confidential file under a mechanism, and what is known of it."""
+"""A model fitted to a confidential file under a mechanism, and its properties."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ Protect = Callable[[PseudoLikelihood, Floats, Callable[[str], None]], ProtectedF
 
 @dataclass(frozen=True)
 class Spending:
-    """What one release spends: m draws, the epsilon that was asked for, and the one that is published.
+    """The budget of one release: m draws, the epsilon that was asked for, and the published epsilon.
 
-    ``epsilon`` is None of kind "none"; ``lag`` is the largest autocorrelation between draws of one chain that are
-    released.
+    ``epsilon`` is None for the kind "none"; ``lag`` is the largest autocorrelation between released draws of one
+    chain.
     """
 
     m: int
@@ -44,10 +44,10 @@ class Spending:
 
 @dataclass
 class FittedModel:
-    """A fitted model with its file, its privacy weights and what was released from it: all of it is confidential."""
+    """A fitted model with its file, its privacy weights and its releases; all of it is confidential."""
 
     design: SurveyDesign
-    rows: Codes  # of the file, those of the design's records: some may have been left out
+    rows: Codes  # rows of the design's records in the file, of which some may have been left out
     synthesizer: Synthesizer
     mechanism: RecordMechanism
     policy: Policy | None
@@ -59,16 +59,16 @@ class FittedModel:
     report_notes: list[str]
     sampler: Sampler = field(repr=False)
     streams: Streams = field(repr=False)
-    protect: Protect = field(repr=False)  # makes the protected fit; what was asked of :func:`fit` is in it
+    protect: Protect = field(repr=False)  # makes the protected fit, with the arguments of :func:`fit`
     seeded: bool
     used: list[int] = field(default_factory=list)
-    spent: list[float] = field(default_factory=list)  # by each data set, of this fit and of those re-weighted from it
-    blocked: list[int] = field(default_factory=list)  # m of the releases that a rule held back
+    spent: list[float] = field(default_factory=list)  # epsilon of each data set, re-weighted fits included
+    blocked: list[int] = field(default_factory=list)  # m of each release that a rule refused
     coded: Mapping[str, Any] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        said = verdict(self.draws)
-        return f"Fit of {self.synthesizer.name} to {self.design!r}, tuned for m = {self.budget.m}. {said}"
+        fit = f"Fit of {self.synthesizer.name} to {self.design!r}, tuned for m = {self.budget.m}."
+        return f"{fit} {verdict(self.draws)}"
 
     @property
     def draws(self) -> Draws:
@@ -77,7 +77,7 @@ class FittedModel:
 
     @property
     def risk(self) -> Floats:
-        """Risks of the records, or units, that the privacy weights were made of: (U,)."""
+        """Risks (U,) of the records or units, from which the privacy weights were made."""
         return self.weighted.risk
 
     @property
@@ -87,12 +87,12 @@ class FittedModel:
 
     @property
     def information(self) -> float | None:
-        """The share of the file's information that privacy weights leave, their mean; None under a clamp."""
+        """The mean privacy weight, as the share of the file's information that is kept; None under a clamp."""
         return None if self.mechanism.clamps else self.mean_alpha
 
     @property
     def little_left(self) -> bool:
-        """Whether privacy weights keep so little of the file that its release has to be accepted by name."""
+        """Whether privacy weights keep so little information that a release has to be accepted by name."""
         return self.information is not None and self.information < LEAST_INFORMATION
 
     @property
@@ -109,46 +109,46 @@ class FittedModel:
 
     @property
     def weights_from_file(self) -> bool:
-        """Whether a privacy weight depends on other records: on their risks, or on constants tuned on them."""
+        """Whether a privacy weight depends on other records, by their risks or by constants tuned on them."""
         return self.policy is None and self.mechanism.weights_from_file
 
     @property
     def epsilon_spent(self) -> float:
-        """2 Delta of each data set released so far, added up; infinite of kind ``none``.
+        """The sum of 2 Delta over all data sets released so far; infinite for the kind ``none``.
 
-        Of this fit, and of those that it was re-weighted from or that were re-weighted from it: they share one file.
+        Fits that were re-weighted from each other share one sum.
         """
         return math.fsum(self.spent)
 
     @property
     def biased(self) -> dict[str, bool]:
-        """What privacy weights bias much, debias or not, and whether the model can take that off."""
+        """Parts of the model that privacy weights bias much, and whether the model can correct them."""
         model = self.synthesizer
         return model.biased(self.records, self.unit.by_record) if isinstance(model, Debiasable) else {}
 
     @property
     def corrected(self) -> tuple[str, ...]:
-        """What is always corrected, if privacy weights follow from a record's risk and constants."""
+        """Parts of the model that are always corrected, where privacy weights follow from risk and constants."""
         follow = self.mechanism.corrects and self.weighted.asked == 0
         return tuple(what for what, can_be in self.biased.items() if can_be and follow)
 
     @property
     def constants_given(self) -> bool:
-        """Whether what a correction uses was given: the clamp, or c1."""
+        """Whether the constants of a correction were given: the clamp, or c1."""
         return self.mechanism.constants_given
 
     @property
     def within_request(self) -> bool:
-        """Whether the epsilon asked for bounds what is released; without it, or under a c1 given, it may not."""
+        """Whether the epsilon that was asked for bounds the release; under a given c1 it may not."""
         return self.budget.epsilon is not None and self.delta <= self.budget.bound
 
     @property
     def public_weights(self) -> bool:
-        """Whether the survey weights are kept."""
+        """Whether the survey weights are published as they are."""
         return self.records.public_weights is not None
 
     def budget_of(self, m: int) -> Budget:
-        """That of m data sets of this fit.
+        """The budget of m data sets from this fit.
 
         Parameters
         ----------
@@ -158,7 +158,7 @@ class FittedModel:
         Returns
         -------
         Budget
-            Without an epsilon of its own.
+            A budget without an epsilon.
         """
         return Budget(None, m)
 

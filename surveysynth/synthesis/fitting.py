@@ -1,4 +1,4 @@
-"""From a confidential design to synthetic data: fit, tune to an epsilon, release.
+"""Synthetic data from a confidential design: fit, tune to an epsilon, release.
 
     f_i = max_s |log p_i|  under alpha = 1           (Hu, Savitsky & Williams 2022a, section 1.4.1 steps 1-2)
     alpha_i = map(f_i), refit, Delta = max_i max_s alpha_i |log p_i|     (steps 3-4)
@@ -35,11 +35,13 @@ from ..release.contents import check_m
 from ..release.measurements import Measurements
 from ..release.release import Release
 from ..validation import check_keywords
+from .declarations import NO_DESIGN, Bounds, Totals, Weight
 from .fit import Fit
 from .fit_request import NO_MECHANISM, NO_MODEL, SIZE_OF_UNITS, FitRequest, fit_request, given_once
 from .measured import M, measure, measured
 from .policy import Policy
-from .strict_request import NO_DESIGN, SCHEMA_ENTRIES, Bounds, Totals, Weight, refuse_schema, strict_request, strictly
+from .strict_arguments import SCHEMA_ENTRIES, refuse_schema, strict_arguments
+from .strict_request import strict_request
 from .synthetic_design import public_mean_weight
 
 Floats = NDArray[np.float64]
@@ -50,8 +52,8 @@ NEEDS = (
     "asymptotic and which weights rare records down"
 )
 INFORMATION = "The privacy weights keep {}% of the file's information (not for publication)."
-OF_SAMPLER = "clusters", "tolerance", "chains", "warmup", "draws", "seed"
-OF_RELEASE = "debias", "accept_diagnostics", "ledger", "rule", "edits"
+SAMPLER_ARGUMENTS = "clusters", "tolerance", "chains", "warmup", "draws", "seed"
+RELEASE_ARGUMENTS = "debias", "accept_diagnostics", "ledger", "rule", "edits"
 
 
 def fit(
@@ -82,49 +84,47 @@ def fit(
     design : SurveyDesign
         The confidential file.
     synthesizer : Synthesizer, str, or sequence of such
-        For example ``FBS("salary ~ field + gender")``; of the formula alone FBS is made.  Several are models in
+        For example ``FBS("salary ~ field + gender")``; a formula alone stands for FBS.  Several models are fitted in
         sequence, each given the outcomes of those before it: :class:`surveysynth.Sequential`.
     epsilon : float
-        Privacy budget of a release of m data sets, for one record added or removed, or, under ``Censored``,
-        for one record's confidential values taken out; never exceeded.  Not needed where the mechanism
-        fixes c1.
+        Privacy budget of a release of m data sets, which is never exceeded: for one record added or removed, or,
+        under ``Censored``, for the confidential values of one record.  Not needed if the mechanism fixes c1.
     m : int
         Number of synthetic data sets; default 3.
     mechanism : PseudoPosterior, WeightedE or Censored
-        How records are protected; a policy says its own.  The guarantee of ``Censored`` is strict, those of the others
-        are asymptotic.
+        How records are protected; a policy has its own mechanism.  The guarantee of ``Censored`` is strict, those of
+        the others are asymptotic.
     policy : Policy, optional
-        Everything that a historical file set: the model, epsilon, m and the privacy weights of ``Censored``.
-        Nothing of this file sets them, and none of them is given here.
+        Model, epsilon, m and privacy weights of ``Censored``, set on a historical file.  None of them depends on
+        this file, and none of them is given here.
     population_total : float or mapping of stratum to float, optional
-        Public number of population units that the synthetic weights add up to, in all or in
-        each stratum (such totals then have no standard error); the default is the sum of the
+        Public number of population units to which the synthetic weights add up, in all or in
+        each stratum (these totals then have no standard error); the default is the sum of the
         survey weights, which is computed from the file and not covered by epsilon: the report says so.
     levels : mapping of outcome to list of levels, optional
-        All levels that an outcome that is a category can have, ``{"job": ["none", "part time", "full time"]}``: they
-        are published, so they are declared, and not taken from the file.  A categorical column declares its own, and
-        True and False are declared.
+        All levels of a categorical outcome, ``{"job": ["none", "part time", "full time"]}``: they are published, so
+        they are declared, and not taken from the file.  A categorical column declares its own, and True and False are
+        declared.
     public : list of str, optional
-        The columns that you declare public, by name.  Given, it must hold every column of the
-        public files that is not synthesized; without it the formula and the design name them.
+        Names of the columns that you declare public: every column of the public files that is not synthesized.
+        Without it, formula and design name them.
     clusters : {"model", "ignore"}
         PSUs, and strata that the predictors do not determine, get normal effects in the model, so
         that synthetic files have the survey's standard errors; "ignore" draws records
         independently given the predictors, and the report says so.
     unit : str, optional
-        Column of the units that epsilon protects, where these are groups of records: households,
-        or PSUs.  Their records' log densities add up.  Default: single records.
+        Column of the units that epsilon protects, if these are groups of records: households,
+        or PSUs.  The log densities of their records add up.  Default: single records.
     reweight : int
-        Steps of re-weighting (Hu, Savitsky & Williams 2020, Algorithm 1): the privacy weights of records whose bounds
-        lie below the overall one
-        are raised, at the same epsilon.  True is one step, as in that paper; ``reweight=10`` goes on while
-        weights rise, for 10 steps at most.  Nothing is then corrected: no ``debias``, nor the spread between PSUs
-        or shares.
+        Steps of re-weighting (Hu, Savitsky & Williams 2020, Algorithm 1): privacy weights of records whose bounds lie
+        below the overall one are raised, at the same epsilon.  True is one step, as in that paper; ``reweight=10`` goes
+        on while weights rise, for at most 10 steps.  Nothing is then corrected: neither ``debias``, nor the spread
+        between PSUs, nor shares.
     engine : {"auto", "embedded", "cmdstan"}
     tolerance : float
-        How far below epsilon the result may stay, as a share of it.
+        Share by which the result may stay below epsilon.
     chains, warmup, draws : int
-        Sampler settings; warm-up and draws are of each chain.
+        Sampler settings; warm-up and draws are those of each chain.
     seed : int, optional
         For tests only: a seeded run is marked "reproducible, not for publication".
 
@@ -136,8 +136,8 @@ def fit(
     Raises
     ------
     InputError, ModelError
-        The file or the arguments do not suit the model; an outcome that is a category has no declared levels, or a
-        value that is none of them.
+        The file or the arguments do not suit the model; a categorical outcome has no declared levels, or other
+        values.
     PrivacyError
         The epsilon cannot be reached.
     EngineError
@@ -165,7 +165,7 @@ def fitted(
     asked: FitRequest, *, clusters: Clusters = "model", tolerance: float = 0.01, chains: int = 4, warmup: int = 1000,
     draws: int = 1000, seed: int | None = None,
 ) -> Fit:  # fmt: skip
-    """The fit that is asked for, as :func:`fit` makes it."""
+    """The fit of a checked request, as :func:`fit` makes it."""
     for note in asked.warnings:
         warnings.warn(note, stacklevel=3)
     design, model, policy, mechanism = asked.design, asked.synthesizer, asked.policy, asked.mechanism
@@ -197,7 +197,7 @@ def protected_by(
     design: SurveyDesign, mechanism: RecordMechanism, policy: Policy | None, budget: Budget, tolerance: float,
     reweight: int, pseudo: PseudoLikelihood, present: Floats, say: Callable[[str], None],
 ) -> ProtectedFit:  # fmt: skip
-    """What the mechanism makes of the file; ``present`` (U,) is 1, or 0 for what is left out."""
+    """The protected fit of a file; ``present`` (U,) is 0 for units that are left out, and 1 for others."""
 
     def risks(unweighted: Callable[[], Draws]) -> Floats:
         if policy is not None:
@@ -228,14 +228,14 @@ def synthesize(
     ledger: Ledger | None = None,
     **settings: Any,
 ) -> Release:
-    """Release m weighted synthetic data sets, in one call.
+    """Release m weighted synthetic data sets in one call.
 
     Without ``mechanism=`` the release is strict: outcomes and weight are counted, noise is added to the counts as by
     :func:`measure`, and the data sets are drawn from the noisy tables.  Under the other mechanisms records are fitted,
     as by :func:`fit`.
 
-    Under privacy weights it prints on stderr how much of the file's information they keep: for the agency, not for
-    publication.
+    Under privacy weights it prints on stderr the share of the file's information that they keep: for the agency, not
+    for publication.
 
     Parameters
     ----------
@@ -252,12 +252,12 @@ def synthesize(
     edits : list of str, optional
         Public rules that every synthetic record obeys: ``"rent <= income"``.
     m : int, optional
-        Number of data sets: by default 20 from noisy tables, where they cost no epsilon, and 3 of a fit to records.
+        Number of data sets: by default 20 from noisy tables, where they cost no epsilon, and 3 from a fit to records.
     ledger : Ledger, optional
         Where epsilon is entered, before the release is returned.
     **settings
-        What is needed less often: ``weight_bounds``, ``importance`` and ``scheduler`` of :func:`measure`; ``policy``,
-        ``levels``, ``reweight``, ``engine``, ``tolerance``, ``chains``, ``warmup`` and ``draws`` of :func:`fit`;
+        Rarer settings: ``weight_bounds``, ``importance`` and ``scheduler`` of :func:`measure`; ``policy``, ``levels``,
+        ``reweight``, ``engine``, ``tolerance``, ``chains``, ``warmup`` and ``draws`` of :func:`fit`;
         ``debias``, ``accept_diagnostics`` and ``rule`` of :meth:`Fit.release`; and ``seed``.
 
     Returns
@@ -292,7 +292,7 @@ def synthesize(
 
 
 def prepared(design: SurveyDesign, synthesizer: Any, **given: Any) -> Callable[[], Release]:
-    """What makes the release that :func:`synthesize` is asked for, once nothing stands in its way.
+    """Check the arguments of :func:`synthesize`, and return a function that makes the release.
 
     Parameters
     ----------
@@ -313,24 +313,24 @@ def prepared(design: SurveyDesign, synthesizer: Any, **given: Any) -> Callable[[
 
 
 def _from_records(design: SurveyDesign, synthesizer: Any, given: dict[str, Any]) -> Callable[[], Release]:
-    """What fits records, and makes a release of the fit."""
+    """A function that fits records and makes a release of the fit."""
     refuse_schema(given)
-    release = {name: given[name] for name in OF_RELEASE if name in given}
-    settings = {name: value for name, value in given.items() if name not in (*OF_RELEASE, *SCHEMA_ENTRIES)}
-    asked, asked_of_release = fit_request(design, synthesizer, **settings, release=release)
-    sampling = {name: settings[name] for name in OF_SAMPLER if name in settings}
+    release = {name: given[name] for name in RELEASE_ARGUMENTS if name in given}
+    settings = {name: value for name, value in given.items() if name not in (*RELEASE_ARGUMENTS, *SCHEMA_ENTRIES)}
+    asked, release_asked = fit_request(design, synthesizer, **settings, release=release)
+    sampling = {name: settings[name] for name in SAMPLER_ARGUMENTS if name in settings}
 
     def made() -> Release:
         done = fitted(asked, **sampling)
         if done.information is not None:
             tell(INFORMATION.format(math.floor(100 * done.information)))
-        return done.drawn(asked_of_release)
+        return done.drawn(release_asked)
 
     return made
 
 
 def _from_noisy_tables(design: SurveyDesign, formula: Any, given: Mapping[str, Any]) -> Callable[[], Release]:
-    """What counts a file, adds noise, and draws m data sets from the noisy tables."""
+    """A function that counts a file, adds noise, and draws m data sets from the noisy tables."""
     if not isinstance(design, SurveyDesign):
         raise InputError(NO_DESIGN)
     if formula is None or (isinstance(formula, str) and "~" not in formula):
@@ -340,7 +340,7 @@ def _from_noisy_tables(design: SurveyDesign, formula: Any, given: Mapping[str, A
     wrong = Obstacles()
     epsilon = wrong.check(given_once, given.get("epsilon"), given.get("mechanism"))
     m = M if given.get("m") is None else wrong.check(check_m, given["m"])
-    asked = wrong.check(strictly, formula, rest)
+    asked = wrong.check(strict_arguments, formula, rest)
     if asked is None:  # the other checks are about its outcomes
         wrong.refuse()
     assert asked is not None

@@ -6,8 +6,8 @@ Source: Hu, Williams & Savitsky 2025, section 2.3; Wasserman & Zhou 2010.
     D_j   = C_j + Laplace noise by OpenDP,   D~_j = max(D_j, 0),   q_j = D~_j / sum D~
     y*_i  uniform within bin b_i,            b_i from the multinomial with probabilities q
 
-Only the D_j are made from the confidential values: everything after them is post-processing.  So one
-noisy histogram makes all m data sets, and epsilon does not grow with m.
+Only the D_j are made from confidential values; all else is post-processing.  So one noisy histogram makes all m data
+sets, and epsilon does not grow with m.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Codes = NDArray[np.intp]
 Bounds = tuple[float, float]
 
 MOST_BINS = 1_000_000
-EQUAL = 1e-9  # weights that differ by no more than this share are equal up to rounding
+EQUAL = 1e-9  # weights that differ by less than this share are equal up to rounding
 
 NOT_IN_STANDARD_ERRORS = (
     "the m data sets share the noise of the histogram, and standard errors computed from them leave it out; they also "
@@ -66,31 +66,31 @@ def perturbed_histogram(
     weight_bound: float | None = None,
     ledger: Ledger | None = None,
 ) -> Release:
-    """m synthetic data sets of one outcome from a noisy histogram: strict epsilon-differential privacy.
+    """Release m synthetic data sets of one outcome from a noisy histogram: strict epsilon-differential privacy.
 
     Source: Hu, Williams & Savitsky 2025, section 2.3.
 
-    One record is in one bin.  Blanking it, so that it is not counted, moves one count by 1, and Laplace
-    noise of scale 1 / epsilon gives epsilon for such neighbours; n, the number of records, is public and
-    stays as it is.  Replacing its values moves two counts, and spends twice epsilon.  In the paper epsilon
-    is for replacing a record, and the noise has scale 2 / epsilon: the same as here with half of that epsilon.
+    A record is in one bin.  If it is blanked and not counted, one count changes by 1, and Laplace noise of scale
+    1 / epsilon gives epsilon for such neighbours; n, the number of records, is public and fixed.  If its values are
+    replaced, two counts change, which spends twice epsilon.  In the paper epsilon is for replacing a record, and the
+    noise has scale 2 / epsilon: the same as here with half of that epsilon.
 
-    Nothing here is seeded.
+    Noise and draws are never seeded.
 
     Parameters
     ----------
     design : SurveyDesign
         The confidential file.
     outcome : str
-        A numeric column without missing values.  Synthetic values are real numbers, also where the
-        outcome is a whole number.
+        A numeric column without missing values.  Synthetic values are real numbers, even if the
+        outcome has whole numbers.
     epsilon : float
-        Of the whole release, for one record that is blanked: counted in the histogram, or not.
+        Epsilon of the whole release, for one record that is blanked: counted in the histogram, or not.
     bounds : (float, float)
         Public lowest and highest value, chosen without looking at the file.  Values outside are
         moved to the nearest bound.
     population_total : float
-        Public number of population units, to which the weights, all equal, add up.
+        Public number of population units, to which the equal weights add up.
     bins : int or sequence of float, optional
         Number of bins of equal length, or their public limits, rising, from bound to bound.  Default:
         ceil(sqrt(n)).
@@ -98,11 +98,11 @@ def perturbed_histogram(
         Number of synthetic data sets, each of n records.
     weight_bound : float, optional
         Public largest survey weight.  With it bin j holds sum min(w_i, weight_bound), so that synthetic
-        values follow the population, and the noise is weight_bound times as large.  Needed where the
-        weights are not all equal: else the values would follow the sample.
+        values follow the population, and the noise is weight_bound times as large.  Needed if weights
+        differ: otherwise the values would follow the sample.
     ledger : Ledger, optional
-        Where epsilon, and twice that for replacing, are entered before the release is returned.  The manifest
-        says number and head of the entry.
+        Ledger that epsilon, and twice epsilon for replacing, are entered in before the release is returned.  The
+        manifest has number and head of the entry.
 
     Returns
     -------
@@ -112,8 +112,8 @@ def perturbed_histogram(
     Raises
     ------
     InputError
-        Not a design; an outcome that is not numeric, missing, infinite, or in the design; numbers out
-        of range; bounds or limits that do not rise; unequal weights without a ``weight_bound``.
+        No design; an outcome that is not numeric, has missing or infinite values, or has a role in the design;
+        numbers out of range; bounds or limits that do not rise; unequal weights without a ``weight_bound``.
 
     Examples
     --------
@@ -148,7 +148,7 @@ def perturbed_histogram(
         )
         for _ in range(m)
     ]
-    said = {
+    method = {
         "package": {"surveysynth": __version__},
         "engine": {"name": "opendp", "version": importlib.metadata.version("opendp")},
         "method": "Perturbed histogram",
@@ -160,11 +160,11 @@ def perturbed_histogram(
     }
     report = _report(epsilon, m, limits, weight_bound, left_out)
     spent = Expense("noisy counts", epsilon, 2 * epsilon)
-    return Release(tuple(datasets), report, (), (outcome,), said, rests_on=(spent,)).entered(ledger)
+    return Release(tuple(datasets), report, (), (outcome,), method, rests_on=(spent,)).entered(ledger)
 
 
 def _check(design: SurveyDesign, outcome: str, population_total: float) -> None:
-    """Refuse what is no design, no column that can be synthesized, or no total of the weights (InputError)."""
+    """Refuse anything but a design, a column that can be synthesized, and a population total (InputError)."""
     if not isinstance(design, SurveyDesign):
         raise InputError(f"perturbed_histogram needs a SurveyDesign, not {type(design).__name__}")
     if not isinstance(outcome, str):
@@ -177,7 +177,7 @@ def _check(design: SurveyDesign, outcome: str, population_total: float) -> None:
 
 
 def _counted(design: SurveyDesign, weight_bound: float | None) -> Floats:
-    """What each record counts in its bin (n,): its survey weight, clipped; or 1, where all weights are equal."""
+    """The count of each record in its bin (n,): its clipped survey weight; or 1 if all weights are equal."""
     if weight_bound is not None:
         return np.minimum(design.weights, positive(weight_bound, "weight_bound"))
     if np.ptp(design.weights) > EQUAL * design.weights.max():
@@ -189,13 +189,13 @@ def _counted(design: SurveyDesign, weight_bound: float | None) -> Floats:
 
 
 def histogram(y: Floats, w: Floats, limits: Floats) -> Floats:
-    """Sum of w by bin: (k,).  Bins are [lower, upper), the last one closed; values outside go to the nearest."""
+    """Sums of w by bin (k,); bins are [lower, upper), the last one closed; values outside go to the nearest bin."""
     bin = np.clip(np.searchsorted(limits, y, side="right") - 1, 0, limits.size - 2)
     return np.bincount(bin, w, limits.size - 1).astype(np.float64)
 
 
 def sensitivity(n: int, weight_bound: float | None) -> float:
-    """How far one record, counted or not, moves the histogram (in all bins together).
+    """The change of the histogram, summed over bins, if one record is counted or not.
 
     1 for counts, which are exact.  A sum of n weights up to W is computed with a rounding error of at
     most n W gamma, gamma = n u / (1 - n u), u = 2^-53 (Higham 2002, section 4.2), in each of two files of
@@ -208,7 +208,7 @@ def sensitivity(n: int, weight_bound: float | None) -> float:
 
 
 def draw(D: Floats, limits: Floats, n: int, rng: np.random.Generator) -> Floats:
-    """n values from a noisy histogram D (k,): multinomial bins, uniform within; by length alone where D has no more."""
+    """Draw n values from a noisy histogram D (k,): multinomial bins, uniform within; by length if D has no mass."""
     mass = np.maximum(D, 0.0)
     if not mass.any():
         mass = np.diff(limits)
@@ -247,7 +247,7 @@ def _report(
 
 
 def _limits(bounds: Bounds, bins: int | Sequence[float] | None, n: int) -> Floats:
-    """The limits of the bins (k + 1,), checked."""
+    """The checked limits of the bins (k + 1,)."""
     ends = _rising(bounds, "bounds")
     if ends.size != 2:
         raise InputError("bounds must be two numbers, lowest and highest value, chosen without looking at the file")
@@ -267,7 +267,7 @@ def _limits(bounds: Bounds, bins: int | Sequence[float] | None, n: int) -> Float
 
 
 def _rising(numbers: ArrayLike, name: str) -> Floats:
-    """At least two numbers, each above the one before, as an array whose range is finite."""
+    """At least two rising numbers as an array of finite range (InputError: others)."""
     try:
         values = np.array(numbers, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):

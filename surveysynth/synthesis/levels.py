@@ -1,7 +1,7 @@
-"""Levels of outcomes that are categories: their names are published, so they are declared and not read from the file.
+"""Levels of categorical outcomes: they are published, so they are declared and not read from the file.
 
-A level that is found in the file is a value of at least one respondent, and stands in every public file.  So a category
-has the levels that its type declares (a categorical column, True and False), or those that the agency lists.
+A level in the file is the value of at least one respondent, and would stand in every public file.  So a category has
+the levels that its type declares (a categorical column, True and False), or those that the agency lists.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ Levels = Mapping[str, Sequence[Any]]
 
 
 def declared(design: SurveyDesign, synthesizer: Synthesizer, levels: Levels | None) -> SurveyDesign:
-    """The design whose outcomes that are categories have the levels that are declared, whether they occur or not.
+    """Give categorical outcomes their declared levels, whether these occur or not.
 
     Parameters
     ----------
     design : SurveyDesign
     synthesizer : Synthesizer
     levels : mapping of outcome to list of levels, optional
-        For the outcomes whose type does not say them, or to say others.
+        Levels of outcomes whose type does not declare them, or other levels than their type declares.
 
     Raises
     ------
     InputError
-        An outcome without declared levels; one that has values that are not declared; levels of other columns, or that
-        are no list of different labels.
+        An outcome without declared levels, or with other values; levels of other columns; levels that are no list of
+        different labels.
     """
     given = check_levels(levels, synthesizer.categorical)
     lacking = undeclared(design, [name for name in synthesizer.categorical if name not in given])
@@ -45,7 +45,7 @@ def declared(design: SurveyDesign, synthesizer: Synthesizer, levels: Levels | No
 
 
 def having_levels(design: SurveyDesign, levels: Levels) -> SurveyDesign:
-    """The design with these levels of some columns (InputError: as :func:`with_levels`)."""
+    """The design with these levels of columns (InputError: as :func:`with_levels`)."""
     if not levels:
         return design
     columns = {name: with_levels(design.column(name), name, own) for name, own in levels.items()}
@@ -53,32 +53,32 @@ def having_levels(design: SurveyDesign, levels: Levels) -> SurveyDesign:
 
 
 def number_codes(design: SurveyDesign, levels: Levels | None) -> dict[str, Any]:
-    """The types of those columns that are numbers although they are categories: synthetic files keep these types."""
+    """The types of categories that are coded as numbers; synthetic files keep these types."""
     columns = [name for name in levels if name in design.columns] if isinstance(levels, Mapping) else []
     numbers = [name for name in columns if pd.api.types.is_numeric_dtype(design.column(name).dtype)]
     return {name: design.column(name).dtype for name in numbers}
 
 
 def levels_by_type(design: SurveyDesign, name: str) -> list[Any]:
-    """The levels of a column whose type declares them: :meth:`SurveyDesign.declares_levels`."""
+    """The levels that the type of a column declares: see :meth:`SurveyDesign.declares_levels`."""
     column = design.column(name)
     return column.cat.categories.tolist() if hasattr(column, "cat") else [False, True]
 
 
 def undeclared(design: SurveyDesign, names: Iterable[str]) -> list[str]:
-    """The columns whose type does not say which levels they have."""
+    """The columns whose type does not declare levels."""
     return [name for name in names if not design.declares_levels(name)]
 
 
 def how_to_declare(design: SurveyDesign, names: Sequence[str]) -> str:
-    """What to write where columns have no declared levels; no value of the file is in it."""
+    """The message on columns without declared levels; it holds no value of the file."""
     counts = "; ".join(f"{name} has {design.column(name).nunique():,} different values in the file" for name in names)
     look = f"{counts}: design.frame[{names[0]!r}].value_counts() lists them, for you alone"
     return f"{to_declare(names)}, or make the column categorical with them. {look}"
 
 
 def to_declare(names: Sequence[str]) -> str:
-    """Why columns need declared levels, and the argument."""
+    """Why columns need declared levels, with the argument to give."""
     template = ", ".join(f"{name!r}: ['...', '...']" for name in names)
     return (
         f"{', '.join(names)}: the levels of a category are published, and one that a single respondent has would tell "
@@ -87,7 +87,7 @@ def to_declare(names: Sequence[str]) -> str:
 
 
 def check_levels(levels: Levels | None, categorical: Sequence[str]) -> dict[str, list[Any]]:
-    """Levels by outcome, if they are lists of different labels, of outcomes that are categories (InputError)."""
+    """Levels by outcome (InputError: no lists of different labels, or no categorical outcomes)."""
     if levels is None:
         return {}
     if not isinstance(levels, Mapping):
@@ -109,12 +109,12 @@ def check_levels(levels: Levels | None, categorical: Sequence[str]) -> dict[str,
 
 
 def with_levels(column: pd.Series, name: str, levels: Sequence[Any], first: int = 1) -> pd.Series:
-    """The column as categories with these levels, in their order; its first record has the number ``first``.
+    """The column as a categorical one with these levels, in their order; its first record has number ``first``.
 
     Raises
     ------
     InputError
-        Values that are not among them; no value is named.
+        Values that are no levels; the message names none.
     """
     check_cells(column, name)
     code, found = pd.factorize(column)
@@ -139,7 +139,7 @@ def _is_label(level: object) -> bool:
 
 
 def _key(level: Any) -> Hashable:
-    """What makes two levels the same: 1 is 1.0, and neither True nor '1'."""
+    """A key that is equal for equal levels: 1 equals 1.0, and neither True nor '1'."""
     if isinstance(level, np.generic):
         level = level.item()
     return isinstance(level, bool), level

@@ -1,4 +1,4 @@
-"""Strict releases begin here: the file is counted, and noise is added."""
+"""Measuring a file for strict releases: it is counted, and noise is added."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ from ..privacy.accounting.ledger import Ledger
 from ..release.measurements import Measurements, entered
 from ..release.release import Release
 from ..release.source import Source
-from .edits import HELD
-from .strict_request import Bounds, Formulas, StrictRequest, Totals, Weight, check_values, strict_request
+from .declarations import Bounds, Formulas, Totals, Weight
+from .edits import RULES_TEXT
+from .strict_request import StrictRequest, check_values, strict_request
 from .synthetic_design import NEAR, ignored_groups_text, public_columns, roles_of
 
 Floats = NDArray[np.float64]
 
-NOISES = 6  # standard deviations of noise, which has long tails, beyond which something is told
-M = 20  # data sets, where nothing is said
+NOISES = 6  # a difference is reported beyond so many standard deviations of the noise, which has long tails
+M = 20  # default number of data sets
 PUBLIC = (
     "the predictors, the design columns in the files and the number of records of every cell are public; the columns "
     "in the files are: {}"
@@ -84,57 +85,58 @@ def measure(
         of one formula, ``"job + income ~ sex"``, each depend on those before them.  ``"income ~ ."`` takes all columns
         of ``public=`` and all outcomes before, but those whose tables noise would drown.  The weight depends on all.
     epsilon : float
-        What the file spends, on a record (or a unit of several) whose outcome and weight are blanked; twice that for
-        one with other values.
+        Privacy budget, for a record or unit whose outcome and weight are blanked; twice that for a record or unit
+        with other values.
     delta : float, optional
-        Probability up to which epsilon holds, 1e-10 say: noise is Gaussian then, which is smaller than Laplace noise
-        where there are more than about 20 tables, that is for three outcomes or more.
+        The delta of (epsilon, delta)-differential privacy, such as 1e-10: noise is then Gaussian, which is smaller
+        than Laplace noise for more than about 20 tables, that is for three outcomes or more.
     population_total : float, or mapping of stratum to float
-        Public number of population units: weights add up to it, public ones, too, where it is given.
+        Public number of population units, to which weights add up, public weights included.
     population_totals : mapping of term to mapping of level to float, optional
         Public totals of the levels of predictors, ``{"region": {"north": 812_000, ...}}``: domain counts are then
         exact.
     bounds : (float, float), or mapping of outcome to such, optional
         Short for ``outcomes={...: Outcome(bounds=...)}``.
     outcomes : mapping of outcome to Outcome, optional
-        What is public of the outcome.  A categorical column declares its own levels.
+        Public facts about the outcomes.  A categorical column declares its own levels.
     weight : {"synthesize", "public"}
         Whether weights are confidential.
     weight_bounds : (float, float)
-        Public bounds of a weight, in units of the mean weight; weights beyond count as if at the bound.
+        Public bounds of a weight, in mean weights; weights beyond count as weights at the bound.
     clusters : {"model", "ignore"}
         Whether PSUs, and strata that the predictors do not determine, have effects.
     unit : str, optional
-        Column of the units that epsilon protects, where these are groups of records: households, say.  Its labels are
+        Column of the units that epsilon protects, if these are groups of records, such as households.  Its labels are
         recoded and published.
     public : list of str, optional
         Columns that may be published: others are refused.  ``~ .`` stands for them.
     importance : mapping of outcome to float, optional
-        By what the epsilon of an outcome's tables is multiplied, in relation to others: 1 where nothing is said.
+        Factors of the epsilon that the tables of an outcome get, relative to other outcomes; default 1.
     edits : list of str, optional
         Public rules that every synthetic record obeys, conditions on columns of the files: ``"rent <= income"``.
         Answers that break one are drawn again.
     earlier : Measurements or Release, optional
-        Those of an earlier year, by the same formulas: the model is fitted to both years, effects of this year being
-        those of that year and a drift.  The report's epsilon is that of people who are in both files: the sum.
+        Measurements of an earlier year, by the same formulas: the model is fitted to both years, and this year's
+        effects are those of that year plus a drift.  The report's epsilon is the sum, for people in both files.
     scheduler : str, optional
         Address of a Dask cluster, ``"tcp://10.0.0.1:8786"``: its workers read and count the outcomes of a design by
         :meth:`SurveyDesign.scan`, file by file, and see its files where this process does.
     ledger : Ledger, optional
-        Charged before anything else is done with the noisy tables.
+        Ledger that is charged before anything else is done with the noisy tables.
     seed : int, optional
-        For tests: who knows it can take the noise away, so nothing that is made with it may be published.
+        For tests: whoever knows the seed can remove the noise, so no result of it may be published.
 
     Returns
     -------
     Measurements
-        From which releases are drawn, as often as one likes.
+        Noisy tables, from which any number of releases can be drawn.
 
     Raises
     ------
     InputError
-        The file contradicts its schema; a predictor that is missing or is not counted by; no schema, no population
-        total, or totals that contradict each other; a rule that names other columns, or none that it is about.
+        The file contradicts the declarations; a predictor has missing values, or records cannot be counted by it; no
+        declaration, no population total, or totals that contradict each other; a rule on other columns, or on public
+        columns alone.
     PrivacyError
         The ledger's cap leaves less than epsilon; nothing was measured.
 
@@ -158,7 +160,7 @@ def measured(
     asked: StrictRequest, epsilon: float, *, scheduler: str | None = None, ledger: Ledger | None = None,
     seed: int | None = None,
 ) -> Measurements:  # fmt: skip
-    """Count what is asked for, once nothing stands in its way."""
+    """The measurements of a checked request."""
     design, model, unit, delta = asked.design, asked.model, asked.unit, asked.delta
     try:
         noisy = measure_design(
@@ -167,7 +169,7 @@ def measured(
             weight_bounds=asked.weight_bounds, public_weight=asked.public_weight, unit=unit, scheduler=scheduler,
             rng=None if seed is None else np.random.default_rng(seed),
         )  # fmt: skip
-    except InputError as error:  # an outcome contradicts its schema: which others do, too
+    except InputError as error:  # an outcome contradicts its declaration, as others may
         wrong = Obstacles()
         wrong.note(error)
         check_values(design, model, asked.schema, wrong)
@@ -195,26 +197,26 @@ def measured(
 
 
 def _notes(noisy: NoisyTables, columns: Sequence[str], asked: StrictRequest) -> list[str]:
-    """What the report says of columns, units, outcomes, weights and rules that are public."""
+    """Sentences of the report on public columns, units, outcomes, weights and rules."""
     return [
         PUBLIC.format(", ".join(columns)),
         *([] if noisy.unit is None else [UNITS.format(noisy.unit, noisy.most)]),
         *(SCHEMA.format(name, outcome.text) for name, outcome in asked.schema.items()),
         *([] if noisy.weight is None else [WEIGHTS.format(*asked.weight_bounds), "the population total is public"]),
-        *([HELD.format("; ".join(asked.rules))] if asked.rules else []),
+        *([RULES_TEXT.format("; ".join(asked.rules))] if asked.rules else []),
     ]
 
 
 def _far(noisy: NoisyTables) -> str | None:
-    """A warning where noisy counts of weights contradict the population total, beyond their noise."""
+    """A warning if noisy counts of weights contradict the population total, beyond their noise."""
     if noisy.weight is None or noisy.weight.cells.bins is None:
         return None
     histogram, means = noisy.weight.tables[0], noisy.weight.cells.bins.means
     value = np.bincount(histogram.groups, means) / np.bincount(histogram.groups)
     total, sd = value @ histogram.sums[0], np.sqrt(histogram.variance * (value @ value))
     if noisy.unit is not None:  # records of large units count for a part
-        all_of = noisy.n / max(histogram.sums.sum(), 1.0)
-        total, sd = total * all_of, sd * all_of
+        scale = noisy.n / max(histogram.sums.sum(), 1.0)
+        total, sd = total * scale, sd * scale
     N = noisy.population_total
     if abs(total - N) < NOISES * sd or NEAR <= N / max(total, 1e-9 * N) <= 1 / NEAR:
         return None
@@ -225,6 +227,6 @@ def _far(noisy: NoisyTables) -> str | None:
 
 
 def _weighted(public: SurveyDesign, total: float) -> SurveyDesign:
-    """With weights that add up to the population total."""
+    """The public design with weights that add up to the population total."""
     weights = public.weights * (total / public.weights.sum())
     return SurveyDesign(public.frame.assign(**{str(public.weights_name): weights}), **public.roles())

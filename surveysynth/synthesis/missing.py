@@ -1,4 +1,4 @@
-"""Records that lack an outcome, where the model leaves them out."""
+"""Records without an outcome, which some models leave out."""
 
 from __future__ import annotations
 
@@ -19,12 +19,20 @@ LEFT_OUT = (
 
 
 def without_missing(design: SurveyDesign, synthesizer: Synthesizer) -> tuple[SurveyDesign, Codes, NDArray[np.bool_]]:
-    """The records whose outcomes are there, where the model says ``missing="drop"``; their rows; who was left out (n,).
+    """Leave out records without an outcome if the model has ``missing="drop"``.
+
+    Returns
+    -------
+    design : SurveyDesign
+    rows : int array
+        Rows of the records that are kept, from 0.
+    absent : bool array (n,)
+        Whether a record was left out.
 
     Raises
     ------
     InputError
-        Nobody has an outcome; what is left is no design.
+        No record has an outcome; the remaining records are no design.
     """
     absent = np.zeros(design.n, dtype=bool)
     if synthesizer.missing == "drop":
@@ -47,7 +55,7 @@ def without_missing(design: SurveyDesign, synthesizer: Synthesizer) -> tuple[Sur
 
 
 def missing_text(design: SurveyDesign, absent: NDArray[np.bool_]) -> list[str]:
-    """How many were left out of a design, for the report."""
+    """A sentence of the report on records left out, if there are any."""
     if not absent.any():
         return []
     return [LEFT_OUT.format(f"{absent.sum():,} of {design.n:,} records")]

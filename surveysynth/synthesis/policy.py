@@ -51,7 +51,7 @@ AtLeastZero = Annotated[float, Field(ge=0)]
 
 
 class Stored(BaseModel):
-    """What a policy's file holds beside the draws, as JSON has it."""
+    """The contents of a policy's file, apart from the draws, as JSON."""
 
     model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 
@@ -76,44 +76,44 @@ class Stored(BaseModel):
 
 @dataclass(frozen=True, repr=False)  # its draws were made from a confidential file
 class Policy:
-    """What a historical file set, once and for all later releases of the same survey.
+    """The protection of later releases of a survey, set once on a historical file.
 
     A policy is confidential: it holds posterior draws of the historical file, and means and knots of its predictors.
-    It is made with :meth:`from_historical`.
+    It is made by :meth:`from_historical`.
 
     Attributes
     ----------
     synthesizer : Synthesizer
         The model, with its predictors.
     epsilon : float
-        Of each release of m data sets.
+        Epsilon of each release of m data sets.
     m : int
     mechanism : Censored
         ``Censored(weighted=True)`` with the map and its constants c1 and c2.
     span : (float, float)
         The least and the largest risk in the historical file, between which the linear map runs.
     columns : tuple of str
-        Of the model matrix; a later file must have the same.
+        Columns of the model matrix; a later file must have the same.
     levels : dict of str to list of str
-        Of the predictors that are labels; likewise.
+        Levels of the predictors that are labels; a later file must have the same.
     constants : dict of str to dict
-        What terms such as ``center(age)`` and ``bs(age, 5)`` took from the historical file (mean, knots): a later
+        Constants of terms such as ``center(age)`` and ``bs(age, 5)`` (mean, knots), from the historical file: a later
         file's predictors are evaluated with them.
     public_weights : bool
-        Whether the survey weight was a function of the predictors; likewise.
+        Whether the survey weight was a function of the predictors; a later file must agree.
     digest : str
-        Of the historical outcomes, salted: to refuse that very file.
+        Salted hash of the historical outcomes, by which that very file is refused.
     values : dict of float arrays (S, ...)
         Draws of the unweighted posterior, under which f_i is computed.
     source : str
-        What the historical file is called; published.
+        Published name of the historical file.
     delta, mean_alpha : float
-        What the weights came to on the historical file: its Lipschitz bound (epsilon / (2 m) is the clamp),
-        and the mean privacy weight.
+        Lipschitz bound of the historical file under the weights (epsilon / (2 m) is the clamp), and mean privacy
+        weight.
 
     Examples
     --------
-    Fixed on last year's file, for this year's:
+    A policy from last year's file for this year's:
 
     >>> last, this = ss.datasets.sdr_sample(seed=1), ss.datasets.sdr_sample(seed=2)
     >>> model = ss.FBS("salary ~ field + gender", prior="normal")
@@ -157,7 +157,7 @@ class Policy:
         draws: int = 1000,
         seed: int | None = None,
     ) -> Self:
-        """Fix epsilon, the map and its constants on a historical file.
+        """Make a policy from a historical file: epsilon, the map and its constants.
 
         Parameters
         ----------
@@ -166,11 +166,11 @@ class Policy:
         synthesizer, epsilon, m, clusters, engine, chains, warmup, draws, seed
             As for :func:`surveysynth.fit`.
         source : str
-            What to call the historical file; published.
+            Published name of the historical file.
         population_total : float or mapping of stratum to float
-            Of the historical file; public.
+            Public total or totals of the historical file.
         map, c1, c2
-            As for :class:`surveysynth.PseudoPosterior`.  Without c1 it is tuned so that the bound of the
+            As for :class:`surveysynth.PseudoPosterior`.  If c1 is not given, it is tuned so that the bound of the
             historical file is epsilon / (2 m): few records of a similar file are then clamped.
 
         Returns
@@ -201,13 +201,13 @@ class Policy:
         check_chains(chains, warmup, draws)
         budget = Budget(positive(epsilon, "epsilon"), m)
         weights = PseudoPosterior(map, c1, c2)
-        # where c1 is not given any number will do until it is tuned
+        # c1 is tuned below if it is not given
         mechanism = Censored(epsilon, weighted=True, map=map, c1=1.0 if c1 is None else c1, c2=c2)
         _check_model(synthesizer, mechanism)
         design, records = _prepared(design, synthesizer, clusters, population_total)
         constants = predictor_constants(design, synthesizer.predictors)
-        chosen = get_engine(engine)
-        sampler = Sampler(lambda: chosen, np.random.default_rng(seed), chains, warmup, draws)
+        runs = get_engine(engine)
+        sampler = Sampler(lambda: runs, np.random.default_rng(seed), chains, warmup, draws)
         pseudo = PseudoLikelihood(synthesizer, records, Unit(), sampler)
         unweighted = pseudo.fit(np.ones(design.n))
         risk = synthesizer.lipschitz(records, unweighted)
@@ -233,12 +233,12 @@ class Policy:
         design : SurveyDesign
             The file.
         data : object
-            Of the design, as the synthesizer prepares it with the policy's ``constants``.
+            The design as the synthesizer prepares it with the policy's ``constants``.
 
         Returns
         -------
         float array (n,)
-            f_i, a number a record.
+            f_i, one number per record.
 
         Raises
         ------
@@ -272,7 +272,7 @@ class Policy:
         return self.synthesizer.lipschitz(data, self.synthesizer.from_original_scale(data, draws))
 
     def describe(self) -> str:
-        """What the policy is, for the public report.
+        """Describe the policy for the public report.
 
         Returns
         -------
@@ -302,7 +302,7 @@ class Policy:
         Parameters
         ----------
         path : str or Path
-            Of the file.
+            The file.
         overwrite : bool
             Replace a file that is there.
 
@@ -321,7 +321,7 @@ class Policy:
             raise InputError(f"{str(path)!r} exists; choose another name, or overwrite=True")
         if not path.parent.is_dir():
             raise InputError(f"{str(path.parent)!r} is not a folder")
-        said = {
+        entries = {
             "format": "surveysynth policy 3", "synthesizer": as_json(self.synthesizer),
             "epsilon": self.epsilon, "m": self.m,
             "map": self.mechanism.map, "c1": self.mechanism.c1, "c2": self.mechanism.c2, "span": self.span,
@@ -330,17 +330,17 @@ class Policy:
             "mean_alpha": self.mean_alpha, "draws": {name: draws.shape for name, draws in self.values.items()},
         }  # fmt: skip
         with whole_file(path) as stream:
-            np.savez_compressed(stream, policy=np.array(json.dumps(said)), **_arrays(self.values))
+            np.savez_compressed(stream, policy=np.array(json.dumps(entries)), **_arrays(self.values))
         return path
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read a policy back.
+        """Read a policy from its file.
 
         Parameters
         ----------
         path : str or Path
-            Of a file that :meth:`save` wrote.
+            A file that :meth:`save` wrote.
 
         Returns
         -------
@@ -357,16 +357,16 @@ class Policy:
             raise InputError(f"{str(path)!r} is not a file")
         try:
             with np.load(path, allow_pickle=False) as stored:
-                said = Stored.model_validate_json(str(stored["policy"]))
+                kept = Stored.model_validate_json(str(stored["policy"]))
                 values = {name.removeprefix("draws_"): stored[name] for name in stored.files if name != "policy"}
-            _check_draws(values, said.draws)
-            mechanism = Censored(said.epsilon, weighted=True, map=said.map, c1=said.c1, c2=said.c2)
+            _check_draws(values, kept.draws)
+            mechanism = Censored(kept.epsilon, weighted=True, map=kept.map, c1=kept.c1, c2=kept.c2)
             return cls(
-                from_json(said.synthesizer), said.epsilon, said.m, mechanism, said.span, tuple(said.columns),
-                said.levels, from_json(said.constants), said.public_weights, said.digest, values, said.source,
-                said.delta, said.mean_alpha,
+                from_json(kept.synthesizer), kept.epsilon, kept.m, mechanism, kept.span, tuple(kept.columns),
+                kept.levels, from_json(kept.constants), kept.public_weights, kept.digest, values, kept.source,
+                kept.delta, kept.mean_alpha,
             )  # fmt: skip
-        except Exception as error:  # whatever a damaged file makes of zip, JSON and the classes
+        except Exception as error:  # a damaged file raises many kinds of errors
             entries = [".".join(map(str, fault["loc"])) for fault in getattr(error, "errors", list)()]
             where = ", ".join(entries) or type(error).__name__
             raise InputError(
@@ -376,7 +376,7 @@ class Policy:
 
 
 def _check_draws(values: Mapping[str, Floats], shapes: Mapping[str, Sequence[int]]) -> None:
-    """Refuse draws that are not those that were written (ValueError)."""
+    """Refuse draws other than those that were written (ValueError)."""
     if {name: list(draws.shape) for name, draws in values.items()} != dict(shapes):
         raise ValueError("draws of another shape")
     if len({len(draws) for draws in values.values()}) != 1:
@@ -386,7 +386,7 @@ def _check_draws(values: Mapping[str, Floats], shapes: Mapping[str, Sequence[int
 
 
 def _check_model(synthesizer: Synthesizer, mechanism: Censored) -> None:
-    """Refuse models that cannot be carried to another file, or not be clamped (InputError, ModelError)."""
+    """Refuse models that cannot be clamped or carried to another file (InputError, ModelError)."""
     if synthesizer.from_records:
         raise InputError(
             "allocation='posterior' draws what is published given the confidential value of each record: no epsilon "
@@ -400,7 +400,7 @@ def _check_model(synthesizer: Synthesizer, mechanism: Censored) -> None:
 def _prepared(
     design: SurveyDesign, synthesizer: Synthesizer, clusters: Clusters, population_total: float | Mapping[Any, float]
 ) -> tuple[SurveyDesign, Any]:
-    """The historical records without missing values, and as the model prepares them."""
+    """The historical design without missing values, and its records as the model prepares them."""
     design, _, left_out = to_synthesize(design)
     for note in left_out:
         warnings.warn(note, stacklevel=3)
@@ -421,7 +421,7 @@ def _levels(design: SurveyDesign, synthesizer: Synthesizer) -> dict[str, list[st
 
 
 def _digest(design: SurveyDesign, synthesizer: Synthesizer, salt: str) -> str:
-    """Salt and hash of the outcomes, whatever the order of the records."""
+    """Salt and hash of the outcomes; the order of the records does not matter."""
     values = np.sort(np.column_stack([design.numeric(outcome) for outcome in synthesizer.outcomes]), axis=0)
     return f"{salt}:{hashlib.sha256(salt.encode() + values.tobytes()).hexdigest()}"
 

@@ -1,4 +1,4 @@
-"""What becomes public: the columns, weights and design of the synthetic files.
+"""Synthetic designs: the columns, weights and design of the public files.
 
 A public file holds the synthetic outcomes and weights, the predictors and the design columns, and
 nothing else of the confidential frame.
@@ -25,15 +25,15 @@ from ..validation import as_list, positive, rows
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
-Total = float | Mapping[str, float] | None  # of the population: in all, by stratum, or the sum of the weights
+Total = float | Mapping[str, float] | None  # population total, totals by stratum, or None: the sum of the weights
 
-NEAR = 2 / 3  # population total over sum of the weights; further apart, one of them may be wrong
-FAR = 3  # the same, or its inverse: further apart, a plan asks to be told that both are right
-SCALED = 0.01  # weights whose mean is 1 within this are scaled to the sample, not to the population
+NEAR = 2 / 3  # ratio of population total and sum of the weights beyond which one of them may be wrong
+FAR = 3  # ratio beyond which a plan has to accept both by name
+SCALED = 0.01  # weights with a mean of 1, give or take this, are scaled to the sample and not to the population
 
 
 def check_enough(total: Any, n: int) -> float:
-    """The population total, a number of no less than n records (InputError)."""
+    """The population total, which is at least n, the number of records (InputError)."""
     total = positive(total, "population_total")
     if total < n:
         raise InputError(f"population_total is below the {n:,} records of the sample: it counts everybody")
@@ -41,10 +41,7 @@ def check_enough(total: Any, n: int) -> float:
 
 
 def check_total(total: float | Mapping[Any, float] | None, design: SurveyDesign) -> Total:
-    """The population total or totals as numbers, or an error that says what is wrong with them.
-
-    Warns where they are far from what the survey weights add up to.
-    """
+    """The population total or totals as numbers (InputError), with a warning if the survey weights contradict them."""
     checked = checked_total(total, design)
     if checked is not None:
         everybody = sum(checked.values()) if isinstance(checked, Mapping) else checked
@@ -53,7 +50,7 @@ def check_total(total: float | Mapping[Any, float] | None, design: SurveyDesign)
 
 
 def checked_total(total: float | Mapping[Any, float] | None, design: SurveyDesign) -> Total:
-    """The population total or totals as numbers (InputError), whatever the survey weights add up to."""
+    """The population total or totals as numbers (InputError), without a look at the survey weights."""
     if total is None:
         return None
     if not isinstance(total, Mapping):
@@ -74,9 +71,9 @@ def checked_total(total: float | Mapping[Any, float] | None, design: SurveyDesig
 
 
 def refuse_far(total: Total, design: SurveyDesign) -> None:
-    """InputError where a total, or that of a stratum, is more than 3 times, or less than a third of, the weights' sum.
+    """Refuse a total that is more than 3 times, or less than a third of, the sum of the weights (InputError).
 
-    Weights that are scaled to the sample say nothing about totals.
+    Totals of strata are compared within the strata.  Weights that are scaled to the sample are not compared.
     """
     if total is None or scaled_to_sample(design.weights.sum(), design.n):
         return
@@ -95,7 +92,7 @@ def refuse_far(total: Total, design: SurveyDesign) -> None:
 
 
 def scaled_to_sample(by_weights: float, n: int) -> bool:
-    """Whether weights add up to the number of records, and not to the population."""
+    """Whether the weights add up to about the number of records."""
     return bool(abs(by_weights / n - 1) <= SCALED)
 
 
@@ -110,12 +107,12 @@ def warn_if_far(total: float, by_weights: float, n: int) -> None:
 
 
 def public_mean_weight(design: SurveyDesign, total: Total) -> float:
-    """N / n, which no record changes; the mean of the weights would reveal every record's.
+    """The public mean weight N / n, which no record changes; the mean of the weights would tell of every record.
 
     Raises
     ------
     InputError
-        No total.
+        There is no total.
     """
     if total is None:
         raise InputError(
@@ -126,7 +123,7 @@ def public_mean_weight(design: SurveyDesign, total: Total) -> float:
 
 
 def total_text(total: Total, *, public_weights: bool) -> str | None:
-    """The sentence of the report on the population total; None where nothing about it is public."""
+    """The sentence of the report on the population total; None if the total is not public."""
     if total is None and public_weights:
         return PUBLIC_SUM
     if total is None:
@@ -140,7 +137,7 @@ def total_text(total: Total, *, public_weights: bool) -> str | None:
 
 
 def totals_of(design: SurveyDesign, given: Total) -> tuple[Codes, Floats]:
-    """What synthetic weights add up to: a group for each record (n,), and the total of each group."""
+    """The totals to which synthetic weights add up: the group of each record (n,), and the total of each group."""
     if isinstance(given, Mapping):
         stratum, levels = pd.factorize(design.column(str(design.strata_name)))
         return stratum, np.array([given[str(level)] for level in levels])
@@ -149,9 +146,9 @@ def totals_of(design: SurveyDesign, given: Total) -> tuple[Codes, Floats]:
 
 
 def roles_of(design: SurveyDesign, outcomes: Sequence[str], public: pd.DataFrame, given: Total) -> dict[str, Any]:
-    """The design of the public files: that of the survey, with weights also where it had probabilities.
+    """The roles of the public files: those of the survey, with weights in place of probabilities.
 
-    Of its labels, those of columns that are published: another column may have had the name of the new weights.
+    Only labels of published columns are kept: another column may have had the name of the new weights.
     """
     weights = design.weights_name or _free_name("weight", [*public.columns, *outcomes])
     # synthetic weights do not keep what the survey's own were calibrated to
@@ -163,7 +160,7 @@ def roles_of(design: SurveyDesign, outcomes: Sequence[str], public: pd.DataFrame
 
 
 def public_columns(design: SurveyDesign, synthesizer: Synthesizer, unit: str | None = None) -> list[str]:
-    """Columns of the public files that are not synthesized, in the order of the file; that of units, if it is one."""
+    """Columns of the public files that are not synthesized, in the order of the file."""
     kept = {*synthesizer.predictor_columns, design.strata_name, *design.psu_names, *design.fpc_names, unit}
     return [str(c) for c in design.columns if c in kept]
 
@@ -171,7 +168,7 @@ def public_columns(design: SurveyDesign, synthesizer: Synthesizer, unit: str | N
 def check_public(
     design: SurveyDesign, synthesizer: Synthesizer, public: Sequence[str] | None, unit: str | None = None
 ) -> None:  # fmt: skip
-    """Refuse columns that are not there, outcomes with a role, and columns to be published that were not named."""
+    """Refuse unknown columns, outcomes with a role, and columns to be published that ``public`` does not name."""
     for name in synthesizer.predictor_columns:
         design.column(name)
     weight = design.weights_name or design.probs_name
@@ -199,10 +196,9 @@ def check_public(
 def public_frame(
     design: SurveyDesign, synthesizer: Synthesizer, rng: np.random.Generator, unit: str | None = None
 ) -> pd.DataFrame:  # fmt: skip
-    """Predictors as they are, labels of strata, PSUs and units that are not predictors recoded at random.
+    """The public columns: predictors unchanged; other labels of strata, PSUs and units recoded at random.
 
-    A new frame: what hangs on the confidential one (attrs, names of its axes, unused categories)
-    stays behind.
+    The frame is new: attributes, names of axes and unused categories of the confidential one are not copied.
     """
     frame = {c: design.column(c).array for c in public_columns(design, synthesizer, unit)}
     wanted = dict.fromkeys([design.strata_name, *design.psu_names, unit])
@@ -218,7 +214,7 @@ def public_frame(
 
 
 def count_roles_of(synthetic: Synthetic, roles: dict[str, Any], taken: Sequence[str]) -> dict[str, Any] | None:
-    """The design that counts get their standard errors from, where it is not that of the files."""
+    """The roles of the design for standard errors of counts, if it differs from that of the files."""
     if synthetic.count_weights is None:
         return None
     weights = {"weights": _free_name(f"{roles['weights']}_smoothed", taken)}
@@ -238,9 +234,9 @@ def assemble(
     order: Codes,
     coded: Mapping[str, Any] | None = None,
 ) -> SurveyDesign:
-    """A synthetic data set is a SurveyDesign: rows in this order, no index, weights that add up to known totals.
+    """A synthetic data set as a SurveyDesign: its rows in ``order``, its weights adding up to known totals.
 
-    ``coded`` has the types of categories that are numbers in the file, where they stay numbers.
+    ``coded`` has the types of categories that are coded as numbers.
     """
     frame = public.copy(deep=False)
     values = synthesizer.columns_of(synthetic)
@@ -282,7 +278,7 @@ def _free_name(name: str, taken: Sequence[str]) -> str:
 
 
 def ignored_groups_text(design: SurveyDesign, synthesizer: Synthesizer) -> list[str]:
-    """What independent records given the predictors leave out, for the report."""
+    """A sentence of the report on PSUs and strata that are ignored, if there are any."""
     groups = groups_of(design, synthesizer.predictor_columns)
     if groups is None:
         return []

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import surveysynth as ss
-from surveysynth.plan.settings import OutcomeSettings
+from surveysynth.plan.sections import OutcomeSettings
 
 N = 900_000
 PLAN = """
@@ -200,7 +200,7 @@ def test_a_check_adds_up_two_years(written: Path) -> None:
     plan = ss.Plan.read(written / "plan.toml").set(outcomes=same)
     plan.write(plan.release(seed=6), written / "year-before")
     said = " ".join(str(plan.set(earlier="year-before", epsilon=1).check()).split())
-    assert "with the earlier year's tables 9 for who is in both files" in said
+    assert "with the earlier year's tables 9 for people who are in both files" in said
     assert "delta = 1e-10" in said and "protected with epsilon 9" in said
 
 

@@ -86,7 +86,7 @@ def test_no_records_are_fitted_under_it(mechanism):
 
 
 def test_its_cost_is_what_expected_errors_says():
-    with pytest.raises(ss.InputError, match=r"expected_errors\(\) foretells its releases"):
+    with pytest.raises(ss.InputError, match=r"expected_errors\(\) predicts their accuracy"):
         ss.privacy_cost(make_design(), ss.FBS("income ~ gender"), mechanism=ss.Strict())
 
 

@@ -65,7 +65,7 @@ def noisy_tables(
                 said[f"{value}_{k}"] = _speaks(table, level, code, own[0], row, others)
                 said[f"groups_{k}"] = float(table.groups @ np.arange(1, len(table.groups) + 1))
         if game % FILES == 0:
-            said |= _of_a_file(tables, file.design.frame.drop(columns=file.outcome), known["planted"], row, rng)
+            said |= _file_shares(tables, file.design.frame.drop(columns=file.outcome), known["planted"], row, rng)
         found.append(said)
     return pd.DataFrame(found)
 
@@ -119,7 +119,7 @@ def _speaks(
     return float((abs(noise) - abs(noise - adds[row])) * table.epsilon / table.unit)
 
 
-def _of_a_file(
+def _file_shares(
     tables: NoisyTables, public: pd.DataFrame, cells: tuple[Codes, Codes], row: int, rng: np.random.Generator
 ) -> dict[str, float]:  # fmt: skip
     """Shares of the records of one file in the cells of the planted record."""

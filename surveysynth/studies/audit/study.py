@@ -18,7 +18,7 @@ import pandas as pd
 from ...choices import Planted
 from ...errors import InputError
 from ...validation import positive, whole
-from ..base import Replicate, Replicates, of_cells, recorded, repeat, seed_of
+from ..base import Replicate, Replicates, folder_and_seed, recorded, repeat, seed_of
 from .files import AuditedFile, plant
 from .files import workers as sample_of_workers
 from .games import SIDES, noisy_tables
@@ -64,7 +64,7 @@ class Cell:
         }  # fmt: skip
 
 
-def some_games(cell: Cell, number: int) -> Replicate:
+def one_batch(cell: Cell, number: int) -> Replicate:
     """Games on every side of a pair; what is refused is recorded."""
     began, failures, parts = time.perf_counter(), list[dict[str, Any]](), []
     with recorded(failures, replicate=number):
@@ -128,11 +128,11 @@ def audit(
     whole(pairs, "pairs")
     if file is not None and n is not None:
         raise InputError("n is of the package's own file: leave it out")
-    folder, seed = of_cells(out, seed)
+    folder, seed = folder_and_seed(out, seed)
     here = file or sample_of_workers(RECORDS if n is None else n, seed)
     cells = [Cell(here, record, each, seed) for record in planted for each in epsilons]
     return [
-        (cell, repeat(some_games, cell, cell.describe(), -(-pairs // GAMES), workers=workers, scheduler=scheduler,
+        (cell, repeat(one_batch, cell, cell.describe(), -(-pairs // GAMES), workers=workers, scheduler=scheduler,
                       out=None if folder is None else folder / cell.name))
         for cell in cells
     ]  # fmt: skip

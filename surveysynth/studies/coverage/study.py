@@ -29,11 +29,11 @@ from ...release.release import Release
 from ...synthesis.fitting import fit, synthesize
 from ...synthesis.measured import measure
 from ...validation import positive, whole
-from ..base import Replicate, Replicates, of_cells, recorded, repeat, seed_of, stacked
+from ..base import Replicate, Replicates, folder_and_seed, recorded, repeat, seed_of, stacked
 from ..measures import CONFIDENTIAL
 from .populations import RealPopulation, by_margin
 
-LAST_YEAR, OF_EARLIER = 1, 3.0  # the stream of last year's samples, and epsilon of their noisy tables
+LAST_YEAR, EARLIER_EPSILON = 1, 3.0  # the stream of last year's samples, and epsilon of their noisy tables
 NUMBERS = ["estimate", "se", "ci_low", "ci_high"]
 KEYS = ["population", "n", "method", "epsilon"]
 LOG_SCALE = 20.0  # of asinh(y / (upper bound / LOG_SCALE^2)), for mechanisms without normal scores
@@ -78,7 +78,7 @@ class Cell:
         }  # fmt: skip
 
 
-def of_release(release: Release, population: RealPopulation) -> Tables:
+def release_tables(release: Release, population: RealPopulation) -> Tables:
     """Tables of a release by one margin."""
     return lambda margin: release.tables([margin], **population.asked).assign(m=release.m)
 
@@ -90,7 +90,7 @@ def _strict(cell: Cell, design: SurveyDesign, seed: int) -> Tables:
         design, p.formula, epsilon=cell.epsilon, outcomes={p.outcome: p.schema}, weight=p.weight,
         population_total=len(p.frame), unit=p.unit, seed=seed,
     )  # fmt: skip
-    return of_release(release, p)
+    return release_tables(release, p)
 
 
 def _strict_with_earlier(cell: Cell, design: SurveyDesign, seed: int) -> Tables:
@@ -99,9 +99,9 @@ def _strict_with_earlier(cell: Cell, design: SurveyDesign, seed: int) -> Tables:
     made: dict[str, Any] = {
         "outcomes": {p.outcome: p.schema}, "weight": p.weight, "population_total": len(p.frame), "seed": seed,
     }  # fmt: skip
-    earlier = measure(p.sample(cell.n, seed_of(seed, LAST_YEAR)), p.formula, epsilon=OF_EARLIER, **made)
+    earlier = measure(p.sample(cell.n, seed_of(seed, LAST_YEAR)), p.formula, epsilon=EARLIER_EPSILON, **made)
     release = synthesize(design, p.formula, epsilon=cell.epsilon, earlier=earlier, **made)
-    return of_release(release, p)
+    return release_tables(release, p)
 
 
 def _pseudo(cell: Cell, design: SurveyDesign, seed: int, *, debias: bool = False) -> Tables:
@@ -110,7 +110,7 @@ def _pseudo(cell: Cell, design: SurveyDesign, seed: int, *, debias: bool = False
         design, _plain(cell, "flat"), epsilon=cell.epsilon, m=3, mechanism=PseudoPosterior(),
         population_total=len(cell.population.frame), seed=seed,
     )  # fmt: skip
-    return of_release(done.release(debias=debias, accept_diagnostics=["information"]), cell.population)
+    return release_tables(done.release(debias=debias, accept_diagnostics=["information"]), cell.population)
 
 
 def _debiased(cell: Cell, design: SurveyDesign, seed: int) -> Tables:
@@ -123,7 +123,7 @@ def _censored(cell: Cell, design: SurveyDesign, seed: int) -> Tables:
         design, _plain(cell, "normal"), epsilon=cell.epsilon, m=3, mechanism=Censored(),
         population_total=len(cell.population.frame), seed=seed, warmup=500, draws=500,
     )  # fmt: skip
-    return of_release(done.release(), cell.population)
+    return release_tables(done.release(), cell.population)
 
 
 def _laplace(cell: Cell, design: SurveyDesign, seed: int) -> Tables:
@@ -214,7 +214,7 @@ def coverage_study(
         raise InputError(f"mechanisms: {', '.join(unknown) or 'none'} is not one of {', '.join(MAKERS)}")
     sizes = [whole(size, "n") for size in n]
     epsilons = [positive(each, "epsilon") for each in epsilon]
-    folder, seed = of_cells(out, seed)
+    folder, seed = folder_and_seed(out, seed)
     cells = [
         Cell(population, size, mechanism, each, seed)
         for mechanism in mechanisms for size in sizes for each in epsilons

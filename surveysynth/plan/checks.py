@@ -1,0 +1,67 @@
+"""Checks of a plan against its file, and against the release that it replaces."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ..design.missing_codes import likely_missing, listing_of, with_label
+from ..design.read import LABELLED
+from ..design.survey_design import SurveyDesign
+from ..errors import InputError
+from ..models.base import Synthesizer
+from ..models.predictors.model_matrix import numeric_predictors
+from ..release.manifest import seal_of
+from ..release.release import read_release
+from ..synthesis.synthetic_design import checked_total, refuse_far
+from .arguments import CONFIRMED
+from .settings import Settings
+from .toml_file import key
+
+SUPERSEDES = (
+    "this release supersedes an earlier one of the same file, of epsilon = {:g} ({}): both together tell of a record "
+    "at most what epsilon = {:g} lets through"
+)
+
+def refuse_labelled(design: SurveyDesign, settings: Settings, model: Synthesizer, *, in_memory: bool) -> None:
+    """Refuse labelled numbers, such as -9 for "refused", among the amounts of a model, unless the plan explains them.
+
+    Columns with other uses keep their labelled numbers, and reading the file warns of them.
+    """
+    labelled = design.select([]).attrs.get(LABELLED, {})
+    used = [*model.numeric, *numeric_predictors(design, model.predictors, model.outcomes)]
+    asked = {column: labelled[column] for column in used if column in labelled}
+    if not asked:
+        return
+    listed = "; ".join(f"{column}: {with_label(labels)}" for column, labels in asked.items())
+    answered = settings.survey.missing_codes
+    codes = dict(answered) if isinstance(answered, dict) else {}
+    codes |= {column: likely_missing(labels) for column, labels in asked.items()}
+    if in_memory:
+        line = ", ".join(f"{column!r}: {listing_of(each)}" for column, each in codes.items())
+        answer = f"read the file with missing_codes={{{line}}}"
+    else:
+        line = ", ".join(f"{key(column)} = {listing_of(each)}" for column, each in codes.items())
+        answer = f"say missing_codes = {{{line}}} in [survey]"
+    raise InputError(
+        f"some numbers have labels, as codes for 'refused' have ({listed}). Which of these stand for a missing "
+        f"value: {answer}, with [] for a column whose numbers are all amounts"
+    )
+
+
+def refuse_far_total(design: SurveyDesign, settings: Settings) -> None:
+    """Refuse a population total that the survey weights contradict, unless the plan accepts it."""
+    total, accepted = settings.privacy.population_total, settings.release.accept or ()
+    if CONFIRMED not in accepted:
+        refuse_far(checked_total(total, design), design)
+
+
+def superseded(settings: Settings, folder: Path) -> tuple[list[str], dict[str, Any]]:
+    """Sentences and facts on the release that this one replaces, whose epsilon adds up with its own."""
+    if settings.release.supersedes is None:
+        return [], {}
+    place = folder / settings.release.supersedes
+    earlier = read_release(place).privacy
+    together = earlier.epsilon + (settings.privacy.epsilon or 0.0)
+    facts = {"epsilon": earlier.epsilon, "kind": earlier.kind, "together": together, "manifest": seal_of(place)}
+    return [SUPERSEDES.format(earlier.epsilon, earlier.kind, together)], {"supersedes": facts}

@@ -1,0 +1,115 @@
+"""Messages on what is wrong in a plan: which entry, and what is allowed there."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import reprlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .sections import SECTIONS, LaterModel, Section
+
+Place = tuple[int | str, ...]  # names of sections and entries, and numbers in lists
+
+KINDS = {  # kinds of values that pydantic calls by their names in Python
+    "bool_type": "should be true or false", "dict_type": "should be a table, as {other = ['x', 'y']}",
+    "list_type": "should be a list, as ['x', 'y']", "string_type": "should be a text",
+}  # fmt: skip
+REMOVED = {  # entries of plans of version 0.2, and what to write instead
+    "parts": "take out [parts]: a large parquet file is read like any other",
+    "privacy.mechanism=per-instance": "take out 'per-instance': privacy.mechanism is 'strict' or 'pseudo-posterior'",
+    "privacy.alpha_0": "take out privacy.alpha_0, which belonged to 'per-instance'",
+    "privacy.reference": "take out privacy.reference: privacy.earlier is the folder of an earlier year's release",
+    "privacy.overlap": "take out privacy.overlap: epsilon of an earlier year's release is always added",
+    "privacy.between_psus": "take out privacy.between_psus: the spread between PSUs is in the noisy tables",
+    "privacy.shares": "take out privacy.shares: importance = {income = 2} in [privacy] says which outcome matters more",
+    "model.transform=scores": "take out transform = 'scores'",
+    "model.missing=impute": "take out missing = 'impute': missing = 'category' in [outcomes.NAME] keeps missing values",
+    "model.weight=curved": "take out weight = 'curved'",
+    "model.weight=linear": "take out weight = 'linear', which is how FBS and FBP have it",
+}
+
+
+def removed_entries(plan: Mapping[str, Any]) -> list[str]:
+    """What to change in a plan of version 0.2."""
+    return [line for entry, line in REMOVED.items() if _is_there(plan, entry)]
+
+
+def _is_there(plan: Mapping[str, Any], entry: str) -> bool:
+    """Whether a plan has an entry, "section.name", or "section.name=value" where it has this value."""
+    path, _, value = entry.partition("=")
+    section, _, name = path.partition(".")
+    entries = plan.get(section)
+    if not name or not isinstance(entries, Mapping):
+        return entries is not None and not name
+    found = entries.get(name)
+    return isinstance(found, str) and found == value if value else found is not None
+
+
+def faults(errors: Sequence[Any], plan: Mapping[str, Any]) -> dict[str, str]:
+    """What is wrong with each entry, from the errors that pydantic finds.
+
+    A value that may be of several kinds has an error for each of them; the message is about the kind that fits best.
+    """
+    found: dict[Place, list[Any]] = {}
+    for error in errors:
+        found.setdefault(_place(error, plan), []).append(error)
+    deepest = {place: group for place, group in found.items() if not any(_within(other, place) for other in found)}
+    return {_entry(place): _message(place, group) for place, group in deepest.items()}
+
+
+def _place(error: Any, plan: Any) -> Place:
+    """The place of an error in the plan, without the kinds of values that pydantic tried there."""
+    place: list[int | str] = []
+    for part in error["loc"]:
+        there = isinstance(plan, Mapping) and part in plan
+        there |= isinstance(plan, list | tuple) and isinstance(part, int) and part < len(plan)
+        if there:
+            plan = plan[part]
+        if there or (error["type"] == "missing" and isinstance(part, str) and part is error["loc"][-1]):
+            place.append(part)
+    return tuple(place)
+
+
+def _within(place: Place, outer: Place) -> bool:
+    return len(place) > len(outer) and place[: len(outer)] == outer
+
+
+def _entry(place: Place) -> str:
+    """The name of an entry; the values of a list are counted from 1."""
+    return "".join(f", number {part + 1}" if isinstance(part, int) else f".{part}" for part in place).removeprefix(".")
+
+
+def _message(place: Place, errors: Sequence[Any]) -> str:
+    """What is wrong with an entry and what is allowed; values of a plan are public."""
+    kinds = [error for error in errors if error["type"].endswith("_type") or error["type"] == "literal_error"]
+    right_kind = [error for error in errors if error not in kinds] or errors
+    error, fields = right_kind[0], _fields(place[:-1])
+    value = error["input"]
+    if error["type"] == "extra_forbidden":
+        near = difflib.get_close_matches(str(place[-1]), list(fields), 1)
+        meant = f"did you mean {near[0]}?" if near else f"these are {', '.join(fields)}"
+        return f"there is no such entry; {meant}" if len(place) > 1 else "there is no such entry"
+    if error["type"] == "missing" and isinstance(error["loc"][-1], int):
+        return f"{reprlib.repr(value)} has no number {error['loc'][-1] + 1}: {fields[str(place[1])].description}"
+    if error["type"] == "missing":
+        lacks = fields.get(str(place[-1]))
+        return f"is missing: {lacks.description}" if lacks and lacks.description else "is missing"
+    if error["type"] == "model_type":
+        kind = "a formula, or a table {formula = ...}" if place[:2] == ("model", "later") else "a table of entries"
+        return f"Input should be {kind}, not {reprlib.repr(value)}"
+    if len(right_kind) > 1 and (entry := fields.get(str(place[-1]))):  # a value that is of none of several kinds
+        return f"{reprlib.repr(value)} is of no allowed kind: {entry.description}"
+    text = KINDS.get(error["type"]) or str(error["msg"]).removeprefix("Value error, ")
+    if isinstance(value, Mapping | Section):
+        return text
+    near = difflib.get_close_matches(str(value), re.findall("'([^']*)'", str(error.get("ctx", {}).get("expected"))), 1)
+    return f"{text}, not {reprlib.repr(value)}" + (f"; did you mean {near[0]!r}?" if near else "")
+
+
+def _fields(place: Place) -> Mapping[str, Any]:
+    """The entries that a section can have."""
+    if place[:2] == ("model", "later"):
+        return LaterModel.model_fields
+    return SECTIONS[str(place[0])].model_fields if place and place[0] in SECTIONS else {}

@@ -1,0 +1,202 @@
+"""What is declared before a file is counted: formulas, outcomes, units and totals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ..design.columns import check_cells
+from ..design.formula import category, sides_of
+from ..design.survey_design import SurveyDesign
+from ..errors import InputError, Obstacles
+from ..estimation.tables import OWN
+from ..measuring.bins import refuse_dates
+from ..measuring.outcome import Outcome
+from ..measuring.terms import RightHandSide, Term, split_terms
+from ..models.normal.fbp import FBP
+from ..models.normal.fbs import FBS
+from ..validation import positive, several
+from .levels import levels_by_type, undeclared
+from .synthetic_design import check_enough
+
+Floats = NDArray[np.float64]
+Bounds = tuple[float, float] | Mapping[str, tuple[float, float]]
+Weight = Literal["synthesize", "public"]
+Totals = Mapping[str, Mapping[Any, float]]
+Formulas = str | FBS | FBP | Sequence[str]
+
+AGREE = 1e-3  # the sum of totals of levels may differ from the population total by this share
+NO_DESIGN = "the first argument is a SurveyDesign: SurveyDesign(frame, weights=...)"
+POPULATION = "population_total=, the public number of population units, which weights are scaled by"
+
+
+def in_sequence(formula: Formulas) -> tuple[FBS | FBP, dict[str, RightHandSide]]:
+    """One model of all outcomes, and the right-hand side of each.
+
+    Raises
+    ------
+    InputError
+        Another model; an outcome in two formulas; a product of two earlier outcomes.
+    """
+    if isinstance(formula, list | tuple) and formula and all(isinstance(one, str) for one in formula):
+        models: list[FBS | FBP] = [FBS(one) for one in formula]
+    elif isinstance(formula, str | FBS | FBP):
+        models = [FBS(formula) if isinstance(formula, str) else formula]
+    else:
+        raise InputError(
+            "a strict release takes a formula, a list of formulas, FBS(...) or FBP(...): the schema says the kind of "
+            "outcome"
+        )
+    found: dict[str, RightHandSide] = {}
+    for model in models:
+        side = split_terms(model.predictors, found)
+        for k, name in enumerate(model.outcomes):
+            if name in found:
+                raise InputError(f"{name!r} is the outcome of two formulas")
+            before = (each for each in model.outcomes[:k] if each not in side.earlier)
+            found[name] = replace(side, earlier=(*side.earlier, *before))
+    if len(found) == 1:
+        return models[0], found
+    categories = {name for model in models for name in model.categorical}
+    names = [f"`{name}`" if not name.isidentifier() else name for name in found]
+    names = [f"C({each})" if name in categories else each for name, each in zip(found, names, strict=True)]
+    predictors = " + ".join(dict.fromkeys(side.public for side in found.values() if side.public != "1")) or "1"
+    return FBS(f"{' + '.join(names)} ~ {predictors}"), found
+
+
+def schema_of(
+    design: SurveyDesign, model: FBS | FBP, bounds: Bounds | None, outcomes: Mapping[str, Outcome] | None, *,
+    complete: bool = True,
+) -> dict[str, Outcome]:  # fmt: skip
+    """The declaration of each outcome (InputError: of other columns; ``complete``: an outcome without one)."""
+    if not isinstance(design, SurveyDesign):
+        raise InputError(NO_DESIGN)
+    names, given = model.outcomes, as_dict(outcomes, "outcomes", "{outcome: Outcome(...)}")
+    if isinstance(bounds, Mapping):
+        given |= {outcome: Outcome(bounds=pair) for outcome, pair in bounds.items()}
+    elif bounds is not None:
+        left = undeclared(design, [name for name in names if name not in given])
+        left = [name for name in left if name not in model.categorical] or left
+        numbers = [name for name in left if pd.api.types.is_numeric_dtype(design.typed(name).dtype)] or left
+        if not numbers:
+            raise InputError("bounds= is for an outcome that is a number and is not declared otherwise: leave it out")
+        if len(numbers) > 1:
+            raise InputError(
+                f"bounds= of {len(numbers)} outcomes: write outcomes={{{numbers[0]!r}: Outcome(bounds=...), ...}}"
+            )
+        given[numbers[0]] = Outcome(bounds=bounds)
+    others = [outcome for outcome in given if outcome not in names]
+    if others:
+        outcome = "the outcome is" if len(names) == 1 else "the outcomes are"
+        raise InputError(
+            f"outcomes= and bounds= name {', '.join(map(repr, others))}, and {outcome} {', '.join(map(repr, names))}"
+        )
+    wrong = Obstacles()
+    found = {name: wrong.check(_declared, design, name, given) for name in names}
+    schema = {name: outcome for name, outcome in found.items() if outcome is not None}
+    if complete and not wrong.found and (lacking := how_to_declare(design, model, schema)):
+        raise InputError(f"say {'; '.join(lacking)}")
+    wrong.refuse()
+    return schema
+
+
+def _declared(design: SurveyDesign, name: str, given: Mapping[str, Outcome]) -> Outcome | None:
+    """The declaration of an outcome, by the caller or by the type of its column; None if there is none."""
+    column = design.typed(name)
+    if name in OWN:
+        raise InputError(f"{name}: tables have a column of that name; rename it")
+    if name in given:
+        if not isinstance(given[name], Outcome):
+            raise InputError(f"outcomes= gives {name!r} no Outcome: write Outcome(bounds=...) or Outcome(levels=...)")
+        return given[name]
+    if design.declares_levels(name):
+        return Outcome(levels=levels_by_type(design, name))
+    refuse_dates(column, name)
+    return None
+
+
+def how_to_declare(design: SurveyDesign, model: FBS | FBP, schema: Mapping[str, Outcome]) -> list[str]:
+    """The arguments that would declare the outcomes without a declaration."""
+    lines = []
+    for name in model.outcomes:
+        if name in schema or name not in design.columns or name in OWN:
+            continue
+        if pd.api.types.is_numeric_dtype(design.typed(name).dtype) and name not in model.categorical:
+            lines.append(
+                f"the public bounds of {name!r}, bounds=(lowest, highest), from what is known of such amounts and not "
+                f"from this file, or the levels of a category, outcomes={{{name!r}: Outcome(levels=[...])}}"
+            )
+        else:
+            lines.append(f"the levels of {name!r}, outcomes={{{name!r}: Outcome(levels=[...])}}")
+    return lines
+
+
+def check_unit(design: SurveyDesign, outcomes: Sequence[str], unit: str | None) -> None:
+    """Refuse a unit that is no column of labels (InputError)."""
+    if unit is None:
+        return
+    if not isinstance(unit, str):
+        raise InputError("unit must be the name of one column: that of households, say")
+    check_cells(design.column(unit), unit)
+    if unit in (*outcomes, design.weights_name, design.probs_name):
+        raise InputError(f"unit {unit!r} is an outcome or a weight: a unit is a column of labels that stays as it is")
+
+
+def public_totals(
+    design: SurveyDesign, terms: Sequence[Term], total: float | Mapping[Any, float] | None, totals: Totals | None, *,
+    public_weight: bool,
+) -> tuple[float, dict[str, Floats]]:  # fmt: skip
+    """The population total, and the totals of levels."""
+    given = as_dict(totals, "population_totals", "{term: {level: total}}")
+    if isinstance(total, Mapping):
+        if design.strata_name is None:
+            raise InputError("population_total gives totals by stratum, but the design has no strata")
+        strata = (design.strata_name,)
+        name = next((term.name for term in terms if term.columns == strata), design.strata_name)
+        given, total = given | {name: total}, None
+    by_name = {term.name: term for term in terms}
+    known = {name: _level_totals(by_name, name, each) for name, each in given.items()}
+    if public_weight and known:
+        raise InputError("totals of levels have no effect where weights are public, which add up to what they do")
+    if public_weight:
+        return float(design.weights.sum()) if total is None else check_enough(total, design.n), {}
+    if total is None and not known:
+        raise InputError(f"say {POPULATION}, or weight='public'")
+    everybody = check_enough(next(iter(known.values())).sum() if total is None else total, design.n)
+    wrong = [name for name, each in known.items() if abs(each.sum() / everybody - 1) > AGREE]
+    if wrong:
+        raise InputError(f"population_totals of {', '.join(map(repr, wrong))} do not add up to the population total")
+    return everybody, {name: each * (everybody / each.sum()) for name, each in known.items()}
+
+
+def as_dict(given: Any, name: str, form: str) -> dict[Any, Any]:
+    """A mapping as a dictionary, empty for None (InputError: no mapping); ``form`` shows one."""
+    if not isinstance(given, Mapping | None):
+        raise InputError(f"{name} must be a mapping, {form}")
+    return dict(given or {})
+
+
+def _level_totals(terms: Mapping[str, Term], name: str, given: Mapping[Any, float]) -> Floats:
+    """The totals in the order of the term's levels."""
+    if name not in terms:
+        raise InputError(f"population_totals: {name!r} is no term of the formula ({', '.join(terms) or 'it has none'})")
+    if not isinstance(given, Mapping):
+        raise InputError(f"population_totals of {name!r} must give one total for each level: {{level: total}}")
+    keys = {(tuple(map(str, key)) if isinstance(key, tuple) else (str(key),)): value for key, value in given.items()}
+    labels = terms[name].labels
+    if set(keys) != set(labels):
+        raise InputError(
+            f"population_totals of {name!r} must give one total for each of its {len(labels)} levels, by their labels, "
+            "and for nothing else"
+        )
+    return np.array([positive(keys[label], f"population_totals of {name!r}") for label in labels])
+
+
+def left_hand_side(formula: str) -> list[str]:
+    """The columns on the left-hand side of a formula."""
+    return [category(name) or name for name in several(sides_of(formula, "")[0])]
