@@ -74,7 +74,9 @@ ENTRIES = {  # of the survey, by the roles of a design; models have a scale, too
     for role in ("weights", "probs", "strata", "psu", "fpc", "lonely_psu", *REPLICATE_ROLES)
 }
 # roles that no entry of a plan stands for
-UNSAID = "poststrata", "auxiliary", "base_weights", "calibrated_weights", "pps"
+UNSAID = (
+    "poststrata", "auxiliary", "base_weights", "calibrated_weights", "raked_weights", "earlier_calibrations", "pps",
+)  # fmt: skip
 ABOUT = "title", "contact", "source", "license"
 GUESSED = "guessed from the column's name or label: is it that?"
 
