@@ -305,7 +305,7 @@ def test_labels_stay_with_whatever_is_made_of_a_design(roles):
     assert design.labels == LABELS and SurveyDesign(frame(), **roles).labels == {}
     assert design.roles() == SurveyDesign(frame(), **roles).roles()  # which may go to a frame without these columns
     same = [copy.copy(design), copy.deepcopy(design), pickle.loads(pickle.dumps(design))]
-    if not design.margins and not design.clustered and len(design.stages) == 1:
+    if not design.calibrated and not design.clustered and len(design.stages) == 1:
         same += [design.replicates(R=4, seed=1), design.calibrate({"area": {"canary-K": 60.0, "canary-L": 70.0}})]
     assert [made.labels for made in same] == [LABELS] * len(same)
     taken = design.labels
@@ -396,14 +396,14 @@ def test_fpc_as_sizes_or_fractions(fpc, expected):
 @pytest.mark.parametrize("labels", [["b", "a", "a", "b", "c", "c"], [2, 1, 1, 2, 9, 9]])
 def test_poststrata_are_numbered_and_cannot_be_changed(labels):
     design = SurveyDesign(frame(school=labels), weights="wt", strata="area", poststrata="school")
-    (groups,) = design.margins
+    (groups,) = design.calibration.margins
     assert pd.crosstab(groups, pd.Series(labels)).to_numpy().astype(bool).sum(axis=0).tolist() == [1, 1, 1]
     assert sorted(set(groups)) == [0, 1, 2] and design.degf == 4
     with pytest.raises(ValueError, match="read-only"):
         groups[0] = 5
     assert design.design_columns == ("area", "school")
     assert repr(design).endswith("weights calibrated to totals of 'school'")
-    assert SurveyDesign(frame(), weights="wt").margins == ()
+    assert SurveyDesign(frame(), weights="wt").calibration.margins == ()
 
 
 @pytest.mark.parametrize("roles", ROLES)

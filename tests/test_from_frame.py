@@ -155,7 +155,7 @@ def test_the_frame_keeps_its_own_columns(population):
 
 
 PPS_REFUSED = [
-    ({"pps": "brewer"}, "pps='brewer' is not one of sen_yates_grundy"),
+    ({"pps": "overton"}, "pps='overton' is not one of sen_yates_grundy"),
     ({"pps": "sen_yates_grundy"}, "needs joint="),
     ({"pps": "hajek", "replicate_weights": ["N", "h"]}, "two ways to a variance"),
     ({"joint": np.eye(3)}, "joint= goes with pps="),

@@ -144,7 +144,7 @@ def test_installed_wheel_finds_its_stan_programs(wheel, tmp_path):
     assert package == target / "surveysynth" / "__init__.py"
     assert program == target / "surveysynth" / "stan" / "fbs.stan"
     assert program.read_bytes() == (ROOT / "stan" / "fbs.stan").read_bytes()
-    assert [s.name for s in sources] == ["exchange.R", "design.R", "r.R"]
+    assert [s.name for s in sources] == ["exchange.R", "design.R", "calibration.R", "r.R"]
     assert all(s.is_file() and s.is_relative_to(target) for s in sources)
 
 

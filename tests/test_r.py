@@ -204,6 +204,33 @@ def test_r_has_the_same_numbers(r, name):
     assert ss.r.evaluate("as.numeric(degf(d))", d=design)[0] == design.degf
 
 
+CALIBRATED = {
+    "size": lambda: SurveyDesign(FRAME, weights="w").calibrate({(): 130.0}),
+    "a number": lambda: SurveyDesign(FRAME, **STRATIFIED).calibrate({"M": 3000.0, (): 330.0}, "linear"),
+    "categories and a number": lambda: SurveyDesign(FRAME, **TWO, fpc=["N", "M"]).calibrate(
+        {"g": {0: 110, 1: 100, 2: 120}, "M": 3000.0}, "linear"
+    ),
+    "trimmed": lambda: SurveyDesign(FRAME, weights="w").calibrate({"g": {0: 50, 1: 40, 2: 30}}).trim(high=2.2),
+    "replicates": lambda: SurveyDesign(FRAME, weights="w").replicates("JK1").calibrate(
+        {"g": {0: 50, 1: 40, 2: 30}}, "linear"
+    ),
+    "Brewer": lambda: SurveyDesign(FRAME.assign(w=FRAME["w"] + 1), weights="w", pps="brewer").calibrate(
+        {"g": {0: 50, 1: 40, 2: 30}}
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CALIBRATED)
+def test_calibrated_designs_have_the_same_numbers_in_r(r, name):
+    design = CALIBRATED[name]()
+    in_r = ss.r.to_r(design)
+    assert_r_agrees(r, in_r, design, "y", "h")
+    again = ss.r.from_r(in_r)
+    assert_equal_tables(*(ss.estimate(d, "y", "h", STATISTICS) for d in (design, again)))
+    if name != "replicates":  # of which R has the weights alone
+        assert again.roles() == design.roles()
+
+
 @pytest.mark.parametrize("option", ["remove", "adjust", "average"])
 @pytest.mark.parametrize("fpc", [{}, {"fpc": "N"}], ids=["", "fpc"])
 def test_lonely_psus(r, option, fpc):
@@ -325,19 +352,11 @@ def test_units_of_a_record_each_are_no_clusters(r):
 def test_what_r_cannot_do_is_refused(r):
     with pytest.raises(ss.InputError, match="has no Hajek variance"):
         ss.r.to_r(drawn("brewer"))
+    zero = FRAME.assign(w=FRAME["w"] - FRAME["w"].min())
+    with pytest.raises(ss.InputError, match="no variance of calibrated weights of which some are 0"):
+        ss.r.to_r(SurveyDesign(zero, weights="w", poststrata="g"))
     with pytest.raises(ss.InputError, match=r"forgets calibrated weights where it has pps="):
         ss.r.to_r(drawn("tille").calibrate({"g": {0: 50, 1: 40, 2: 30}}))
-    plain, total = SurveyDesign(FRAME, weights="w"), float(FRAME["w"].sum())
-    zero = FRAME.assign(w=FRAME["w"] - FRAME["w"].min())
-    for design in (
-        plain.calibrate({(): total}),
-        plain.calibrate({"ones": total}),
-        plain.replicates("JK1").calibrate({"ones": total}),
-        plain.calibrate({"g": {0: 50, 1: 40, 2: 30}}).trim(high=2.2),
-        SurveyDesign(zero, weights="w", poststrata="g"),
-    ):
-        with pytest.raises(ss.InputError, match="do not go to R"):
-            ss.r.to_r(design)
     with pytest.raises(ss.InputError, match="a SurveyDesign or a DataFrame was expected, not int"):
         ss.r.to_r(1)
     with pytest.raises(ss.InputError, match="an R object was expected, as rpy2 has it, not DataFrame"):
@@ -381,6 +400,9 @@ CLUS1 = "svydesign(id = ~dnum, weights = ~pw, data = apiclus1, fpc = ~fpc)"
 CLUS2 = "svydesign(id = ~dnum + snum, fpc = {}, weights = ~pw, data = apiclus2)"
 STRAT = "svydesign(id = ~1, strata = ~stype, weights = ~pw, data = {}, fpc = ~fpc)"
 ACS = "svrepdesign(data = acs, weights = ~w, {})"
+WITH_API99 = "c(6194, 755, 1018, 3914069)"
+MARGINS = "list(xtabs(~stype, apipop), xtabs(~sch.wide, apipop))"
+AWARDS = MARGINS.replace("sch.wide", "awards")
 PPS = "svydesign(ids = ~1, fpc = ~p, data = election_pps, pps = {})"
 # R's expression, outcome, by, roles of the design that comes out (a few), columns that are new
 FROM_R = {
@@ -468,13 +490,83 @@ FROM_R = {
     "replicates, calibrated": (f"calibrate(as.svrepdesign({CLUS1}), ~stype, c(6194, 755, 1018))", "api00", "awards",
         {"weights": "weight"}, None),
     "post-stratified": ("postStratify(svydesign(id = ~1, weights = ~pw, data = apisrs), ~stype, xtabs(~stype, apipop))",
-        "api00", "awards", {"weights": "pw_calibrated", "base_weights": "pw", "poststrata": "poststratum"},
-        ["poststratum", "pw_calibrated"]),
+        "api00", "awards", {"weights": "pw_calibrated", "base_weights": "pw", "poststrata": "stype"},
+        ["pw_calibrated"]),
+    "post-stratified by a vector": ("postStratify(svydesign(id = ~1, weights = ~pw, data = apisrs), "
+        "data.frame(part = as.integer(apisrs$snum %% 3)), data.frame(part = 0:2, Freq = c(2000, 2100, 2094)))",
+        "api00", "awards", {"base_weights": "pw", "poststrata": "poststratum"}, ["poststratum", "pw_calibrated"]),
     "post-stratified clusters": (f"postStratify({CLUS1}, ~stype + awards, xtabs(~stype + awards, apipop))", "enroll",
-        "sch.wide", {"psu": ["dnum"], "fpc": ["fpc"]}, ["poststratum", "pw_calibrated"]),
+        "sch.wide", {"psu": ["dnum"], "fpc": ["fpc"], "poststrata": [["stype", "awards"]]}, ["pw_calibrated"]),
     "post-stratified, trimmed before": (
         f"postStratify(trimWeights({CLUS2.format('~fpc1 + fpc2')}, upper = 60), ~stype, xtabs(~stype, apipop))",
-        "api00", "awards", {"base_weights": "weight"}, ["weight", "poststratum", "weight_calibrated"]),
+        "api00", "awards", {"base_weights": "weight"}, ["weight", "weight_calibrated"]),
+    "Brewer": (PPS.format("'brewer'"), "Bush", None, {"pps": "brewer", "probs": "p", "fpc": None}, []),
+    "Brewer in strata": ("svydesign(~1, strata = ~h, fpc = ~p, pps = 'brewer', "
+        "data = transform(election_pps, h = rep(1:2, 20)))", "Bush", "h", {"pps": "brewer", "strata": "h"}, []),
+    "Brewer, calibrated": (f"calibrate({PPS.format(repr('brewer'))}, ~votes, c(4600, 122e6))", "Bush", None,
+        {"pps": "brewer", "auxiliary": ["votes"], "poststrata": [[]]}, None),
+    "Hartley-Rao, Yates-Grundy": (PPS.format("HR(), variance = 'YG'"), "Bush", None, {"pps": "sen_yates_grundy"}, []),
+    "Hartley-Rao, a sum": (PPS.format("HR(sum(election$p^2) / 40)"), "Bush", None, {"pps": "horvitz_thompson"}, []),
+    "linear": (f"calibrate({CLUS1}, ~stype + api99, {WITH_API99})", "enroll", "awards",
+        {"poststrata": "stype", "auxiliary": ["api99"], "base_weights": "pw", "weights": "pw_calibrated"},
+        ["pw_calibrated"]),
+    "linear, a number": (f"calibrate({CLUS1}, ~api99, c(6194, 3914069))", "enroll", "stype",
+        {"poststrata": [[]], "auxiliary": ["api99"]}, ["pw_calibrated"]),
+    "linear, a number alone": (f"calibrate({CLUS1}, ~enroll - 1, 3811472)", "api00", "stype",
+        {"poststrata": None, "auxiliary": ["enroll"]}, ["pw_calibrated"]),
+    "linear, no constant": (f"calibrate({CLUS1}, ~stype - 1, c(4421, 755, 1018))", "enroll", "awards",
+        {"poststrata": "stype"}, ["pw_calibrated"]),
+    "linear, a variance": (f"calibrate({CLUS1}, ~enroll - 1, 3811472, variance = apiclus1$enroll)", "api00", "stype",
+        {"auxiliary": ["enroll"]}, None),
+    "linear, an expression": (f"calibrate({CLUS1}, ~log(enroll) + stype:api99, "
+        "colSums(model.matrix(~log(enroll) + stype:api99, apipop)))", "api00", "awards",
+        {"auxiliary": ["log(enroll)", "stypeE:api99", "stypeH:api99", "stypeM:api99"]}, None),
+    "linear, by cluster": (f"calibrate({CLUS2.format('~fpc1 + fpc2')}, ~stype, c(6194, 755, 1018), "
+        "aggregate.stage = 1)", "api00", "awards", {"auxiliary": ["stypeH", "stypeM"]}, None),
+    "linear, sparse": (f"calibrate({CLUS1}, ~stype + api99, {WITH_API99}, sparse = TRUE)", "enroll", "awards",
+        {"poststrata": "stype", "auxiliary": ["api99"]}, ["pw_calibrated"]),
+    "crossed": (f"calibrate({STRAT.format('apistrat')}, ~stype * awards, "
+        "colSums(model.matrix(~stype * awards, apipop)))", "enroll", "sch.wide",
+        {"poststrata": [["stype", "awards"]]}, ["pw_calibrated"]),
+    "margins": (f"calibrate({STRAT.format('apistrat')}, list(~stype, ~awards), {AWARDS})",
+        "enroll", "sch.wide", {"poststrata": ["stype", "awards"]}, ["pw_calibrated"]),
+    "raking": (f"calibrate({CLUS1}, ~stype + sch.wide, colSums(model.matrix(~stype + sch.wide, apipop)), "
+        "calfun = 'raking')", "enroll", "awards", {"poststrata": ["stype", "sch.wide"]}, ["pw_calibrated"]),
+    "logit": (f"calibrate({CLUS1}, ~stype + api99, {WITH_API99}, calfun = 'logit', bounds = c(0.5, 2.5))", "enroll",
+        "awards", {"poststrata": "stype", "auxiliary": ["api99"]}, ["pw_calibrated"]),
+    "bounds": (f"calibrate({CLUS2.format('~fpc1 + fpc2')}, ~stype + api99, {WITH_API99}, bounds = c(0.4, 3))", "enroll",
+        "awards", {"psu": ["dnum", "snum"], "auxiliary": ["api99"]}, ["pw_calibrated"]),
+    "calibrated, trimmed after": (f"trimWeights(calibrate({CLUS1}, ~stype + api99, {WITH_API99}), 40, 20)", "enroll",
+        "awards", {"calibrated_weights": "pw_before_trimming", "base_weights": "pw"}, None),
+    "rake": (f"rake({CLUS1}, list(~stype, ~sch.wide), {MARGINS})", "enroll", "awards",
+        {"poststrata": ["stype", "sch.wide"], "raked_weights": ["pw_raked_1"], "base_weights": "pw"},
+        ["pw_raked_1", "pw_calibrated"]),
+    "rake of three": (f"rake({STRAT.format('apistrat')}, list(~stype + awards, ~sch.wide, ~comp.imp), "
+        "list(xtabs(~stype + awards, apipop), xtabs(~sch.wide, apipop), xtabs(~comp.imp, apipop)))", "enroll", "awards",
+        {"poststrata": [["stype", "awards"], "sch.wide", "comp.imp"]}, ["pw_raked_1", "pw_raked_2", "pw_calibrated"]),
+    "nhanes, raked": (f"rake({NHANES.format('nhanes')}, list(~agecat, ~race), list(data.frame(agecat = levels("
+        "nhanes$agecat), Freq = c(6e7, 9e7, 7e7, 56e6)), data.frame(race = 1:4, Freq = c(5e7, 18e7, 3e7, 16e6))))",
+        "HI_CHOL", "RIAGENDR", {"poststrata": ["agecat", "race"]}, None),
+    "partial": (f"suppressWarnings(postStratify(update({STRAT.format('apistrat')}, initial = substr(dname, 1, 1)), "
+        "~initial, xtabs(~initial, transform(apipop, initial = substr(dname, 1, 1))), partial = TRUE))", "api00",
+        "awards", {"poststrata": "initial"}, ["pw_calibrated"]),
+    "twice": (f"postStratify(postStratify({CLUS1}, ~stype, xtabs(~stype, apipop)), ~awards, xtabs(~awards, apipop))",
+        "enroll", "sch.wide", {"poststrata": "awards", "base_weights": "pw_calibrated_1",
+            "earlier_calibrations": [{"poststrata": "stype", "base_weights": "pw"}]},
+        ["pw_calibrated_1", "pw_calibrated"]),
+    "post-stratified after calibrate": (f"postStratify(calibrate({CLUS1}, ~api99, c(6194, 3914069)), ~stype, "
+        "xtabs(~stype, apipop))", "enroll", "awards", {"earlier_calibrations": [
+            {"poststrata": [[]], "auxiliary": ["api99"], "base_weights": "pw"}]}, ["pw_calibrated_1", "pw_calibrated"]),
+    "three times": (f"calibrate(rake(postStratify({CLUS1}, ~awards, xtabs(~awards, apipop)), list(~stype, ~sch.wide), "
+        f"{MARGINS}), ~api99, c(6194, 3914069))", "enroll", "awards", {"earlier_calibrations": [
+            {"poststrata": "awards", "base_weights": "pw"}, {"poststrata": ["stype", "sch.wide"],
+             "base_weights": "pw_calibrated_1", "raked_weights": ["pw_raked_1"]}]}, None),
+    "replicates, raked": (f"rake(as.svrepdesign({CLUS1}), list(~stype, ~sch.wide), {MARGINS})", "api00", "awards",
+        {"weights": "weight"}, None),
+    "replicates, logit": (f"calibrate(as.svrepdesign({CLUS1}), ~stype + api99, {WITH_API99}, calfun = 'logit', "
+        "bounds = c(.3, 3))", "api00", "awards", {"weights": "weight"}, None),
+    "scd, post-stratified": ("postStratify(suppressWarnings(svrepdesign(data = scd, type = 'BRR', repweights = halves, "
+        "combined.weights = FALSE)), ~ESA, data.frame(ESA = 1:3, Freq = c(30, 40, 20)))", "alive", None, {}, None),
 }  # fmt: skip
 
 
@@ -563,13 +655,20 @@ def test_sen_yates_grundy_of_independent_units_is_not_poisson(r):
 REFUSED = {
     "two-phase": ("twophase(id = list(~1, ~1), subset = ~I(api00 > 500), strata = list(NULL, ~stype), data = apistrat)",
         "a two-phase design cannot"),
-    "calibrate": (f"calibrate({CLUS1}, ~stype, c(6194, 755, 1018))",
-        r"whose weights calibrate\(\) made cannot be carried over; use postStratify"),
-    "rake": (f"rake({CLUS1}, list(~stype, ~awards), list(xtabs(~stype, apipop), xtabs(~awards, apipop)))",
-        r"whose weights rake\(\) made"),
-    "brewer": (PPS.format("'brewer'"), 'the approximation pps = "brewer" cannot'),
-    "twice": (f"postStratify(postStratify({CLUS1}, ~stype, xtabs(~stype, apipop)), ~awards, xtabs(~awards, apipop))",
-        "post-stratified twice"),
+    "calibrated within clusters": (f"calibrate({CLUS2.format('~fpc1 + fpc2')}, ~1, lapply(split(apiclus2$fpc2, factor("
+        "apiclus2$dnum, unique(apiclus2$dnum))), function(n) c('(Intercept)' = n[1])), stage = 1)",
+        r"calibrate\(stage = \) calibrated within its clusters cannot be carried over"),
+    "negative": (f"calibrate({CLUS1}, ~stype + api99 + ell, c(6194, 755, 1018, 3914069, 4e5))",
+        r"calibrate\(\) made negative cannot be carried over; give calibrate\(\) bounds"),
+    "calibrated ppsmat": (f"calibrate({PPS.format('ppsmat(election_jointprob)')}, ~votes, c(4600, 122e6))",
+        "a calibrated design with pps =, whose calibration"),
+    "brewer of clusters": ("svydesign(~dnum, fpc = ~p, data = transform(apiclus1, p = 0.02), pps = 'brewer')",
+        'pps = "brewer" and clusters'),
+    "brewer, other weights": ("svydesign(~1, fpc = ~p, weights = ~w, data = transform(election_pps, w = 2 / p), "
+        "pps = 'brewer')", "whose weights are not 1 / fpc"),
+    "calibrated with weights of 0": ("postStratify(svydesign(~1, weights = ~z, data = transform(apisrs, "
+        "z = ifelse(snum %% 4 == 0, 0, pw))), ~stype, xtabs(~stype, apipop))", "with weights of 0"),
+    "subset of brewer": (f"subset({PPS.format(repr('brewer'))}, Bush > 1000)", "with weights of 0"),
     "[": (f"({STRAT.format('apistrat')})[1:100]", "a subset of a design cannot be carried over; take the whole design"),
     "subset": (f"subset({STRAT.format('apistrat')}, api00 > 600)", "a subset of a design"),
     "subset of clusters": (f"subset({CLUS1}, dnum > 300)", "a subset of a design"),

@@ -974,7 +974,7 @@ def test_calibrated_weights_add_up_and_are_known_by_the_manifest(release, tmp_pa
     assert back.datasets[0].roles() == calibrated.datasets[0].roles()
     assert any("totals by field, gender were given by the agency as public" in a for a in back.privacy.assumptions)
     assert not any("the synthetic weights add up to it" in a for a in back.privacy.assumptions)
-    assert release.datasets[0].margins == ()  # which stays as it was
+    assert not release.datasets[0].calibrated  # which stays as it was
     with pytest.raises(ss.InputError, match="'hours' is not a predictor"):
         release.calibrate({"hours": {1: 5.0}})
 

@@ -481,7 +481,7 @@ def test_synthetic_weights_add_up_to_the_totals_of_the_strata(synthesizer):
     for data in (*release.datasets, *release.count_designs()):
         added = pd.Series(data.weights).groupby(data.frame["field"].to_numpy()).sum()
         np.testing.assert_allclose(added, [TOTALS[label] for label in added.index], rtol=1e-12)
-        assert data.poststrata_names == (("field",),)
+        assert data.calibration.poststrata_names == (("field",),)
     (sentence,) = [s for s in release.privacy.assumptions if "totals of the strata were given" in s]
     assert "they have no standard error" in sentence
     assert not any("sum of the survey weights is public" in s for s in release.privacy.assumptions)
@@ -549,7 +549,7 @@ def test_what_the_survey_s_own_weights_were_calibrated_to_is_neither_published_n
     frame = make_frame().assign(post=lambda f: f["gender"].map({"f": "canary f", "m": "canary m"}))
     for predictors in ("field", "field + gender"):
         release = released(ss.SurveyDesign(frame, weights="wt", strata="field", poststrata="post"), model(predictors))
-        assert all(data.margins == () and "post" not in data.frame for data in release.datasets)
+        assert all(not data.calibrated and "post" not in data.frame for data in release.datasets)
         assert "post" not in release.manifest()["design"].values()
     design = ss.SurveyDesign(frame, weights="wt", strata="field", poststrata="gender")  # which is a predictor
     plain, calibrated = (released(d, model()).tables("gender") for d in (make_design(), design))

@@ -27,6 +27,10 @@ design_parts <- function(design) {
     roles <- known$roles
   }
   joint <- NULL
+  if (is_brewer(design)) {
+    roles$fpc <- NULL
+    roles$pps <- "brewer"
+  }
   if (inherits(design, "pps")) {
     pps <- pps_parts(design, 1 / drawn)
     roles$fpc <- NULL
@@ -55,18 +59,11 @@ refuse_design <- function(design) {
     refuse("the design has no records: where it is a subset, none meets its condition")
   }
   if (inherits(design, "svyrep.design")) return(invisible())
-  if (inherits(design, "survey.design2") && !identical(design$pps, FALSE) && !is.null(design$pps)) {
-    no("the approximation pps = \"brewer\"", "use ppsmat(), poisson_sampling(), or svydesign() without pps=")
-  }
-  for (step in design$postStrata) {
-    if (inherits(step, "raking")) no("a design whose weights rake() made", "give these weights to a new svydesign()")
-    if (is.null(kept_in(step)$margins) && is.null(attr(step, "oldweights"))) { # which postStratify() leaves there
-      no("a design whose weights calibrate() made", "use postStratify(), or give these weights to a new svydesign()")
-    }
-  }
+  if (is_brewer(design)) refuse_brewer(design, no)
+  refuse_calibration(design, no)
   zero <- is.infinite(design$prob)
   subset <- zero & is.finite(apply(as.matrix(design$allprob), 1, prod)) # a record that had a weight
-  if (any(subset) || any(zero) && (length(design$postStrata) || inherits(design, "pps"))) {
+  if (any(subset) || any(zero) && (length(design$postStrata) || inherits(design, "pps") || is_brewer(design))) {
     no("a calibrated design, or one with pps =, with weights of 0 (a subset of such a design has them)",
        "take the whole design, and the subset as a domain of its tables")
   }
@@ -78,6 +75,17 @@ refuse_design <- function(design) {
     }
   }
   if (ncol(design$strata) > 1 && nested_strata(design)) no("a design with strata at a later stage", "leave them out")
+}
+
+refuse_brewer <- function(design, no) {
+  if (length(design$cluster) > 1 || anyDuplicated(design$cluster[[1]])) {
+    no("a design with pps = \"brewer\" and clusters or several stages", "use svydesign() without pps=, whose standard errors are larger")
+  }
+  drawn <- if (length(design$postStrata)) weights_before(design) else 1 / design$prob
+  chance <- design$fpc$sampsize[, 1] / design$fpc$popsize[, 1]
+  if (any(abs(chance * drawn - 1)[drawn > 0] > 1e-9)) {
+    no("a design with pps = \"brewer\" whose weights are not 1 / fpc", "leave out weights= and probs=")
+  }
 }
 
 # Whether a later stage has strata of its own: then its strata are finer than the units above.
@@ -142,12 +150,6 @@ numbers <- function(x) {
 
 same_numbers <- function(x, values) isTRUE(all(abs(numbers(x) - values) <= 1e-12 * abs(values)))
 
-# The weights that were calibrated; they may have been trimmed before, so that allprob has others.
-weights_before <- function(design) {
-  before <- attr(design$postStrata[[1]], "oldweights")
-  if (is.null(before)) 1 / apply(as.matrix(design$allprob), 1, prod) else before
-}
-
 # Strata, sampling units and finite populations, by the columns that they came from.
 stage_roles <- function(design, frame) {
   roles <- list()
@@ -169,7 +171,7 @@ stage_roles <- function(design, frame) {
     nested <- function(x) same_groups(paste(match(above, unique(above)), match(x, unique(x))), unit)
     roles$psu[k] <- add(names(design$cluster)[k], as.integer(match(unit, unique(unit))), nested)
   }
-  popsize <- if (inherits(design, "pps")) NULL else design$fpc$popsize
+  popsize <- if (inherits(design, "pps") || is_brewer(design)) NULL else design$fpc$popsize
   for (k in seq_len(NCOL(popsize) * !is.null(popsize))) {
     endless <- is.infinite(popsize[, k])
     if (all(endless)) break # as without fpc: the stages below do not count
@@ -183,35 +185,6 @@ stage_roles <- function(design, frame) {
     roles$fpc[k] <- add(name, popsize[, k], known)
   }
   c(roles, list(frame = frame))
-}
-
-# What as_design() leaves in a calibration, for the way back: `margins`, and the `column` of the weights.
-kept_in <- function(step) if (is.list(step)) step else attributes(step)
-
-# Groups of known totals: postStratify()'s, or the margins of our own raked().
-calibration_parts <- function(design, frame, roles, drawn) {
-  if (length(design$postStrata) > 1) {
-    refuse("a design that was post-stratified twice cannot be carried over; give its weights to a new svydesign()")
-  }
-  step <- design$postStrata[[1]]
-  base <- if (is.null(roles$weights)) free_name("base_weight", frame) else roles$weights
-  if (is.null(roles$weights)) frame[[base]] <- drawn
-  kept <- kept_in(step)
-  margins <- kept$margins
-  if (is.null(margins)) {
-    group <- free_name("poststratum", frame)
-    frame[[group]] <- as.integer(step)
-    margins <- list(group)
-  }
-  weight <- kept$column
-  if (is.null(weight) || !weight %in% names(frame)) {
-    weight <- free_name(paste0(base, "_calibrated"), frame)
-    frame[[weight]] <- 1 / design$prob
-  }
-  roles$probs <- NULL
-  roles[c("weights", "poststrata")] <- list(weight, margins)
-  if (weight != base) roles$base_weights <- base
-  list(frame = frame, roles = roles)
 }
 
 # pi_ij from R's check matrix (pi_ij - pi_i pi_j) / pi_ij; independent units have none off the diagonal.
@@ -256,15 +229,14 @@ replicate_parts <- function(design) {
 # `joint`: joint inclusion probabilities, for pps = "sen_yates_grundy" and "horvitz_thompson".
 # `replicates`: full replicate weights, a matrix; or columns of the frame that the roles name, which may be factors.
 as_design <- function(frame, roles, joint = NULL, replicates = frame[unlist(roles$replicate_weights)]) {
-  whole <- !all(lengths(as.list(roles$poststrata)))
-  zero <- length(roles$poststrata) && any(numbers(frame[[roles$weights]]) == 0)
-  if (length(roles$auxiliary) || whole || !is.null(roles$calibrated_weights) || zero) {
-    refuse("weights that were calibrated to totals of numbers, trimmed after calibration, or calibrated and 0, have no ",
-           "design here: estimate in Python")
-  }
   if (length(replicates)) return(as_replicate_design(frame, roles, replicates))
-  calibrated <- !is.null(roles$poststrata)
-  drawn <- if (calibrated && !is.null(roles$base_weights)) roles$base_weights else roles$weights
+  calibrated <- length(roles$poststrata) || length(roles$auxiliary)
+  if (calibrated && any(numbers(frame[[roles$weights]]) == 0)) {
+    refuse("calibrated weights of 0 have no design here, as the variances of R's survey do not allow for them: estimate in ",
+           "Python")
+  }
+  first <- c(roles$earlier_calibrations, list(roles))[[1]]$base_weights
+  drawn <- if (is.null(first)) roles$weights else first
   design <- if (is.null(roles$pps)) sampled_design(frame, roles, drawn) else pps_design(frame, roles, drawn, joint)
   if (calibrated) design <- calibrated_design(design, frame, roles)
   design$variables <- frame
@@ -329,39 +301,13 @@ stage_sizes <- function(sizes, stages) {
   stats::setNames(sizes, sprintf("size%d", seq_along(sizes)))
 }
 
-# The weights of the frame add up to public totals already; this tells the variances so.
-calibrated_design <- function(design, frame, roles) {
-  margins <- lapply(as.list(roles$poststrata), unlist) # of one column each, or of several, crossed
-  groups <- lapply(margins, function(columns) factor(do.call(paste, lapply(unname(frame[columns]), numbered))))
-  names(groups) <- sprintf("margin%d", seq_along(groups))
-  totals <- lapply(groups, function(group) tapply(numbers(frame[[roles$weights]]), group, sum))
-  design$variables <- as.data.frame(groups)
-  if (length(groups) == 1) {
-    known <- data.frame(margin1 = names(totals[[1]]), Freq = as.vector(totals[[1]]))
-    design <- survey::postStratify(design, ~margin1, known)
-    attributes(design$postStrata[[1]])[c("margins", "column")] <- list(margins, roles$weights)
-  } else {
-    design <- raked(design, totals)
-    design$postStrata[[1]][c("margins", "column")] <- list(margins, roles$weights)
-  }
-  design$prob <- 1 / numbers(frame[[roles$weights]]) # as they are, to the last bit
-  design
-}
-
-# Raked weights as calibrate() makes them, whose variance is exact; that of rake() stops on the way.
-raked <- function(design, totals) {
-  population <- c(sum(totals[[1]]), unlist(lapply(totals, function(total) total[-1])))
-  formula <- stats::reformulate(names(totals))
-  names(population) <- colnames(stats::model.matrix(formula, design$variables))
-  survey::calibrate(design, formula, population, calfun = "raking", epsilon = 1e-10, maxit = 1000)
-}
-
 as_replicate_design <- function(frame, roles, replicates) {
   weights <- if (is.null(roles$weights)) 1 / numbers(frame[[roles$probs]]) else numbers(frame[[roles$weights]])
   design <- suppressWarnings(survey::svrepdesign( # that small weights do not look like weights
     data = frame, weights = weights, repweights = as.data.frame(replicates), type = "other",
     combined.weights = !identical(roles$combined, FALSE), scale = roles$scale, rscales = unlist(roles$rscales), mse = roles$mse
   ))
+  if (!is.null(roles$degf)) design$degf <- roles$degf # as R keeps them where calibration is not linear
   attr(design, "column") <- c(roles$weights, roles$probs)[1]
   design
 }
@@ -370,6 +316,10 @@ pps_design <- function(frame, roles, weights, joint) {
   if (roles$pps == "hajek") refuse("R's survey package has no Hajek variance (pps = \"hajek\")")
   data <- chances(frame, roles, weights)
   data$chance <- pmin(data$chance, 1) # by rounding
+  if (roles$pps == "brewer") {
+    design <- survey::svydesign(ids = ~1, strata = strata_of(roles), fpc = ~chance, data = data, pps = "brewer")
+    return(with_names(design, frame, roles, weights))
+  }
   pps <- if (roles$pps == "poisson") survey::poisson_sampling(data$chance) else survey::ppsmat(joint, tolerance = 0)
   variance <- if (roles$pps == "sen_yates_grundy") "YG" else "HT"
   design <- in_silence(survey::svydesign(

@@ -17,11 +17,11 @@ from ..validation import one_of, rows
 from .columns import Columns, check_columns, listing, names_of, nearest
 from .stages import Stage
 
-PPS = Literal["sen_yates_grundy", "horvitz_thompson", "hajek", "poisson"]
+PPS = Literal["sen_yates_grundy", "horvitz_thompson", "hajek", "brewer", "poisson"]
 NEED_JOINT = ("sen_yates_grundy", "horvitz_thompson")
 COLUMN_ROLES = (  # arguments that name columns
     "weights", "probs", "strata", "psu", "fpc", "poststrata", "auxiliary", "base_weights", "calibrated_weights",
-    "replicate_weights",
+    "raked_weights", "earlier_calibrations", "replicate_weights",
 )  # fmt: skip
 VARIANCE_OF: dict[str, PPS] = {  # method of selection
     "tille": "sen_yates_grundy",
@@ -135,9 +135,11 @@ def margin_names(poststrata: str | Sequence[str | Sequence[str]] | None) -> tupl
 
 
 def role_columns(given: object) -> list[str]:
-    """Columns of a role, given as one column, several, or margins."""
+    """Columns of a role, given as one column, several, margins, or earlier calibrations."""
     if isinstance(given, str):
         return [given]
+    if isinstance(given, Mapping):
+        return [name for each in given.values() for name in role_columns(each)]
     return [name for each in given for name in role_columns(each)] if isinstance(given, Sequence) else []
 
 
@@ -166,7 +168,8 @@ def check_pps(pps: PPS, joint: tuple[Joint, ...], stages: tuple[Stage, ...], pi:
             "weights to the population, or leave pps= out"
         )
     uncertain = np.bincount(first.stratum, pi < CERTAIN, first.sampled.size)
-    lonely = (uncertain == 1)[first.stratum]
+    alone = uncertain == 1 if pps != "brewer" else (uncertain == 1) & (first.sampled == 1)
+    lonely = alone[first.stratum]
     if pps not in ("horvitz_thompson", "poisson") and lonely_psu != "remove" and lonely.any():
         raise InputError(
             f"a stratum has only one unit that was not certain, so its variance cannot be estimated: {rows(lonely)}; "

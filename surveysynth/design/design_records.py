@@ -17,6 +17,7 @@ from ..errors import InputError
 from ..sampling import Joint
 from ..validation import several
 from .calibration import title
+from .calibrations import Calibration
 from .checks import PPS
 from .columns import listing, names_of, nearest, numeric
 from .replicates.base import Replicates
@@ -39,14 +40,9 @@ class DesignRecords:
     psu_names: tuple[str, ...]
     fpc_names: tuple[str, ...]
     lonely_psu: LonelyPSU
-    poststrata_names: tuple[tuple[str, ...], ...]
-    margins: tuple[Codes, ...]
-    auxiliary_names: tuple[str, ...]
-    auxiliary: tuple[Floats, ...]
-    base_name: str | None
-    base_weights: Floats
-    calibrated_name: str | None
-    calibrated_weights: Floats
+    calibration: Calibration  # the last; of nothing, if the weights are not calibrated
+    earlier_calibrations: tuple[Calibration, ...]
+    base_weights: Floats  # before all calibrations
     stages: tuple[Stage, ...]
     replication: Replicates | None
     pps: PPS | None
@@ -170,7 +166,12 @@ class DesignRecords:
     @property
     def calibrated(self) -> bool:
         """Whether the weights are calibrated to known totals."""
-        return bool(self.margins or self.auxiliary)
+        return bool(self.calibration.margins or self.calibration.auxiliary)
+
+    @property
+    def calibrations(self) -> tuple[Calibration, ...]:
+        """All calibrations of the weights, in their order."""
+        return (*self.earlier_calibrations, self.calibration) if self.calibrated else ()
 
     @property
     def clustered(self) -> bool:
@@ -180,8 +181,7 @@ class DesignRecords:
     @property
     def design_columns(self) -> tuple[str, ...]:
         """Columns of strata, PSUs, fpc, post-strata, auxiliary and base weights, in that order, each once."""
-        margins = (name for margin in self.poststrata_names for name in margin)
-        known = (*margins, *self.auxiliary_names, self.base_name, self.calibrated_name)
+        known = (name for each in (self.calibration, *self.earlier_calibrations) for name in each.columns)
         names = (self.strata_name, *self.psu_names, *self.fpc_names, *known)
         return tuple(dict.fromkeys(name for name in names if name is not None))
 
@@ -202,7 +202,7 @@ class DesignRecords:
         >>> ss.SurveyDesign(design.frame.head(200), **design.roles())
         SurveyDesign: 200 records, weights 'weight', 1 strata 'field', no clusters
         """
-        margins = [_unwrapped(margin) for margin in self.poststrata_names] or None
+        known = self.calibration.roles()
         roles: dict[str, Any] = {
             "weights": self.weights_name,
             "probs": self.probs_name,
@@ -210,10 +210,10 @@ class DesignRecords:
             "psu": list(self.psu_names) or None,
             "fpc": list(self.fpc_names) or None,
             "lonely_psu": self.lonely_psu,
-            "poststrata": margins[0] if margins and len(margins) == 1 and isinstance(margins[0], str) else margins,
+            "poststrata": known.pop("poststrata", None),
         }
-        further: dict[str, Any] = {"auxiliary": list(self.auxiliary_names) or None, "pps": self.pps}
-        further |= {"base_weights": self.base_name, "calibrated_weights": self.calibrated_name}
+        further: dict[str, Any] = known | {"pps": self.pps}
+        further |= {"earlier_calibrations": [each.roles() for each in self.earlier_calibrations] or None}
         if isinstance(self.replication, GivenReplicates):
             given = self.replication
             further |= {"replicate_weights": list(given.names), "scale": given.scale, "mse": given.mse}
@@ -331,14 +331,12 @@ class DesignRecords:
         if self.fpc_names:
             parts.append("fpc " + ", ".join(repr(c) for c in self.fpc_names))
         if self.calibrated:
-            known = [title(names) for names in (*self.poststrata_names, *self.auxiliary_names)]
+            known = dict.fromkeys(
+                title(names) for each in self.calibrations for names in (*each.poststrata_names, *each.auxiliary_names)
+            )
             parts.append(f"weights calibrated to totals of {', '.join(known)}")
         if self.replication is not None:
             parts.append(f"{self.replication.R:,} {self.replication.method} replicates")
         if self.pps is not None:
             parts.append(f"{self.pps} variance")
         return "SurveyDesign: " + ", ".join(parts)
-
-
-def _unwrapped(names: tuple[str, ...]) -> str | list[str]:
-    return names[0] if len(names) == 1 else list(names)

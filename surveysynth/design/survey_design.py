@@ -16,7 +16,7 @@ from ..errors import InputError
 from ..sampling import Joint, SampleSize, draw
 from ..validation import as_list, check_keywords, check_seed, one_of
 from .adjustments import AdjustableDesign
-from .calibration import auxiliary_of, margins_of
+from .calibrations import Calibration, earlier_ones
 from .checks import (
     COLUMN_ROLES,
     NEED_JOINT,
@@ -27,7 +27,6 @@ from .checks import (
     check_variance,
     joint_of,
     labels_of,
-    margin_names,
     replicate_names,
     role_columns,
 )
@@ -78,6 +77,12 @@ class SurveyDesign(AdjustableDesign):
         Column of the weights before calibration.
     calibrated_weights : str, optional
         Column of the calibrated weights, if they were trimmed afterwards (:meth:`trim`).
+    raked_weights : str or list of str, optional
+        Columns of the weights after each margin of ``poststrata`` but the last, if R's ``rake`` made the weights: the
+        variance is then that of ``rake``.
+    earlier_calibrations : list of mappings, optional
+        Calibrations before this one, in their order, each with its ``base_weights``, and its ``poststrata``,
+        ``auxiliary``, ``calibrated_weights`` and ``raked_weights``, if any.
     replicate_weights : str or list of str, optional
         Columns of replicate weights of the file, or patterns of their names: ``"WTREP[0-9]+"`` is every column without
         another role whose whole name matches.  They may be 0 or negative.  Variances are then
@@ -92,10 +97,11 @@ class SurveyDesign(AdjustableDesign):
         Default 1 each; for JKn (n_h - 1) / n_h of the stratum whose unit is left out, with ``scale=1``.
     mse : bool
         Centre at the estimate (True), or at the mean of the replicates (False, R's default).
-    pps : {"sen_yates_grundy", "horvitz_thompson", "hajek", "poisson"}, optional
+    pps : {"sen_yates_grundy", "horvitz_thompson", "hajek", "brewer", "poisson"}, optional
         Variance of an element sample drawn without replacement and with unequal probabilities; default: as if
-        drawn with replacement (Hu, Savitsky & Williams 2022a, section 2.3).  The first two need ``joint``; "hajek" is
-        an approximation for samples of fixed size, "poisson" is for units that were selected independently.
+        drawn with replacement (Hu, Savitsky & Williams 2022a, section 2.3).  The first two need ``joint``; "hajek" and
+        "brewer" (R's ``pps = "brewer"``) are approximations for samples of fixed size, "poisson" is for units that were
+        selected independently.
     joint : float array (n, n), optional
         Joint inclusion probabilities of the records, with inclusion probabilities on the diagonal; or
         ``joint`` of a design with the same records.
@@ -146,6 +152,8 @@ class SurveyDesign(AdjustableDesign):
         auxiliary: Columns = None,
         base_weights: str | None = None,
         calibrated_weights: str | None = None,
+        raked_weights: Columns = None,
+        earlier_calibrations: Sequence[Mapping[str, Any]] | None = None,
         replicate_weights: str | Sequence[str] | None = None,
         combined: bool = True,
         scale: float | None = None,
@@ -155,7 +163,7 @@ class SurveyDesign(AdjustableDesign):
         joint: ArrayLike | tuple[Joint, ...] | None = None,
         labels: Mapping[str, str] | None = None,
     ) -> None:
-        psu_names, fpc_names, poststrata_names = names_of(psu, "psu"), names_of(fpc, "fpc"), margin_names(poststrata)
+        psu_names, fpc_names = names_of(psu, "psu"), names_of(fpc, "fpc")
         one_of(lonely_psu, get_args(LonelyPSU), "lonely_psu")
         single = {"weights": weights, "probs": probs, "strata": strata, "base_weights": base_weights}
         single["calibrated_weights"] = calibrated_weights
@@ -169,12 +177,11 @@ class SurveyDesign(AdjustableDesign):
         if lonely_psu == "fail" and pps is None:
             refuse_lonely(stages, strata, psu_names)
         w = given if weights is not None else 1.0 / given
-        further = {"at_most_one": False, "or_zero": or_zero}
-        base = w if base_weights is None else positive(frame[base_weights], base_weights, **further)
-        met = w if calibrated_weights is None else positive(frame[calibrated_weights], calibrated_weights, **further)
-        margins = margins_of(frame, poststrata_names)  # which may also be the strata
-        auxiliary_names = names_of(auxiliary, "auxiliary")
-        numbers = auxiliary_of(frame, auxiliary_names)
+        totals = {"poststrata": poststrata, "auxiliary": auxiliary, "raked_weights": raked_weights}
+        totals |= {"base_weights": base_weights, "calibrated_weights": calibrated_weights}
+        last = Calibration.checked(frame, totals, w, or_zero=or_zero)
+        earlier = earlier_ones(frame, earlier_calibrations, last, or_zero=or_zero)
+        base = (earlier[0] if earlier else last).before
         replication = None
         if replicate_weights is not None:
             names = replicate_names(replicate_weights, frame.columns, roles)
@@ -183,7 +190,7 @@ class SurveyDesign(AdjustableDesign):
         known = () if joint is None else joint_of(joint, 1 / base)
         if pps is not None:
             check_pps(pps, known, stages, 1 / base, lonely_psu)
-        for array in (w, given, base, met, *margins, *numbers):
+        for array in (w, given):
             array.flags.writeable = False
         self.__dict__.update(
             _frame=frame,
@@ -198,14 +205,9 @@ class SurveyDesign(AdjustableDesign):
             psu_names=psu_names,
             fpc_names=fpc_names,
             lonely_psu=lonely_psu,
-            poststrata_names=poststrata_names,
-            margins=margins,
-            auxiliary_names=auxiliary_names,
-            auxiliary=numbers,
-            base_name=base_weights,
+            calibration=last,
+            earlier_calibrations=earlier,
             base_weights=base,
-            calibrated_name=calibrated_weights,
-            calibrated_weights=met,
             stages=stages,
             replication=replication,
             pps=pps,

@@ -6,11 +6,12 @@ domain, 0 in others, so that the whole design counts), and joint inclusion proba
     Sen (1953), Yates & Grundy (1953): sum_{i<j} (pi_i pi_j - pi_ij) / pi_ij (z_i - z_j)^2,
     Horvitz & Thompson (1952):         sum_ij (pi_ij - pi_i pi_j) / pi_ij z_i z_j,   pi_ii = pi_i,
     Hajek (1964), an approximation:    sum_h n_h / (n_h - 1) sum_{i in h} c_i (z_i - B_h)^2,
+    R's pps = "brewer", another one:   sum_h n_h / (n_h - 1) sum_{i in h} c_i (z_i - mean_h z)^2,
 
-with c_i = 1 - pi_i, B_h = sum_h c_i z_i / sum_h c_i and n_h the number of units of stratum h that
+with c_i = 1 - pi_i, B_h = sum_h c_i z_i / sum_h c_i and n_h the number of units of stratum h, in Hajek's those that
 are not certain.  The first is for samples of fixed size and vanishes if z is constant; the second
 is for samples of random size as well, and may be negative; the third needs no joint probabilities
-and is close for designs of large entropy (not for systematic selection in an informative order).
+and is close for designs of large entropy (not for systematic selection in an informative order); so is the fourth.
 """
 
 from __future__ import annotations
@@ -178,6 +179,36 @@ def hajek_matrix(stratum: Codes, pi: Floats, Z: Floats) -> Floats:
     B = np.column_stack([sums(stratum, c * column, total.size) for column in Z.T])
     centred = Z - (B / np.where(total > 0, total, 1.0)[:, None])[stratum]
     return np.asarray(centred.T @ ((scale[stratum] * c)[:, None] * centred), dtype=np.float64)
+
+
+def brewer(stratum: Codes, pi: Floats, z: Floats, domain: Codes, domains: int) -> Floats:
+    """The approximate variance of R's ``svydesign(pps = "brewer")``, in each domain; as :func:`hajek`.
+
+    A stratum with a single unit adds nothing.
+    """
+    c, scale, units, total = _stratum_units(stratum, pi)
+    inside = domain >= 0
+    h, d, code = pairs(stratum[inside], domain[inside], units.size, domains)
+    c, z = c[inside], z[inside]
+    mean = sums(code, z, h.size) / units[h]
+    squares = sums(code, c * (z - mean[code]) ** 2, h.size)
+    others = np.maximum(total[h] - sums(code, c, h.size), 0.0) * mean**2  # records of the stratum with z = 0
+    return sums(d, scale[h] * (squares + others), domains)
+
+
+def brewer_matrix(stratum: Codes, pi: Floats, Z: Floats) -> Floats:
+    """Covariances of the totals of the columns of Z, (n, p), as :func:`brewer`: (p, p)."""
+    c, scale, units, _ = _stratum_units(stratum, pi)
+    mean = np.column_stack([sums(stratum, column, units.size) for column in Z.T]) / units[:, None]
+    centred = Z - mean[stratum]
+    return np.asarray(centred.T @ ((scale[stratum] * c)[:, None] * centred), dtype=np.float64)
+
+
+def _stratum_units(stratum: Codes, pi: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+    """c_i = 1 - pi_i, and by stratum n_h / (n_h - 1), n_h and the sum of c_i."""
+    c = 1 - pi
+    units = np.bincount(stratum).astype(np.float64)
+    return c, np.where(units > 1, units / np.maximum(units - 1, 1), 0.0), units, sums(stratum, c, units.size)
 
 
 def _stratum_weights(stratum: Codes, pi: Floats) -> tuple[Floats, Floats, Floats]:

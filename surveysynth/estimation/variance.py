@@ -7,12 +7,16 @@ their residuals from the variables with known totals,
 
 where x_i are the indicators of groups and the numbers with known totals, and d the weights before calibration (Deville
 & Sarndal 1992, eq. 3.4; R's ``postStratify`` and ``calibrate``).  If calibrated weights were trimmed afterwards, w are
-those before trimming and u includes the trimming factor, as in R.
+those before trimming and u includes the trimming factor, as in R.  Weights that were calibrated several times have
+the residuals of the first calibration, then those of these from the second, and so on.  R's ``rake`` has a variance of
+its own: in place of the regression, the mean of u by group is subtracted, without weights, from margin to margin in ten
+rounds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import reduce
 from itertools import pairwise
 from typing import Any
 
@@ -21,6 +25,7 @@ from numpy.typing import NDArray
 from scipy.sparse import diags_array
 
 from ..design.calibration import SINGULAR, known_values
+from ..design.calibrations import Calibration
 from ..design.checks import CERTAIN
 from ..design.columns import occurring
 from ..design.survey_design import SurveyDesign
@@ -28,8 +33,10 @@ from . import pps, taylor
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
+Values = Callable[[Floats], Floats]
 
 DENSE = 4_000_000  # values in a block of columns
+RAKE_ROUNDS = 10  # of R's rake()
 
 
 def variances(
@@ -55,6 +62,8 @@ def variances(
         return _calibrated(design, z, domain, domains)
     if design.pps == "hajek":
         return pps.hajek(design.stages[0].stratum, _pi(design), z, domain, domains)
+    if design.pps == "brewer":
+        return pps.brewer(design.stages[0].stratum, _pi(design), z, domain, domains)
     if design.pps == "poisson":
         return pps.poisson(_pi(design), z, domain, domains)
     if design.pps == "sen_yates_grundy":
@@ -81,8 +90,7 @@ def covariance(design: SurveyDesign, Z: Floats, present: NDArray[np.bool_] | Non
     float array (p, p)
     """
     if design.calibrated:
-        X, inverse = _known_totals(design)
-        return _covariance(design, _residuals(design, Z, X, inverse @ (X.T @ (Z * _base(design)))))
+        return _covariance(design, _residuals(design)(Z))
     return _covariance(design, Z, present)
 
 
@@ -90,6 +98,8 @@ def _covariance(design: SurveyDesign, Z: Floats, present: NDArray[np.bool_] | No
     """:func:`covariance` of residuals, or of values without known totals."""
     if design.pps == "hajek":
         return pps.hajek_matrix(design.stages[0].stratum, _pi(design), Z)
+    if design.pps == "brewer":
+        return pps.brewer_matrix(design.stages[0].stratum, _pi(design), Z)
     if design.pps == "poisson":
         return pps.poisson_matrix(_pi(design), Z)
     if design.pps == "sen_yates_grundy":
@@ -136,8 +146,7 @@ def _blocks(design: SurveyDesign) -> Iterator[tuple[Codes, Floats]]:
 
 def _calibrated(design: SurveyDesign, z: Floats, domain: Codes, domains: int) -> Floats:
     """Variances for calibrated weights, a few domains at a time, since records outside a domain count."""
-    X, inverse = _known_totals(design)
-    base = _base(design)
+    residuals = _residuals(design)
     inside, columns = np.flatnonzero(domain >= 0), max(1, DENSE // design.n)
     variance = np.empty(domains)
     for first in range(0, domains, columns):
@@ -145,7 +154,7 @@ def _calibrated(design: SurveyDesign, z: Floats, domain: Codes, domains: int) ->
         here = inside[(domain[inside] >= block.start) & (domain[inside] < block.stop)]
         Z = np.zeros((design.n, block.stop - block.start))
         Z[here, domain[here] - first] = z[here]
-        Z = _residuals(design, Z, X, inverse @ (X[here].T @ (Z[here] * base[here])))
+        Z = residuals(Z)
         if design.pps is None:
             variance[block] = (taylor.deviations(design, Z) ** 2).sum(axis=0)
         else:
@@ -153,25 +162,36 @@ def _calibrated(design: SurveyDesign, z: Floats, domain: Codes, domains: int) ->
     return variance
 
 
-def _known_totals(design: SurveyDesign) -> tuple[Any, Any]:
-    """Variables X (n, p) with known totals, and (X' D X)^-1 with the base weights D."""
-    X = known_values(design.n, design.margins, design.auxiliary)
-    XDX: Any = (X * design.base_weights[:, None]).T @ X
-    if len(design.margins) == 1 and not design.auxiliary:
-        return X, diags_array(1 / XDX.diagonal())
-    # margins add up to the same total; numbers may be of any size compared with indicators
-    size = np.sqrt(XDX.diagonal())
-    size[size == 0] = 1.0
-    inverse = np.linalg.pinv(XDX.toarray() / np.outer(size, size), SINGULAR, hermitian=True)
-    return X, inverse / np.outer(size, size)
+def _residuals(design: SurveyDesign) -> Values:
+    """The function that replaces weighted values by those left after every calibration, in their order."""
+    steps = [_after_rake(each) if each.raked else _after_regression(each) for each in design.calibrations]
+    return lambda Z: reduce(lambda values, step: step(values), steps, Z)
 
 
-def _base(design: SurveyDesign) -> Floats:
-    """Factors d / w from calibrated weights w to weights d before calibration: a column (n, 1)."""
-    w = design.calibrated_weights
-    return np.divide(design.base_weights, w, out=np.zeros_like(w), where=w > 0)[:, None]
+def _after_regression(known: Calibration) -> Values:
+    """Residuals w (u - x' B) of values w u, with B by the weights before calibration."""
+    X = known_values(known.after.size, known.margins, known.auxiliary)
+    XDX: Any = (X * known.before[:, None]).T @ X
+    if len(known.margins) == 1 and not known.auxiliary:
+        inverse: Any = diags_array(1 / XDX.diagonal())
+    else:  # margins add up to the same total; numbers may be of any size compared with indicators
+        size = np.sqrt(XDX.diagonal())
+        size[size == 0] = 1.0
+        inverse = np.linalg.pinv(XDX.toarray() / np.outer(size, size), SINGULAR, hermitian=True) / np.outer(size, size)
+    base = np.divide(known.before, known.after, out=np.zeros_like(known.after), where=known.after > 0)[:, None]
+    return lambda Z: Z - known.after[:, None] * (X @ (inverse @ (X.T @ (Z * base))))
 
 
-def _residuals(design: SurveyDesign, Z: Floats, X: Any, slope: Floats) -> Floats:
-    """Residuals w (u - x' slope), with Z = w u."""
-    return Z - design.calibrated_weights[:, None] * (X @ slope)
+def _after_rake(known: Calibration) -> Values:
+    """Ten rounds of values less w times the mean of u in their group, unweighted, margin by margin, as R's ``rake``."""
+    margins = []
+    for group, w in zip(known.margins, (*known.raked, known.after), strict=True):
+        X = known_values(w.size, [group], [])
+        margins.append((X, X.T / np.bincount(group)[:, None], w[:, None]))
+
+    def residuals(Z: Floats) -> Floats:
+        for X, mean, w in margins * RAKE_ROUNDS:
+            Z = Z - w * (X @ (mean @ np.divide(Z, w, out=np.zeros_like(Z), where=w > 0)))
+        return Z
+
+    return residuals

@@ -25,7 +25,9 @@ from .settings import Settings
 from .strict import is_strict, levels_to_fill_in, undeclared_outcomes
 from .toml_file import read_toml, to_toml
 
-NOT_IN_PLANS = "poststrata", "auxiliary", "base_weights", "calibrated_weights", "pps"  # roles without an entry
+NOT_IN_PLANS = (  # roles without an entry
+    "poststrata", "auxiliary", "base_weights", "calibrated_weights", "raked_weights", "earlier_calibrations", "pps",
+)  # fmt: skip
 GUESSED = "guessed from the column's name or label: is it that?"
 
 

@@ -35,8 +35,8 @@ def to_r(obj: SurveyDesign | pd.DataFrame) -> Any:
     -------
     R object, as rpy2 has it
         For example ``robjects.globalenv["design"] = ss.r.to_r(design)``.  Replicates become a
-        ``svyrep.design``, joint inclusion probabilities ``ppsmat()``, known totals
-        ``postStratify()`` or raking by ``calibrate()``.  ``survey.lonely.psu`` is an option of an
+        ``svyrep.design``, joint inclusion probabilities ``ppsmat()``, and calibrated weights have the standard errors
+        that ``postStratify()``, ``calibrate()`` or ``rake()`` gives them.  ``survey.lonely.psu`` is an option of an
         R session, not of its designs: set it to ``design.lonely_psu`` (:func:`evaluate` does).
         A ``svyrep.design`` has no strata and units.
 
@@ -46,8 +46,8 @@ def to_r(obj: SurveyDesign | pd.DataFrame) -> Any:
         R, rpy2 or an R package is not installed.
     InputError
         A column of a type that R does not have (:func:`surveysynth.r.exchange.encode`), or a
-        variance that R's survey does not have (``pps="hajek"``; calibrated weights with ``pps=``); weights that were
-        calibrated to totals of numbers, trimmed after calibration, or calibrated and 0.
+        variance that R's survey does not have (``pps="hajek"``; calibrated weights with ``pps=`` other
+        than "brewer", or of which some are 0).
 
     Examples
     --------
@@ -62,21 +62,16 @@ def to_r(obj: SurveyDesign | pd.DataFrame) -> Any:
         raise InputError(f"a SurveyDesign or a DataFrame was expected, not {type(obj).__name__}")
     if obj.pps == "hajek":
         raise InputError("R's survey has no Hajek variance (pps='hajek'); joint inclusion probabilities have one there")
-    numbers = bool(obj.auxiliary) or () in obj.poststrata_names or obj.calibrated_name is not None
-    zero = obj.calibrated and not obj.weights.all()
-    if numbers or zero or isinstance(obj.replication, CalibratedReplicates):
-        raise InputError(
-            "weights that were calibrated to totals of numbers, or with replicates, or trimmed after calibration, or "
-            "calibrated and 0, do not go to R: make that design there"
-        )
-    if obj.pps is not None and obj.margins:
+    if obj.calibrated and obj.replication is None and not obj.weights.all():
+        raise InputError("R's survey has no variance of calibrated weights of which some are 0: estimate here")
+    if obj.pps not in (None, "brewer") and obj.calibrated:
         raise InputError("R's survey forgets calibrated weights where it has pps=; give it the one before calibrate()")
     session("survey")
     matrices = {}
     if obj.pps in NEED_JOINT:
         matrices["joint"] = _matrix(_joint(obj))
     if obj.replication is not None and not isinstance(obj.replication, GivenReplicates):  # they are in the frame
-        matrices["replicates"] = _matrix(obj.replication.factors(0, obj.replication.R) * obj.weights[:, None])
+        matrices["replicates"] = _matrix(obj.replication.factors(0, obj.replication.R) * obj.multiplicand[:, None])
     return call("as_design", to_r(obj.frame), _roles(obj), **matrices)
 
 
@@ -87,8 +82,8 @@ def from_r(obj: Any) -> SurveyDesign | pd.DataFrame:
     Parameters
     ----------
     obj : R object, as rpy2 has it
-        ``svydesign()`` with strata, several stages and fpc, after ``postStratify()`` too;
-        ``svydesign(pps=ppsmat())``, ``poisson_sampling()``; ``svrepdesign()``; ``data.frame()``.
+        ``svydesign()`` with strata, several stages and fpc, also after ``postStratify()``, ``calibrate()`` and
+        ``rake()``, once or several times; with ``pps=``; ``svrepdesign()``; ``data.frame()``.
 
     Returns
     -------
@@ -101,8 +96,9 @@ def from_r(obj: Any) -> SurveyDesign | pd.DataFrame:
     Raises
     ------
     RError
-        A design that cannot be carried, by name: two-phase, ``calibrate()``, ``rake()``,
-        ``pps="brewer"``, a subset, strata at a later stage, data in a database; no design at all.
+        A design that cannot be carried, by name: two-phase, ``calibrate(stage=)`` within clusters, weights that
+        ``calibrate()`` made negative, calibrated weights with ``pps=`` other than "brewer" or of 0,
+        ``pps="brewer"`` of clusters, a subset, strata at a later stage, data in a database; no design at all.
     InputError
         No R object; a column that Python does not have; a design that does not pass the checks
         of :class:`SurveyDesign`.
@@ -119,7 +115,7 @@ def from_r(obj: Any) -> SurveyDesign | pd.DataFrame:
     if "data.frame" in obj.rclass:
         return _frame(obj)
     parts = dict(call("design_parts", obj).items())
-    roles = {name: _plain(value) for name, value in parts["roles"].items()}
+    roles = _plain(parts["roles"])
     if parts["joint"] is not nothing:
         roles["joint"] = np.array(parts["joint"])
     return SurveyDesign(_frame(parts["frame"]), **roles)
@@ -240,7 +236,9 @@ def _roles(design: SurveyDesign) -> Any:
     replication = design.replication
     if replication is not None:
         roles |= {"scale": replication.scale, "rscales": vector(replication.rscales), "mse": replication.mse}
-    return _listed(roles | ({"poststrata": list(map(list, design.poststrata_names))} if design.margins else {}))
+    if isinstance(replication, CalibratedReplicates):
+        roles["degf"] = design.degf
+    return _listed(roles)
 
 
 def _listed(value: Any) -> Any:
@@ -258,7 +256,9 @@ def _listed(value: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """An R vector or list as a Python list; a vector of one element as that element."""
+    """An R vector or list as a Python list, or dict of names; a vector of one element as that element."""
+    if "list" in value.rclass and value.names is not session().NULL:
+        return {name: _plain(each) for name, each in value.items()}
     listed = [_plain(each) if hasattr(each, "rclass") else each for each in value]
     return listed[0] if len(listed) == 1 and "list" not in value.rclass else listed
 

@@ -28,7 +28,7 @@ T = TypeVar("T")
 HERE = Path(__file__).parent
 PACKAGE = HERE.parent
 R_PACKAGE = (PACKAGE if (PACKAGE / "r_bridge").is_dir() else PACKAGE.parent) / "r_bridge"  # of a wheel, of a clone
-SOURCES = (R_PACKAGE / "R" / "exchange.R", R_PACKAGE / "R" / "design.R", HERE / "r.R")
+SOURCES = (*(R_PACKAGE / "R" / f"{name}.R" for name in ("exchange", "design", "calibration")), HERE / "r.R")
 
 
 class RError(SurveySynthError):

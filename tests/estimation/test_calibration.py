@@ -89,7 +89,7 @@ def test_poststratified_by_crossed_columns_equals_r(surveys, known, r, r_frame):
     np.testing.assert_allclose(design.weights, np.array(r.r("as.numeric(weights(post))")), rtol=1e-12)
     table = estimate(design, "enroll", API, STATISTICS, missing="drop")
     assert_same(table, r_tables(r_frame, "post", "enroll", API), API)
-    assert design.margins[0].max() + 1 == len(totals) and design.roles()["poststrata"] == [names]
+    assert design.calibration.margins[0].max() + 1 == len(totals) and design.roles()["poststrata"] == [names]
 
 
 def test_an_estimate_of_the_public_margins_has_no_error(surveys, known):
@@ -168,7 +168,7 @@ def test_totals_that_contradict_each_other_are_refused():
 def test_weights_are_calibrated_once_and_kept():
     design = SurveyDesign(FRAME, probs="p").calibrate({"g": {"a": 5.0, "b": 4.0}})
     assert design.weights.tolist() == [2.5, 2.5, 2, 2] and design.base_weights.tolist() == [2] * 4
-    assert design.weights_name == "weight_calibrated" and design.base_name == "weight"
+    assert design.weights_name == "weight_calibrated" and design.calibration.base_name == "weight"
     assert "calibrated to totals of 'g'" in repr(design)
     with pytest.raises(InputError, match="calibrated already"):
         design.calibrate({"k": {"x": 5.0, "y": 4.0}})

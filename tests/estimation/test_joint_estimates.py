@@ -72,14 +72,14 @@ def test_covariance_matrices_equal_r(surveys, r):
 
 def test_covariance_of_cells_equals_svyby(surveys, r):
     """R's svyby(covmat = TRUE) fails on calibrated designs: there, totals of the cells' values."""
-    if surveys.auxiliary:
+    if surveys.calibration.auxiliary:
         r.r("""s <- svytotal(~I(api00 * (sch.wide == "No")) + I(api00 * (sch.wide == "Yes")), design)""")
     else:
         r.r("s <- svyby(~api00, ~sch.wide, design, svytotal, covmat = TRUE)")
     by = joint_estimates(surveys, "api00", "sch.wide", "total")
     same(by, r, "coef(s)", "vcov(s)")
     assert by.names == ("No", "Yes")
-    if not surveys.auxiliary:
+    if not surveys.calibration.auxiliary:
         r.r("s <- svyby(~api00, ~sch.wide + comp.imp, design, svymean, covmat = TRUE)")
         cells = joint_estimates(surveys, "api00", ["comp.imp", "sch.wide"])
         same(cells, r, "coef(s)", "vcov(s)")

@@ -32,18 +32,69 @@ test_that("designs put together again have the standard errors that they had", {
   same_errors(as.svrepdesign(clus1, type = "JK1"))
 })
 
+margins <- list(xtabs(~stype, apipop), xtabs(~sch.wide, apipop))
+known <- c(6194, 755, 1018, 3914069)
+
+test_that("calibrated designs keep their standard errors", {
+  same_errors(calibrate(clus1, ~stype + api99, known))
+  same_errors(calibrate(strat, ~stype * awards, colSums(model.matrix(~stype * awards, apipop))))
+  same_errors(calibrate(clus1, ~stype + api99, known, calfun = "logit", bounds = c(0.5, 2.5)))
+  same_errors(calibrate(clus2, ~stype + api99, known, calfun = "raking"))
+  same_errors(trimWeights(calibrate(clus1, ~stype + api99, known), upper = 40, lower = 20))
+  same_errors(rake(clus1, list(~stype, ~sch.wide), margins))
+  same_errors(postStratify(poststratified, ~awards, xtabs(~awards, apipop)))
+  same_errors(rake(calibrate(clus1, ~enroll, c(6194, 3811472)), list(~stype, ~sch.wide), margins))
+  same_errors(rake(as.svrepdesign(clus1, type = "JK1"), list(~stype, ~sch.wide), margins))
+})
+
+test_that("calibrated designs are taken apart into the columns of their totals", {
+  roles <- function(design) bridge$design_parts(design)$roles[c("poststrata", "auxiliary")]
+  expect_identical(roles(calibrate(clus1, ~stype + api99, known)),
+                   list(poststrata = list("stype"), auxiliary = "api99"))
+  expect_identical(roles(rake(clus1, list(~stype, ~sch.wide), margins))$poststrata, list("stype", "sch.wide"))
+  expect_identical(roles(poststratified)$poststrata, list("stype"))
+  expect_identical(roles(survey::postStratify(design = clus1, ~stype + awards, xtabs(~stype + awards, apipop)))$poststrata,
+                   list(c("stype", "awards")))
+})
+
+test_that("estimate() has the standard errors of calibrated designs", {
+  need_python()
+  same <- function(design) {
+    here <- estimate(design, ~enroll, by = ~awards, statistic = c("mean", "total"))
+    for (statistic in c("mean", "total")) {
+      f <- if (statistic == "mean") svymean else svytotal
+      there <- svyby(~enroll, ~awards, design, f)
+      rows <- here[here$statistic == statistic, ]
+      expect_equal(rows$estimate, c(there$enroll, coef(f(~enroll, design))[[1]]), tolerance = 1e-12)
+      expect_equal(rows$se, c(SE(there), SE(f(~enroll, design))[[1]]), tolerance = 1e-9)
+    }
+  }
+  same(calibrate(clus1, ~stype + api99, known))
+  same(calibrate(clus1, ~api99, c(6194, 3914069)))
+  same(rake(clus1, list(~stype, ~sch.wide), margins))
+  same(poststratified)
+  same(postStratify(calibrate(clus1, ~api99, c(6194, 3914069)), ~stype, xtabs(~stype, apipop)))
+  same(rake(strat, list(~stype + awards, ~sch.wide, ~comp.imp),
+            list(xtabs(~stype + awards, apipop), margins[[2]], xtabs(~comp.imp, apipop)), control = list(maxit = 100)))
+})
+
+test_that("estimate() has the standard errors of pps = \"brewer\"", {
+  need_python()
+  brewer <- svydesign(ids = ~1, fpc = ~p, data = election_pps, pps = "brewer")
+  here <- estimate(brewer, ~Bush, statistic = c("mean", "total"))
+  expect_equal(here$se, c(SE(svymean(~Bush, brewer)), SE(svytotal(~Bush, brewer))), tolerance = 1e-9)
+})
+
 test_that("designs that cannot be carried over are refused by name", {
   parts <- bridge$design_parts
   phases <- twophase(id = list(~1, ~1), subset = ~I(awards == "Yes"), strata = list(NULL, ~stype), data = apistrat)
   expect_error(parts(phases), "two-phase")
-  expect_error(parts(calibrate(clus1, ~api99, c(6194, 3914069))), "calibrate\\(\\)")
-  raked <- rake(clus1, list(~stype, ~sch.wide), list(
-    data.frame(stype = c("E", "H", "M"), Freq = c(4421, 755, 1018)),
-    data.frame(sch.wide = c("No", "Yes"), Freq = c(1072, 5122))
-  ))
-  expect_error(parts(raked), "rake\\(\\)")
-  brewer <- svydesign(ids = ~1, fpc = ~p, data = election_pps, pps = "brewer")
-  expect_error(parts(brewer), "brewer")
+  negative <- calibrate(clus1, ~stype + api99 + ell, c(6194, 755, 1018, 3914069, 4e5))
+  expect_error(parts(negative), "calibrate\\(\\) made negative.*bounds =")
+  unequal <- svydesign(ids = ~1, fpc = ~p, data = election_pps, pps = ppsmat(election_jointprob))
+  expect_error(parts(calibrate(unequal, ~votes, c(4600, 122e6))), "a calibrated design with pps =")
+  brewer <- svydesign(ids = ~dnum, fpc = ~p, data = transform(apiclus1, p = 0.02), pps = "brewer")
+  expect_error(parts(brewer), "brewer.*clusters")
   expect_error(parts(subset(strat, awards == "Yes")), "a subset of a design")
   nested <- data.frame(s = 1, u = rep(1:4, each = 4), t = rep(1:2, each = 2), e = 1:16, w = 1)
   later <- svydesign(ids = ~u + e, strata = ~s + t, weights = ~w, data = nested, nest = TRUE)

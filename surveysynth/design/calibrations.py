@@ -1,0 +1,130 @@
+"""The calibrations of a design's weights: the columns whose totals were known, and the weights before and after."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ..errors import InputError
+from .calibration import auxiliary_of, margins_of
+from .checks import margin_names
+from .columns import check_columns, names_of, positive
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
+
+ENTRIES = ("poststrata", "auxiliary", "base_weights", "calibrated_weights", "raked_weights")
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """One calibration of the weights.
+
+    Attributes
+    ----------
+    poststrata_names : tuple of tuples of str
+        Columns of each margin.
+    margins : tuple of int arrays (n,)
+        Group of each record in each margin.
+    auxiliary_names : tuple of str
+    auxiliary : tuple of float arrays (n,)
+    base_name, calibrated_name : str or None
+        Columns of the weights before and after, where they are named.
+    before, after : float array (n,)
+    raked_names : tuple of str
+    raked : tuple of float arrays (n,)
+        Weights after each margin but the last, where R's ``rake`` made them; else none.
+    """
+
+    poststrata_names: tuple[tuple[str, ...], ...]
+    margins: tuple[Codes, ...]
+    auxiliary_names: tuple[str, ...]
+    auxiliary: tuple[Floats, ...]
+    base_name: str | None
+    before: Floats
+    calibrated_name: str | None
+    after: Floats
+    raked_names: tuple[str, ...]
+    raked: tuple[Floats, ...]
+
+    @classmethod
+    def checked(cls, frame: pd.DataFrame, given: Mapping[str, Any], after: Floats, *, or_zero: bool) -> Self:
+        """A calibration by the names of its columns (InputError).
+
+        Parameters
+        ----------
+        frame : pandas.DataFrame
+        given : mapping of str to columns
+            Entries as the arguments of :class:`SurveyDesign` of the same names.
+        after : float array (n,)
+            Weights after it, where no column of them is named.
+        or_zero : bool
+            Whether weights may be 0.
+        """
+        margins, numbers = margin_names(given.get("poststrata")), names_of(given.get("auxiliary"), "auxiliary")
+        raked = names_of(given.get("raked_weights"), "raked_weights")
+        if raked and (len(raked) != len(margins) - 1 or numbers):
+            raise InputError(
+                "raked_weights names the weights after each margin of poststrata but the last, and goes without "
+                "auxiliary: it is for weights that R's rake() made"
+            )
+        base, met = given.get("base_weights"), given.get("calibrated_weights")
+
+        def weights(name: str) -> Floats:
+            check_columns(frame, {"weights of a calibration": name})
+            values = positive(frame[name], name, at_most_one=False, or_zero=or_zero)
+            values.flags.writeable = False
+            return values
+
+        made = cls(
+            margins, margins_of(frame, margins), numbers, auxiliary_of(frame, numbers),
+            base, after if base is None else weights(base), met, after if met is None else weights(met),
+            raked, tuple(map(weights, raked)),
+        )  # fmt: skip
+        for array in (*made.margins, *made.auxiliary):
+            array.flags.writeable = False
+        return made
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns of known totals and of weights."""
+        weights = [name for name in (self.base_name, self.calibrated_name, *self.raked_names) if name is not None]
+        return (*(name for margin in self.poststrata_names for name in margin), *self.auxiliary_names, *weights)
+
+    def roles(self) -> dict[str, Any]:
+        """The columns by the names of :class:`SurveyDesign`'s arguments, without those that are not there."""
+        margins = [names[0] if len(names) == 1 else list(names) for names in self.poststrata_names] or None
+        named = {
+            "poststrata": margins[0] if margins and len(margins) == 1 and isinstance(margins[0], str) else margins,
+            "auxiliary": list(self.auxiliary_names) or None,
+            "base_weights": self.base_name,
+            "calibrated_weights": self.calibrated_name,
+            "raked_weights": list(self.raked_names) or None,
+        }
+        return {role: value for role, value in named.items() if value is not None}
+
+
+def earlier_ones(
+    frame: pd.DataFrame, given: Sequence[Mapping[str, Any]] | None, last: Calibration, *, or_zero: bool
+) -> tuple[Calibration, ...]:
+    """The calibrations before the last, in their order; the next began with the weights that each left (InputError)."""
+    if given is None:
+        return ()
+    if not isinstance(given, Sequence) or not all(isinstance(each, Mapping) for each in given):
+        raise InputError("earlier_calibrations is a list of mappings: [{'poststrata': 'sex', 'base_weights': 'w'}]")
+    made: list[Calibration] = []
+    for each in reversed(given):
+        unknown = sorted(set(each) - set(ENTRIES))
+        if unknown:
+            raise InputError(f"earlier_calibrations has {', '.join(unknown)}; an entry is one of {', '.join(ENTRIES)}")
+        if each.get("base_weights") is None or not (each.get("poststrata") or each.get("auxiliary")):
+            raise InputError("each of earlier_calibrations needs base_weights, and poststrata or auxiliary")
+        made.insert(0, Calibration.checked(frame, each, (made[0] if made else last).before, or_zero=or_zero))
+    if made and not (last.margins or last.auxiliary):
+        raise InputError("earlier_calibrations come before one that poststrata or auxiliary names")
+    return tuple(made)
