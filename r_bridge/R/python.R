@@ -5,7 +5,8 @@
 # inst/python/surveysynth_bridge.py.
 
 ENVNAME <- "r-surveysynth"
-session <- new.env(parent = emptyenv()) # `python`: the one that surveysynth_setup() found; `bridge`: once it runs
+# `python`: the one that surveysynth_setup() found; `bridge`: once it runs; `callers`: frames of functions that called update()
+session <- list2env(list(callers = list()), parent = emptyenv())
 
 # Have Python do a task of the bridge; `objects` are Python's own. Its errors and warnings become R's, of classes by the
 # code that Python gives, and what it says of its progress becomes messages.
@@ -188,7 +189,7 @@ surveysynth_available <- function() {
 fault_of <- function(python) {
   if (dir.exists(python)) return("is a folder; name the interpreter in it (bin/python)")
   if (!file.exists(python)) return("is not there")
-  found <- suppressWarnings(system2(python, c("-c", shQuote(LOOK)), stdout = TRUE, stderr = FALSE))
+  found <- suppressWarnings(run_python(python, c("-c", shQuote(LOOK)), stdout = TRUE, stderr = FALSE))
   version <- sub("^surveysynth ", "", grep("^surveysynth ", found, value = TRUE))
   if (length(version) != 1) return("cannot be run")
   if (version == "none") return(LACKING)
@@ -197,6 +198,19 @@ fault_of <- function(python) {
     return(paste0("has surveysynth ", version, ", and this R package is ", ours, ": update the older one"))
   }
   NULL
+}
+
+# Run a Python under the search path of libraries that there was before R: R puts its own folders first, and a Python that
+# brings its own libraries then finds others there.
+run_python <- function(python, arguments, ...) {
+  libraries <- Sys.getenv("LD_LIBRARY_PATH")
+  set_by <- file.path(R.home("etc"), "ldpaths")
+  if (!nzchar(libraries) || !file.exists(set_by)) return(system2(python, arguments, ...))
+  ask <- c("unset LD_LIBRARY_PATH", paste0("R_HOME=", shQuote(R.home())), paste(".", shQuote(set_by)),
+           "echo \"$LD_LIBRARY_PATH\"")
+  of_r <- system(paste(ask, collapse = "; "), intern = TRUE)
+  before <- if (startsWith(libraries, of_r)) sub("^:", "", substring(libraries, nchar(of_r) + 1)) else libraries
+  system2(python, arguments, env = paste0("LD_LIBRARY_PATH=", shQuote(before)), ...)
 }
 
 LACKING <- "has no surveysynth"

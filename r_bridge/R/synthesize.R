@@ -144,8 +144,9 @@ declared_for_python <- function(bounds, outcomes, population_totals, importance)
 # A release that a task of the bridge makes, its data sets in a folder.
 release_from_python <- function(folder, design, task, given, objects = list()) {
   made <- do.call(ask_python, c(list(task, folder = folder), given, list(objects = objects)))
-  frames <- lapply(file.path(folder, seq_len(made$said$m)), loaded)
-  as_design_was(new_release(frames, made$said, list(object = made$object)), design)
+  manifest <- made$said$manifest
+  frames <- lapply(file.path(folder, seq_len(manifest$m)), loaded)
+  as_design_was(new_release(frames, manifest, list(object = made$object, text = made$said$text)), design)
 }
 
 #' What a strict release will be worth

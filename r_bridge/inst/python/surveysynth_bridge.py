@@ -26,6 +26,7 @@ from surveysynth.progress import progress_to
 from surveysynth.publication.figures.domains import SUFFIXES as FIGURES
 from surveysynth.r import exchange
 from surveysynth.r.words_of_r import in_words_of_r
+from surveysynth.release.folder import fields_from_text, public_text
 
 MAKE = "__make__"
 MEASURES = {
@@ -199,6 +200,11 @@ def read_release(path: str) -> tuple[ss.Release, None]:
     return ss.read_release(path), None
 
 
+def release_from_text(text: str, frames: list[pd.DataFrame]) -> tuple[ss.Release, None]:
+    """The release of an earlier session: what R keeps of it as text, and R's data sets."""
+    return ss.Release(**fields_from_text(text, frames)), None
+
+
 def write_release(release: ss.Release, **given: Any) -> tuple[None, str]:
     """Write the release folder."""
     return None, str(release.write(**given))
@@ -317,7 +323,7 @@ def _released(release: ss.Release, folder: str) -> tuple[ss.Release, dict[str, A
     for number, design in enumerate(release.datasets, 1):
         (Path(folder) / str(number)).mkdir()
         exchange.save(design.frame, Path(folder) / str(number))
-    return release, release.manifest()
+    return release, {"manifest": release.manifest(), "text": public_text(release)}
 
 
 def _policy(policy: ss.Policy) -> tuple[ss.Policy, dict[str, Any]]:
