@@ -65,7 +65,8 @@
 #'   the report says; given, by `pseudo_posterior(c1 = )`, it makes the correction post-processing.
 #' @param accept_diagnostics What you accept, by name: failed diagnostics of the sampler (`"divergences"`, `"rhat"`,
 #'   `"ess_bulk"`, `"ess_tail"`), and `"information"`: that privacy weights keep less than 30% of the file's
-#'   information. Not under [strict()] or [censored()]. How much they keep is printed, for you and not for publication.
+#'   information. Not under [strict()] or [censored()]. How much they keep is a message of class `surveysynth_internal`,
+#'   for you and not for publication.
 #' @param engine Where Stan runs: `"auto"`, `"embedded"` or `"cmdstan"`.
 #' @param tolerance How far below `epsilon` the result may stay, as a share of it.
 #' @param chains,warmup,draws Settings of the sampler of a fit to records; `NULL`: 1,000 each.
@@ -419,10 +420,12 @@ warn_of_labels <- function(frame) {
     marked <- which(as.vector(unclass(x)) %in% codes)
     if (length(marked)) {
       called <- paste0(utils::head(codes, 12), " = \"", utils::head(names(codes), 12), "\"", collapse = ", ")
-      warning("column ", sQuote(name), " has ", if (is.character(x)) "texts" else "numbers", ", of which those in ",
-              length(marked), " rows (", paste(utils::head(marked, 5), collapse = ", "), if (length(marked) > 5) ", ...",
-              ") carry a value label: ", called, if (length(codes) > 12) ", ...", "; those that stand for a missing ",
-              "value, make NA: haven::zap_missing(), or design <- update(design, ", name, " = ...)", call. = FALSE)
+      warn_internal(
+        "column ", sQuote(name), " has ", if (is.character(x)) "texts" else "numbers", ", of which those in ",
+        length(marked), " rows (", paste(utils::head(marked, 5), collapse = ", "), if (length(marked) > 5) ", ...",
+        ") carry a value label: ", called, if (length(codes) > 12) ", ...", "; those that stand for a missing ",
+        "value, make NA: haven::zap_missing(), or design <- update(design, ", name, " = ...)"
+      )
     }
   }
 }

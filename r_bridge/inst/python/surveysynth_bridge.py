@@ -50,8 +50,9 @@ def run(task: str, arguments: str, listener: Callable[[str], Any], *objects: Any
 
     The listener is given the stages of long work.
     """
-    value, told, heard = None, {}, []
-    with warnings.catch_warnings(), progress_to(lambda text: listener(in_words_of_r(text))):
+    value, told, heard, internal = None, {}, [], []
+    progress = progress_to(lambda text: listener(in_words_of_r(text)), internal.append)
+    with warnings.catch_warnings(), progress:
         warnings.showwarning = lambda message, category, *place: heard.append(_heard(message, category))
         try:
             value, said = globals()[task](*objects, **json.loads(arguments, object_hook=_made))
@@ -63,6 +64,7 @@ def run(task: str, arguments: str, listener: Callable[[str], Any], *objects: Any
             text = f"{kind} in Python, whose message may quote the data and is not shown"
             told["error"] = {"message": text, "code": "internal"}
     told["warnings"] = list(dict.fromkeys(heard))
+    told["internal"] = [in_words_of_r(text) for text in internal]
     return Answer(value, json.dumps(told))
 
 
