@@ -87,7 +87,7 @@
 #' @param importance By what the epsilon of an outcome's tables in a strict release is multiplied, `list(income = 2)`, in
 #'   relation to others.
 #' @return A release, of class `surveysynth_release`: a list with `designs`, `count_designs` and `manifest` as
-#'   described at [read_release()]. It lives as long as the R session; [write_release()] keeps it.
+#'   described at [read_release()]. [write_release()] keeps it, and so does `saveRDS()`, without what is internal.
 #' @seealso [privacy()], [tables()], [with_release()], [write_release()]
 #' @references Hu, Savitsky & Williams (2022a), Private Tabular Survey Data Products through Synthetic Microdata
 #'   Generation, Journal of Survey Statistics and Methodology 10, 720-752, \doi{10.1093/jssam/smac001}.
@@ -105,7 +105,7 @@
 #'                       mechanism = pseudo_posterior())
 #' privacy(release)
 #' tables(release, by = ~ stype + awards)
-#' @examplesIf interactive() && surveysynth_available()
+#'
 #' # strict: scores run from 200 to 1000; the weights are a function of the type, which is public
 #' synthesize(design, api00 ~ stype + awards, epsilon = 5, population_total = 6194, bounds = c(200, 1000),
 #'            weight = "public")
