@@ -53,8 +53,8 @@ def test_every_paragraph_ends_as_a_sentence_does(pages):
     cut = []
     for name, page in pages.items():
         title = page["text"].split("\n", 1)[0]
-        for heading, text in re.findall(r"^(\w[\w ]*):\n\n(.*?)(?=^\w[\w ]*:\n|\Z)", page["text"], re.M | re.S):
+        for heading, text in re.findall(r"^(\w[\w ]*):\n\n(.*?)(?=^\w[\w ()]*:\n|\Z)", page["text"], re.M | re.S):
             paragraphs = re.split(r"\n\s*\n", text.strip()) if heading in PROSE else []
-            ends = [each.splitlines()[-1].strip() for each in paragraphs if not each.startswith("*Maintainer*")]
+            ends = [each.splitlines()[-1].strip() for each in paragraphs]
             cut += [(name, heading, end) for end in ends if not end.endswith((".", ":")) and end != title]
     assert cut == []
