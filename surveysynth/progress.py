@@ -52,6 +52,9 @@ class _Stage:
 _due: list[Callable[[], None]] = []  # when work begins
 _stage: ContextVar[_Stage | None] = ContextVar("the stage whose steps are counted", default=None)
 _listener: ContextVar[Callable[[str], None] | None] = ContextVar("the listener in place of stderr", default=None)
+_internal_listener: ContextVar[Callable[[str], None] | None] = ContextVar(
+    "the listener to what is not for publication", default=None
+)
 _lines_wanted: ContextVar[bool] = ContextVar("plain lines of progress", default=False)
 
 
@@ -66,16 +69,20 @@ def plain_lines() -> Iterator[None]:
 
 
 @contextmanager
-def progress_to(listener: Callable[[str], None]) -> Iterator[None]:
+def progress_to(
+    listener: Callable[[str], None], internal: Callable[[str], None] | None = None
+) -> Iterator[None]:  # fmt: skip
     """Report the beginning of every stage, with the seconds so far, to a function instead of stderr.
 
-    It is for a front end with its own messages, such as R's.  The function is called in the working thread.
+    What is not for publication goes to the function ``internal``, if there is one.  It is for a front end with its own
+    messages, such as R's.  The functions are called in the working thread.
     """
-    before = _listener.set(listener)
+    before = _listener.set(listener), _internal_listener.set(internal or listener)
     try:
         yield
     finally:
-        _listener.reset(before)
+        _listener.reset(before[0])
+        _internal_listener.reset(before[1])
 
 
 def when_work_begins(task: Callable[[], None]) -> None:
@@ -90,7 +97,7 @@ def _work_begins() -> None:
 
 def tell(text: str) -> None:
     """Show a text to the user; it is not for publication."""
-    listener = _listener.get()
+    listener = _internal_listener.get()
     if listener is None:
         print(text, file=sys.stderr)
     else:

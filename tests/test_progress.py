@@ -136,6 +136,10 @@ def test_a_front_end_with_messages_of_its_own_is_told_and_stderr_is_not(capfd):
             say("draws")
         progress.tell("for you alone")
     assert heard == ["0 s  reading the file", "0 s  draws", "for you alone"]
+    inside = []
+    with progress.progress_to(heard.append, inside.append):
+        progress.tell("for you alone, too")
+    assert inside == ["for you alone, too"] and len(heard) == 3
     assert capfd.readouterr().err == ""
     progress.tell("for you alone")
     assert capfd.readouterr().err == "for you alone\n"

@@ -14,7 +14,8 @@
 #' @param ... Not used.
 #' @return A list of class `surveysynth_comparison`, of data frames: `cells` (estimates of the file and of the release,
 #'   `std_diff`, their difference in standard errors of the file, the `overlap` of the two intervals, whether the
-#'   release's interval `holds` the file's estimate, `se_ratio`), `summary` (misses, and how many chance allows),
+#'   release's interval `holds` the file's estimate, `se_ratio`; of strict releases `modelled`, whether no noisy table counts
+#'   its variables together), `summary` (misses, and how many chance allows),
 #'   `distributions` (distances between weighted distribution functions), `curves` (these functions), `pmse` (propensity
 #'   score mean squared errors) and `joint` (how columns go together).
 #' @references Karr et al. (2006), A Framework for Evaluating the Utility of Data Altered to Protect Confidentiality,
@@ -24,12 +25,14 @@
 #'   of the Royal Statistical Society A 181, 663-688, \doi{10.1111/rssa.12358}.
 #' @seealso [identification_risk()], for risks of records.
 #' @export
-#' @examples
-#' \dontrun{
-#' beside <- compare_release(design, release, by = ~ field + gender)
-#' beside
-#' beside$cells
-#' }
+#' @examplesIf surveysynth_available()
+#' data(api, package = "survey")
+#' design <- survey::svydesign(ids = ~1, strata = ~stype, weights = ~pw, data = apistrat)
+#' release <- synthesize(design, enroll ~ stype + awards, epsilon = 5, population_total = 6194, bounds = c(1, 5000),
+#'                       weight = "public")
+#' comparison <- compare_release(design, release, by = ~ stype + awards)
+#' comparison
+#' head(comparison$cells)
 compare_release <- function(design, release, by = NULL, statistic = NULL, quantiles = NULL) {
   if (!inherits(release, "surveysynth_release")) {
     refuse("the second argument of compare_release() is a release, after the confidential design: ",

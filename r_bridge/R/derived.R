@@ -6,6 +6,10 @@
 #' each of the m data sets. This is post-processing of what is published, so the guarantee is the same. [tables()],
 #' [write_tables()], [write_release()], [with_release()] and `with()` know the columns.
 #'
+#' Values such as the limit in `poor = income < limit` are taken as they are now, and [saveRDS()] keeps them. Of the function
+#' that calls `update()` it keeps nothing else, as its design may be confidential. So in a later session, standard errors
+#' of a strict release need the functions and tables that an expression uses at the top level.
+#'
 #' @param object A release, from [synthesize()] or [read_release()].
 #' @param ... New columns, `poor = income < 10859`; one may use the columns before it. What it takes from all records,
 #'   such as a mean, is refused: a second computation on half of the records shows it.
@@ -33,6 +37,8 @@ new_columns <- function(expressions, caller) {
 # The release with further columns; Python's object is made of the one before when it is needed.
 derived_on <- function(release, derived) {
   before <- release
+  frame <- release$designs[[1]]$variables
+  derived <- lapply(derived, to_be_saved, c(names(frame), names(derived)), nrow(frame))
   add <- function(design) {
     design$variables <- with_columns(design$variables, derived)
     design
@@ -41,23 +47,46 @@ derived_on <- function(release, derived) {
   release$count_designs <- lapply(release$count_designs, add)
   release$derived <- c(release$derived, derived)
   release$manifest$derived <- c(release$manifest$derived, names(derived))
-  release$python <- list2env(list(before = before))
+  release$python <- in_environment(list(before = before))
   release
+}
+
+# A new column as a release holds it. The frame of a function may hold the confidential design, and saveRDS() would save it
+# with the release: so single values that the expression takes from there are copied, and the frame is known to this
+# session alone. A vector as long as a data set may be a confidential column, and is not copied.
+to_be_saved <- function(column, columns, n) {
+  caller <- column$caller
+  found <- mget(setdiff(all.vars(column$expression), columns), caller, inherits = TRUE, ifnotfound = list(NULL))
+  column$values <- Filter(function(value) is.atomic(value) && !is.null(value) && length(value) < n, found)
+  if (!identical(caller, globalenv())) {
+    column$caller <- basename(tempfile("caller"))
+    session$callers[[column$caller]] <- caller
+  }
+  column
+}
+
+# A new column of a data set; what is no column comes from where update() was called, if this session knows that.
+derived_column <- function(column, frame, name) {
+  caller <- column$caller
+  if (is.character(caller)) caller <- session$callers[[caller]]
+  hint <- if (is.null(caller)) ". The release was saved: functions and tables that update() took must be at the top level here"
+  known <- list2env(column$values, parent = if (is.null(caller)) globalenv() else caller)
+  row_wise(column$expression, frame, known, name, hint)
 }
 
 with_columns <- function(frame, derived) {
   for (name in names(derived)) {
     if (name %in% names(frame)) refuse("there is a column ", sQuote(name), " already; give the new one another name")
-    frame[[name]] <- row_wise(derived[[name]]$expression, frame, derived[[name]]$caller, name)
+    frame[[name]] <- derived_column(derived[[name]], frame, name)
   }
   frame
 }
 
 # One value a record, the same if the expression is computed again on every other record in reverse.
-row_wise <- function(expression, frame, caller, name) {
+row_wise <- function(expression, frame, caller, name, hint = NULL) {
   compute <- function(frame) {
     stopped <- function(e) { # whose own message may quote the data
-      refuse("the expression of ", sQuote(name), " stopped; there are the columns ", listing(names(frame)))
+      refuse("the expression of ", sQuote(name), " stopped; there are the columns ", listing(names(frame)), hint)
     }
     value <- tryCatch(suppressWarnings(eval(expression, as.list(frame), caller)), error = stopped)
     if (!is.atomic(value) || is.null(value) || length(dim(value))) {

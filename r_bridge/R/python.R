@@ -5,19 +5,23 @@
 # inst/python/surveysynth_bridge.py.
 
 ENVNAME <- "r-surveysynth"
-session <- new.env(parent = emptyenv()) # `python`: the one that surveysynth_setup() found; `bridge`: once it runs
+# `python`: the one that surveysynth_setup() found; `bridge`: once it runs; `callers`: frames of functions that called update()
+session <- list2env(list(callers = list()), parent = emptyenv())
 
 # Have Python do a task of the bridge; `objects` are Python's own. Its errors and warnings become R's, of classes by the
-# code that Python gives, and what it says of its progress becomes messages.
+# code that Python gives, and what it says of its progress becomes messages. Warnings are internal where a task may see a
+# confidential file.
 ask_python <- function(task, ..., objects = list()) {
   answer <- do.call(python_bridge()$run, c(list(task, as_json(list(...)), teller()), objects))
   told <- jsonlite::fromJSON(reticulate::py_to_r(answer$told), simplifyMatrix = FALSE)
-  for (text in told$warnings) {
-    warning(structure(class = c("surveysynth_warning", "warning", "condition"), list(message = text, call = NULL)))
-  }
+  for (text in told$internal) tell_internal(text)
+  for (text in told$warnings) if (task %in% ON_PUBLIC_FILES) warning(warning_of(text)) else warn_internal(text)
   if (!is.null(told$error)) stop(condition_of(told$error$message, told$error$code))
   list(object = answer$value, said = told$value)
 }
+
+ON_PUBLIC_FILES <- c("tables", "write_tables", "write_release", "read_release", "release_from_text", "assign", "redrawn",
+                     "public_dossier", "inclusion_probabilities")
 
 #' Errors, warnings and messages
 #'
@@ -28,6 +32,10 @@ ask_python <- function(task, ..., objects = list()) {
 #' nothing is released), `surveysynth_engine_error` (Stan is missing or stopped), `surveysynth_setup_error` (there is no
 #' Python that can be used), `surveysynth_internal_error` (a fault of ours; its message is withheld, because it may quote
 #' the data). Rely on classes and codes: sentences change. Warnings of Python are of class `surveysynth_warning`.
+#'
+#' What is not for publication, such as how much of the file's information the privacy weights keep, is a message of class
+#' `surveysynth_internal`; so are warnings of functions that see a confidential file. While knitr makes a page, both go to
+#' the console (stderr), and never into the page.
 #'
 #' Long work says its stages and the seconds so far by `message()`, of class `surveysynth_message`; with the package cli,
 #' an interactive session shows the stage in one line instead. `suppressMessages()` and
@@ -57,6 +65,28 @@ say <- function(...) {
   message(structure(class = c("surveysynth_message", "message", "condition"),
                     list(message = paste0(..., "\n"), call = NULL)))
 }
+
+# What rests on the confidential file, and is not for publication.
+tell_internal <- function(text) {
+  if (!isTRUE(getOption("surveysynth.progress", TRUE))) return(invisible())
+  if (in_a_page()) return(to_the_console(text))
+  message(structure(class = c("surveysynth_internal", "surveysynth_message", "message", "condition"),
+                    list(message = paste0(text, "\n"), call = NULL)))
+}
+
+warn_internal <- function(...) {
+  text <- paste0(...)
+  if (in_a_page()) to_the_console("Warning: ", text) else warning(warning_of(text, "surveysynth_internal"))
+}
+
+warning_of <- function(text, class = NULL) {
+  structure(class = c(class, "surveysynth_warning", "warning", "condition"), list(message = text, call = NULL))
+}
+
+in_a_page <- function() isTRUE(getOption("knitr.in.progress"))
+
+# Of messages and warnings knitr takes all, of stderr nothing.
+to_the_console <- function(...) cat(..., "\n", sep = "", file = stderr())
 
 # A call of one of Python's constructors, to be made there, and the name that it has in R:
 # make("AsinhTransform", "asinh_transform", scale = 10).
@@ -188,7 +218,7 @@ surveysynth_available <- function() {
 fault_of <- function(python) {
   if (dir.exists(python)) return("is a folder; name the interpreter in it (bin/python)")
   if (!file.exists(python)) return("is not there")
-  found <- suppressWarnings(system2(python, c("-c", shQuote(LOOK)), stdout = TRUE, stderr = FALSE))
+  found <- suppressWarnings(run_python(python, c("-c", shQuote(LOOK)), stdout = TRUE, stderr = FALSE))
   version <- sub("^surveysynth ", "", grep("^surveysynth ", found, value = TRUE))
   if (length(version) != 1) return("cannot be run")
   if (version == "none") return(LACKING)
@@ -197,6 +227,19 @@ fault_of <- function(python) {
     return(paste0("has surveysynth ", version, ", and this R package is ", ours, ": update the older one"))
   }
   NULL
+}
+
+# Run a Python under the search path of libraries that there was before R: R puts its own folders first, and a Python that
+# brings its own libraries then finds others there.
+run_python <- function(python, arguments, ...) {
+  libraries <- Sys.getenv("LD_LIBRARY_PATH")
+  set_by <- file.path(R.home("etc"), "ldpaths")
+  if (!nzchar(libraries) || !file.exists(set_by)) return(system2(python, arguments, ...))
+  ask <- c("unset LD_LIBRARY_PATH", paste0("R_HOME=", shQuote(R.home())), paste(".", shQuote(set_by)),
+           "echo \"$LD_LIBRARY_PATH\"")
+  of_r <- system(paste(ask, collapse = "; "), intern = TRUE)
+  before <- if (startsWith(libraries, of_r)) sub("^:", "", substring(libraries, nchar(of_r) + 1)) else libraries
+  system2(python, arguments, env = paste0("LD_LIBRARY_PATH=", shQuote(before)), ...)
 }
 
 LACKING <- "has no surveysynth"

@@ -34,7 +34,19 @@ read_release <- function(path) {
     read_synthetic(file.path(folder, csv), manifest)
   })
   manifest$files <- manifest$checksum <- NULL # verified; what is left is the manifest of a release that was made here
-  new_release(frames, manifest, list(path = normalizePath(path), files = fingerprint(folder)))
+  new_release(frames, manifest, list(path = normalizePath(path), files = fingerprint(folder), text = public_text(folder)))
+}
+
+# What is public of a release but for its data sets, as Python takes it.
+public_text <- function(folder) {
+  whole <- function(file) {
+    file <- file.path(folder, file)
+    if (!file.exists(file)) return("null")
+    text <- readChar(file, file.size(file), useBytes = TRUE)
+    Encoding(text) <- "UTF-8"
+    text
+  }
+  paste0("{\"manifest\": ", whole("manifest.json"), ", \"measurements\": ", whole("measurements.json"), "}")
 }
 
 # Refuse a manifest that does not end with the MD5 sum of all the text before it.
@@ -119,13 +131,17 @@ fingerprint <- function(folder) {
   unname(tools::md5sum(list.files(folder, "^(manifest[.]json|synthetic_[0-9]+[.]csv)$", full.names = TRUE)))
 }
 
-# `python` has Python's release (`object`), or the folder that Python can read (`path`), while it is unchanged.
+# `python` has Python's release (`object`), or the folder that Python can read (`path`) while it is unchanged, and the
+# `text` of which Python makes it again, with the data sets, in another session.
 new_release <- function(frames, manifest, python) {
   designs <- lapply(frames, synthetic_design, manifest$design)
   counts <- if (is.null(manifest$count_design)) designs else lapply(frames, synthetic_design, manifest$count_design)
-  structure(list(designs = designs, count_designs = counts, manifest = manifest, python = list2env(python)),
+  structure(list(designs = designs, count_designs = counts, manifest = manifest, python = in_environment(python)),
             class = "surveysynth_release")
 }
+
+# Without the function that calls as its parent, which saveRDS() would save.
+in_environment <- function(values) list2env(values, parent = emptyenv())
 
 # A design that shows itself by the names of the columns.
 synthetic_design <- function(frame, roles) {
@@ -145,15 +161,33 @@ python_release <- function(release) {
     python$object <- python_with_derived(release)
     return(python$object)
   }
-  if (is.null(python$path)) {
-    refuse("this release was made in an R session that has ended: only write_release() keeps one for another session, ",
-           "where read_release() reads it")
+  python$object <- if (!is.null(python$path) && dir.exists(python$path)) {
+    if (!identical(fingerprint(public_folder(python$path)), python$files)) {
+      refuse(sQuote(python$path), " is not what it was when this release was read from it; read it again")
+    }
+    ask_python("read_release", path = python$path)$object
+  } else {
+    python_from_text(release)
   }
-  if (!identical(fingerprint(public_folder(python$path)), python$files)) {
-    refuse(sQuote(python$path), " is not what it was when this release was read from it; read it again")
-  }
-  python$object <- ask_python("read_release", path = python$path)$object
   python$object
+}
+
+# Python's object of a release that was saved in another session, or whose folder is gone.
+python_from_text <- function(release) {
+  if (is.null(release$python$text)) {
+    refuse("this release was saved by an older version of surveysynth, which kept its data sets alone: make it again, or ",
+           "read its folder by read_release()")
+  }
+  types <- unlist(release$manifest$dtypes)
+  truth <- names(Filter(function(kind) is.logical(kind$categories), release$manifest$levels))
+  in_folder(function(folder) {
+    frames <- lapply(seq_along(release$designs), function(i) {
+      frame <- as.data.frame(release$designs[[i]]$variables)[names(types)]
+      for (name in truth) levels(frame[[name]]) <- tools::toTitleCase(tolower(levels(frame[[name]])))
+      frame_for_python(structure(frame, pandas = types), folder, as.character(i))
+    })
+    ask_python("release_from_text", text = release$python$text, frames = frames)$object
+  })
 }
 
 #' Write a release folder
@@ -177,6 +211,9 @@ python_release <- function(release) {
 #'   free. Not for a release that was entered when it was made: such a one is kept beside its ledger until it is
 #'   written, and `resume_release(path, ledger)` publishes it, also after its session is gone.
 #' @param entry Number of its entry in the ledger, where several releases are kept beside it.
+#' @details `saveRDS()` keeps a release, too: `readRDS()` gives in a later session what [tables()], `update()`,
+#'   [with_release()] and `write_release()` need. Such a file holds the public part alone, so `internal/` is then written
+#'   empty. What [identification_risk()] and other functions need of it is there in the session that made the release.
 #' @return `path`, invisibly; `resume_release()` the release.
 #' @export
 #' @examplesIf surveysynth_available()

@@ -4,9 +4,9 @@
 #' `python`, if you name one; else the first that has it of the environment variables `SURVEYSYNTH_PYTHON` and
 #' `RETICULATE_PYTHON`, and the virtual environment `envname`. Every other function of this package looks at the same
 #' places, without making anything. If none has it, `install_surveysynth()` is called, which makes the virtual
-#' environment: it looks whether the Python that it is made from is recent enough and can download (ssl), says what will
-#' be made and where, asks, and removes a new environment whose making failed. In a script nobody can be asked: nothing is
-#' made then unless `ask = FALSE` says so.
+#' environment: it looks whether the Python that it is made from is recent enough and can download (imports ssl), and names
+#' another one if not. It says what will be made and where, asks, and removes a new environment whose making failed. In a
+#' script nobody can be asked: nothing is made then unless `ask = FALSE` says so.
 #' An R session can run one Python only, the first that it starts.
 #'
 #' @param python Path of a Python interpreter, 3.11 or later. No other is taken in its place. If it lacks
@@ -54,9 +54,9 @@ install_surveysynth <- function(package = NULL, envname = "r-surveysynth", pytho
   } else if (grepl("[/\\\\]", package)) {
     stop_setup("package = ", sQuote(package), " is not there")
   }
-  fault <- unfit(base)
-  if (!is.null(fault)) stop_setup("the Python at ", base, " ", fault, ": give another one, python =")
   new <- !file.exists(made)
+  fault <- unfit(if (new) base else made)
+  if (!is.null(fault)) stop_setup("the Python at ", if (new) base else made, " ", fault, ": ", what_else(base, new, folder))
   if (new && file.exists(folder)) {
     stop_setup(folder, " is there and is no virtual environment: remove it, or give another envname")
   }
@@ -96,29 +96,49 @@ settle_on <- function(python) {
 }
 
 base_python <- function(python) {
-  base <- if (is.null(python)) Sys.which(c("python3", "python")) else python
-  base <- unname(base[nzchar(base) & file.exists(base)])
+  base <- if (is.null(python)) pythons_on_path() else python
+  base <- base[file.exists(base)]
   if (!length(base)) stop_setup("there is no Python to make it from: install Python 3.11 or later, or give python =")
   base[1]
 }
 
+# All that the search path has, in its order.
+pythons_on_path <- function() {
+  folders <- strsplit(Sys.getenv("PATH"), .Platform$path.sep, fixed = TRUE)[[1]]
+  names <- if (.Platform$OS.type == "windows") c("python3.exe", "python.exe") else c("python3", "python")
+  found <- file.path(rep(folders, each = 2), names)
+  found[file.access(found, 1) == 0 & !dir.exists(found)]
+}
+
+# What to do in the place of using an unfit Python.
+what_else <- function(base, new, folder) {
+  if (!new) return(paste0("remove ", folder, ", and it is made anew"))
+  fit <- Find(function(python) is.null(unfit(python)), setdiff(pythons_on_path(), base))
+  if (is.null(fit)) return("install Python 3.11 or later, and name it, python = \"/path/to/bin/python3\"")
+  paste0("give another one, python = \"", fit, "\"")
+}
+
 # What keeps a virtual environment from being made from a Python, or NULL.
 unfit <- function(python) {
-  found <- suppressWarnings(system2(python, c("-c", shQuote(ASK_BASE)), stdout = TRUE, stderr = FALSE))
+  found <- suppressWarnings(run_python(python, c("-c", shQuote(ASK_BASE)), stdout = TRUE, stderr = FALSE))
   said <- sub("^base ", "", grep("^base ", found, value = TRUE))
   if (length(said) != 1) return("cannot be run")
   if (said != "") said
 }
 
-ASK_BASE <- paste0(
-  "import sys, importlib.util as u; there = lambda n: u.find_spec(n) is not None; v = sys.version_info; ",
-  "print('base', 'is %d.%d, and 3.11 or later is needed' % v[:2] if v < (3, 11) else ",
-  "'has no ssl, and cannot download packages' if not there('_ssl') else ",
-  "'has no venv (on Debian: apt-get install python3-venv)' if not (there('venv') and there('ensurepip')) else '')"
-)
+ASK_BASE <- "import sys, importlib.util as u
+try:
+    import ssl
+except ImportError:
+    ssl = None
+v = sys.version_info
+venv = u.find_spec('venv') and u.find_spec('ensurepip')
+print('base', 'is %d.%d, and 3.11 or later is needed' % v[:2] if v < (3, 11) else
+      'cannot import ssl, so pip cannot download packages' if ssl is None else
+      '' if venv else 'has no venv (on Debian: apt-get install python3-venv)')"
 
 run_step <- function(step, then = NULL) {
-  status <- system2(step[1], step[-1])
+  status <- run_python(step[1], step[-1])
   if (status != 0) stop_setup("this failed, with the messages above: ", paste(step, collapse = " "), then)
 }
 

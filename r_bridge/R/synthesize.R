@@ -65,7 +65,8 @@
 #'   the report says; given, by `pseudo_posterior(c1 = )`, it makes the correction post-processing.
 #' @param accept_diagnostics What you accept, by name: failed diagnostics of the sampler (`"divergences"`, `"rhat"`,
 #'   `"ess_bulk"`, `"ess_tail"`), and `"information"`: that privacy weights keep less than 30% of the file's
-#'   information. Not under [strict()] or [censored()]. How much they keep is printed, for you and not for publication.
+#'   information. Not under [strict()] or [censored()]. How much they keep is a message of class `surveysynth_internal`,
+#'   for you and not for publication.
 #' @param engine Where Stan runs: `"auto"`, `"embedded"` or `"cmdstan"`.
 #' @param tolerance How far below `epsilon` the result may stay, as a share of it.
 #' @param chains,warmup,draws Settings of the sampler of a fit to records; `NULL`: 1,000 each.
@@ -86,7 +87,7 @@
 #' @param importance By what the epsilon of an outcome's tables in a strict release is multiplied, `list(income = 2)`, in
 #'   relation to others.
 #' @return A release, of class `surveysynth_release`: a list with `designs`, `count_designs` and `manifest` as
-#'   described at [read_release()]. It lives as long as the R session; [write_release()] keeps it.
+#'   described at [read_release()]. [write_release()] keeps it, and so does `saveRDS()`, without what is internal.
 #' @seealso [privacy()], [tables()], [with_release()], [write_release()]
 #' @references Hu, Savitsky & Williams (2022a), Private Tabular Survey Data Products through Synthetic Microdata
 #'   Generation, Journal of Survey Statistics and Methodology 10, 720-752, \doi{10.1093/jssam/smac001}.
@@ -104,7 +105,7 @@
 #'                       mechanism = pseudo_posterior())
 #' privacy(release)
 #' tables(release, by = ~ stype + awards)
-#' @examplesIf interactive() && surveysynth_available()
+#'
 #' # strict: scores run from 200 to 1000; the weights are a function of the type, which is public
 #' synthesize(design, api00 ~ stype + awards, epsilon = 5, population_total = 6194, bounds = c(200, 1000),
 #'            weight = "public")
@@ -144,8 +145,9 @@ declared_for_python <- function(bounds, outcomes, population_totals, importance)
 # A release that a task of the bridge makes, its data sets in a folder.
 release_from_python <- function(folder, design, task, given, objects = list()) {
   made <- do.call(ask_python, c(list(task, folder = folder), given, list(objects = objects)))
-  frames <- lapply(file.path(folder, seq_len(made$said$m)), loaded)
-  as_design_was(new_release(frames, made$said, list(object = made$object)), design)
+  manifest <- made$said$manifest
+  frames <- lapply(file.path(folder, seq_len(manifest$m)), loaded)
+  as_design_was(new_release(frames, manifest, list(object = made$object, text = made$said$text)), design)
 }
 
 #' What a strict release will be worth
@@ -418,10 +420,12 @@ warn_of_labels <- function(frame) {
     marked <- which(as.vector(unclass(x)) %in% codes)
     if (length(marked)) {
       called <- paste0(utils::head(codes, 12), " = \"", utils::head(names(codes), 12), "\"", collapse = ", ")
-      warning("column ", sQuote(name), " has ", if (is.character(x)) "texts" else "numbers", ", of which those in ",
-              length(marked), " rows (", paste(utils::head(marked, 5), collapse = ", "), if (length(marked) > 5) ", ...",
-              ") carry a value label: ", called, if (length(codes) > 12) ", ...", "; those that stand for a missing ",
-              "value, make NA: haven::zap_missing(), or design <- update(design, ", name, " = ...)", call. = FALSE)
+      warn_internal(
+        "column ", sQuote(name), " has ", if (is.character(x)) "texts" else "numbers", ", of which those in ",
+        length(marked), " rows (", paste(utils::head(marked, 5), collapse = ", "), if (length(marked) > 5) ", ...",
+        ") carry a value label: ", called, if (length(codes) > 12) ", ...", "; those that stand for a missing ",
+        "value, make NA: haven::zap_missing(), or design <- update(design, ", name, " = ...)"
+      )
     }
   }
 }

@@ -607,9 +607,15 @@ weighted_e <- function(epsilon = NULL, map = c("linear", "inverse"), c1 = 1, c2 
 #' data sets are drawn from these noisy tables, so `epsilon` does not grow with their number (McKenna, Miklau & Sheldon
 #' 2021). The guarantee is **strict**: it holds at the file's own number of records. Standard errors carry the noise.
 #'
-#' There is no model to choose: it takes a formula, a list of formulas for several outcomes, or [fbs()] and [fbp()], for
-#' their formulas. What kind an outcome is, and what of it is public, is declared: `bounds`, `levels` and `outcomes` of
-#' [synthesize()]. Predictors are columns, and products of columns; of a function of one make a column first.
+#' The second argument of [synthesize()] is then a formula, or a list of formulas for several outcomes. A formula is [fbs()]
+#' of it: the outcome and the survey weight are drawn, record by record. [fbp()] of it draws the outcome alone, and gives
+#' each record the weight that the model expects of it. `weight = "public"` keeps the weights that there are.
+#'
+#' All other models are models of records, and are refused: [negbin()], [mixture()], [in_sequence()] and so on. So are the
+#' options of [fbs()] and [fbp()], such as `prior` and `transform`. You declare instead what kind an outcome is and what of
+#' it is public, by [outcome()]: `bounds` of a number, `whole = TRUE` of a count, `levels` of a category.
+#'
+#' Predictors are columns, and products of columns, `stype * awards`. Of a function of a column make a column first.
 #' `population_total` must be given, unless the weights are public.
 #'
 #' @param epsilon Of the whole release; may stand here or in [synthesize()].

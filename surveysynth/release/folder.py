@@ -164,10 +164,33 @@ def check_place(path: Path, *, overwrite: bool) -> None:
 def read_folder(path: Path) -> dict[str, Any]:
     """The fields of the release whose public files are in a folder, as :func:`surveysynth.read_release` says."""
     folder, manifest = verified(path)
-    fields = fields_of(manifest)
-    datasets = _read_datasets(folder, manifest)
+    datasets, published = _read_datasets(folder, manifest), None
     if MEASUREMENTS in manifest["files"]:
         published = json.loads((folder / MEASUREMENTS).read_text(encoding="utf-8"))
+    return _fields(manifest, datasets, published)
+
+
+def public_text(release: Contents) -> str:
+    """What is public of a release but for its data sets, as JSON: its manifest and the noisy tables."""
+    measured = None if release.measured is None else release.measured.published()
+    return json.dumps({"manifest": release.manifest(), "measurements": measured})
+
+
+def fields_from_text(text: str, frames: Sequence[pd.DataFrame]) -> dict[str, Any]:
+    """The fields of the release with this :func:`public_text` and these data sets."""
+    said = json.loads(text)
+    manifest = said["manifest"]
+    made = [with_categories(frame, manifest["levels"]) for frame in frames]
+    datasets = tuple(SurveyDesign(frame, **manifest["design"], labels=manifest.get("labels")) for frame in made)
+    return _fields(manifest, datasets, said["measurements"])
+
+
+def _fields(
+    manifest: dict[str, Any], datasets: tuple[SurveyDesign, ...], published: dict[str, Any] | None
+) -> dict[str, Any]:  # fmt: skip
+    """The fields of a release by its manifest, its data sets and, if there are any, its noisy tables."""
+    fields = fields_of(manifest)
+    if published is not None:
         fields["measured"] = Source.read(published, datasets[0], fields["predictors"], fields["rests_on"][0])
     return {"datasets": datasets, **fields}
 
@@ -321,6 +344,11 @@ def read_columns(file: Path, dtypes: dict[str, str], levels: dict[str, Any]) -> 
         frame = pd.read_parquet(file)
     else:
         frame = pd.read_csv(file, dtype=text, keep_default_na=False, na_values=empty)
+    return with_categories(frame, levels)
+
+
+def with_categories(frame: pd.DataFrame, levels: dict[str, Any]) -> pd.DataFrame:
+    """The frame with categories in the columns that have levels in a manifest."""
     for column, kind in levels.items():
         categories = {str(level): level for level in kind["categories"]}
         values = frame[column].astype(str).map(categories)

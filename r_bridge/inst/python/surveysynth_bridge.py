@@ -26,6 +26,7 @@ from surveysynth.progress import progress_to
 from surveysynth.publication.figures.domains import SUFFIXES as FIGURES
 from surveysynth.r import exchange
 from surveysynth.r.words_of_r import in_words_of_r
+from surveysynth.release.folder import fields_from_text, public_text
 
 MAKE = "__make__"
 MEASURES = {
@@ -49,8 +50,9 @@ def run(task: str, arguments: str, listener: Callable[[str], Any], *objects: Any
 
     The listener is given the stages of long work.
     """
-    value, told, heard = None, {}, []
-    with warnings.catch_warnings(), progress_to(lambda text: listener(in_words_of_r(text))):
+    value, told, heard, internal = None, {}, [], []
+    progress = progress_to(lambda text: listener(in_words_of_r(text)), internal.append)
+    with warnings.catch_warnings(), progress:
         warnings.showwarning = lambda message, category, *place: heard.append(_heard(message, category))
         try:
             value, said = globals()[task](*objects, **json.loads(arguments, object_hook=_made))
@@ -62,6 +64,7 @@ def run(task: str, arguments: str, listener: Callable[[str], Any], *objects: Any
             text = f"{kind} in Python, whose message may quote the data and is not shown"
             told["error"] = {"message": text, "code": "internal"}
     told["warnings"] = list(dict.fromkeys(heard))
+    told["internal"] = [in_words_of_r(text) for text in internal]
     return Answer(value, json.dumps(told))
 
 
@@ -199,6 +202,11 @@ def read_release(path: str) -> tuple[ss.Release, None]:
     return ss.read_release(path), None
 
 
+def release_from_text(text: str, frames: list[pd.DataFrame]) -> tuple[ss.Release, None]:
+    """The release of an earlier session: what R keeps of it as text, and R's data sets."""
+    return ss.Release(**fields_from_text(text, frames)), None
+
+
 def write_release(release: ss.Release, **given: Any) -> tuple[None, str]:
     """Write the release folder."""
     return None, str(release.write(**given))
@@ -317,7 +325,7 @@ def _released(release: ss.Release, folder: str) -> tuple[ss.Release, dict[str, A
     for number, design in enumerate(release.datasets, 1):
         (Path(folder) / str(number)).mkdir()
         exchange.save(design.frame, Path(folder) / str(number))
-    return release, release.manifest()
+    return release, {"manifest": release.manifest(), "text": public_text(release)}
 
 
 def _policy(policy: ss.Policy) -> tuple[ss.Policy, dict[str, Any]]:

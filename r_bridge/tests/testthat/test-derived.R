@@ -1,4 +1,5 @@
 example <- function() read_release(system.file("example-release", package = "surveysynth"))
+session <- bridge$session
 numbers <- c("estimate", "se", "df", "ci_low", "ci_high")
 
 test_that("columns are derived on every data set, without Python", {
@@ -103,6 +104,28 @@ test_that("derived columns go with releases from noisy tables, in tables and in 
     expect_equal(unlist(as.data.frame(unclass(cell))[c("estimate", "se")]), unlist(in_r[kind, c("estimate", "se")]),
                  tolerance = 1e-6)
   }
+})
+
+test_that("a limit is that of the time of update(), and what a function had is not looked for at the top level", {
+  need_python()
+  made <- synthesize(strat, fbs(enroll ~ stype, weight = "public"), 12, population_total = 6194, bounds = c(1, 5000))
+  derive <- function(release) {
+    limit <- 600
+    above <- function(x, y) x > y
+    release <- update(release, large = above(enroll, limit))
+    limit <- 10000
+    release
+  }
+  share <- function(release) as.data.frame(combine_release(with(release, svymean(~as.numeric(large)))))
+  expected <- share(update(made, large = enroll > 600))
+  expect_equal(share(derive(made)), expected)
+  elsewhere <- derive(made)
+  callers <- session$callers
+  session$callers <- list() # as in another session
+  on.exit(session$callers <- callers)
+  expect_error(share(elsewhere), "expression of .large. stopped; .* must be at the top level here")
+  limit <- 1
+  expect_equal(share(update(made, large = enroll > 600)), expected)
 })
 
 test_that("mutate() is update() in dplyr's words", {

@@ -57,6 +57,56 @@ test_that("long work says its stages by message(), which can be silenced", {
   expect_identical(heard, character())
 })
 
+test_that("what is not for publication is a condition of its own", {
+  need_python()
+  old <- options(surveysynth.progress = TRUE)
+  on.exit(options(old))
+  internal <- list()
+  note <- function(condition) {
+    internal[[length(internal) + 1]] <<- condition
+    invokeRestart(if (inherits(condition, "warning")) "muffleWarning" else "muffleMessage")
+  }
+  run <- function() synthesize(strat, quick, 9, m = 1, population_total = 12000, mechanism = pseudo_posterior())
+  suppressMessages(withCallingHandlers(run(), surveysynth_internal = note))
+  said <- vapply(internal, conditionMessage, "")
+  expect_match(said, "^The privacy weights keep [0-9]+% of the file's information \\(not for publication\\)[.]\n$", all = FALSE)
+  expect_match(said, "^population_total is far from what the survey weights add up to", all = FALSE)
+  kinds <- vapply(internal, function(condition) if (inherits(condition, "warning")) "warning" else "message", "")
+  expect_setequal(kinds, c("message", "warning"))
+  expect_message(suppressWarnings(run()), "The privacy weights keep") # suppressMessages() has it, too
+})
+
+test_that("a page of knitr shows nothing that is internal, and the console does", {
+  skip_if_not_installed("knitr")
+  skip_if_not_installed("haven")
+  need_python()
+  folder <- tempfile("page")
+  dir.create(folder)
+  writeLines(c(
+    "```{r}", "suppressMessages(library(survey)); library(surveysynth); data(api)",
+    "coded <- transform(apistrat, api00 = haven::labelled(api00, c(refused = api00[3])))",
+    "release <- synthesize(svydesign(ids = ~1, strata = ~stype, weights = ~pw, data = coded),",
+    "                      fbs(api00 ~ stype, prior = 'flat'), 9, m = 2, population_total = 12000,",
+    "                      mechanism = pseudo_posterior())",
+    "```", "", "```{r}", "release", "summary(release)", "update(release, low = api00 < 600)", "```"
+  ), file.path(folder, "page.Rmd"))
+  libraries <- paste(.libPaths(), collapse = .Platform$path.sep)
+  here <- setwd(folder)
+  on.exit(setwd(here))
+  with_env(c(R_LIBS = libraries), {
+    system2(file.path(R.home("bin"), "Rscript"), c("-e", shQuote("knitr::knit('page.Rmd', quiet = TRUE)")),
+            stdout = "stdout", stderr = "stderr")
+  })
+  page <- readLines("page.md")
+  expect_match(page, "2 synthetic data sets of 200 records by FBS", all = FALSE)
+  internal <- c("privacy weights keep [0-9]+%", "not for publication", "population_total is far", "carry a value label")
+  for (text in internal) {
+    expect_no_match(c(page, readLines("stdout")), text)
+    expect_match(readLines("stderr"), text, all = FALSE)
+  }
+  expect_no_match(page, "Warning|refused [(]|rows [(]")
+})
+
 test_that("neither errors nor warnings of other libraries are quoted", {
   need_python()
   told <- from_python("

@@ -220,18 +220,89 @@ print(json.dumps(str(ss.read_release(sys.argv[1]).privacy)))", folder)
   }
 })
 
-test_that("a release whose session has ended says how to keep one", {
+in_later_session <- function(script, ...) {
+  file <- tempfile(fileext = ".R")
+  on.exit(unlink(file))
+  writeLines(c("suppressMessages(library(survey)); library(surveysynth)", script), file)
+  with_env(c(R_LIBS = paste(.libPaths(), collapse = .Platform$path.sep)), {
+    system2(file.path(R.home("bin"), "Rscript"), c(file, shQuote(c(...))), stdout = TRUE)
+  })
+}
+
+test_that("a release that saveRDS() keeps has tables, columns, files and estimates in a later session", {
   need_python()
-  later <- function(release) {
-    file <- tempfile()
-    saveRDS(release, file)
-    readRDS(file)
+  frame <- transform(apistrat, large = enroll > 600, group = factor(sch.wide, c("Yes", "No")))
+  design <- svydesign(ids = ~1, strata = ~stype, weights = ~pw, data = frame)
+  strict <- synthesize(design, api00 ~ stype + large + group, 20, m = 4, population_total = 6194, bounds = c(200, 1000))
+  smoothed <- synthesize(design, fbp(api00 ~ stype, prior = "flat"), 9, m = 2, mechanism = pseudo_posterior())
+  made <- list(strict, smoothed)
+  folder <- tempfile("saved")
+  dir.create(folder)
+  for (i in seq_along(made)) write_release(made[[i]], file.path(folder, paste0("made_", i)), by = ~ stype)
+  saveRDS(lapply(made, update, low = api00 < 600), file.path(folder, "releases.rds"))
+  in_later_session("
+folder <- commandArgs(TRUE)
+tables_of <- function(release) as.data.frame(tables(release, by = ~ stype + low, where = ~ api00 < 700))
+estimates_of <- function(release) as.data.frame(combine_release(with(release, svymean(~low))))
+saved <- readRDS(file.path(folder, 'releases.rds'))
+again <- lapply(saved, function(release) update(release, twice = 2 * api00))
+for (i in 1:2) write_release(again[[i]], file.path(folder, paste0('again_', i)), by = 'stype', overwrite = TRUE)
+saveRDS(list(lapply(saved, tables_of), lapply(saved, estimates_of)), file.path(folder, 'later.rds'))", folder)
+  later <- readRDS(file.path(folder, "later.rds"))
+  now <- lapply(made, update, low = api00 < 600)
+  expect_equal(later[[1]], lapply(now, function(x) as.data.frame(tables(x, by = ~ stype + low, where = ~ api00 < 700))))
+  expect_equal(later[[2]], lapply(now, function(x) as.data.frame(combine_release(with(x, svymean(~low))))))
+  for (i in 1:2) {
+    again <- read_release(file.path(folder, paste0("again_", i)))
+    expect_identical(again$manifest$derived, c("low", "twice"))
+    expect_identical(again$designs[[2]]$variables[names(made[[i]]$designs[[2]]$variables)], made[[i]]$designs[[2]]$variables,
+                     ignore_attr = TRUE)
   }
+})
+
+test_that("a saved release is written as it was, and holds nothing that is internal", {
+  need_python()
+  later <- function(release) unserialize(serialize(release, NULL))
+  secret <- 987.654321
+  made_in_a_function <- function() {
+    frame <- apistrat
+    frame$api00[7] <- secret
+    design <- svydesign(ids = ~1, strata = ~stype, weights = ~pw, data = frame)
+    limit <- 600
+    half <- function(x) x / 2
+    release <- synthesize(design, quick, 9, m = 1, seed = 2, mechanism = pseudo_posterior())
+    update(release, low = api00 < limit, half = half(api00))
+  }
+  made <- made_in_a_function()
+  holds <- function(x) length(grepRaw(writeBin(secret, raw(), endian = "big"), serialize(x, NULL), fixed = TRUE)) > 0
+  expect_true(holds(list(secret))) # it would be found
+  expect_false(holds(made))
+  plain <- synthesize(strat, quick, 9, m = 1, seed = 2, mechanism = pseudo_posterior())
+  expect_equal(combine_release(with(later(plain), svymean(~api00))), combine_release(with(plain, svymean(~api00))))
+  folders <- c(tempfile("first"), tempfile("second"), tempfile("third"))
+  write_release(plain, folders[1])
+  saved <- later(plain)
+  rm("object", envir = saved$python) # as in a session in which Python does not have it
+  write_release(saved, folders[2])
+  moved <- later(read_release(folders[1]))
+  there <- file.path(folders[1], "public")
+  sums <- function(folder) unname(tools::md5sum(sort(list.files(folder, full.names = TRUE))))
+  expect_identical(sums(file.path(folders[2], "public")), sums(there))
+  expect_identical(list.files(file.path(folders[2], "internal")), "privacy.json")
+  expect_identical(readLines(file.path(folders[2], "internal", "privacy.json")), "{}")
+  file.rename(folders[1], folder <- tempfile("elsewhere"))
+  write_release(moved, folders[3])
+  expect_identical(sums(file.path(folders[3], "public")), sums(file.path(folder, "public")))
+  old <- later(plain)
+  rm("object", "text", envir = old$python)
+  expect_error(tables(old), "saved by an older version")
+})
+
+test_that("a release that was read knows whether its folder has changed", {
+  need_python()
   made <- synthesize(strat, quick, 9, m = 1, seed = 2, mechanism = pseudo_posterior())
-  expect_error(tables(later(made)), "write_release\\(\\) keeps one .* read_release\\(\\) reads it")
-  expect_equal(combine_release(with(later(made), svymean(~api00))), combine_release(with(made, svymean(~api00))))
   write_release(made, folder <- tempfile("release"))
-  read <- later(read_release(folder))
+  read <- unserialize(serialize(read_release(folder), NULL))
   expect_equal(tables(read), tables(made))
   expect_error(identification_risk(apistrat, read, ~ stype, "api00"), "does not say which confidential record")
   read <- read_release(folder)

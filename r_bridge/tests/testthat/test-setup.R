@@ -121,6 +121,67 @@ test_that("what cannot be made is an error that says why", {
   })
 })
 
+# A real Python that a script stands for, whose search path of libraries and modules may be spoilt.
+real_python <- function(folder, before) {
+  dir.create(folder)
+  file <- file.path(folder, "python3")
+  writeLines(c("#!/bin/sh", before, paste("exec", shQuote(python()), "\"$@\"")), file)
+  Sys.chmod(file, "755")
+  file
+}
+
+without_ssl <- function(folder) {
+  dir.create(folder, recursive = TRUE)
+  writeLines("raise ImportError('built without ssl')", file.path(folder, "ssl.py"))
+  real_python(file.path(folder, "bin"), paste0("export PYTHONPATH=", shQuote(folder)))
+}
+
+test_that("a Python that cannot import ssl is refused before anything is made, and one that can is named", {
+  skip_on_os("windows")
+  need_python()
+  in_home(function(home, log) {
+    fit <- make_python(file.path(home, "fit"))
+    file.rename(fit, fit <- file.path(dirname(fit), "python3"))
+    unfit <- without_ssl(file.path(home, "unfit"))
+    install <- function(...) suppressMessages(install_surveysynth("the-wheel", ask = FALSE, ...))
+    fault <- paste0(unfit, " cannot import ssl, so pip cannot download packages: ")
+    named <- paste0(fault, "give another one, python = \"", fit, "\"")
+    with_env(c(PATH = paste(c(dirname(unfit), dirname(fit), Sys.getenv("PATH")), collapse = ":")), {
+      expect_error(install(), named, fixed = TRUE)
+      expect_error(install(python = unfit), named, fixed = TRUE)
+    })
+    alone <- file.path(home, "alone")
+    dir.create(alone)
+    for (name in c("sh", "cat")) file.symlink(Sys.which(name), file.path(alone, name))
+    with_env(c(PATH = paste(c(dirname(unfit), alone), collapse = ":")), {
+      expect_error(install(), paste0(fault, "install Python 3.11 or later, and name it, python = "), fixed = TRUE)
+    })
+    expect_false(file.exists(log))
+    expect_false(file.exists(file.path(home, "r-surveysynth")))
+    environment <- make_python(file.path(home, "r-surveysynth"), unfit = "cannot import ssl, so pip cannot download packages")
+    expect_error(suppressMessages(install_surveysynth("the-wheel", python = fit, ask = FALSE)),
+                 "r-surveysynth/bin/python cannot import ssl.*: remove .*r-surveysynth, and it is made anew")
+    expect_true(file.exists(environment))
+  })
+})
+
+test_that("Python does not search R's folders of libraries, and does those that were there before R", {
+  skip_on_os("windows")
+  shown <- tempfile("shown")
+  dir.create(shown)
+  file <- file.path(shown, "python3")
+  writeLines(c("#!/bin/sh", "echo \"of Python: $LD_LIBRARY_PATH\""), file)
+  Sys.chmod(file, "755")
+  script <- tempfile(fileext = ".R")
+  writeLines("cat(asNamespace('surveysynth')$run_python(commandArgs(TRUE), '-c', stdout = TRUE))", script)
+  searched <- function(before) {
+    with_env(c(LD_LIBRARY_PATH = before, R_LIBS = paste(.libPaths(), collapse = ":")),
+             system2(file.path(R.home("bin"), "Rscript"), c(script, file), stdout = TRUE))
+  }
+  expect_identical(searched(NA), "of Python: ")
+  expect_identical(searched("/opt/of mine:/opt/other"), "of Python: /opt/of mine:/opt/other")
+})
+
 test_that("an environment that was there is not removed when pip fails", {
   in_home(function(home, log) {
     base <- make_python(file.path(home, "base"))
