@@ -3,7 +3,8 @@
 #' The call sees `design` replaced. A function of your own that it calls sees the `design` of your session, the
 #' confidential one, unless that is an argument of it: `f(design)`. The result of such a function is the same in all
 #' data sets. A result that is, and is the same on half of the units of one, too, is refused. So is what no data can
-#' change, such as the names of columns: take it from `release$designs[[1]]`. This does not find a confidential result
+#' change, such as the names of columns: take it from `release$designs[[1]]`. A call that draws a plot may return what it
+#' likes, and any call `NULL`, `TRUE` or `FALSE`. This does not find a confidential result
 #' of a release of one data set, one beside another that does come from `design`, one with random numbers, or one in an
 #' object without a vector of its own, such as a function.
 #'
@@ -64,7 +65,7 @@ on_designs <- function(release, f, counts = FALSE) {
   old <- options(survey.lonely.psu = release$manifest$design$lonely_psu)
   on.exit(options(old))
   results <- in_each(if (counts) release$count_designs else release$designs, f)
-  structure(results, redrawn = lapply(redrawn_designs(release), f))
+  structure(results, redrawn = lapply(redrawn_designs(release), function(design) f(marked(design))))
 }
 
 # The first data set under other noise of the noisy tables that all data sets are drawn from; NULL where there are none.
@@ -104,16 +105,31 @@ redrawn_designs <- function(release) {
 # A function that finds another design, the confidential one perhaps, gives the same in all data sets. So do public
 # columns; but on half of a data set these give something else.
 in_each <- function(designs, f) {
-  results <- lapply(designs, f)
+  on_marked <- function(design) f(marked(design))
+  drawn <- draws(results <- lapply(designs, on_marked))
   values <- lapply(results, values_in)
   same <- length(designs) > 1 && length(values[[1]]) && all(vapply(values[-1], identical, NA, values[[1]]))
-  if (same && identical(values_in(on_half(designs[[1]], f)), values[[1]])) {
+  estimated <- !is.logical(results[[1]]) && !(drawn && is.atomic(results[[1]])) # not TRUE, nor what a plot gives
+  if (same && estimated && identical(values_in(on_half(designs[[1]], on_marked)), values[[1]])) {
+    numbers <- any(vapply(values[[1]], is.numeric, NA))
     refuse("the result is the same in all ", length(designs), " data sets, and on half of one: it does not come from ",
-           "what \"design\" stands for. A function in the expression may have found your own, confidential design: give ",
-           "it this one as an argument, f(design). What no data can change, such as the names of columns, is in ",
-           "release$designs[[1]]")
+           "what \"design\" stands for. ",
+           if (numbers) paste("A function in the expression may have found your own, confidential design: give it this",
+                              "one as an argument, f(design). "),
+           "What no data can change, such as the names of columns, is in release$designs[[1]]")
   }
   structure(results, degf = degf_of(designs, results), class = c("surveysynth_results", "list"))
+}
+
+# Whether code draws a plot: what it returns then, such as the positions of bars, is no estimate.
+draws <- function(code) {
+  drawn <- FALSE
+  hooks <- c("before.plot.new", "before.grid.newpage")
+  old <- lapply(hooks, getHook)
+  on.exit(Map(setHook, hooks, old, "replace"))
+  for (hook in hooks) setHook(hook, function(...) drawn <<- TRUE)
+  force(code)
+  drawn
 }
 
 # The vectors in a result, without what else it holds, such as the environments of formulas.
@@ -180,34 +196,39 @@ with.surveysynth_imputation_list <- function(data, expr, fun, ...) {
 }
 
 # Degrees of freedom of the designs; of svyglm() the residual ones, as its summary() has them, and of svyby() those of
-# each domain, as survey counts them in a subset.
+# each domain.
 degf_of <- function(designs, results) {
   if (all(vapply(results, inherits, NA, "svyglm"))) return(min(vapply(results, `[[`, 0, "df.residual")))
-  whole <- min(vapply(designs, survey::degf, 0))
-  if (!all(vapply(results, inherits, NA, "svyby"))) return(whole)
-  each <- tryCatch(Map(degf_by, designs, results), error = function(e) NULL)
-  if (is.null(each)) return(whole) # domains by an expression, or a design of which survey has no subsets
+  each <- lapply(results, attr, "degf")
+  if (any(vapply(each, is.null, NA))) return(min(vapply(designs, survey::degf, 0)))
   named <- unlist(unname(each))
   vapply(split(named, factor(names(named), unique(names(named)))), min, 0)
 }
 
-# Degrees of freedom of every coefficient of a svyby(), which come statistic by statistic.
-degf_by <- function(design, result) {
-  groups <- as.data.frame(result)[attr(result, "svyby")$margins]
-  held <- vapply(seq_len(nrow(groups)), function(row) {
-    inside <- lapply(names(groups), function(by) as.character(design$variables[[by]]) == as.character(groups[row, by]))
-    as.numeric(survey::degf(design[which(Reduce(`&`, inside)), ]))
-  }, 0)
+# A design on which calls keep what their results are combined by.
+marked <- function(design) {
+  class(design) <- c("surveysynth_design", class(design))
+  design
+}
+
+# Degrees of freedom of every coefficient of a svyby(), which come statistic by statistic: those of a subset of the
+# design, whatever the terms of `by`.
+#' @exportS3Method survey::svyby
+svyby.surveysynth_design <- function(formula, by, design, ...) {
+  result <- NextMethod()
+  terms <- if (inherits(by, "formula")) stats::model.frame(by, stats::model.frame(design), na.action = stats::na.pass) else by
+  keys <- function(groups) do.call(paste, c(unname(lapply(as.data.frame(groups), as.character)), sep = "\r"))
+  domain <- keys(terms)
+  rows <- keys(as.data.frame(result)[attr(result, "svyby")$margins])
+  degf <- vapply(rows, function(row) as.numeric(survey::degf(design[which(domain == row), ])), 0)
   named <- names(stats::coef(result))
-  stats::setNames(rep_len(held, length(named)), named)
+  structure(result, degf = stats::setNames(rep_len(degf, length(named)), named))
 }
 
 #' Combine results of m partially synthetic data sets
 #'
 #' The estimate is the mean of the m estimates, its variance `T = mean(u) + b / m` (Reiter &
-#' Raghunathan 2007; Hu, Savitsky & Williams 2022a, appendix A), with t intervals on `(m - 1) (1 + mean(u) / (b / m))^2`
-#' degrees of freedom, at most those of the design; of `svyglm()` its residual ones, and of `svyby()` those of the PSUs
-#' and strata that hold the domain. Give `degf` for an estimate on a `subset()`. This is not Rubin's rule, which mitools
+#' Raghunathan 2007; Hu, Savitsky & Williams 2022a, appendix A). This is not Rubin's rule, which mitools
 #' applies: that one is for multiple imputation of missing data and overstates these variances.
 #'
 #' A coefficient that is missing from some data sets (a category that was not drawn) is combined over the
@@ -215,9 +236,40 @@ degf_by <- function(design, result) {
 #' domain), there is no combined variance. Covariances are those of the results: `svyby()` has them with
 #' `covmat = TRUE`, quantiles have none, and where they are not known they are `NA`.
 #'
+#' @section Degrees of freedom:
+#' Intervals and t tests have `(m - 1) (1 + mean(u) / (b / m))^2` degrees of freedom, at most those of the design, `degf`:
+#' the least of the data sets, each the number of PSUs less the number of strata, as `survey::degf()` counts them. Of
+#' `svyglm()` these are the residual ones, of `svyby()` those of the PSUs and strata that hold the domain, whatever the
+#' terms of `by` are. An estimate on a `subset()` without `svyby()` has those of the whole design: give `degf`. A list of
+#' results that [with_release()] did not make has no limit, `Inf`, unless you give `degf`. `confint(df = )` and
+#' `summary(df = )` take others. Where there are 0, as in a domain of one PSU, there is no interval.
+#'
+#' @section Intervals:
+#' They are symmetric, but for statistics that have intervals of their own.
+#' * `svyciprop()`, by itself and as `FUN` of `svyby()`: on the scale of its method (`"logit"`, `"xlogit"`, `"asin"` or
+#'   `"mean"`), with the combined estimate, variance and degrees of freedom; under `"logit"` logit(p) plus or minus
+#'   t sqrt(T) / (p (1 - p)), as in [tables()]. No limit is below 0 or above 1. `"likelihood"` and `"beta"` have no such
+#'   scale and are refused.
+#' * `svyquantile()`, and `svyby(FUN = svyquantile, vartype = c("se", "ci"))`: each side has its own width. Its square is
+#'   the mean over data sets of the squared distance from the estimate to the limit, over that of t, and b / m (square
+#'   and add, Newcombe 1998). Without `"ci"` `svyby()` has symmetric ones, as in survey.
+#' * `svykappa()`: cut at -1 and 1.
+#'
+#' @section Tests:
+#' Those of [with_release()] and `with()` are combined by the estimates behind them, and come back as one `htest`.
+#' * `svyttest()`: the t test of the combined difference of means, or of the mean.
+#' * `svychisq()`, whatever its `statistic`: Wald's test of the differences between cells and what independence expects
+#'   there (Koch, Freeman & Freeman 1975), by the rule of [wald_test()]. Pearson's statistic, and Rao and Scott's
+#'   corrections of it, have no combining rule.
+#' * `svyranktest()`: of two groups the t test of the combined difference in mean scores, of more the test of
+#'   [wald_test()]. Variances are those under the hypothesis (Lumley & Scott 2013), so there is no interval.
+#'
+#' `regTermTest()` and `anova()` of the fits keep no estimates: combine the fits, and use [wald_test()] or
+#' [anova()][anova.surveysynth_combined].
+#'
 #' @param results From [with_release()], `with()`, or any list of results with `coef()` and `vcov()`:
-#'   `svymean()`, `svytotal()`, `svyby()`, `svyratio()`, `svyquantile()`, `svyglm()`, `svycontrast()`, ...; or of data
-#'   frames as srvyr's `summarise()` makes them, with a column `mean_se` beside `mean`.
+#'   `svymean()`, `svytotal()`, `svyby()`, `svyratio()`, `svyquantile()`, `svyglm()`, `svycontrast()`, ...; of the tests
+#'   below; or of data frames as srvyr's `summarise()` makes them, with a column `mean_se` beside `mean`.
 #' @param degf Degrees of freedom of the design, or a vector of those of every coefficient, by name; known to results from
 #'   [with_release()] and `with()`.
 #' @param redrawn The same results for data sets under other noise, as a [strict()] release has it; known
@@ -225,12 +277,17 @@ degf_by <- function(design, result) {
 #'   added.
 #' @return An object of class `surveysynth_combined`, with methods for `coef()`, `vcov()`, `SE()`, `confint()`,
 #'   `summary()` (with t and p values), `plot()`, survey's `svycontrast()`, `tidy()`, `glance()` and `autoplot()` (see
-#'   [tidy.surveysynth_combined()]) and [wald_test()]; `as.data.frame()` gives the groups of `svyby()`, estimate, se, df
-#'   and the interval.
+#'   [tidy.surveysynth_combined()]), [wald_test()], and for regressions
+#'   [predict()][predict.surveysynth_combined] and `anova()`; `as.data.frame()` gives the groups of `svyby()`, estimate, se,
+#'   df and the interval. Of tests an object of class `htest`.
 #' @references Reiter & Raghunathan (2007), The Multiple Adaptations of Multiple Imputation, Journal of the American
 #'   Statistical Association 102, 1462-1471, \doi{10.1198/016214507000000932}. Hu, Savitsky & Williams (2022a), Private
 #'   Tabular Survey Data Products through Synthetic Microdata Generation, Journal of Survey Statistics and Methodology
-#'   10, 720-752, \doi{10.1093/jssam/smac001}.
+#'   10, 720-752, \doi{10.1093/jssam/smac001}. Newcombe (1998), Interval Estimation for the Difference between Independent
+#'   Proportions, Statistics in Medicine 17, 873-890, \doi{10.1002/(SICI)1097-0258(19980430)17:8<873::AID-SIM779>3.0.CO;2-I}.
+#'   Koch, Freeman & Freeman (1975), Strategies in the Multivariate Analysis of Data from Complex Surveys, International
+#'   Statistical Review 43, 59-78, \doi{10.2307/1402660}. Lumley & Scott (2013), Two-Sample Rank Tests under Complex
+#'   Sampling, Biometrika 100, 831-842, \doi{10.1093/biomet/ast027}.
 #' @export
 #' @examples
 #' library(survey)
@@ -240,12 +297,15 @@ degf_by <- function(design, result) {
 #' confint(by_region, level = 0.9)
 #' svycontrast(by_region, list(gap = c(north = 1, south = -1)))
 #' summary(combine_release(with(release, svyglm(log(income) ~ region))))
+#' combine_release(with(release, svyciprop(~I(income > 60000))))
+#' combine_release(with(release, svyttest(log(income) ~ gender)))
 combine_release <- function(results, degf = attr(results, "degf"), redrawn = attr(results, "redrawn")) {
   if (inherits(results, c("surveysynth_release", "data.frame")) || !is.list(results) || !length(results)) {
     refuse("combine_release() takes results, one for each data set: ",
            "combine_release(with_release(release, svymean(~y, design)))")
   }
   if (is.null(degf)) degf <- Inf
+  if (all(vapply(results, inherits, NA, "htest"))) return(combine_tests(results, min(degf), redrawn))
   each <- lapply(results, estimates_of)
   names <- unique(unlist(lapply(each, names)))
   if (!is.null(names(degf))) degf <- unname(degf[names])
@@ -271,8 +331,8 @@ combine_release <- function(results, degf = attr(results, "degf"), redrawn = att
   }
   structure(
     list(coefficients = stats::setNames(mean_q, names), variance = variance, df = unname(df), m = m,
-         degf = min(degf), groups = groups_of(results, names), model = model_of(results[[1]]), each = each,
-         redrawn = again),
+         degf = min(degf), groups = groups_of(results, names), model = model_of(results), each = each,
+         redrawn = again, limits = own_limits(results, names, diag(variance) - diag(within))),
     class = "surveysynth_combined"
   )
 }
@@ -288,6 +348,7 @@ estimates_of <- function(result) {
   q <- tryCatch(stats::coef(result), error = function(e) NULL)
   u <- tryCatch(as.matrix(suppressWarnings(stats::vcov(result))), error = function(e) NULL) # svyby may warn, see below
   if (is.matrix(q)) q <- stats::setNames(as.vector(q), outer(rownames(q), colnames(q), paste, sep = ":"))
+  if (length(q) > 1 && length(u) == length(q)) u <- variances(u) # those of predict()
   if (!is.numeric(q) || !is.numeric(u) || length(q) != nrow(u)) {
     refuse("a result of class ", class(result)[1], " has no coef() and vcov() to combine",
            instead_of(result))
@@ -303,9 +364,15 @@ instead_of <- function(result) {
   if (inherits(result, "table")) {
     return("; counts of a table have them in svytotal(~interaction(a, b), design), shares in svymean()")
   }
+  if (inherits(result, c("regTermTest", "regTermTestLRT", "seqanova.svyglm"))) {
+    return("; combine the models, and test their terms: wald_test(combine_release(models), ~ group)")
+  }
   if (inherits(result, "htest")) {
     return(paste0("; test what has them: a difference of groups in svyglm(y ~ group, design), several coefficients at ",
                   "once by wald_test()"))
+  }
+  if (is.numeric(result) && any(c("AIC", "BIC") %in% names(result))) {
+    return("; AIC and BIC of several data sets have no rule: compare models by anova(small, large) of combined ones")
   }
   if (is.numeric(result)) "; combine the estimates themselves, and take confint() or SE() of what comes out" else ""
 }
@@ -330,9 +397,14 @@ estimates_in <- function(result) {
   name <- srvyr_names(result, found)
   q <- unlist(lapply(found$estimates, function(column) result[[column]]))
   se <- unlist(lapply(found$estimates, function(column) result[[paste0(column, "_se")]]))
-  u <- diag(se^2, length(se))
+  statistic_of(stats::setNames(q, name), variances(se^2))
+}
+
+# A covariance matrix of which the diagonal alone is known.
+variances <- function(v) {
+  u <- diag(as.vector(v), length(v))
   u[row(u) != col(u)] <- NA
-  statistic_of(stats::setNames(q, name), u)
+  u
 }
 
 srvyr_columns <- function(result) {
@@ -375,15 +447,6 @@ groups_of <- function(results, names) {
   found
 }
 
-# What summaries say of a regression, and the term that each of its coefficients belongs to.
-model_of <- function(result) {
-  if (!inherits(result, "glm")) return(NULL)
-  terms <- c("(Intercept)", attr(stats::terms(result), "term.labels"))
-  assigned <- terms[attr(stats::model.matrix(result), "assign") + 1]
-  list(formula = stats::formula(result), family = stats::family(result), n = stats::nobs(result),
-       terms = stats::setNames(assigned, names(stats::coef(result))))
-}
-
 # A covariance matrix among more names, 0 where it has none of them.
 spread_out <- function(u, names) {
   all <- matrix(0, length(names), length(names), dimnames = list(names, names))
@@ -414,17 +477,14 @@ df.residual.surveysynth_combined <- function(object, ...) object$degf
 
 #' @export
 confint.surveysynth_combined <- function(object, parm, level = 0.95, df = NULL, ...) {
-  half <- half_width(object, level, df)
-  limits <- cbind(object$coefficients - half, object$coefficients + half)
-  colnames(limits) <- sprintf("%g %%", 100 * c(0.5 - level / 2, 0.5 + level / 2))
-  if (missing(parm)) limits else limits[parm, , drop = FALSE]
-}
-
-# No degrees of freedom, no interval.
-half_width <- function(object, level, df = NULL) {
   check_level(level)
   if (is.null(df)) df <- object$df
-  stats::qt(0.5 + level / 2, ifelse(df > 0, df, NA)) * SE.surveysynth_combined(object)
+  t <- stats::qt(0.5 + level / 2, ifelse(df > 0, df, NA)) # no degrees of freedom, no interval
+  se <- SE.surveysynth_combined(object)
+  limits <- if (is.null(object$limits)) symmetric else object$limits
+  found <- limits(object$coefficients, se, t)
+  dimnames(found) <- list(names(object$coefficients), sprintf("%g %%", 100 * c(0.5 - level / 2, 0.5 + level / 2)))
+  if (missing(parm)) found else found[parm, , drop = FALSE]
 }
 
 check_level <- function(level) {
@@ -529,68 +589,4 @@ svycontrast.surveysynth_combined <- function(stat, contrasts, ...) {
   }
   contrast <- function(result) survey::svycontrast(result, contrasts, ...)
   combine_release(lapply(stat$each, contrast), degf = stat$degf, redrawn = lapply(stat$redrawn, contrast))
-}
-
-#' Test that several coefficients are 0
-#'
-#' Wald's test of combined estimates, as `survey::regTermTest()` is for one data set. With m synthetic data sets
-#' F = q' U^-1 q / (p (1 + r)), where q and U are the means of estimates and covariances, r = tr(B U^-1) / (m p), and B is
-#' the covariance between data sets; on p and w degrees of freedom, with t = p (m - 1) and w = 4 + (t - 4) (1 + (1 - 2 / t)
-#' / r)^2 where t > 4, else t (1 + 1 / p) (1 + 1 / r)^2 / 2; at most those of the design (Reiter 2005, section 2). The
-#' covariance of noise that all data sets share is added to B / m.
-#'
-#' @param object From [combine_release()].
-#' @param terms Terms of the model as a formula, `~ stype`, or names of coefficients; default all but the intercept.
-#' @return An object of class `htest`: F, its degrees of freedom and p.
-#' @references Reiter (2005), Significance Tests for Multi-Component Estimands from Multiply Imputed, Synthetic
-#'   Microdata, Journal of Statistical Planning and Inference 131, 365-377, \doi{10.1016/j.jspi.2004.02.003}.
-#' @export
-#' @examples
-#' release <- read_release(system.file("example-release", package = "surveysynth"))
-#' model <- combine_release(with(release, survey::svyglm(log(income) ~ region)))
-#' wald_test(model, ~ region)
-wald_test <- function(object, terms = NULL) {
-  if (!inherits(object, "surveysynth_combined")) refuse("wald_test() takes what combine_release() returns")
-  tested <- tested_names(object, terms)
-  complete <- Filter(function(r) all(tested %in% names(r)), object$each)
-  m <- length(complete)
-  p <- length(tested)
-  q <- do.call(rbind, lapply(complete, function(r) unclass(r)[tested]))
-  U <- Reduce(`+`, lapply(complete, function(r) attr(r, "var")[tested, tested, drop = FALSE])) / m
-  size <- sqrt(diag(U))
-  if (m == 0 || anyNA(U) || any(size == 0) || rcond(U / outer(size, size)) < 1e-10) {
-    refuse("there is no joint test of these estimates: they determine each other, are fixed by the design, or have no ",
-           "covariances (svyby() has them with covmat = TRUE)")
-  }
-  B <- if (m > 1) stats::cov(q) / m else matrix(0, p, p)
-  if (length(object$redrawn)) B <- B + noise_of(object$redrawn, tested)
-  mean_q <- colMeans(q)
-  r <- sum(diag(solve(U, B))) / p
-  F <- drop(mean_q %*% solve(U, mean_q)) / p / (1 + r)
-  t <- p * (m - 1)
-  w <- if (m == 1 || r == 0) Inf else if (t > 4) 4 + (t - 4) * (1 + (1 - 2 / t) / r)^2 else t * (1 + 1 / p) * (1 + 1 / r)^2 / 2
-  ddf <- min(w, object$degf)
-  structure(
-    list(statistic = c(F = F), parameter = c("num df" = p, "denom df" = ddf),
-         p.value = stats::pf(F, p, ddf, lower.tail = FALSE),
-         method = if (m > 1) "Wald test of synthetic data sets" else "Wald test", data.name = toString(tested)),
-    class = "htest"
-  )
-}
-
-tested_names <- function(object, terms) {
-  there <- names(object$coefficients)
-  of <- object$model$terms
-  if (is.null(terms)) return(setdiff(there, "(Intercept)"))
-  if (inherits(terms, "formula")) {
-    if (is.null(of)) refuse("only a regression has terms: name the coefficients, of ", listing(there))
-    asked <- attr(stats::terms(terms), "term.labels")
-    sorted <- function(term) vapply(strsplit(term, ":", fixed = TRUE), function(x) paste(sort(x), collapse = ":"), "")
-    lacking <- !sorted(asked) %in% sorted(of)
-    if (any(lacking)) refuse("the model has no term ", asked[lacking][1], "; it has ", listing(setdiff(unique(of), "(Intercept)")))
-    return(intersect(names(of)[sorted(of) %in% sorted(asked)], there))
-  }
-  lacking <- setdiff(terms, there)
-  if (length(lacking)) refuse("there is no coefficient ", near_name(lacking[1], there), "; there are ", listing(there))
-  terms
 }

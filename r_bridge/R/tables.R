@@ -108,17 +108,23 @@ write_tables <- function(release, path, by = NULL, outcome = NULL, statistic = N
 #' Estimates from a survey design
 #'
 #' Means, totals, counts, proportions, ratios or quantiles by domain, of one design: confidential, or one of
-#' a release. The estimates and standard errors are those of the survey package; intervals use t with the degrees
-#' of freedom of the whole design. Nothing is published by this, and nothing is protected.
+#' a release. The estimates and standard errors are those of the survey package. Nothing is published by this, and
+#' nothing is protected.
+#'
+#' Intervals use t with the degrees of freedom of the domain, `df`: its PSUs less its strata, as `survey::degf()` counts
+#' them in a subset; in the rows `"all"` those of the whole design. A `subset()` of a design is a domain of it, as in
+#' survey; of a calibrated design, or one with `pps =`, give the whole one and `where`.
 #'
 #' @param design From `svydesign()`, `svrepdesign()` or srvyr's `as_survey()`.
 #' @param outcome Numeric columns, by name or as a formula `~ income`; of any type for proportions; not needed
 #'   for counts.
 #' @param by Columns whose cells, margins and total are estimated.
 #' @param statistic,denominator,quantiles,poverty_line,where,deff,estimator,level,df As for [tables()].
-#' @param missing What missing outcomes do: `"fail"`; `"drop"`, which leaves out the records that lack any of the outcomes
-#'   or the denominator, as a domain (`svymean(~a + b, na.rm = TRUE)` in survey); or `"available"`, which leaves out by
-#'   outcome. Records that lack a category of `by` are in the rows `"all"` and in no other (a warning says how many).
+#' @param missing What missing outcomes do. `"fail"` stops. `"drop"` leaves out the records that lack any of the outcomes
+#'   or the denominator, as a domain (`svymean(~a + b, na.rm = TRUE)` in survey). `"available"` leaves out by outcome: each
+#'   has the records that have it (`svymean(~a, na.rm = TRUE)`, outcome by outcome). Degrees of freedom are those of the
+#'   records that are left. Records that lack a category of `by` are in the rows `"all"` and in no other (a warning says
+#'   how many).
 #' @return As [tables()], without `flag`.
 #' @export
 #' @examplesIf surveysynth_available()
@@ -127,6 +133,7 @@ write_tables <- function(release, path, by = NULL, outcome = NULL, statistic = N
 #' estimate(design, ~ api00, by = ~ stype, statistic = c("mean", "quantile"),
 #'          quantiles = c(0.25, 0.75))
 #' estimate(design, ~ api00, by = ~ stype, level = 0.9, df = Inf)
+#' estimate(subset(design, awards == "Yes"), ~ api00)
 estimate <- function(design, outcome = NULL, by = NULL, statistic = "mean", denominator = NULL, quantiles = NULL,
                      poverty_line = NULL, where = NULL, deff = FALSE,
                      estimator = c("auto", "samplics", "onepass", "replicates"),
@@ -137,7 +144,8 @@ estimate <- function(design, outcome = NULL, by = NULL, statistic = "mean", deno
   if (inherits(design, "surveysynth_release")) {
     refuse("estimate() takes one design; tables(release) makes the tables of a release")
   }
-  parts <- design_parts(design)
+  whole <- whole_design(design)
+  parts <- design_parts(whole$design)
   if (!is.null(parts$joint)) {
     refuse("joint inclusion probabilities of a pps = ppsmat() design are not given to Python: ",
            "use svymean(), svytotal(), svyby() of the survey package")
@@ -149,8 +157,16 @@ estimate <- function(design, outcome = NULL, by = NULL, statistic = "mean", deno
     parts$frame$.where <- row_wise(one_sided(where), parts$frame, environment(where), "where")
     where <- ".where"
   }
+  check_there(c(outcome, by, denominator, where), names(parts$frame))
+  if (!all(whole$inside)) {
+    if ("poverty_rate" %in% statistic && is.null(poverty_line)) {
+      refuse("the poverty line of a subset is not known, as it is a share of the median of all records: give ",
+             "poverty_line =, or the whole design and where =")
+    }
+    parts$frame$.where <- if (is.null(where)) whole$inside else whole$inside & parts$frame[[where]]
+    where <- ".where"
+  }
   columns <- c(outcome, by, denominator, where)
-  check_there(columns, names(parts$frame))
   in_folder(function(folder) {
     table <- frame_from_python(
       "estimate", folder, design = design_for_python(parts, columns, folder), outcome = outcome, by = by,
@@ -160,6 +176,39 @@ estimate <- function(design, outcome = NULL, by = NULL, statistic = "mean", deno
     )
     new_table(table, parts$frame)
   })
+}
+
+# A subset of a design as a domain of a whole one: `inside` tells its records from copies of some of them, which stand for
+# the units that the subset lacks. Outside of the domain they count as units that there are, and in nothing else.
+whole_design <- function(design) {
+  plain <- inherits(design, "survey.design2") && !inherits(design, c("pps", "twophase2")) && is.null(design$postStrata)
+  rows <- seq_len(NROW(design$variables))
+  if (!plain || !length(rows)) return(list(design = design, inside = TRUE))
+  units <- as.data.frame(lapply(design$cluster, numbered))
+  strata <- as.data.frame(lapply(design$strata, numbered))
+  for (k in seq_along(units)) {
+    there <- tapply(units[[k]], strata[[k]], function(unit) length(unique(unit)))
+    first <- match(names(there), strata[[k]])
+    from <- rep(first, pmax(design$fpc$sampsize[rows[first], k] - there, 0))
+    new <- seq_along(from)
+    units_of_new <- units[from, , drop = FALSE]
+    strata_of_new <- strata[from, , drop = FALSE]
+    units_of_new[k:ncol(units)] <- lapply(units[k:ncol(units)], function(unit) max(unit) + new)
+    later <- seq_len(ncol(strata)) > k
+    strata_of_new[later] <- lapply(strata[later], function(stratum) max(stratum) + new)
+    rows <- c(rows, rows[from])
+    units <- rbind(units, units_of_new)
+    strata <- rbind(strata, strata_of_new)
+  }
+  inside <- seq_along(rows) <= NROW(design$variables)
+  if (all(inside)) return(list(design = design, inside = TRUE))
+  for (part in c("variables", "allprob")) design[[part]] <- design[[part]][rows, , drop = FALSE]
+  design$prob <- design$prob[rows]
+  design$cluster <- stats::setNames(units, names(design$cluster))
+  design$fpc <- lapply(design$fpc, function(x) if (is.null(x)) x else x[rows, , drop = FALSE])
+  strata[[1]] <- design$strata[[1]][rows]
+  design$strata <- stats::setNames(strata, names(design$strata))
+  list(design = design, inside = inside)
 }
 
 # A table of Python's of outcomes in a frame; TRUE and FALSE are written as in R.

@@ -1,35 +1,3 @@
-# Three small data sets with known numbers.
-small_release <- function() {
-  set.seed(4)
-  frames <- lapply(1:3, function(i) {
-    data.frame(s = rep(c("a", "b"), each = 10),
-               g = factor(sample(c("u", "v", "w"), 20, TRUE), levels = c("u", "v", "w")),
-               y = round(rnorm(20, 10 + i), 2), x = round(rexp(20) + 1, 2), w = rep(c(2, 3), 10))
-  })
-  designs <- lapply(frames, function(f) svydesign(ids = ~1, strata = ~s, weights = ~w, data = f))
-  manifest <- list(synthesized = "y", design = list(lonely_psu = "fail"))
-  structure(list(designs = designs, count_designs = designs, manifest = manifest), class = "surveysynth_release")
-}
-
-# T = mean(u) + b / m and its degrees of freedom, by hand, from m estimates and standard errors.
-by_hand <- function(q, se, degf) {
-  m <- length(q)
-  b <- sum((q - mean(q))^2) / (m - 1) / m
-  T <- mean(se^2) + b
-  c(mean(q), sqrt(T), min((m - 1) * (1 + mean(se^2) / b)^2, degf))
-}
-
-# Degrees of freedom of domains, the least of the data sets: of the units and strata that hold their records.
-left <- function(release, ...) {
-  groups <- expand.grid(..., stringsAsFactors = FALSE)
-  vapply(seq_len(nrow(groups)), function(row) {
-    min(vapply(release$designs, function(d) {
-      inside <- Reduce(`&`, lapply(names(groups), function(by) d$variables[[by]] == groups[row, by]))
-      length(unique(d$cluster[inside, 1])) - length(unique(d$strata[inside, 1]))
-    }, 0L))
-  }, 0L)
-}
-
 expect_by_hand <- function(release, call, most = 18) {
   call <- substitute(call)
   results <- lapply(release$designs, function(design) eval(call, list(design = design), parent.frame(3)))
@@ -61,6 +29,32 @@ test_that("every kind of result of the survey package is combined, each estimate
   expect_by_hand(release, svyglm(y ~ x + s, design), 16) # the residual degrees of freedom of its summary()
   expect_by_hand(release, svyvar(~y, design))
   expect_by_hand(release, svyciprop(~I(y > 12), design))
+})
+
+test_that("domains have their own degrees of freedom, whatever the terms of by", {
+  release <- small_release()
+  for (i in 1:3) release$designs[[i]]$variables$old <- release$designs[[i]]$variables$x > 2
+  of_g <- left(release, g = c("u", "v", "w"))
+  cut_at <- c(-Inf, 2, Inf)
+  of_old <- left(release, old = c(FALSE, TRUE))
+  expect_true(all(of_old < 18) && !identical(of_old[1], of_old[2]))
+  expect_by_hand(release, svyby(~y, ~factor(g), design, svymean), of_g)
+  expect_by_hand(release, svyby(~y, ~as.character(g), design, svymean), of_g)
+  expect_by_hand(release, svyby(~y, ~I(x > 2), design, svymean), of_old)
+  expect_equal(as.data.frame(combine_release(with(release, svyby(~y, ~cut(x, cut_at), FUN = svymean))))$df,
+               as.data.frame(combine_release(with(release, svyby(~y, ~old, FUN = svymean))))$df)
+  expect_by_hand(release, svyby(~y, ~cut(x, c(-Inf, 2, Inf)), design, svymean), of_old)
+  expect_by_hand(release, svyby(~y, design$variables["g"], design, svymean), of_g)
+  expect_by_hand(release, svyby(~y, list(group = design$variables$g), design, svymean), of_g)
+  expect_by_hand(release, svyby(~ y + x, ~interaction(s, old), design, svymean),
+                 left(release, s = c("a", "b"), old = c(FALSE, TRUE)))
+  inside <- release # those of a subset are of what it has of the domain
+  inside$designs <- lapply(release$designs, subset, old)
+  expect_by_hand(release, svyby(~y, ~factor(s), subset(design, old), svymean), left(inside, s = c("a", "b")))
+  replicates <- release
+  replicates$designs <- lapply(release$designs, function(d) as.svrepdesign(d, type = "JKn"))
+  degf <- vapply(c("a", "b"), function(s) min(vapply(replicates$designs, function(d) degf(d[d$variables$s == s, ]), 0)), 0)
+  expect_by_hand(replicates, svyby(~y, ~factor(s), design, svymean), unname(degf))
 })
 
 test_that("names tell the estimates apart", {
@@ -147,9 +141,12 @@ test_that("the option for lonely units is that of the release, and is restored",
 test_that("what cannot be combined is refused", {
   release <- small_release()
   expect_error(combine_release(release), "one for each data set")
-  expect_error(combine_release(with(release, svychisq(~ g + s))), "class htest has no coef\\(\\) and vcov\\(\\)")
+  expect_error(combine_release(lapply(release$designs, function(d) svychisq(~ g + s, d))),
+               "class htest have no coef\\(\\) and vcov\\(\\) to combine; .*results of with_release\\(\\)")
   expect_error(combine_release(with(release, svyby(~y, ~s, FUN = svymean, vartype = "ci"))), "vartype = \"se\"")
-  expect_error(combine_release(with(release, svyttest(y ~ s))), "svyglm\\(y ~ group, design\\)")
+  expect_error(combine_release(with(release, regTermTest(svyglm(y ~ g, design), ~g))), "wald_test\\(combine_release\\(models\\)")
+  expect_error(combine_release(with_release(release, anova(svyglm(y ~ g + x, design)))), "wald_test\\(combine_release\\(models\\)")
+  expect_error(combine_release(with_release(release, AIC(svyglm(y ~ g, design)))), "AIC and BIC of several data sets have no rule")
   expect_error(combine_release(with(release, svytable(~ g + s))), "svytotal\\(~interaction\\(a, b\\), design\\)")
   expect_error(combine_release(with_release(release, confint(svymean(~y, design)))), "combine the estimates themselves")
   expect_error(with_release(release$designs, svymean(~y, design)), "a release is what")
@@ -174,6 +171,42 @@ test_that("no expression finds the caller's own design", {
     expect_equal(coef(combine_release(with(x, svycontrast(svymean(~y, design), c(y = 2))))), 2 * coef(expected),
                  ignore_attr = TRUE)
   }
+})
+
+test_that("fits that a call makes again are made on the data set, not on the caller's own design", {
+  release <- small_release()
+  own <- strat # confidential
+  own$variables[c("y", "g", "s")] <- own$variables[c("api00", "stype", "awards")]
+  assign("design", own, globalenv())
+  on.exit(rm("design", envir = globalenv()))
+  results <- with_release(release, anova(svyglm(y ~ g + s, design)))
+  for (i in 1:3) {
+    design <- release$designs[[i]]
+    assign("design", design, globalenv())
+    expected <- anova(svyglm(y ~ g + s, design))
+    for (term in 1:2) expect_equal(results[[i]][[term]][c("chisq", "df", "ddf", "p")], expected[[term]][c("chisq", "df", "ddf", "p")])
+  }
+  fit <- with_release(release, svyglm(y ~ g + s, design))[[1]]
+  expect_identical(deparse1(fit$call), "svyglm(formula = y ~ g + s, design = design)")
+  expect_equal(coef(update(fit, . ~ . - s)), coef(svyglm(y ~ g, release$designs[[1]])))
+})
+
+test_that("a plot, and what it returns, is no result of another design", {
+  release <- small_release()
+  grDevices::pdf(NULL)
+  on.exit(grDevices::dev.off())
+  hooks <- getHook("before.plot.new")
+  expect_length(with_release(release, svyboxplot(y ~ s, design)), 3)
+  expect_length(with_release(release, barplot(svymean(~s, design))), 3) # positions of bars
+  expect_length(with_release(release, {plot(x ~ y, design$variables); TRUE}), 3)
+  expect_length(with_release(release, {nrow(design); TRUE}), 3)
+  expect_length(with_release(release, {nrow(design); NULL}), 3)
+  expect_identical(getHook("before.plot.new"), hooks)
+  own <- svymean(~api00, strat)
+  expect_error(with_release(release, {plot(x ~ y, design$variables); own}), NA) # atomic: what a plot may return
+  expect_error(with_release(release, {nrow(design); own}), "own, confidential design")
+  names <- tryCatch(with_release(release, names(design$variables)), error = conditionMessage)
+  expect_no_match(names, "confidential")
 })
 
 test_that("results are shown as a list of results, and their subsets can be combined", {

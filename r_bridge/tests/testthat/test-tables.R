@@ -341,3 +341,39 @@ test_that("tables have an autoplot()", {
   expect_equal(drawn[order(-drawn$y), c("x", "xmin", "xmax")], data.frame(x = 1:2, xmin = 0:1, xmax = 2:3),
                ignore_attr = TRUE)
 })
+
+test_that("a subset of a design is a domain of it, as in survey", {
+  need_python()
+  nested <- svydesign(ids = ~dnum, strata = ~stype, weights = ~pw, data = apiclus1, nest = TRUE)
+  old <- options(survey.lonely.psu = "adjust")
+  on.exit(options(old))
+  for (design in list(subset(strat, awards == "Yes"), subset(strat, awards == "Yes" & stype != "E"), subset(strat, stype == "E"),
+                      subset(clus1, awards == "Yes"), subset(clus1, awards == "Yes" & dnum > 200),
+                      subset(clus2, awards == "Yes"), subset(clus2, dnum > 200), subset(nested, awards == "Yes"))) {
+    ours <- estimate(design, ~api00, statistic = c("mean", "total", "count"))
+    theirs <- list(svytotal(~one, update(design, one = 1)), svymean(~api00, design), svytotal(~api00, design))
+    at <- match(c("count", "mean", "total"), ours$statistic)
+    expect_equal(ours$estimate[at], vapply(theirs, coef, 0), tolerance = 1e-9, ignore_attr = TRUE)
+    expect_equal(ours$se[at], vapply(theirs, SE, 0), tolerance = 1e-9, ignore_attr = TRUE)
+    expect_identical(unique(ours$df), as.numeric(degf(design)))
+    expect_identical(unique(ours$n), nrow(design$variables))
+    cells <- estimate(design, ~api00, by = ~comp.imp)
+    cells <- cells[cells$comp.imp != "all", ]
+    by <- svyby(~api00, ~comp.imp, design, svymean)
+    expect_equal(cells$estimate, unname(coef(by)), tolerance = 1e-9)
+    expect_equal(cells$se, unname(SE(by)), tolerance = 1e-9)
+    expect_equal(estimate(design, ~api00, statistic = "quantile")$se, unname(c(SE(svyquantile(~api00, design, 0.5)))), tolerance = 1e-9)
+    within <- svymean(~api00, subset(design, api99 > 600))
+    for (where in list(~ api99 > 600, "high")) {
+      ours <- estimate(update(design, high = api99 > 600), ~api00, where = where)
+      expect_equal(c(ours$estimate, ours$se), c(coef(within), SE(within)), tolerance = 1e-9, ignore_attr = TRUE)
+    }
+  }
+  some <- subset(strat, awards == "Yes")
+  expect_equal(estimate(some, ~api00, deff = TRUE)$deff, unname(deff(svymean(~api00, some, deff = TRUE))), tolerance = 1e-9)
+  expect_error(estimate(some, ~api00, statistic = "poverty_rate"), "give poverty_line =")
+  line <- estimate(some, ~api00, statistic = "poverty_rate", poverty_line = 600)
+  expect_equal(line$estimate, unname(coef(svymean(~I(api00 < 600), some))[2]), tolerance = 1e-9)
+  expect_error(estimate(subset(strat, api00 > 2000), ~api00), "no records")
+  expect_error(synthesize(some, quick, epsilon = 9, population_total = 6194), "a subset of a design")
+})
