@@ -203,6 +203,19 @@ def check_values(design: SurveyDesign, model: FBS | FBP, schema: Mapping[str, Ou
         wrong.check(_check_column, design, name, outcome)
 
 
+def check_contradictions(asked: StrictRequest) -> None:
+    """Refuse a file whose outcomes contradict what is declared of them, as it is refused once it is counted.
+
+    Raises
+    ------
+    InputError
+        All contradictions, in one message.
+    """
+    wrong = Obstacles()
+    check_values(asked.design, asked.model, asked.schema, wrong)
+    wrong.refuse()
+
+
 def _check_column(design: SurveyDesign, name: str, outcome: Outcome | None) -> None:
     column = design.column(name)
     if outcome is None:
@@ -258,11 +271,13 @@ def in_sequence(formula: Formulas) -> tuple[FBS | FBP, dict[str, RightHandSide]]
     ------
     InputError
         Another model; an outcome of two formulas; a product of two earlier outcomes.
+    ModelError
+        A model with options, which go with fits to records.
     """
     if isinstance(formula, list | tuple) and formula and all(isinstance(one, str) for one in formula):
         models: list[FBS | FBP] = [FBS(one) for one in formula]
     elif isinstance(formula, str | FBS | FBP):
-        models = [FBS(formula) if isinstance(formula, str) else formula]
+        models = [FBS(formula) if isinstance(formula, str) else without_options(formula)]
     else:
         raise InputError(
             "a strict release takes a formula, a list of formulas, FBS(...) or FBP(...): the schema says the kind of "
@@ -449,17 +464,23 @@ def strictly(model: object, given: Mapping[str, Any]) -> Strictly:
             f"{name} is a model of records, and Strict() counts them: give the formula, 'income ~ region', and what "
             f"kind each outcome is, outcomes={{'income': Outcome(...)}}. {RECORDS}"
         )
+    bare = without_options(replace(model, weight=None))
+    public = {} if model.weight is None else {"weight": "public"}
+    return Strictly(bare, _with_levels(settings | public, levels, model.outcomes))
+
+
+def without_options(model: FBS | FBP) -> FBS | FBP:
+    """The model that its formula makes (ModelError: it has options, which noisy tables have no use for)."""
     if len(model.outcomes) > 1 and isinstance(model, FBP):
         raise ModelError("FBP synthesizes one outcome under Strict(): give FBS, or the formula")
     bare = type(model)(model.outcome, model.predictors)
     transform = "log" if isinstance(model.transform, LogTransform) else model.transform
-    if replace(model, weight=None, transform=transform) != bare:
+    if replace(model, transform=transform) != bare:
         raise ModelError(
             f"under Strict() {model.name} has a formula, and weight='public', but no other options: its prior and "
             f"scale are those of noisy tables. {RECORDS}"
         )
-    public = {} if model.weight is None else {"weight": "public"}
-    return Strictly(bare, _with_levels(settings | public, levels, model.outcomes))
+    return bare
 
 
 def _with_levels(settings: dict[str, Any], levels: Any, outcomes: Sequence[str]) -> dict[str, Any]:
