@@ -45,9 +45,10 @@ declared_by_class <- function(frame, bounds, outcomes, levels) {
   if (!is.null(bounds) && !is.list(bounds)) {
     numeric <- Filter(function(x) is.numeric(x) || inherits(x, "Date"), frame)
     left <- setdiff(names(numeric), c(names(outcomes), names(levels)))
-    if (length(left) == 1 && left %in% whole) bounds <- stats::setNames(list(bounds), left)
+    if (length(left) == 1 && left %in% whole && is_interval(bounds)) bounds <- stats::setNames(list(bounds), left)
   }
   for (name in if (is.list(bounds)) intersect(names(bounds), whole)) {
+    if (!is_interval(bounds[[name]])) next # which Python refuses
     outcomes[[name]] <- outcome(bounds = bounds[[name]])
     bounds[[name]] <- NULL
   }
@@ -62,6 +63,8 @@ declared_by_class <- function(frame, bounds, outcomes, levels) {
   list(bounds = if (length(bounds)) bounds, outcomes = outcomes)
 }
 
+is_interval <- function(bounds) length(bounds) == 2 && isTRUE(as.numeric(bounds)[1] < as.numeric(bounds)[2])
+
 # Outcomes for Python: in strict releases dates are days since 1970-01-01.
 outcomes_for_python <- function(frame, outcomes, strict) {
   for (name in outcomes) {
@@ -70,8 +73,8 @@ outcomes_for_python <- function(frame, outcomes, strict) {
     if (inherits(x, "POSIXt")) refuse("column ", sQuote(name), " has times: make dates of them, ", days)
     if (!inherits(x, "Date")) next
     if (!strict) {
-      refuse("column ", sQuote(name), " has dates, which strict releases take: leave out mechanism, or make numbers of ",
-             "them, design <- update(design, ", name, " = as.numeric(", name, "))")
+      refuse("column ", sQuote(name), " has dates, and only strict releases synthesize dates; make numbers of them: ",
+             "design <- update(design, ", name, " = as.numeric(", name, "))")
     }
     frame[[name]] <- as.integer(floor(as.numeric(x)))
   }

@@ -136,7 +136,7 @@ class Measurements:
         """
         place = as_path(path)
         there = place / "public" / MANIFEST
-        if place.exists() and not (overwrite and there.is_file() and _is_measured(there)):
+        if place.exists() and not (overwrite and there.is_file() and is_measured(there)):
             raise InputError(f"{str(place)!r} exists; choose another place, or overwrite=True for other measurements")
         try:
             with whole_folder(place, mode=PUBLIC, replace=overwrite) as staging:
@@ -233,7 +233,7 @@ def read_measurements(path: str | Path) -> Measurements:
     """
     place = as_path(path)
     folder = public_folder(place)
-    if not (folder / MANIFEST).is_file() or not _is_measured(folder / MANIFEST):
+    if not (folder / MANIFEST).is_file() or not is_measured(folder / MANIFEST):
         raise InputError(f"{str(place)!r} holds no measurements: it has no public/{MANIFEST} of such")
     manifest = json.loads(unsealed(folder / MANIFEST))
     verify(folder, manifest["files"])
@@ -245,5 +245,6 @@ def read_measurements(path: str | Path) -> Measurements:
     return Measurements(source, manifest.get(CLASSES_IN_R, {}))
 
 
-def _is_measured(manifest: Path) -> bool:
+def is_measured(manifest: Path) -> bool:
+    """Whether a manifest is one of measurements."""
     return bool(json.loads(unsealed(manifest)).get("format") == FORMAT)

@@ -153,7 +153,7 @@ def strict_request(
     wrong.check(one_of, weight, get_args(Weight), "weight")
     wrong.check(one_of, clusters, get_args(Clusters), "clusters")
     interval = wrong.check(_weight_bounds, weight_bounds)
-    wrong.check(check_seed, seed)
+    seeded = wrong.check(_seed, seed)
     year = wrong.check(of_an_earlier_year, earlier)
     importances = wrong.check(_importance, importance, model.outcomes)
     kept = wrong.check(to_synthesize, design)
@@ -162,7 +162,7 @@ def strict_request(
     has_unit = wrong.check(_has_unit, design, model, unit)
     has_columns = wrong.check(_has_columns, design, model, public, unit)
     if kept is not None and has_unit and has_columns:
-        file = wrong.check(_public, kept[0], model, seed, unit, weighted=public_weight)
+        file = wrong.check(_public, kept[0], model, seeded, unit, weighted=public_weight)
     if file is not None:
         attempt = Obstacles()
         terms = attempt.check(terms_of, file, model.predictors, clusters == "model", unit)
@@ -245,6 +245,11 @@ def _sequence(
     outcomes: Mapping[str, Outcome] | None,
 ) -> tuple[FBS | FBP, dict[str, RightHandSide]]:  # fmt: skip
     return in_sequence(written_out(design, formula, public, epsilon, delta, outcomes))
+
+
+def _seed(seed: int | None) -> int | None:
+    check_seed(seed)
+    return seed
 
 
 def _weight_bounds(given: tuple[float, float]) -> tuple[float, float]:
@@ -446,6 +451,8 @@ def strictly(model: object, given: Mapping[str, Any]) -> Strictly:
         Another model than FBS and FBP, or one with options that only fits to records have.
     """
     said = {name: value for name, value in given.items() if not (_is_nothing(value) or _is_plain(name, value))}
+    if given.get("public") is not None:  # that nothing may be published is said, too
+        said["public"] = given["public"]
     mechanism = said.pop("mechanism", None)
     if others := sorted({*said} - TAKEN):
         raise InputError(f"{', '.join(others)}: only where records are fitted. {RECORDS}")

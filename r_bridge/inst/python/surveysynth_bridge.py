@@ -21,12 +21,14 @@ import numpy as np
 import pandas as pd
 
 import surveysynth as ss
+from surveysynth.errors import Obstacles
 from surveysynth.models.registry import model_from_file
 from surveysynth.progress import progress_to
 from surveysynth.publication.figures.domains import SUFFIXES as FIGURES
 from surveysynth.r import exchange
 from surveysynth.r.words_of_r import in_words_of_r
-from surveysynth.release.measurements import CLASSES_IN_R, with_classes_in_r
+from surveysynth.release.manifest import public_folder
+from surveysynth.release.measurements import CLASSES_IN_R, is_measured, with_classes_in_r
 from surveysynth.synthesis.strict_request import check_contradictions, strict_request
 
 MAKE = "__make__"
@@ -51,11 +53,13 @@ def run(task: str, arguments: str, listener: Callable[[str], Any], *objects: Any
 
     The listener is given the stages of long work.  Objects, with or without a name, are Python's own that R keeps.
     """
-    value, told, heard = None, {}, []
+    value, told, heard, wrong = None, {}, [], Obstacles()
     with warnings.catch_warnings(), progress_to(lambda text: listener(in_words_of_r(text))):
         warnings.showwarning = lambda message, category, *place: heard.append(_heard(message, category))
         try:
-            value, said = globals()[task](*objects, **named, **json.loads(arguments, object_hook=_made))
+            given = json.loads(arguments, object_hook=lambda part: _made(part, wrong))
+            wrong.refuse()
+            value, said = globals()[task](*objects, **named, **given)
             told["value"] = said
         except ss.SurveySynthError as error:
             told["error"] = {"message": in_words_of_r(str(error)), "code": error.code}
@@ -81,7 +85,8 @@ def _heard(message: Warning | str, category: type[Warning]) -> str:
     return in_words_of_r(str(message)) if ours else f"{category.__name__} in Python"
 
 
-def _made(said: dict[str, Any]) -> Any:
+def _made(said: dict[str, Any], wrong: Obstacles) -> Any:
+    """What a part of the arguments stands for; of several outcomes that are refused all are noted."""
     name = said.pop(MAKE, None)
     if name is None:
         return said
@@ -93,7 +98,8 @@ def _made(said: dict[str, Any]) -> Any:
         return model_from_file(**said)
     if name == "measurements":
         return _measurements_in(**said)
-    return getattr(ss, name)(**said)
+    make = getattr(ss, name)
+    return wrong.check(make, **said) if make is ss.Outcome else make(**said)
 
 
 def start() -> tuple[None, str]:
@@ -111,9 +117,11 @@ def synthesize(
 
 
 def measure(
-    synthesizer: Any, population_total: Any = None, classes: Mapping[str, str] | None = None, **given: Any
-) -> tuple[ss.Measurements, str]:
+    synthesizer: Any, population_total: Any = None, epsilon: Any = None, classes: Mapping[str, str] | None = None,
+    **given: Any,
+) -> tuple[ss.Measurements, str]:  # fmt: skip
     """Measurements, and what they are."""
+    given |= {"epsilon": epsilon}  # which R leaves out where it is NULL
     given |= _known_totals(given["design"], population_total, given.get("population_totals"))
     return _described(ss.Measurements(ss.measure(formula=synthesizer, **given).source, classes or {}))
 
@@ -139,9 +147,11 @@ def measured_table(measured: ss.Measurements, folder: str) -> tuple[None, None]:
 
 
 def expected_errors(
-    folder: str, synthesizer: Any, population_total: Any = None, by: list[str] | None = None, m: int = 20, **given: Any
-) -> tuple[None, None]:
+    folder: str, synthesizer: Any, population_total: Any = None, epsilon: Any = None, by: list[str] | None = None,
+    m: int = 20, **given: Any,
+) -> tuple[None, None]:  # fmt: skip
     """Standard errors to expect of a strict release, if the file does not contradict what is declared of it."""
+    given |= {"epsilon": epsilon}
     given |= _known_totals(given["design"], population_total, given.get("population_totals"))
     expected = ss.expected_errors(formula=synthesizer, by=by, m=m, **given)
     check_contradictions(strict_request(formula=synthesizer, **given))
@@ -361,10 +371,12 @@ def _described(measured: ss.Measurements) -> tuple[ss.Measurements, str]:
 
 def _measurements_in(path: str) -> ss.Measurements:
     """The measurements of their own folder, or of that of a release."""
-    try:
+    manifest = public_folder(Path(path)) / "manifest.json"
+    if not manifest.is_file():
+        raise ss.InputError(f"{path!r} holds neither measurements nor a release: there is no public/{manifest.name}")
+    if is_measured(manifest):
         return ss.read_measurements(path)
-    except ss.InputError:
-        release = ss.read_release(path)
+    release = ss.read_release(path)
     if release.measured is None:
         raise ss.InputError(f"the release in {path!r} was not drawn from measurements: a model was fitted to records")
     return ss.Measurements(release.measured, release.method.get(CLASSES_IN_R, {}))
