@@ -19,7 +19,7 @@ from ..choices import Clusters
 from ..design.survey_design import SurveyDesign
 from ..errors import Obstacles
 from ..estimation.tables import estimate
-from ..measuring.bins import Bins, Cells
+from ..measuring.bins import FINE, Bins, Cells
 from ..measuring.measure import WEIGHT_BOUNDS
 from ..measuring.outcome import Outcome
 from ..measuring.terms import Term, terms_of
@@ -192,7 +192,7 @@ def _values(schema: Outcome, terms: Sequence[Term], n: int, rng: np.random.Gener
 def _numbers(schema: Outcome, terms: Sequence[Term], n: int, rng: np.random.Generator) -> Floats:
     assert schema.bounds is not None
     low, high = schema.bounds
-    if schema.whole and low >= 0:
+    if schema.whole and low >= 0 and high - low < FINE:  # a bin for each; more of them are amounts in whole units
         rate = COUNT[0] * high * np.exp(_shifted(terms, n, rng, COUNT[1]))
         return np.clip(rng.poisson(rate), low, high).astype(np.float64)
     knee = Bins.for_amounts(low, high).knee
