@@ -57,6 +57,13 @@ R_PACKAGE = Path(__file__).parents[1] / "r_bridge"
         ("for example [0.25, 0.5]", "for example c(0.25, 0.5)"),
         ("write C(employed)", "write factor(employed)"),
         ("levels={'job': ['...', '...']}, or", 'levels = list(job = c("...", "...")), or'),
+        ("column 'ok' is of type bool, not a number", "column 'ok' is of type logical, not a number"),
+        ("column 'day' is of type date32[day][pyarrow], not", "column 'day' is of type Date, not"),
+        ('missing="maybe" is not one of None, category', 'missing = "maybe" is not one of NULL, category'),
+        ("debias='yes' is not one of False, True", 'debias = "yes" is not one of FALSE, TRUE'),
+        ("of their own: frame['sex'].fillna('missing'), or in a plan [columns.sex] missing = 'category'",
+         'of their own: design <- update(design, sex = ifelse(is.na(sex), "missing", as.character(sex)))'),
+        ("or make the column categorical with them. job", "or make the column a factor with them. job"),
         ("design.frame['job'].value_counts() lists", "table(design$variables$job) lists"),
     ],
 )  # fmt: skip

@@ -19,8 +19,8 @@ spec.loader.exec_module(settings_page)
 
 # how long, how exactly and where it is computed is no part of what is released; seeds are for tests
 NOT_IN_PLANS = {"design", "chains", "warmup", "draws", "tolerance", "seed", "scheduler"}
-# what R gives in another way, or not yet
-NOT_IN_R = {"earlier", "scheduler"}
+# where a cluster computes: R counts in memory
+NOT_IN_R = {"scheduler"}
 
 
 def keywords(*called):

@@ -91,7 +91,7 @@ redrawn_designs <- function(release) {
   values <- first$python$redrawn
   lapply(seq_len(ncol(values) / length(drawn)), function(number) {
     design <- release$designs[[1]]
-    design$variables[drawn] <- values[paste0(drawn, "_", number)]
+    design$variables[drawn] <- as_they_were(stats::setNames(values[paste0(drawn, "_", number)], drawn), manifest)
     if (!is.null(weight)) {
       design$prob <- 1 / design$variables[[weight]]
       design$allprob[[1]] <- design$prob

@@ -41,6 +41,6 @@ perturbed_histogram <- function(design, outcome, epsilon, bounds, population_tot
       population_total = population_total, bins = if (length(bins) > 1) I(bins) else bins, m = m,
       weight_bound = weight_bound, ledger = if (!is.null(ledger)) check_ledger(ledger)
     )
-    release_from_python(folder, design, "perturbed_histogram", given)
+    release_from_python(folder, kind_of_design(design), "perturbed_histogram", given)
   })
 }

@@ -110,6 +110,7 @@ in_json <- function(x) {
     return(if (length(x) || is.null(names(x))) x else stats::setNames(list(), character()))
   }
   if (!is.double(x)) return(x)
+  if (inherits(x, "Date")) x <- if (inherits(x, "AsIs")) I(as.numeric(x)) else as.numeric(x) # days
   text <- sprintf("%.17g", x)
   text[is.na(x)] <- "NaN"
   text[is.infinite(x)] <- ifelse(x[is.infinite(x)] > 0, "Infinity", "-Infinity")

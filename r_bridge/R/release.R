@@ -115,10 +115,11 @@ read_synthetic <- function(file, manifest) {
   for (name in names(manifest$levels)) {
     kind <- manifest$levels[[name]]
     values <- frame[[name]]
-    if (is.logical(kind$categories)) values <- truth_of(values)
+    truth <- values %in% c("True", "False") & !values %in% kind$categories # beside others, such as "missing"
+    values[truth] <- toupper(values[truth])
     frame[[name]] <- factor(values, as.character(kind$categories), ordered = kind$ordered)
   }
-  frame
+  as_they_were(frame, manifest)
 }
 
 TRUTH <- c("bool", "boolean")

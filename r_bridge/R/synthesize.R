@@ -86,9 +86,12 @@
 #'   `c(0.02, 20)`.
 #' @param importance By what the epsilon of an outcome's tables in a strict release is multiplied, `list(income = 2)`, in
 #'   relation to others.
+#' @param earlier Of a strict release: measurements of an earlier year, by [measure()], the release that was drawn from
+#'   them, or the folder of either. The model is fitted to both years, and epsilons add up for people who are in both.
 #' @return A release, of class `surveysynth_release`: a list with `designs`, `count_designs` and `manifest` as
 #'   described at [read_release()]. [write_release()] keeps it, and so does `saveRDS()`, without what is internal.
-#' @seealso [privacy()], [tables()], [with_release()], [write_release()]
+#' @seealso [measure()], which counts the file once for many releases; [privacy()], [tables()], [with_release()],
+#'   [write_release()]
 #' @references Hu, Savitsky & Williams (2022a), Private Tabular Survey Data Products through Synthetic Microdata
 #'   Generation, Journal of Survey Statistics and Methodology 10, 720-752, \doi{10.1093/jssam/smac001}.
 #'
@@ -114,49 +117,50 @@ synthesize <- function(design, synthesizer = NULL, epsilon = NULL, m = NULL, pop
                        unit = NULL, reweight = 0, debias = FALSE, accept_diagnostics = NULL,
                        engine = c("auto", "embedded", "cmdstan"), tolerance = 0.01, chains = 4, warmup = NULL,
                        draws = NULL, seed = NULL, bounds = NULL, edits = NULL, levels = NULL, outcomes = NULL,
-                       population_totals = NULL, weight = NULL, weight_bounds = NULL, importance = NULL) {
+                       population_totals = NULL, weight = NULL, weight_bounds = NULL, importance = NULL,
+                       earlier = NULL) {
   settings <- list(
     epsilon = epsilon, m = m, clusters = match.arg(clusters), unit = one_name(unit), reweight = reweight,
     debias = debias, engine = match.arg(engine), accept_diagnostics = I(as.character(accept_diagnostics)),
     tolerance = tolerance, chains = chains, warmup = warmup, draws = draws, seed = seed,
-    levels = if (!is.null(levels)) lapply(as.list(levels), I),
     ledger = if (!is.null(ledger)) check_ledger(ledger), rule = if (!is.null(rule)) check_rule(rule),
     edits = if (!is.null(edits)) I(as.character(edits)), weight = weight, weight_bounds = weight_bounds
   )
   in_folder(function(folder) {
     known <- rule$arguments$known
-    given <- model_arguments(folder, design, synthesizer, mechanism, population_total, public, unit, policy, known)
-    objects <- if (!is.null(policy)) list(python_policy(policy))
-    declared <- declared_for_python(bounds, outcomes, population_totals, importance)
-    release_from_python(folder, design, "synthesize", c(given, settings, declared), objects)
+    declared <- declarations(bounds, outcomes, population_totals, importance, levels)
+    given <- model_arguments(folder, design, synthesizer, mechanism, population_total, public, unit, policy, known, declared)
+    past <- earlier_for_python(earlier)
+    objects <- c(past$objects, if (!is.null(policy)) list(policy = python_policy(policy)))
+    release_from_python(folder, kind_of_design(design), "synthesize", c(given, settings, past$given), objects)
   })
 }
 
-# What is declared for a strict release, as lists for Python.
-declared_for_python <- function(bounds, outcomes, population_totals, importance) {
+# What is declared for a strict release, once its forms are checked.
+declarations <- function(bounds = NULL, outcomes = NULL, population_totals = NULL, importance = NULL, levels = NULL) {
   list(
-    bounds = if (is.list(bounds)) lapply(bounds, I) else bounds,
-    outcomes = if (!is.null(outcomes)) check_outcomes(outcomes),
+    bounds = bounds, outcomes = if (!is.null(outcomes)) check_outcomes(outcomes), levels = levels,
     population_totals = if (!is.null(population_totals)) lapply(as.list(population_totals), as.list),
     importance = if (!is.null(importance)) as.list(importance)
   )
 }
 
-# A release that a task of the bridge makes, its data sets in a folder.
-release_from_python <- function(folder, design, task, given, objects = list()) {
+# A release that a task of the bridge makes, its data sets in a folder, and its designs of the kind of the confidential one.
+release_from_python <- function(folder, kind, task, given, objects = list()) {
   made <- do.call(ask_python, c(list(task, folder = folder), given, list(objects = objects)))
   manifest <- made$said$manifest
-  frames <- lapply(file.path(folder, seq_len(manifest$m)), loaded)
-  as_design_was(new_release(frames, manifest, list(object = made$object, text = made$said$text)), design)
+  frames <- lapply(file.path(folder, seq_len(manifest$m)), function(part) as_they_were(loaded(part), manifest))
+  as_design_was(new_release(frames, manifest, list(object = made$object, text = made$said$text)), kind)
 }
 
 #' What a strict release will be worth
 #'
 #' Standard errors to expect of [synthesize()] under [strict()], from what is public alone: releases of made-up files that
-#' have the public columns and the design of the survey. No epsilon is spent.
+#' have the public columns and the design of the survey. No epsilon is spent. What [synthesize()] would refuse is refused
+#' here, by the same checks.
 #'
-#' @param design,epsilon,population_total,population_totals,bounds,outcomes As for [synthesize()]; no outcome is looked
-#'   at, and weights only where they are public.
+#' @param design,epsilon,population_total,population_totals,bounds,outcomes As for [synthesize()]. Outcomes are looked at
+#'   for one thing, whether they contradict what is declared of them; weights are used only where they are public.
 #' @param synthesizer A formula, a list of formulas, [fbs()] or [fbp()].
 #' @param by Predictors by which tables will be made, by name or as a formula.
 #' @param delta As for [strict()].
@@ -170,7 +174,7 @@ release_from_python <- function(folder, design, task, given, objects = list()) {
 #' data(api, package = "survey")
 #' design <- survey::svydesign(ids = ~1, strata = ~stype, weights = ~pw, data = apistrat)
 #' expected_errors(design, api00 ~ stype, epsilon = 5, by = ~ stype, population_total = 6194, bounds = c(200, 1000))
-expected_errors <- function(design, synthesizer, epsilon, by = NULL, delta = NULL, m = 20, population_total = NULL,
+expected_errors <- function(design, synthesizer, epsilon = NULL, by = NULL, delta = NULL, m = 20, population_total = NULL,
                             population_totals = NULL, bounds = NULL, outcomes = NULL, weight = NULL,
                             weight_bounds = NULL, clusters = c("model", "ignore"), unit = NULL, public = NULL,
                             importance = NULL) {
@@ -180,9 +184,10 @@ expected_errors <- function(design, synthesizer, epsilon, by = NULL, delta = NUL
     clusters = match.arg(clusters), unit = unit
   )
   in_folder(function(folder) {
-    given <- model_arguments(folder, design, synthesizer, NULL, population_total, public, unit)
-    declared <- declared_for_python(bounds, outcomes, population_totals, importance)
-    do.call(frame_from_python, c(list("expected_errors", folder), given, settings, declared))
+    declared <- declarations(bounds, outcomes, population_totals, importance)
+    given <- model_arguments(folder, design, synthesizer, NULL, population_total, public, unit, declared = declared)
+    given[c("mechanism", "classes")] <- NULL
+    do.call(frame_from_python, c(list("expected_errors", folder), given, settings))
   })
 }
 
@@ -219,13 +224,15 @@ expected_errors <- function(design, synthesizer, epsilon, by = NULL, delta = NUL
 privacy_cost <- function(design, synthesizer, epsilon = NULL, c1 = NULL, m = NULL, mechanism = NULL, ...) {
   further <- list(...)
   none_here <- c("policy", "ledger", "rule", "debias", "accept_diagnostics", "edits", "outcomes", "bounds",
-                 "population_totals", "weight", "weight_bounds", "importance")
+                 "population_totals", "weight", "weight_bounds", "importance", "earlier")
   own <- setdiff(names(formals(privacy_cost)), "...")
   allowed <- setdiff(names(formals(synthesize)), c(own, none_here))
   unknown <- setdiff(if (length(further)) names(further), allowed)
   if (length(unknown)) {
     refuse("privacy_cost() has no argument ", paste(vapply(unknown, near_name, "", c(own, allowed)), collapse = ", "))
   }
+  further$unit <- one_name(further$unit)
+  if (!is.null(further$levels)) further$levels <- lapply(as.list(further$levels), I)
   in_folder(function(folder) {
     given <- model_arguments(
       folder, design, synthesizer, mechanism, further$population_total, further$public, further$unit
@@ -263,7 +270,8 @@ print.surveysynth_privacy_cost <- function(x, ...) {
       sprintf("mean privacy weight: %.3f (1: all of the file's information%s)\n", x$mean_alpha,
               if (x$mean_alpha >= 0.9995) "; more epsilon buys nothing" else ""),
       sprintf("privacy weight below 1: %.3g%% of the records%s\n", 100 * x$weighted_down, verdict_on(x$weighted_down)),
-      if (x$mean_alpha < 0.3) "little of the file's information is left\n", x$verdict,
+      if (x$mean_alpha < 0.3) paste0("little of the file's information is left: synthesize() refuses such a release, unless ",
+                                     "accept_diagnostics names \"information\"\n"), x$verdict,
       "\nInternal: computed from the confidential file.\n", sep = "")
   invisible(x)
 }
@@ -273,9 +281,10 @@ verdict_on <- function(share) {
   if (share > 0.1) ", many: the guarantee for large files says little of this one; take strict(), or a larger epsilon" else ""
 }
 
-# The arguments that synthesize() and privacy_cost() share and that need translation; `known` are columns of a rule.
+# The arguments that the functions share which give a design to Python; `known` are columns of a rule, `declared` is by
+# declarations(), where there can be a strict release. `classes` are those of outcomes, for the release.
 model_arguments <- function(folder, design, synthesizer, mechanism, population_total, public, unit = NULL,
-                            policy = NULL, known = NULL) {
+                            policy = NULL, known = NULL, declared = NULL) {
   if (inherits(synthesizer, "formula") && identical(synthesizer[[length(synthesizer)]], quote(.))) {
     synthesizer <- list(synthesizer)
   }
@@ -291,14 +300,22 @@ model_arguments <- function(folder, design, synthesizer, mechanism, population_t
   public <- names_of(public)
   columns <- c(model$outcomes, model$columns, names_of(unit), known, mechanism$arguments$risk$arguments$known)
   check_there(c(columns, public), names(parts$frame))
+  check_predictors(parts$frame[setdiff(model$columns, model$outcomes)])
   if (is.null(policy)) {
     synthesizer <- with_logical(synthesizer, names(Filter(is.logical, parts$frame)))
   }
-  list(
+  asked <- parts$frame[model$outcomes]
+  strict <- !is.null(declared) && is.null(policy) && (is.null(mechanism) || mechanism$name == "strict")
+  if (strict) declared[c("bounds", "outcomes")] <- declared_by_class(asked, declared$bounds, declared$outcomes, declared$levels)
+  parts$frame <- outcomes_for_python(parts$frame, model$outcomes, strict)
+  if (is.list(declared$bounds)) declared$bounds <- lapply(declared$bounds, I)
+  if (!is.null(declared$levels)) declared$levels <- lapply(as.list(declared$levels), I)
+  c(declared, list(
     design = design_for_python(parts, columns, folder), synthesizer = synthesizer, mechanism = mechanism,
     population_total = named_totals(population_total, parts),
-    public = if (!is.null(public)) I(intersect(public, c(columns, unlist(parts$roles[DRAWN]))))
-  )
+    public = if (!is.null(public)) I(intersect(public, c(columns, unlist(parts$roles[DRAWN])))),
+    classes = if (!is.null(declared)) classes_of_outcomes(asked)
+  ))
 }
 
 is_list_of_formulas <- function(x) {
@@ -363,6 +380,14 @@ synthesis_parts <- function(design) {
   }
   parts$roles <- parts$roles[intersect(names(parts$roles), c("weights", "probs", DRAWN, "lonely_psu"))]
   parts
+}
+
+check_predictors <- function(frame) {
+  dates <- names(Filter(function(x) inherits(x, c("Date", "POSIXt")), frame))
+  if (length(dates)) {
+    refuse("the formula has ", toString(sQuote(dates)), ", a date, among the predictors; make a category or a number of it ",
+           "first: design <- update(design, year = format(", dates[1], ", \"%Y\"))")
+  }
 }
 
 check_there <- function(columns, there) {
@@ -442,23 +467,28 @@ named_totals <- function(total, parts) {
   as.list(total)
 }
 
+# What synthetic designs have in common with the confidential one: how many replicates, and whether they are srvyr's.
+kind_of_design <- function(design) {
+  list(replicates = if (inherits(design, "svyrep.design")) ncol(stats::weights(design, "analysis")),
+       srvyr = inherits(design, "tbl_svy"))
+}
+
 # The synthetic designs in the kind that the confidential one had.
-as_design_was <- function(release, design) {
-  kind <- identity
-  if (inherits(design, "svyrep.design")) {
-    replicates <- ncol(stats::weights(design, "analysis"))
-    kind <- function(x) { # it warns that one stage is used, and there is one
-      made <- suppressWarnings(survey::as.svrepdesign(x, type = "mrbbootstrap", replicates = replicates))
-      made$call <- call("as.svrepdesign", x$call, type = "mrbbootstrap", replicates = replicates)
+as_design_was <- function(release, kind) {
+  change <- identity
+  if (!is.null(kind$replicates)) {
+    change <- function(x) { # it warns that one stage is used, and there is one
+      made <- suppressWarnings(survey::as.svrepdesign(x, type = "mrbbootstrap", replicates = kind$replicates))
+      made$call <- call("as.svrepdesign", x$call, type = "mrbbootstrap", replicates = kind$replicates)
       made
     }
   }
-  if (inherits(design, "tbl_svy") && isNamespaceLoaded("srvyr")) {
-    plain <- kind
-    kind <- function(x) as_srvyr(plain(x))
+  if (kind$srvyr && isNamespaceLoaded("srvyr")) {
+    plain <- change
+    change <- function(x) as_srvyr(plain(x))
   }
-  release$designs <- lapply(release$designs, kind)
+  release$designs <- lapply(release$designs, change)
   same <- is.null(release$manifest$count_design) # then with the same random replicates
-  release$count_designs <- if (same) release$designs else lapply(release$count_designs, kind)
+  release$count_designs <- if (same) release$designs else lapply(release$count_designs, change)
   release
 }

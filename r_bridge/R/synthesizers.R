@@ -636,14 +636,19 @@ strict <- function(epsilon = NULL, delta = NULL) {
 #' What is public of an outcome
 #'
 #' Its type, its bounds or levels, and its special values. Everything here is declared: nothing is taken from the file.
-#' It goes into [synthesize()], `outcomes = list(income = outcome(bounds = c(0, 1e6)))`, for strict releases. A factor
-#' declares its own levels.
+#' It goes into [synthesize()] and [measure()], `outcomes = list(income = outcome(bounds = c(0, 1e6)))`, for strict releases.
 #'
-#' @param bounds Lowest and highest value of a number, `c(0, 1e6)`. Values beyond count as values at the bound.
+#' The class of a column declares something, too: a factor its levels, in their order, `TRUE` and `FALSE` themselves, and
+#' integers and dates that they are whole numbers. Synthetic outcomes have the class of the column. What must not be known
+#' of a column, take from it first, `design <- update(design, income = as.numeric(income))`.
+#'
+#' @param bounds Lowest and highest value of a number, `c(0, 1e6)`, or of a date, `as.Date(c("2020-01-01", "2024-12-31"))`.
+#'   Values beyond count as values at the bound.
 #' @param levels Every level of a category.
 #' @param zeros Whether zero is a value of its own: the numbers next to it say nothing about how many zeros there are.
-#' @param missing `"category"`: missing values are an answer of their own. Without it a missing value is refused.
-#' @param whole Whether values are whole numbers.
+#' @param missing `"category"`: missing values are an answer of their own; a category gets the level `"missing"`. Without it
+#'   a missing value is refused.
+#' @param whole Whether values are whole numbers; `NULL`: where the column is of integers or dates.
 #' @param heaps Values of their own that many records share, such as a top code.
 #' @param round Unit to which synthetic values are rounded.
 #' @param applies Whom the question is asked, a public condition on columns that come before, as Python writes it:
@@ -655,12 +660,13 @@ strict <- function(epsilon = NULL, delta = NULL) {
 #' @examples
 #' outcome(bounds = c(0, 1e6), zeros = TRUE)
 #' outcome(levels = c("none", "part time", "full time"), missing = "category")
+#' outcome(missing = "category") # of a factor
+#' outcome(bounds = as.Date(c("2020-01-01", "2024-12-31")))
 #' outcome(bounds = c(0, 5000), applies = "tenure == 'tenant'")
-outcome <- function(bounds = NULL, levels = NULL, zeros = FALSE, missing = NULL, whole = FALSE, heaps = NULL,
+outcome <- function(bounds = NULL, levels = NULL, zeros = FALSE, missing = NULL, whole = NULL, heaps = NULL,
                     round = NULL, applies = NULL, elsewhere = NULL) {
   make("Outcome", "outcome", bounds = if (!is.null(bounds)) I(bounds), levels = if (!is.null(levels)) I(levels),
-       zeros = if (!identical(zeros, FALSE)) zeros, missing = missing,
-       whole = if (!identical(whole, FALSE)) whole, heaps = if (!is.null(heaps)) I(heaps), round = round,
+       zeros = if (!identical(zeros, FALSE)) zeros, missing = missing, whole = whole, heaps = if (!is.null(heaps)) I(heaps), round = round,
        applies = applies, elsewhere = elsewhere, class = "surveysynth_outcome")
 }
 
@@ -686,6 +692,7 @@ said_of <- function(x) {
     return(if (length(x$arguments)) paste0(x$name, "(", said_of_list(x$arguments), ")") else x$name)
   }
   if (is.list(x)) return(paste0("list(", said_of_list(x), ")"))
+  if (inherits(x, "Date")) return(paste0("as.Date(", deparse1(as.vector(format(x))), ")"))
   if (length(x) > 9) sprintf("<%d numbers>", length(x)) else deparse1(as.vector(unclass(x)))
 }
 

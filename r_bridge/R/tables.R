@@ -211,10 +211,15 @@ whole_design <- function(design) {
   list(design = design, inside = inside)
 }
 
-# A table of Python's of outcomes in a frame; TRUE and FALSE are written as in R.
+# A table of Python's of columns in a frame: TRUE and FALSE are written as in R, and factors are factors.
 new_table <- function(table, frame) {
-  logical <- table$outcome %in% names(Filter(is.logical, frame))
-  if (!is.null(table$category)) table$category[logical] <- toupper(table$category[logical])
+  with_truth <- function(x) is.logical(x) || is.factor(x) && all(c("FALSE", "TRUE") %in% levels(x))
+  truth <- table$outcome %in% names(Filter(with_truth, frame)) & table$category %in% c("True", "False")
+  table$category[truth] <- toupper(table$category[truth])
+  by <- names(table)[seq_len(match("statistic", names(table)) - 1)]
+  for (name in by[vapply(frame[by], is.factor, NA)]) {
+    table[[name]] <- factor(table[[name]], unique(c(levels(frame[[name]]), table[[name]])))
+  }
   structure(table, class = c("surveysynth_table", "data.frame"))
 }
 

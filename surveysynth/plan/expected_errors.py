@@ -8,7 +8,7 @@ release.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,26 +17,20 @@ from scipy.stats import norm
 
 from ..choices import Clusters
 from ..design.survey_design import SurveyDesign
+from ..errors import Obstacles
 from ..estimation.tables import estimate
-from ..measuring.bins import Bins, Cells
+from ..measuring.bins import FINE, Bins, Cells
 from ..measuring.measure import WEIGHT_BOUNDS
 from ..measuring.outcome import Outcome
 from ..measuring.terms import Term, terms_of
+from ..release.contents import check_m
 from ..release.measurements import Measurements
 from ..release.release import Release
 from ..synthesis.all_columns import written_out
-from ..synthesis.declarations import (
-    Bounds,
-    Formulas,
-    Totals,
-    Weight,
-    check_unit,
-    in_sequence,
-    public_totals,
-    schema_of,
-)
+from ..synthesis.declarations import Bounds, Formulas, Totals, Weight
 from ..synthesis.measured import measure
-from ..validation import as_list, one_of, positive, whole
+from ..synthesis.strict_request import strict_request
+from ..validation import as_list
 
 Floats = NDArray[np.float64]
 
@@ -94,8 +88,9 @@ def expected_errors(
 
     Raises
     ------
-    InputError
-        As :func:`surveysynth.measure`.
+    InputError, ModelError
+        As :func:`surveysynth.measure`, all obstacles in one message: nothing is foretold of a release that its
+        arguments, its columns or its design forbid.
 
     Examples
     --------
@@ -106,16 +101,18 @@ def expected_errors(
     >>> expected.columns.tolist(), len(expected)
     (['gender', 'statistic', 'ratio', 'cv'], 5)
     """
-    epsilon, names = positive(epsilon, "epsilon"), as_list(by)
+    wrong, names = Obstacles(), as_list(by)
+    request = wrong.check(
+        strict_request, design, formula, epsilon=epsilon, delta=delta, population_total=population_total,
+        population_totals=population_totals, bounds=bounds, outcomes=outcomes, weight=weight,
+        weight_bounds=weight_bounds, clusters=clusters, unit=unit, public=public, importance=importance,
+    )  # fmt: skip
+    wrong.check(check_m, m)
+    wrong.refuse()
+    assert request is not None
     formula = written_out(design, formula, public, epsilon, delta, outcomes)
-    model = in_sequence(formula)[0]
-    schema = schema_of(design, model, bounds, outcomes)
-    one_of(clusters, get_args(Clusters), "clusters")
-    check_unit(design, model.outcomes, unit)
-    terms = terms_of(design, model.predictors, clusters == "model", unit)
-    whole(m, "m")
-    one_of(weight, get_args(Weight), "weight")
-    total = public_totals(design, terms, population_total, population_totals, public_weight=weight == "public")[0]
+    design, schema, total = request.design, request.schema, request.population_total
+    terms = terms_of(design, request.model.predictors, clusters == "model", unit)
     found = []
     for run in range(max(1, RUNS // len(schema))):
         rng = np.random.default_rng(run)
@@ -196,7 +193,7 @@ def _values(schema: Outcome, terms: Sequence[Term], n: int, rng: np.random.Gener
 def _numbers(schema: Outcome, terms: Sequence[Term], n: int, rng: np.random.Generator) -> Floats:
     assert schema.bounds is not None
     low, high = schema.bounds
-    if schema.whole and low >= 0:
+    if schema.whole and low >= 0 and high - low < FINE:  # a bin for each; more of them are amounts in whole units
         rate = COUNT[0] * high * np.exp(_shifted(terms, n, rng, COUNT[1]))
         return np.clip(rng.poisson(rate), low, high).astype(np.float64)
     knee = Bins.for_amounts(low, high).knee

@@ -10,7 +10,6 @@ from typing import Any
 import pandas as pd
 
 from ..design.survey_design import SurveyDesign
-from ..design.to_synthesize import to_synthesize
 from ..errors import InputError, ModelError, PrivacyError
 from ..models.base import Synthesizer
 from ..privacy.budget import Budget
@@ -18,9 +17,8 @@ from ..privacy.mechanisms import Mechanism, PseudoPosterior, RecordMechanism
 from ..privacy.mechanisms.base import LEAST_INFORMATION
 from ..progress import bar
 from ..synthesis.draws import verdict
-from ..synthesis.fit_request import check_kinds
+from ..synthesis.fit_request import check_kinds, fit_request
 from ..synthesis.fitting import fit
-from ..synthesis.levels import declared
 from ..validation import check_keywords
 
 DATA_SETS, EPSILONS = (2, 3, 5), (1.0, 2.0, 3.0, 5.0, 10.0, 20.0)  # rows of a table
@@ -146,10 +144,9 @@ def _table(
     model, mechanism = check_kinds(design, synthesizer, mechanism)
     if not mechanism.tunes_c1:
         raise InputError("there are tables of PseudoPosterior() with Lipschitz risks alone: say epsilon= or c1=")
-    design = declared(design, model, settings.get("levels"))
-    settings = {name: value for name, value in settings.items() if name != "levels"}
-    design = to_synthesize(design)[0]
-    worth = _information_by_budget(design, model, mechanism, settings)
+    asked, _ = fit_request(design, model, mechanism=mechanism.with_c1(1.0), m=several[0], **settings)
+    settings = {name: value for name, value in settings.items() if name != "levels"}  # its design has them
+    worth = _information_by_budget(asked.design, model, mechanism, settings)
     rows = []
     with bar("settings", len(several) * len(EPSILONS)) as one_more:
         for m, epsilon in product(several, EPSILONS):

@@ -20,6 +20,24 @@ MADE_IN_R = (
 # after a model's name in reports, which may be a common word
 VERB = r"(?= (?:is|has|needs|cannot|models|synthesizes)\b)"
 
+TYPES = {  # of columns, where a message says "of type"
+    "bool": "logical", "boolean": "logical", "date32[day][pyarrow]": "Date", "category": "factor", "str": "character",
+    "object": "character", "int64": "integer", "Int64": "integer", "float64": "double",
+}  # fmt: skip
+OBJECTS = {  # after "..., not"
+    "bool": "logical", "str": "character", "int": "a number", "float": "a number", "dict": "a list", "list": "a vector",
+    "NoneType": "NULL",
+}  # fmt: skip
+SENTENCES = [  # advice that R gives in another way
+    (r"frame\['(\w+)'\]\.fillna\('missing'\), or in a plan \[columns\.\1\] missing = 'category'",
+     r'design <- update(design, \1 = ifelse(is.na(\1), "missing", as.character(\1)))'),
+    (r"\(frame\['(\w+)'\](?: - pd\.Timestamp\('1970-01-01'\))?\)\.dt\.days", r"as.numeric(\1)"),
+    (r"or read the file with missing_codes=\{.*?\} where they are codes, decimal= and thousands= where they have marks",
+     "or make codes NA"),
+    (r"make the column categorical with them", "make the column a factor with them"),
+]  # fmt: skip
+TRUTH = "True|False|None"
+
 QUOTED = r"(?<!\w)'[^'\n]*'(?!\w)"  # not the one of the paper's
 NESTED = r"\{[^{}\n]*\}|\[[^\[\]\n]*\]|\([^()\n]*\)"
 VALUE = re.compile(rf"{QUOTED}|\"[^\"\n]*\"|(?:True|False|None)\b|\d[\d_]*(?:\.\d+)?(?:e-?\d+)?\b|{NESTED}|\.\.\.")
@@ -30,6 +48,8 @@ WITHIN = re.compile(rf"(?P<call>\b[A-Z]\w*\((?:[^()\n]|\([^()\n]*\))*\))|{VALUE.
 def in_words_of_r(text: str) -> str:
     """``mechanism=PseudoPosterior(c1=0.5)`` is ``mechanism = pseudo_posterior(c1 = 0.5)``; quoted names stay."""
     functions = _functions()
+    for python, r in SENTENCES:
+        text = re.sub(python, r, text)
     return _words().sub(lambda match: _word(match, functions), re.sub(r" \(--[^()\n]*\)", "", text))
 
 
@@ -54,6 +74,9 @@ def _words() -> re.Pattern[str]:
             r"(?P<category>\bC\((?P<column>`?[\w.]+`?)\))",
             r"(?P<counts>\bdesign\.frame\['(?P<counted>[\w.]+)'\]\.value_counts\(\))",
             r"(?P<truth>\bTrue or False\b)",
+            rf"(?P<choices>(?<=\bis not one of )(?:{TRUTH})(?:, (?:{TRUTH}))*)",
+            rf"(?P<type>(?<=\bof type )(?:{'|'.join(map(re.escape, TYPES))})(?![\w\[]))",
+            rf"(?P<object>(?<=, not )(?:{'|'.join(OBJECTS)})\b)",
             r"(?P<nothing>(?<=\bbe )None\b|(?<=\bor )None\b)",
             r"(?P<numbers>\[-?[0-9.]+(?:, -?[0-9.]+)*\])",
         ])
@@ -75,6 +98,12 @@ def _word(match: re.Match[str], functions: dict[str, str]) -> str:
         return f"table(design$variables${match['counted']})"
     if match["truth"]:
         return "TRUE or FALSE"
+    if match["choices"]:
+        return re.sub(TRUTH, lambda word: _value(word[0]), match["choices"])
+    if match["type"]:
+        return TYPES[match["type"]]
+    if match["object"]:
+        return OBJECTS[match["object"]]
     if match["nothing"]:
         return "NULL"
     return _value(match["numbers"]) if match["numbers"] else match[0]

@@ -7,7 +7,8 @@ measurements/
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -28,6 +29,7 @@ from .release import Release
 from .source import Source
 
 COLUMNS, FORMAT = "columns.csv", "surveysynth measurements 1"
+CLASSES_IN_R = "classes_in_r"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -40,6 +42,8 @@ class Measurements:
     ----------
     source : Source
         The noisy tables, the public columns that they go with, and what the report says of them.
+    classes_in_r : mapping of outcome to text
+        Classes that outcomes had in R and that pandas does not have, ``{"born": "Date"}``: releases are read there so.
 
     Examples
     --------
@@ -53,6 +57,7 @@ class Measurements:
     """
 
     source: Source
+    classes_in_r: Mapping[str, str] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         tables = self.source.tables
@@ -107,7 +112,7 @@ class Measurements:
         InputError
             m is odd, below 4 or too large.
         """
-        return Release.drawn_from(self.source, m, seed)
+        return with_classes_in_r(Release.drawn_from(self.source, m, seed), self.classes_in_r)
 
     def write(self, path: str | Path, *, overwrite: bool = False) -> Path:
         """Write the measurements as a folder, from which :func:`surveysynth.read_measurements` reads them back.
@@ -131,11 +136,11 @@ class Measurements:
         """
         place = as_path(path)
         there = place / "public" / MANIFEST
-        if place.exists() and not (overwrite and there.is_file() and _is_measured(there)):
+        if place.exists() and not (overwrite and there.is_file() and is_measured(there)):
             raise InputError(f"{str(place)!r} exists; choose another place, or overwrite=True for other measurements")
         try:
             with whole_folder(place, mode=PUBLIC, replace=overwrite) as staging:
-                _write(self.source, staging)
+                _write(self.source, staging, self.classes_in_r)
         except OSError as error:
             raise InputError(f"the measurements were not written ({error.strerror or error})") from None
         return place
@@ -178,7 +183,12 @@ def entered(source: Source, ledger: Ledger) -> Source:
     return replace(source, ledger=entries[0].reference, kept=staging)
 
 
-def _write(source: Source, folder: Path) -> None:
+def with_classes_in_r(release: Release, classes: Mapping[str, str]) -> Release:
+    """The release whose manifest tells readers in R which classes outcomes had there."""
+    return replace(release, method=release.method | {CLASSES_IN_R: dict(classes)}) if classes else release
+
+
+def _write(source: Source, folder: Path, classes: Mapping[str, str] | None = None) -> None:
     public = folder / "public"
     public.mkdir()
     (public / MEASUREMENTS).write_text(json.dumps(source.published(), indent=1) + "\n", encoding="utf-8")
@@ -190,6 +200,7 @@ def _write(source: Source, folder: Path) -> None:
         "labels": dict(source.labels),
         **types_of(source.public.frame),
         **({} if source.ledger is None else {"ledger": dict(source.ledger)}),
+        **({CLASSES_IN_R: dict(classes)} if classes else {}),
         "files": {name: described(public / name) for name in (COLUMNS, MEASUREMENTS)},
     }
     (public / MANIFEST).write_text(sealed(manifest), encoding="utf-8")
@@ -222,7 +233,7 @@ def read_measurements(path: str | Path) -> Measurements:
     """
     place = as_path(path)
     folder = public_folder(place)
-    if not (folder / MANIFEST).is_file() or not _is_measured(folder / MANIFEST):
+    if not (folder / MANIFEST).is_file() or not is_measured(folder / MANIFEST):
         raise InputError(f"{str(place)!r} holds no measurements: it has no public/{MANIFEST} of such")
     manifest = json.loads(unsealed(folder / MANIFEST))
     verify(folder, manifest["files"])
@@ -230,8 +241,10 @@ def read_measurements(path: str | Path) -> Measurements:
     public = SurveyDesign(frame, **manifest["design"])
     published = json.loads((folder / MEASUREMENTS).read_text(encoding="utf-8"))
     read = Source.from_public(published, public, tuple(manifest["predictors"]), Expense(**published["expense"]))
-    return Measurements(replace(read, labels=manifest["labels"], ledger=manifest.get("ledger")))
+    source = replace(read, labels=manifest["labels"], ledger=manifest.get("ledger"))
+    return Measurements(source, manifest.get(CLASSES_IN_R, {}))
 
 
-def _is_measured(manifest: Path) -> bool:
+def is_measured(manifest: Path) -> bool:
+    """Whether a manifest is one of measurements."""
     return bool(json.loads(unsealed(manifest)).get("format") == FORMAT)

@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 from ..design.columns import check_cells
 from ..design.formula import category, sides_of
 from ..design.survey_design import SurveyDesign
-from ..errors import InputError, Obstacles
+from ..errors import InputError, ModelError, Obstacles
 from ..estimation.tables import OWN
 from ..measuring.bins import refuse_dates
 from ..measuring.outcome import Outcome
 from ..measuring.terms import RightHandSide, Term, split_terms
 from ..models.normal.fbp import FBP
 from ..models.normal.fbs import FBS
+from ..models.scales.transforms import LogTransform
 from ..validation import positive, several
 from .levels import levels_by_type, undeclared
 from .synthetic_design import check_enough
@@ -31,8 +32,23 @@ Totals = Mapping[str, Mapping[Any, float]]
 Formulas = str | FBS | FBP | Sequence[str]
 
 AGREE = 1e-3  # the sum of totals of levels may differ from the population total by this share
+RECORDS = "Records are fitted under mechanism=PseudoPosterior(), whose guarantee is asymptotic, or Censored()"
 NO_DESIGN = "the first argument is a SurveyDesign: SurveyDesign(frame, weights=...)"
 POPULATION = "population_total=, the public number of population units, which weights are scaled by"
+
+
+def without_options(model: FBS | FBP) -> FBS | FBP:
+    """The model that its formula makes (ModelError: it has options, which noisy tables do not use)."""
+    if len(model.outcomes) > 1 and isinstance(model, FBP):
+        raise ModelError("FBP synthesizes one outcome under Strict(): give FBS, or the formula")
+    bare = type(model)(model.outcome, model.predictors)
+    transform = "log" if isinstance(model.transform, LogTransform) else model.transform
+    if replace(model, transform=transform) != bare:
+        raise ModelError(
+            f"under Strict() {model.name} has a formula, and weight='public', but no other options: its prior and "
+            f"scale are those of noisy tables. {RECORDS}"
+        )
+    return bare
 
 
 def in_sequence(formula: Formulas) -> tuple[FBS | FBP, dict[str, RightHandSide]]:
@@ -42,11 +58,13 @@ def in_sequence(formula: Formulas) -> tuple[FBS | FBP, dict[str, RightHandSide]]
     ------
     InputError
         Another model; an outcome in two formulas; a product of two earlier outcomes.
+    ModelError
+        A model with options for fits to records.
     """
     if isinstance(formula, list | tuple) and formula and all(isinstance(one, str) for one in formula):
         models: list[FBS | FBP] = [FBS(one) for one in formula]
     elif isinstance(formula, str | FBS | FBP):
-        models = [FBS(formula) if isinstance(formula, str) else formula]
+        models = [FBS(formula) if isinstance(formula, str) else without_options(formula)]
     else:
         raise InputError(
             "a strict release takes a formula, a list of formulas, FBS(...) or FBP(...): the schema says the kind of "

@@ -11,8 +11,7 @@ from ..measuring.outcome import Outcome
 from ..models.base import Synthesizer
 from ..models.normal.fbp import FBP
 from ..models.normal.fbs import FBS
-from ..models.scales.transforms import LogTransform
-from .declarations import left_hand_side
+from .declarations import RECORDS, left_hand_side, without_options
 from .levels import check_levels
 
 SCHEMA_ENTRIES = (  # arguments that fits to records do not have
@@ -22,7 +21,6 @@ TAKEN = {
     *SCHEMA_ENTRIES, "edits", "population_total", "public", "seed", "levels", "mechanism", "clusters", "unit",
 }  # fmt: skip
 PLAIN = {"engine": "auto", "clusters": "model", "chains": 4, "tolerance": 0.01}  # defaults of fit()
-RECORDS = "Records are fitted under mechanism=PseudoPosterior(), whose guarantee is asymptotic, or Censored()"
 
 
 @dataclass(frozen=True)
@@ -44,6 +42,8 @@ def strict_arguments(model: object, given: Mapping[str, Any]) -> StrictArguments
         Another model than FBS and FBP, or one with options for fits to records.
     """
     effective = {name: value for name, value in given.items() if not (_is_nothing(value) or _is_plain(name, value))}
+    if given.get("public") is not None:  # an empty list declares that nothing may be published
+        effective["public"] = given["public"]
     mechanism = effective.pop("mechanism", None)
     if others := sorted({*effective} - TAKEN):
         raise InputError(f"{', '.join(others)}: only where records are fitted. {RECORDS}")
@@ -62,15 +62,7 @@ def strict_arguments(model: object, given: Mapping[str, Any]) -> StrictArguments
             f"{name} is a model of records, and Strict() counts them: give the formula, 'income ~ region', and what "
             f"kind each outcome is, outcomes={{'income': Outcome(...)}}. {RECORDS}"
         )
-    if len(model.outcomes) > 1 and isinstance(model, FBP):
-        raise ModelError("FBP synthesizes one outcome under Strict(): give FBS, or the formula")
-    bare = type(model)(model.outcome, model.predictors)
-    transform = "log" if isinstance(model.transform, LogTransform) else model.transform
-    if replace(model, weight=None, transform=transform) != bare:
-        raise ModelError(
-            f"under Strict() {model.name} has a formula, and weight='public', but no other options: its prior and "
-            f"scale are those of noisy tables. {RECORDS}"
-        )
+    bare = without_options(replace(model, weight=None))
     public = {} if model.weight is None else {"weight": "public"}
     return StrictArguments(bare, _with_levels(settings | public, levels, model.outcomes))
 

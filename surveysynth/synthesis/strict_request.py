@@ -146,7 +146,7 @@ def strict_request(
     wrong.check(one_of, weight, get_args(Weight), "weight")
     wrong.check(one_of, clusters, get_args(Clusters), "clusters")
     interval = wrong.check(_weight_bounds, weight_bounds)
-    wrong.check(check_seed, seed)
+    seeded = wrong.check(_seed, seed)
     has_unit = wrong.check(_has_unit, design, model, unit)
     year = wrong.check(earlier_source, earlier)
     importances = wrong.check(_importance, importance, model.outcomes)
@@ -155,7 +155,7 @@ def strict_request(
     has_columns = wrong.check(_has_columns, design, model, public, unit)
     file = totals = None
     if kept is not None and has_unit and has_columns:
-        file = wrong.check(_public, kept[0], model, seed, unit, weighted=public_weight)
+        file = wrong.check(_public, kept[0], model, seeded, unit, weighted=public_weight)
     terms = None if file is None else _terms(file, model, clusters, unit, wrong)
     if terms is not None and POPULATION not in lacking:
         totals = wrong.check(
@@ -203,6 +203,19 @@ def check_values(design: SurveyDesign, model: FBS | FBP, schema: Mapping[str, Ou
         wrong.check(_check_column, design, name, outcome)
 
 
+def check_contradictions(asked: StrictRequest) -> None:
+    """Refuse a file whose outcomes contradict their declarations, without counting the file.
+
+    Raises
+    ------
+    InputError
+        All contradictions, in one message.
+    """
+    wrong = Obstacles()
+    check_values(asked.design, asked.model, asked.schema, wrong)
+    wrong.refuse()
+
+
 def _check_column(design: SurveyDesign, name: str, outcome: Outcome | None) -> None:
     column = design.column(name)
     if outcome is None:
@@ -232,6 +245,11 @@ def _sequence(
     outcomes: Mapping[str, Outcome] | None,
 ) -> tuple[FBS | FBP, dict[str, RightHandSide]]:  # fmt: skip
     return in_sequence(written_out(design, formula, public, epsilon, delta, outcomes))
+
+
+def _seed(seed: int | None) -> int | None:
+    check_seed(seed)
+    return seed
 
 
 def _weight_bounds(given: tuple[float, float]) -> tuple[float, float]:

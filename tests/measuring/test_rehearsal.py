@@ -25,6 +25,25 @@ def test_no_confidential_value_is_looked_at(sample):
     pd.testing.assert_frame_equal(expected(sample), expected(design))
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"weight_bounds": (2, 1), "importance": {"age": 2}}, {"public": []}, {"population_total": None},
+        {"formula": ss.FBS(FORMULA, prior="flat")}, {"m": 3, "bounds": (5, 1)}, {"epsilon": None},
+    ],
+)  # fmt: skip
+def test_what_synthesize_refuses_is_not_foretold(sample, wrong):
+    """The same obstacles, one for one, but for what each function calls a missing argument."""
+    given = {"epsilon": 5.0, "formula": FORMULA, **PUBLIC, **wrong}
+    with pytest.raises(ss.SurveySynthError) as refused:
+        ss.synthesize(sample, given["formula"], **{name: value for name, value in given.items() if name != "formula"})
+    with pytest.raises(type(refused.value)) as foretold:
+        expected(sample, **given)
+    if given["epsilon"] and given["population_total"]:
+        found = [{*(each.value.obstacles or [str(each.value)])} for each in (refused, foretold)]
+        assert found[0] == found[1]
+
+
 def test_more_epsilon_and_public_totals_make_smaller_errors(sample):
     table = expected(sample)
     assert table.columns.tolist() == ["education", "statistic", "ratio", "cv"] and len(table) == 9

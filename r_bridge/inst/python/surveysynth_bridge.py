@@ -21,12 +21,16 @@ import numpy as np
 import pandas as pd
 
 import surveysynth as ss
+from surveysynth.errors import Obstacles
 from surveysynth.models.registry import model_from_file
 from surveysynth.progress import progress_to
 from surveysynth.publication.figures.domains import SUFFIXES as FIGURES
 from surveysynth.r import exchange
 from surveysynth.r.words_of_r import in_words_of_r
 from surveysynth.release.folder import fields_from_text, public_text
+from surveysynth.release.manifest import public_folder
+from surveysynth.release.measurements import CLASSES_IN_R, is_measured, with_classes_in_r
+from surveysynth.synthesis.strict_request import check_contradictions, strict_request
 
 MAKE = "__make__"
 MEASURES = {
@@ -45,17 +49,19 @@ class Answer:
     told: str
 
 
-def run(task: str, arguments: str, listener: Callable[[str], Any], *objects: Any) -> Answer:
+def run(task: str, arguments: str, listener: Callable[[str], Any], *objects: Any, **named: Any) -> Answer:
     """Do a task of this module; of an error that is not one of surveysynth's own only the type is told.
 
-    The listener is given the stages of long work.
+    The listener is given the stages of long work.  Objects, with or without a name, are Python's own that R keeps.
     """
-    value, told, heard, internal = None, {}, [], []
+    value, told, heard, internal, wrong = None, {}, [], [], Obstacles()
     progress = progress_to(lambda text: listener(in_words_of_r(text)), internal.append)
     with warnings.catch_warnings(), progress:
         warnings.showwarning = lambda message, category, *place: heard.append(_heard(message, category))
         try:
-            value, said = globals()[task](*objects, **json.loads(arguments, object_hook=_made))
+            given = json.loads(arguments, object_hook=lambda part: _made(part, wrong))
+            wrong.refuse()
+            value, said = globals()[task](*objects, **named, **given)
             told["value"] = said
         except ss.SurveySynthError as error:
             told["error"] = {"message": in_words_of_r(str(error)), "code": error.code}
@@ -82,7 +88,8 @@ def _heard(message: Warning | str, category: type[Warning]) -> str:
     return in_words_of_r(str(message)) if ours else f"{category.__name__} in Python"
 
 
-def _made(said: dict[str, Any]) -> Any:
+def _made(said: dict[str, Any], wrong: Obstacles) -> Any:
+    """What a part of the arguments stands for; of several outcomes that are refused all are noted."""
     name = said.pop(MAKE, None)
     if name is None:
         return said
@@ -92,7 +99,10 @@ def _made(said: dict[str, Any]) -> Any:
         return frame
     if name == "model_from_file":
         return model_from_file(**said)
-    return getattr(ss, name)(**said)
+    if name == "measurements":
+        return _measurements_in(**said)
+    make = getattr(ss, name)
+    return wrong.check(make, **said) if make is ss.Outcome else make(**said)
 
 
 def start() -> tuple[None, str]:
@@ -101,19 +111,54 @@ def start() -> tuple[None, str]:
 
 
 def synthesize(
-    *policy: ss.Policy, folder: str, population_total: Any = None, **given: Any
-) -> tuple[ss.Release, dict[str, Any]]:
+    folder: str, policy: ss.Policy | None = None, population_total: Any = None,
+    classes: Mapping[str, str] | None = None, **given: Any,
+) -> tuple[ss.Release, dict[str, Any]]:  # fmt: skip
     """A release, with its data sets in the subfolders 1, 2, ..."""
     given |= _known_totals(given["design"], population_total, given.get("population_totals"))
-    return _released(ss.synthesize(**given, policy=policy[0] if policy else None), folder)
+    return _released(with_classes_in_r(ss.synthesize(**given, policy=policy), classes or {}), folder)
+
+
+def measure(
+    synthesizer: Any, population_total: Any = None, epsilon: Any = None, classes: Mapping[str, str] | None = None,
+    **given: Any,
+) -> tuple[ss.Measurements, str]:  # fmt: skip
+    """Measurements, and what they are."""
+    given |= {"epsilon": epsilon}  # which R leaves out where it is NULL
+    given |= _known_totals(given["design"], population_total, given.get("population_totals"))
+    return _described(ss.Measurements(ss.measure(formula=synthesizer, **given).source, classes or {}))
+
+
+def release(measured: ss.Measurements, folder: str, **given: Any) -> tuple[ss.Release, dict[str, Any]]:
+    """A release that is drawn from measurements, as that of :func:`synthesize`."""
+    return _released(measured.release(**given), folder)
+
+
+def read_measurements(path: str) -> tuple[ss.Measurements, str]:
+    """The measurements of a folder, or those that the release of a folder was drawn from."""
+    return _described(_measurements_in(path))
+
+
+def write_measurements(measured: ss.Measurements, **given: Any) -> tuple[None, str]:
+    """Write the folder of measurements."""
+    return None, str(measured.write(**given))
+
+
+def measured_table(measured: ss.Measurements, folder: str) -> tuple[None, None]:
+    """All noisy counts and sums."""
+    return _saved(measured.table(), folder)
 
 
 def expected_errors(
-    folder: str, synthesizer: Any, population_total: Any = None, by: list[str] | None = None, **given: Any
-) -> tuple[None, None]:
-    """Standard errors to expect of a strict release."""
+    folder: str, synthesizer: Any, population_total: Any = None, epsilon: Any = None, by: list[str] | None = None,
+    m: int = 20, **given: Any,
+) -> tuple[None, None]:  # fmt: skip
+    """Standard errors to expect of a strict release, if the file does not contradict what is declared of it."""
+    given |= {"epsilon": epsilon}
     given |= _known_totals(given["design"], population_total, given.get("population_totals"))
-    return _saved(ss.expected_errors(formula=synthesizer, by=by, **given), folder, by)
+    expected = ss.expected_errors(formula=synthesizer, by=by, m=m, **given)
+    check_contradictions(strict_request(formula=synthesizer, **given))
+    return _saved(expected, folder, by)
 
 
 def perturbed_histogram(folder: str, **given: Any) -> tuple[ss.Release, dict[str, Any]]:
@@ -326,6 +371,23 @@ def _released(release: ss.Release, folder: str) -> tuple[ss.Release, dict[str, A
         (Path(folder) / str(number)).mkdir()
         exchange.save(design.frame, Path(folder) / str(number))
     return release, {"manifest": release.manifest(), "text": public_text(release)}
+
+
+def _described(measured: ss.Measurements) -> tuple[ss.Measurements, str]:
+    return measured, repr(measured)
+
+
+def _measurements_in(path: str) -> ss.Measurements:
+    """The measurements of their own folder, or of that of a release."""
+    manifest = public_folder(Path(path)) / "manifest.json"
+    if not manifest.is_file():
+        raise ss.InputError(f"{path!r} holds neither measurements nor a release: there is no public/{manifest.name}")
+    if is_measured(manifest):
+        return ss.read_measurements(path)
+    release = ss.read_release(path)
+    if release.measured is None:
+        raise ss.InputError(f"the release in {path!r} was not drawn from measurements: a model was fitted to records")
+    return ss.Measurements(release.measured, release.method.get(CLASSES_IN_R, {}))
 
 
 def _policy(policy: ss.Policy) -> tuple[ss.Policy, dict[str, Any]]:

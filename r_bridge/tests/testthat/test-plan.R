@@ -64,7 +64,8 @@ import pandas as pd, surveysynth as ss
 design = ss.SurveyDesign(pd.read_csv(sys.argv[1]), weights='pw', strata='stype')
 expected = ss.expected_errors(design, ['api00 ~ stype', 'enroll ~ stype + api00'], epsilon=5, by='stype', delta=1e-10, m=4,
                               population_totals={'stype': {'E': 4421, 'H': 755, 'M': 1018}},
-                              bounds={'api00': (200, 1000), 'enroll': (0, 4000)})
+                              outcomes={'api00': ss.Outcome(bounds=(200, 1000), whole=True),  # columns of integers
+                                        'enroll': ss.Outcome(bounds=(0, 4000), whole=True)})
 print(json.dumps(expected.astype({'stype': str}).to_dict('list')))", csv)
   expect_equal(lapply(as.list(ours), function(x) if (is.factor(x)) as.character(x) else x), theirs, tolerance = 1e-12)
   hidden <- update(design, api00 = rev(api00))

@@ -274,7 +274,7 @@ release = ss.synthesize(
     public=['stype', 'awards'], mechanism=ss.Strict(delta=1e-8), importance={'api00': 2},
     population_totals={'stype': {'E': 4421, 'H': 755, 'M': 1018}}, weight_bounds=(0.05, 10),
     outcomes={'api00': ss.Outcome(bounds=(200, 1000), whole=True),
-              'meals': ss.Outcome(bounds=(0, 100), applies=\"awards == 'Yes'\", elsewhere=0)})
+              'meals': ss.Outcome(bounds=(0, 100), whole=True, applies=\"awards == 'Yes'\", elsewhere=0)})
 print(json.dumps([{c: [str(x) if c in ('stype', 'awards', 'size') else float(x) for x in d.frame[c]] for c in d.frame}
                   for d in release.datasets]))", csv)
   for (i in 1:4) {
