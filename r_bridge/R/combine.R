@@ -211,6 +211,11 @@ marked <- function(design) {
   design
 }
 
+unmarked <- function(design) {
+  class(design) <- setdiff(class(design), "surveysynth_design")
+  design
+}
+
 # Degrees of freedom of every coefficient of a svyby(), which come statistic by statistic: those of a subset of the
 # design, whatever the terms of `by`.
 #' @exportS3Method survey::svyby

@@ -14,12 +14,16 @@ model_of <- function(results) {
                    levels = lapply(categories, function(name) unique(unlist(lapply(levels, `[[`, name))))))
 }
 
-# Fits of smaller models, by which anova() and step() compare, are made by the call of the fit; where they look for its
-# `design` is no data set, but the session of the user, with the confidential one.
+# anova() and step() fit smaller models by the call of the fit. Where they look for its `design` is no data set, but the
+# session of the user, with the confidential one. So the call that they get has the data set in it.
 #' @exportS3Method survey::svyglm
 svyglm.surveysynth_design <- function(formula, design, ...) {
-  fit <- NextMethod()
-  if (!is.language(fit$call$design)) fit$call$design <- quote(design)
+  call <- match.call()
+  written <- call$design
+  call[[1]] <- quote(survey::svyglm)
+  call$design <- quote(.data_set)
+  fit <- eval(call, list(.data_set = unmarked(design)), parent.frame())
+  fit$call$design <- if (is.language(written)) written else quote(design)
   class(fit) <- c("surveysynth_fit", class(fit))
   fit
 }
@@ -27,7 +31,7 @@ svyglm.surveysynth_design <- function(formula, design, ...) {
 #' @export
 getCall.surveysynth_fit <- function(x, ...) {
   call <- x$call
-  call$design <- x$survey.design
+  call$design <- marked(x$survey.design)
   call
 }
 

@@ -188,7 +188,10 @@ interaction_of <- function(cells, levels) {
 svyranktest.surveysynth_design <- function(formula, design, test = c("wilcoxon", "vanderWaerden", "median",
                                                                      "KruskalWallis"), ...) {
   result <- NextMethod()
-  structure(result, tested = list(kind = "ranks", scores = score_differences(formula, design, test)))
+  q <- result$estimate # of two groups
+  known <- !is.null(q) && q != 0
+  scores <- if (known) list(q = q, u = matrix((q / result$statistic)^2), degf = result$parameter)
+  structure(result, tested = list(kind = "ranks", scores = if (known) scores else score_differences(formula, design, test)))
 }
 
 # Coefficients of the scores on the groups, of which the first is the reference (Lumley & Scott 2013).
@@ -217,15 +220,15 @@ score_function <- function(test) {
 
 combined_ranks <- function(results, parts, again) {
   scores <- lapply(parts, `[[`, "scores")
-  groups <- unique(lapply(scores, function(score) names(score$q)))
+  groups <- unique(lapply(scores, function(score) if (length(score$q) > 1) names(score$q)))
   if (length(groups) > 1) {
     refuse("svyranktest() has other groups in some data sets, where a category was not drawn: merge categories by ",
            "update(release, ...), or take two groups by subset(design, ...)")
   }
   degf <- min(vapply(scores, `[[`, 0, "degf"))
   again <- lapply(again, `[[`, "scores")
-  if (length(groups[[1]]) == 1) {
-    as_estimate <- function(score) structure(score$q, var = score$u, class = "svystat")
+  if (is.null(groups[[1]])) {
+    as_estimate <- function(score) structure(unname(score$q), names = "difference", var = score$u, class = "svystat")
     return(t_of(combine_release(lapply(scores, as_estimate), degf, lapply(again, as_estimate)), results[[1]]))
   }
   noise <- if (length(again)) stats::cov(do.call(rbind, lapply(again, `[[`, "q")))

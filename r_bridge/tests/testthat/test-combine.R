@@ -191,6 +191,32 @@ test_that("fits that a call makes again are made on the data set, not on the cal
   expect_equal(coef(update(fit, . ~ . - s)), coef(svyglm(y ~ g, release$designs[[1]])))
 })
 
+test_that("calls give on a data set what they give on its design", {
+  calls <- expression(
+    svymean(~ api00 + stype, d), svytotal(~enroll, d, na.rm = TRUE), svyvar(~ api00 + api99, d), svyratio(~api00, ~api99, d),
+    svyquantile(~api00, d, c(0.1, 0.5)), svyby(~api00, ~ stype + awards, d, svymean, covmat = TRUE),
+    svyby(~api00, ~stype, d, svyquantile, quantiles = 0.5, vartype = c("se", "ci")), svyciprop(~I(api00 > 700), d),
+    svyby(~api99, ~stype, denominator = ~api00, d, svyratio), svyglm(api00 ~ ell + stype, d, subset = api99 > 500),
+    summary(svyglm(I(api00 > 700) ~ ell, d, family = quasibinomial())), svytable(~ stype + awards, d),
+    svychisq(~ stype + awards, d), svychisq(~ stype + awards, d, statistic = "adjWald"), svyranktest(api00 ~ stype, d),
+    svyranktest(api00 ~ awards, d, test = "median"), svyttest(api00 ~ awards, d), svykappa(~ awards + sch.wide, d),
+    svyloglin(~ stype + awards, d), svyolr(cut(api00, c(0, 500, 700, 1000)) ~ ell, d), svysmooth(api00 ~ api99, d),
+    svyprcomp(~ api00 + api99, d), predict(svyglm(api00 ~ ell, d), data.frame(ell = 1:2)), AIC(svyglm(api00 ~ ell, d)),
+    svycontrast(svymean(~ api00 + api99, d), c(1, -1)), trimWeights(d, upper = 40), subset(d, api00 > 600), degf(d),
+    as.svrepdesign(d), calibrate(d, ~api99, c(6194, 3914069)), svystandardize(d, ~stype, over = ~awards, population = c(1, 1, 1))
+  )
+  numbers <- function(value) {
+    if (is.list(value)) return(unlist(lapply(unclass(value)[setdiff(names(value), "call")], numbers)))
+    if (is.numeric(value)) c(value, attr(value, "var"))
+  }
+  of_call <- function(call, d) suppressWarnings(tryCatch(numbers(eval(call, list(d = d), globalenv())), error = function(e) "stopped"))
+  for (design in list(strat, clus2, poststratified, as.svrepdesign(strat))) {
+    for (k in seq_along(calls)) {
+      expect_equal(of_call(calls[[k]], bridge$marked(design)), of_call(calls[[k]], design), tolerance = 1e-12, label = deparse1(calls[[k]]))
+    }
+  }
+})
+
 test_that("a plot, and what it returns, is no result of another design", {
   release <- small_release()
   grDevices::pdf(NULL)

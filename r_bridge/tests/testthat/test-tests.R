@@ -159,6 +159,27 @@ test_that("svyranktest() is the test of combined differences of mean scores", {
   expect_error(combine_release(with_release(lacking, svyranktest(x ~ g, design))), "other groups in some data sets")
 })
 
+test_that("tests know designs of replicates, of PSUs and of known totals", {
+  replicates <- as.svrepdesign(svydesign(ids = ~1, strata = ~stype, weights = ~pw, data = apistrat))
+  for (design in list(replicates, clus2, poststratified)) {
+    release <- small_release()
+    release$designs <- list(design)
+    ours <- combine_release(with_release(release, svychisq(~ stype + awards, design)))
+    theirs <- svychisq(~ stype + awards, design, statistic = "Wald")
+    expect_equal(as.vector(ours$statistic), as.vector(theirs$statistic), tolerance = 1e-9)
+    ours <- combine_release(with_release(release, svyttest(api00 ~ awards, design)))
+    theirs <- svyttest(api00 ~ awards, design)
+    expect_equal(c(ours$statistic, ours$parameter), c(theirs$statistic, theirs$parameter), tolerance = 1e-9)
+    ours <- combine_release(with_release(release, svyranktest(api00 ~ awards, design)))
+    theirs <- svyranktest(api00 ~ awards, design)
+    expect_equal(c(ours$statistic, ours$parameter), c(theirs$statistic, theirs$parameter), tolerance = 1e-9)
+    if (inherits(design, "svyrep.design")) next # of which survey has no test of three groups
+    ours <- combine_release(with_release(release, svyranktest(api00 ~ stype, design)))
+    theirs <- svyranktest(api00 ~ stype, design)
+    expect_equal(unname(ours$statistic), as.vector(theirs$parameter) / 2, tolerance = 1e-9)
+  }
+})
+
 test_that("noise that all data sets share is in the variance of tests", {
   release <- with_levels(small_release())
   results <- with_release(release, svyttest(y ~ s, design))
