@@ -141,8 +141,8 @@ class Synthetic:
     """One synthetic data set: numeric outcomes (n, d) in their own units, and unscaled weights (n,).
 
     ``labels`` are the categorical outcomes, column by column.  ``count_weights`` (n,), if a model has them, have the
-    same sum as ``weights`` in every ``cell`` (n,), but vary between records according to the model.  The standard errors
-    of counts are computed from ``count_weights``: by stratum, or ignoring strata if ``stratified_counts`` is False.
+    same sum as ``weights`` in every ``cell`` (n,), but vary between records according to the model.  Standard errors of
+    counts are computed from ``count_weights``: by stratum, or ignoring strata if ``stratified_counts`` is False.
     """
 
     outcomes: Floats

@@ -3,7 +3,7 @@
     P(y_i = k | x_i) = exp(x_i b_k) / sum_h exp(x_i b_h)                                    (Agresti 2013, section 8.1)
 
 The model has no density of the survey weight.  Therefore the weight must be public, or a predictor, as in later models
-of a sequence.  Let W = X Q be the whitened predictors (G, r), C (K, K - 1) orthonormal contrasts between categories, and
+of a sequence.  Let W = X Q (G, r) be the whitened predictors, C (K, K - 1) orthonormal contrasts of categories, and
 A (G, K) the sums of alpha over the records of each row and category.  Then
 
     log odds = W psi C',   psi ~ N(0, s^2 / r),   log L = sum_gk A_gk log p_gk,
@@ -72,8 +72,8 @@ class CategoryRecords(Standardized, CategoryPublic):
 class MultinomialRegression(OneOutcome[CategoryRecords]):
     """Synthesizer of one categorical outcome, given predictors that may be numeric.
 
-    In ``FBS`` categories are multinomial within cells of discrete predictors.  Here log odds are linear in predictors of
-    any kind, such as amounts.  Draws hold ``b`` (S, P, K), the coefficients of log odds, which add up to 0 over the K
+    In ``FBS`` categories are multinomial within cells of discrete predictors.  Here log odds are linear in predictors
+    of any kind, such as amounts.  Draws hold ``b`` (S, P, K), coefficients of log odds, which add up to 0 over the K
     categories.
 
     Parameters

@@ -19,8 +19,8 @@ weighted by the squared information (a_c / (1 + a_c tau))^2, so
 
 and Sigma_lim is the residual sum of squares within PSUs over sum_c (a_c - 1).  Means are taken over some thousand
 simulated records: whole PSUs of the file, with their public predictors and units of privacy.  All quantities are in
-units of the true L, in which Sigma is I and T is diag(tau).  If the deficit exceeds T itself, the draw lies at the floor
-that the prior of tau sets, and T_true is too large.
+units of the true L, in which Sigma is I and T is diag(tau).  If the deficit exceeds T itself, the draw lies at the
+floor that the prior of tau sets, and T_true is too large.
 
 The equation and the risks behind alpha are in fisher_consistency.py.
 """

@@ -157,8 +157,8 @@ def levels_from_pairs(
     """Effects of mean zero, whose variances explain the similarity of pairs of records of a level.
 
     Records are paired at random within their level.  The expected table of disjoint pairs is the table of independent
-    records plus  sum_k q_k sum_l P_l d_lk d_lk',  where P_l is the number of pairs of level l and d_lk the derivative of
-    a record's probabilities.  Each variance is a weighted mean of the estimate from pairs and a weak guess.
+    records plus  sum_k q_k sum_l P_l d_lk d_lk',  where P_l is the number of pairs of level l and d_lk the derivative
+    of a record's probabilities.  Each variance is a weighted mean of the estimate from pairs and a weak guess.
 
     Parameters
     ----------

@@ -228,7 +228,7 @@ class TableModel:
 
     @cached_property
     def columns(self) -> list[tuple[Floats, list[tuple[Table, slice]]]]:
-        """Tables grouped by bins (G, J): for each group the bins, and tables with the positions of their cells in mu."""
+        """Tables grouped by bins (G, J): for each group the bins, and the tables with the positions of cells in mu."""
         found: list[tuple[Floats, list[tuple[Table, slice]]]] = []
         for table, at in self._at():
             same = next((group for bins, group in found if np.array_equal(bins, table.bins)), None)

@@ -13,9 +13,9 @@ record is
 
     p_i = (1 - rho_i) sum_k pi_k N(y~_i; x_i b_k, s_k^2) N(w~_i; ...),    of a zero  rho_i N(w~_i; x_i c_0, t_0^2),
 
-with z summed out.  The target of the sampler (:mod:`surveysynth.models.mixture.sampler`) is the alpha-weighted or clamped
-product of these densities.  A synthetic z is drawn from pi alone, independently of the confidential record, except under
-the paper's ``allocation="posterior"``.
+with z summed out.  The target of the sampler (:mod:`surveysynth.models.mixture.sampler`) is the alpha-weighted or
+clamped product of these densities.  A synthetic z is drawn from pi alone, independently of the confidential record,
+except under the paper's ``allocation="posterior"``.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 Prior = Literal["common", "paper"]
 
-QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.9, 0.95)  # quantiles of the file; the synthetic distribution is monitored at these
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.9, 0.95)  # the synthetic distribution is monitored at these quantiles of the file
 WATCHED = 1000  # draws of a chain for which the synthetic distribution is computed
 LEAST_SD_W = 0.01  # least residual standard deviation of a log weight in a component
 MOST_LEAST_SD = 10.0  # largest ``least_sd``
@@ -123,7 +123,7 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
     Notes
     -----
     Hu, Savitsky & Williams (2022b, section 1.2).  The paper's correlations of coefficients (Omega) are left out: with a
-    handful of components the data hardly inform about the correlations.  The survey weight, which the paper does not have, is
+    handful of components the data hardly inform about them.  The survey weight, which the paper does not have, is
     modelled jointly as in FBS: log w given y and predictors in each component; smoothed weights E(w~ | y*) are
     released.  There are no effects of PSUs or strata.
 
@@ -446,8 +446,8 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
         """Table of the components of the mixture, matched from draw to draw.  For the agency only.
 
         The labels of the components change along a chain and from chain to chain, so the mean over draws of a parameter
-        of "component 3" has no meaning.  Therefore the components of each draw are matched to the components of a pivot:
-        the draw with the largest log likelihood.  The matching maximizes the expected number of records that matched
+        of "component 3" has no meaning.  Therefore the components of each draw are matched to the components of the
+        draw with the largest log likelihood.  The matching maximizes the expected number of records that matched
         components share (Marin, Mengersen & Robert 2005).
 
         Parameters

@@ -5,17 +5,17 @@ The target is eq. 10 of Hu, Savitsky & Williams (2022b) for the density of eq. 1
     p(theta) prod_i S_i^alpha_i,    S_i = sum_k a_ik,    a_ik = pi_k N(y_i; x_i b_k, s_k^2) N(w_i; ...),
 
 or, clamped, p(theta) prod_i exp h_i, h_i = clamp(alpha_i log S_i, -M, M) (Hu, Williams & Savitsky 2025, eq.
-3.6).  There is no Gibbs sampler for a power below 1 of a sum, or for the clamp of a sum.  But z can be added to the target
-if the probabilities of z add up to 1.  Here record i **takes part** with probability alpha_i (under a clamp, a record
-outside the clamp takes part with probability 0), and is then in component k with probability a_ik / S_i:
+3.6).  There is no Gibbs sampler for a power below 1 of a sum, or for the clamp of a sum.  But z can be added to the
+target if the probabilities of z add up to 1.  Here record i **takes part** with probability alpha_i (under a clamp, a
+record outside the clamp takes part with probability 0), and is then in component k with probability a_ik / S_i:
 
     p(theta, z) ~ { p(theta) prod_(i takes part) a_iz }  *  { prod_i exp h_i / prod_(i takes part) S_i }.
 
 The first factor is the posterior of a mixture with known components: given z, coefficients are normal and shares
-Dirichlet.  The second factor is the *remainder* of the target.  If every alpha is 1, the remainder is 1, and the sampler
-is the plain Gibbs sampler.  Otherwise the coefficient of log S_i in the log remainder is alpha_i - 1 with probability
-alpha_i, and alpha_i with probability 1 - alpha_i.  The mean of the coefficient is 0, so the log remainder varies little
-around 0, and **elliptical slice sampling** (Murray, Adams & MacKay 2010) around the first factor mostly accepts the
+Dirichlet.  The second factor is the *remainder* of the target.  If every alpha is 1, the remainder is 1, and the
+sampler is the plain Gibbs sampler.  Otherwise the coefficient of log S_i in the log remainder is alpha_i - 1 with
+probability alpha_i, and alpha_i with probability 1 - alpha_i.  The mean of the coefficient is 0, so the log remainder
+varies little around 0, and **elliptical slice sampling** (Murray, Adams & MacKay 2010) around the first factor mostly accepts the
 first proposal.  Nothing is tuned except which records are inside a clamp,
 in the warm-up; nothing is approximated except densities below 1e-290 and shares below 1e-14 of a density.
 
@@ -344,8 +344,8 @@ def _draw_empty(
 ) -> bool:
     """Draw an empty component from the prior, and accept it with the ratio of the remainders.
 
-    ``own`` says whether ``others`` were computed for this component; if not, they were computed for an earlier component
-    whose densities are negligible.  Returns whether ``others`` must be computed again.
+    ``own`` says whether ``others`` were computed for this component; if not, they were computed for an earlier
+    component whose densities are negligible.  Returns whether ``others`` must be computed again.
     """
     R, both = state.scale.size, records.w.size > 0
     b, c = np.empty(R), np.empty(R + 1)
@@ -527,8 +527,8 @@ def _log_p_of_zeros(
 ) -> float:
     """Log likelihood of which records are zero.
 
-    Without a clamp it uses the sums of alpha in each predictor row, over the other records (``ones``) and over the zeros
-    (``zeros``), both (G,).  With a clamp it uses ``logs`` (n,), log S_i of the other records.
+    Without a clamp it uses the sums of alpha in each predictor row, over the other records (``ones``) and over the
+    zeros (``zeros``), both (G,).  With a clamp it uses ``logs`` (n,), log S_i of the other records.
     """
     if np.isinf(records.clamp):
         return (ones * log_other).sum() + (zeros * log_zero).sum()
