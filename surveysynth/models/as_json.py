@@ -20,7 +20,7 @@ CLASSES: dict[str, type] = {
 
 
 def as_json(value: Any) -> Any:
-    """A model or a transform as plain numbers, texts, lists and mappings, without its internal fields.
+    """Turn a model or a transform into plain numbers, texts, lists and mappings. Internal fields are left out.
 
     Raises
     ------
@@ -41,7 +41,7 @@ def as_json(value: Any) -> Any:
 
 
 def from_json(value: Any) -> Any:
-    """The model or transform that :func:`as_json` wrote; only classes of the package are made."""
+    """Rebuild the model or transform that :func:`as_json` wrote. Only classes of the package can be built."""
     if isinstance(value, list):
         return [from_json(v) for v in value]
     if not isinstance(value, dict):

@@ -1,9 +1,10 @@
 """The contract of a synthesizer: its methods, and the data that it takes and returns.
 
 A model has three methods on two kinds of data.  :class:`Public` holds data that may be published: predictors, and
-survey weights that follow from them.  :class:`Records` adds confidential data.  ``fit`` draws parameters given the
-records, ``log_density`` is the log density of each record in each draw, from which the package computes every bound,
-and ``simulate`` makes a synthetic data set from one draw and from public data.  Further capabilities are base classes:
+the survey weights if they are public.  :class:`Records` adds confidential data.  ``fit`` draws parameters given the
+records.  ``log_density`` returns the log density of each record in each draw; the package computes every bound from
+these log densities.  ``simulate`` makes a synthetic data set from one draw and from public data.  Further capabilities
+are base classes:
 :class:`Clustered`, :class:`Boundable`, :class:`Debiasable`, :class:`Portable`.
 """
 
@@ -66,10 +67,10 @@ R = TypeVar("R", bound=Records)
 
 
 class Synthesizer(Generic[R], metaclass=Complete):
-    """A model of outcomes, and of a survey weight that is not public, given public predictors.
+    """A model of outcomes given public predictors; it also models the survey weight, unless the weight is public.
 
     A subclass sets ``outcomes``, ``predictors`` and ``measure`` and defines three methods.  Everything else has a
-    default.  :func:`surveysynth.check_model` tests that the three belong together.
+    default.  :func:`surveysynth.check_model` tests that the three methods describe the same model.
 
     Attributes
     ----------
@@ -82,7 +83,7 @@ class Synthesizer(Generic[R], metaclass=Complete):
 
     Examples
     --------
-    Every model is one:
+    Every model of the package is a synthesizer:
 
     >>> isinstance(ss.FBS("salary ~ field"), ss.Synthesizer)
     True
@@ -95,7 +96,7 @@ class Synthesizer(Generic[R], metaclass=Complete):
 
     categorical: tuple[str, ...] = ()  # the categorical outcomes
     as_in_paper: bool = False  # whether a setting of a paper is kept where the package's default differs
-    from_records: bool = False  # whether synthetic values are drawn given the confidential ones: no epsilon then
+    from_records: bool = False  # whether synthetic values are drawn given confidential values; then no epsilon
 
     @property
     def name(self) -> str:
@@ -109,7 +110,7 @@ class Synthesizer(Generic[R], metaclass=Complete):
 
     @property
     def models(self) -> tuple[Synthesizer[Any], ...]:
-        """The models of a sequence; of a single model, the model itself."""
+        """The models of a sequence.  For a single model: the model itself."""
         return (self,)
 
     @property
@@ -123,12 +124,12 @@ class Synthesizer(Generic[R], metaclass=Complete):
         Parameters
         ----------
         made : Synthetic
-            By :meth:`simulate`.
+            A data set that :meth:`simulate` made.
 
         Returns
         -------
         dict of str to array (n,)
-            Numbers, and labels of categories.
+            Values of numeric outcomes and labels of categories, by column.
         """
         return dict(zip(self.numeric, made.outcomes.T, strict=True)) | dict(made.labels)
 
@@ -170,7 +171,7 @@ class Synthesizer(Generic[R], metaclass=Complete):
 
     @abstractmethod
     def simulate(self, public: Public, draw: Draws, rng: np.random.Generator) -> Synthetic:
-        """Draw one synthetic data set from one draw of the parameters, records in the order of the file.
+        """Draw one synthetic data set from one draw of the parameters.  The records have the order of the file.
 
         Parameters
         ----------
@@ -192,9 +193,9 @@ class Synthesizer(Generic[R], metaclass=Complete):
     def simulations(
         self, records: R, draws: Draws, positions: Iterable[int], rng: np.random.Generator
     ) -> Iterator[Synthetic]:
-        """Synthetic data sets from selected draws, made from public data alone.
+        """Make synthetic data sets from selected draws and from public data.
 
-        Only a model with ``from_records`` gets the confidential records.
+        Only a model with ``from_records`` gets the confidential records, too.
 
         Parameters
         ----------
@@ -231,7 +232,7 @@ class Synthesizer(Generic[R], metaclass=Complete):
         Returns
         -------
         Synthesizer or None
-            It takes the same records.
+            The simpler model, which takes the same records; None if there is none.
         """
         return None
 
@@ -239,7 +240,7 @@ class Synthesizer(Generic[R], metaclass=Complete):
         self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None,
         constants: Constants | None = None, unit: Codes | None = None,
     ) -> R:  # fmt: skip
-        """The records of a file, after the checks of the model.
+        """Check a file and return the records that the model needs.
 
         Parameters
         ----------
@@ -248,11 +249,13 @@ class Synthesizer(Generic[R], metaclass=Complete):
         clusters : {"model", "ignore"}
             "ignore" leaves out effects of PSUs and of strata that the predictors do not determine.
         mean_weight : float, optional
-            A public number, N / n, by which weights are divided; by default their mean, which depends on every record.
+            A public number, N / n, by which weights are divided.  Default: the mean of the weights, which depends on
+            every record.
         constants : mapping of str to mapping, optional
             Means, knots and other constants of the formula's terms, from another file; by default from this one.
         unit : int array (n,), optional
-            Units of several records that epsilon protects: the log of their sizes becomes a predictor.
+            Unit of each record, if epsilon protects units of several records.  The log of the number of records in the
+            unit becomes a predictor.
 
         Returns
         -------
@@ -262,10 +265,10 @@ class Synthesizer(Generic[R], metaclass=Complete):
         Raises
         ------
         InputError
-            Missing outcomes or predictors; outcomes that are no numbers; a formula that cannot be evaluated; PSUs or
+            Missing outcomes or predictors; outcomes that are not numbers; a formula that cannot be evaluated; PSUs or
             strata without ``clusters="ignore"``; what :meth:`check` refuses.
         ModelError
-            A weight that is nearly public; an outcome that is nearly proportional to a size measure that is no
+            A weight that is nearly public; an outcome that is nearly proportional to a size measure that is not a
             predictor.
         """
         y = np.column_stack([present(design, outcome) for outcome in self.outcomes])
@@ -278,7 +281,9 @@ class Synthesizer(Generic[R], metaclass=Complete):
         return records  # type: ignore[return-value]
 
     def note_obstacles(self, design: SurveyDesign, clusters: Clusters, wrong: Obstacles) -> None:
-        """Note what of a file :meth:`prepare` would refuse, piece by piece, where a call is refused anyway.
+        """Collect the reasons for which :meth:`prepare` would refuse the file.
+
+        A call that has already failed uses this, so that one message lists everything.
 
         Parameters
         ----------
@@ -287,7 +292,7 @@ class Synthesizer(Generic[R], metaclass=Complete):
         clusters : {"model", "ignore"}
             As for :meth:`prepare`.
         wrong : Obstacles
-            Where it is noted.
+            The collection to which the reasons are added.
         """
         wrong.check(self.check_outcomes, design)
         rows = wrong.check(self.predictor_rows, design, clusters, None)
@@ -297,7 +302,7 @@ class Synthesizer(Generic[R], metaclass=Complete):
             wrong.check(self.survey_weights, design, *rows[:2], None)
 
     def check_outcomes(self, design: SurveyDesign) -> None:
-        """Refuse outcomes that are missing, or no numbers.
+        """Refuse numeric outcomes that have missing values or are not numbers.
 
         Parameters
         ----------
@@ -307,7 +312,7 @@ class Synthesizer(Generic[R], metaclass=Complete):
         Raises
         ------
         InputError
-            Such outcomes.
+            A numeric outcome has missing values or is not a number.
         """
         wrong = Obstacles()
         for outcome in self.numeric:
@@ -315,7 +320,7 @@ class Synthesizer(Generic[R], metaclass=Complete):
         wrong.refuse()
 
     def check(self, records: R) -> None:
-        """Refuse values that the model does not allow; by default none.
+        """Refuse values that the model does not allow.  By default, none are refused.
 
         Parameters
         ----------
@@ -325,13 +330,13 @@ class Synthesizer(Generic[R], metaclass=Complete):
         Raises
         ------
         InputError, ModelError
-            Such values.
+            Some values are not allowed.
         """
 
     def predictor_rows(
         self, design: SurveyDesign, clusters: Clusters, constants: Constants | None
     ) -> tuple[Floats, Codes, tuple[str, ...]]:
-        """Distinct predictor rows, the row of each record, and the columns; groups with effects are refused.
+        """Distinct predictor rows, the row of each record, and the names of the columns.
 
         Parameters
         ----------
@@ -347,7 +352,7 @@ class Synthesizer(Generic[R], metaclass=Complete):
         row : int array (n,)
             The row of each record.
         columns : tuple of str
-            K names.
+            Names of the K columns.
 
         Raises
         ------
@@ -367,7 +372,7 @@ class Synthesizer(Generic[R], metaclass=Complete):
     def survey_weights(
         self, design: SurveyDesign, X: Floats, row: Codes, mean_weight: float | None
     ) -> tuple[Floats | None, Floats | None]:
-        """The survey weights if they are public, or else log(w / mean w).
+        """The survey weights if they are public; otherwise log(w / mean w).
 
         Parameters
         ----------
@@ -397,7 +402,7 @@ class Synthesizer(Generic[R], metaclass=Complete):
         return None, np.log(design.weights / (mean_weight or design.weights.mean()))
 
     def lipschitz(self, records: R, draws: Draws, unit: Codes | None = None, alpha: Floats | None = None) -> Floats:
-        """Maximum over draws of |log p(record i | draw)|, or of its sum over the records of each unit.
+        """Largest |log p(record i | draw)| over all draws.  With ``unit``: of |sum of log p over the unit's records|.
 
         The bound is alpha times this maximum.  Where effects of PSUs are integrated out, p is the density of the
         record given the other records of its PSU, under ``alpha`` (n,) (default: 1).
@@ -409,14 +414,14 @@ class Synthesizer(Generic[R], metaclass=Complete):
         draws : Draws
             S draws of the parameters.
         unit : int array (n,), optional
-            Units of several records that epsilon protects, numbered from 0.
+            Unit of each record, numbered from 0, if epsilon protects units of several records.
         alpha : float array (n,), optional
             Privacy weights.
 
         Returns
         -------
         float array (n,) or (U,)
-            Infinite where a density is 0 or infinite under some draw.
+            A maximum for each record or unit; infinite where a density is 0 or infinite under some draw.
         """
         key = np.arange(records.n) if unit is None else unit
         out = np.empty(int(key.max()) + 1)
@@ -429,7 +434,7 @@ class Synthesizer(Generic[R], metaclass=Complete):
         return np.where(np.isfinite(out), out, np.inf)
 
     def log_ratio(self, records: R, before: Floats, after: Floats, draws: Draws) -> Floats:
-        """Log pseudo likelihood under weights ``after`` minus that under ``before``.
+        """Log pseudo likelihood under the weights ``after`` minus log pseudo likelihood under ``before``.
 
         Parameters
         ----------
@@ -474,7 +479,7 @@ class Synthesizer(Generic[R], metaclass=Complete):
 
     @property
     def public_weight_text(self) -> str:
-        """A sentence that says why the weight is kept."""
+        """A sentence that says why the survey weight is kept as it is."""
         return PUBLIC_WEIGHT
 
     def assumptions(self, public: Public) -> list[str]:
@@ -505,13 +510,13 @@ PUBLIC_WEIGHT = (
 
 
 def numeric_predictors_text(public: Public) -> list[str]:
-    """A sentence that names the numeric predictors, or no sentence without any."""
+    """A list with one sentence that names the numeric predictors; an empty list if there are none."""
     numeric = numeric_columns(public.columns)
     return [f"numeric predictors enter as numbers, not as categories: {', '.join(numeric)}"] if numeric else []
 
 
 def present(design: SurveyDesign, outcome: str) -> Floats:
-    """The values (n,) of a numeric outcome; InputError where one is missing."""
+    """The values (n,) of a numeric outcome.  Raises InputError if a value is missing."""
     values = design.numeric(outcome)
     absent = np.isnan(values)
     if absent.any():
@@ -520,7 +525,7 @@ def present(design: SurveyDesign, outcome: str) -> Floats:
 
 
 def _blocks(key: Codes, S: int) -> Iterator[Codes]:
-    """Blocks of records, in the order of their units, of whole units and about ``BLOCK`` log densities."""
+    """Cut the records, sorted by unit, into blocks of whole units with about ``BLOCK`` log densities in S draws."""
     order = np.argsort(key, kind="stable")
     start = np.flatnonzero(np.diff(key[order], prepend=-1))
     most = max(BLOCK // S, 1)
@@ -536,7 +541,7 @@ class Boundable(Synthesizer[R]):
     """A synthesizer that can be fitted with clamped contributions, for the censored mechanism."""
 
     def check_censored(self, records: R) -> None:
-        """Refuse records that cannot be fitted one by one under a clamp (ModelError); by default none."""
+        """Raise ModelError if the records cannot be fitted under a clamp.  By default, none are refused."""
 
     @abstractmethod
     def censored(self, records: R, alpha: Floats, bound: float, sampler: Sampler) -> Draws:
@@ -551,32 +556,33 @@ class Boundable(Synthesizer[R]):
         Raises
         ------
         InputError
-            The model has no such correction: the default.
+            The model has no correction for the clamp, which is the default.
         """
         raise InputError(f"{self.name} has no debias for the censored mechanism: use FBS or FBP, or leave debias out")
 
     def variance_factor(
         self, records: R, draws: Draws, positions: Sequence[int], bound: float, *, corrected: bool
     ) -> float | None:
-        """Ratio of the variance of means under the clamp to that which synthetic files show; None if it is unknown."""
+        """Ratio of the variance of means under the clamp to the variance that synthetic files show; None if unknown."""
         return None
 
 
 class Debiasable(Synthesizer[R]):
-    """A synthesizer that can correct its draws for the bias by privacy weights."""
+    """A synthesizer whose draws can be corrected for the bias by privacy weights."""
 
     @abstractmethod
     def biased(self, records: R, unit: Codes | None) -> dict[str, bool]:
-        """Quantities that privacy weights bias strongly, and whether :meth:`debias_draws` always corrects them."""
+        """Quantities that privacy weights bias strongly, each with whether :meth:`debias_draws` always corrects it."""
 
     @abstractmethod
     def debias_draws(
         self, records: R, draws: Draws, positions: Sequence[int], alpha: Callable[..., Floats],
         unit: Codes | None, rng: np.random.Generator, *, debias: bool,
     ) -> Draws:  # fmt: skip
-        """Draws whose :meth:`biased` quantities are corrected for privacy weights, and with ``debias`` all others.
+        """Correct draws for the bias by privacy weights: some :meth:`biased` quantities always, all with ``debias``.
 
-        ``alpha`` is a function of the risk, and for units of several records also of their numbers of records.
+        ``alpha`` maps risks to privacy weights.  For units of several records, the second argument of ``alpha`` is the
+        number of records of each unit.
         """
 
 
@@ -585,7 +591,7 @@ class Portable(Synthesizer[R]):
 
     @abstractmethod
     def to_original_scale(self, records: R, draws: Draws) -> Draws:
-        """The draws with coefficients of predictors in their own units, which do not depend on the file."""
+        """The draws, with coefficients for the original units of the predictors.  They do not depend on the file."""
 
     @abstractmethod
     def from_original_scale(self, records: R, draws: Draws) -> Draws:

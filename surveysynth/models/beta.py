@@ -8,15 +8,15 @@ given public bounds.  With p = lambda phi and q = lambda (1 - phi) in the predic
 
     log p(y_i) = -log B(p, q) + (p - 1) log y_i + (q - 1) log(1 - y_i),
 
-so the alpha-weighted likelihood depends on the records of a row through three sums: of alpha, alpha log y and
-alpha log(1 - y); the cost of a fit (``stan/beta.stan``) does not depend on n.  The censored
-likelihood (eq. 3.6, ``stan/beta_censored.stan``) depends on every single record.
+so the alpha-weighted likelihood depends on the records of a row through the three sums of alpha, alpha log y and
+alpha log(1 - y).  The cost of a fit (``stan/beta.stan``) does not depend on n.  The censored likelihood (eq. 3.6,
+``stan/beta_censored.stan``) depends on every single record.
 
-**Coordinates.**  theta = (b, log(lambda - 0.1)) is sampled as centre + root z.  Centre and root are a normal
-approximation to the density that is sampled: at the centre its gradient, averaged over points one and
-two standard deviations away, is 0; root root' is the inverse of the curvature that these gradients show.  The
-censored density has a kink for every record, so its curvature at a single point says little.  z then is
-nearly standard normal, whatever n is; centre and root are constants of the sampler and no part of the target.
+**Coordinates.**  theta = (b, log(lambda - 0.1)) is sampled as centre + root z.  N(centre, root root') approximates the
+density that is sampled.  Around the centre, the average of the gradients at points one and two standard deviations
+away is 0.  root root' is the inverse of the curvature that these gradients show.  (The censored density has a kink for
+every record, so the curvature at a single point says little.)  z is then nearly standard normal for every n.  Centre
+and root are constants of the sampler and do not change the target.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ STARTS = [(shift, stretch) for shift in (0.0, -1.0, 1.0) for stretch in (0.0, -1
 
 @nb.njit(parallel=True, cache=True, error_model="numpy")
 def _shapes(eta: Floats, lam: Floats, gamma: Floats) -> tuple[Floats, Floats, Floats]:
-    """-log B(p, q), p - 1 and q - 1 of rows (G, S); ``gamma`` is log Gamma(lam)."""
+    """-log B(p, q), p - 1 and q - 1 (G, S) from eta = x b (G, S); ``gamma`` is log Gamma(lam)."""
     c, p, q = np.empty(eta.shape), np.empty(eta.shape), np.empty(eta.shape)
     for g in nb.prange(eta.shape[0]):
         for s in range(eta.shape[1]):
@@ -85,7 +85,10 @@ def _shapes(eta: Floats, lam: Floats, gamma: Floats) -> tuple[Floats, Floats, Fl
 def _clamp(
     row: Codes, logs: Floats, alpha: Floats, count: Floats, c: Floats, p: Floats, q: Floats, bound: float
 ) -> tuple[float, Floats]:
-    """Censored log likelihood, and the sums (G, 3) of the records inside the clamp; c, p - 1, q - 1 of rows (G,)."""
+    """Censored log likelihood, and the sums (G, 3) over the records inside the clamp.
+
+    ``c``, ``p`` and ``q`` (G,) are -log B(p, q), p - 1 and q - 1 of the predictor rows.
+    """
     total, sums = 0.0, np.zeros((c.size, 3))
     for i in range(row.size):
         g = row[i]
@@ -110,19 +113,19 @@ class BetaRegression(OneOutcome[Standardized], Boundable[Standardized]):
     Parameters
     ----------
     outcome : str
-        Confidential numeric column. Or a formula for both, ``"share ~ region"``.
+        Confidential numeric column; or a formula with the predictors, ``"share ~ region"``.
     predictors : str
         Right-hand side of a model formula with an intercept, as in R; ``"1"`` for none, the paper's model of
         section 4.1.  These columns are public: they are kept as they are and are released.
     bounds : (float, float)
-        The outcome's least and largest possible values, public: chosen without looking at the file.  A value at
-        a bound, or nearer to it than 1e-6 of the range (``EDGE``), is taken to be at that distance.  Values beyond are
-        refused.
+        The least and the largest possible value of the outcome.  Both are public: choose them without looking at the
+        file.  A value nearer to a bound than 1e-6 of the range (``EDGE``) is moved to that distance from the bound.
+        Values outside the bounds are refused.
     missing : {"fail", "drop"}
         Treatment of a missing outcome; "drop" leaves the record out, and the report says how many.
     weight : "public", optional
-        Declares that the survey weight is public: it is kept as it is, and may vary among records with the same
-        predictors.  Default: it has to be a function of the predictors.
+        Declares that the survey weight is public: the weight is kept as it is, and may vary among records with the
+        same predictors.  Default: the weight must be a function of the predictors.
 
     Raises
     ------
@@ -133,9 +136,9 @@ class BetaRegression(OneOutcome[Standardized], Boundable[Standardized]):
     Notes
     -----
     Hu, Williams & Savitsky (2025, sections 4.1, 5 and supplement 1).  Log densities are those of y = (outcome - low) /
-    (high - low), per unit of y.  The paper prints no priors for its regression; those here are the same for one row,
-    and :data:`PRIOR_REGRESSION`. The model has no density of the survey weight, so the weight must be a function of the
-    predictors, and no effects of PSUs or strata.
+    (high - low), per unit of y.  Without predictors, the priors are those of the paper's section 4.1.  The paper prints
+    no priors for its regression, so with predictors they are :data:`PRIOR_REGRESSION`.  The model has no density of the
+    survey weight, so the weight must be public or a function of the predictors.  It has no effects of PSUs or strata.
 
     Examples
     --------
@@ -160,7 +163,7 @@ class BetaRegression(OneOutcome[Standardized], Boundable[Standardized]):
         self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None,
         constants: Constants | None = None, unit: Codes | None = None,
     ) -> Standardized:  # fmt: skip
-        """log y and log(1 - y), (n, 2), and predictor rows, after the checks of the model; y is a share of the range.
+        """Check a file and return log y and log(1 - y) (n, 2), where y is the share of the range, and predictor rows.
 
         Raises
         ------
@@ -168,7 +171,7 @@ class BetaRegression(OneOutcome[Standardized], Boundable[Standardized]):
             A missing outcome, or one outside the bounds; missing predictors; a formula that cannot be evaluated or
             has no intercept; weights that are not a function of the predictors; PSUs or strata without ``"ignore"``.
         ModelError
-            A constant outcome, or one that the predictors (nearly) determine; nearly a public weight.
+            A constant outcome, or one that the predictors (nearly) determine; a weight that is nearly public.
         """
         logs = self._logs(design)
         X, pattern, columns = self.predictor_rows(design, clusters, constants)
@@ -184,7 +187,7 @@ class BetaRegression(OneOutcome[Standardized], Boundable[Standardized]):
         return Standardized(row=pattern, y=logs, public_weights=weights, **standardized(X, pattern, columns))
 
     def _logs(self, design: SurveyDesign) -> Floats:
-        """log y and log(1 - y), (n, 2)."""
+        """log y and log(1 - y) (n, 2).  Refuses values outside the bounds."""
         values, (low, high) = present(design, self.outcome), self.bounds
         outside = (values < low) | (values > high)
         if outside.any():
@@ -236,13 +239,16 @@ class BetaRegression(OneOutcome[Standardized], Boundable[Standardized]):
     def lipschitz(
         self, records: Standardized, draws: Draws, unit: Codes | None = None, alpha: Floats | None = None
     ) -> Floats:
-        """Maximum over draws of |log p(record i | draw)|: (n,), or of its sum over the records of each unit: (U,)."""
+        """Largest |log p(record i | draw)| over all draws (n,).
+
+        With ``unit``: largest |sum of log p over the unit's records| (U,).
+        """
         return max_abs_log_density(
             records.y, records.row, lambda rows: _row_coefficients(records.X[rows], draws), draws.size, unit
         )
 
     def log_ratio(self, records: Standardized, before: Floats, after: Floats, draws: Draws) -> Floats:
-        """Log pseudo likelihood under weights ``after`` minus that under ``before``: (S,)."""
+        """Log pseudo likelihood under the weights ``after`` minus log pseudo likelihood under ``before`` (S,)."""
         sums, out = _sums(records, after - before), np.zeros(draws.size)
         for block in blocks(np.arange(len(records.X)), 1, draws.size):
             c, p, q = _row_coefficients(records.X[block], draws)
@@ -306,13 +312,13 @@ class BetaRegression(OneOutcome[Standardized], Boundable[Standardized]):
 
 
 def _sums(records: Standardized, alpha: Floats) -> Floats:
-    """Sums of alpha, alpha log y and alpha log(1 - y) in each predictor row: (G, 3)."""
+    """Sums (G, 3) of alpha, alpha log y and alpha log(1 - y) in each predictor row."""
     weighted = (alpha, alpha * records.y[:, 0], alpha * records.y[:, 1])
     return np.column_stack([np.bincount(records.row, w, len(records.X)) for w in weighted])
 
 
 def _row_coefficients(X: Floats, draws: Draws) -> tuple[Floats, Floats, Floats]:
-    """-log B(p, q), p - 1 and q - 1 of predictor rows in every draw: (G, S) each."""
+    """-log B(p, q), p - 1 and q - 1, each (G, S), of predictor rows in every draw."""
     lam = draws.values["lambda"]
     c, p, q = _shapes(X @ draws.values["b"].T, lam, gammaln(lam))
     return c, p, q
@@ -325,7 +331,10 @@ def _shapes_at(X: Floats, theta: Floats) -> tuple[float, Floats, Floats]:
 
 
 def _with_prior(X: Floats, theta: Floats, log_likelihood: float, sums: Floats) -> tuple[float, Floats]:
-    """Log density of theta and its gradient; ``sums`` are over the records that move the likelihood."""
+    """Log posterior density of theta, and its gradient.
+
+    ``sums`` (G, 3) are over the records inside the clamp; without a clamp, over all records.
+    """
     b, (lam, phi, rest) = theta[:-1], _shapes_at(X, theta)
     a, s, t = sums.T
     by_p, by_q = s - a * psi(lam * phi), t - a * psi(lam * rest)
@@ -338,7 +347,7 @@ def _with_prior(X: Floats, theta: Floats, log_likelihood: float, sums: Floats) -
 
 
 def _collapsed(X: Floats, sums: Floats) -> LogDensity:
-    """The alpha-weighted pseudo posterior of theta."""
+    """Log density, with gradient, of the alpha-weighted pseudo posterior of theta."""
 
     @np.errstate(over="ignore", invalid="ignore")  # only far away from the posterior, where steps are refused
     def log_density(theta: Floats) -> tuple[float, Floats]:
@@ -351,7 +360,7 @@ def _collapsed(X: Floats, sums: Floats) -> LogDensity:
 
 
 def _censored(X: Floats, row: Codes, logs: Floats, alpha: Floats, count: Floats, bound: float) -> LogDensity:
-    """The censored pseudo posterior of theta: only records inside the clamp move it."""
+    """Log density, with gradient, of the censored pseudo posterior.  Records at the clamp do not move the gradient."""
 
     @np.errstate(over="ignore", invalid="ignore")
     def log_density(theta: Floats) -> tuple[float, Floats]:
@@ -374,7 +383,7 @@ def _sample(program: str, records: dict[str, Any], X: Floats, centre: Floats, ro
 
 
 def _mode(X: Floats, sums: Floats) -> tuple[Floats, Floats]:
-    """The mode of the pseudo posterior without a clamp, and a factor of the covariance there."""
+    """The mode of the pseudo posterior without a clamp, and a Cholesky factor of the covariance at the mode."""
     log_density = _collapsed(X, sums)
 
     def loss(theta: Floats) -> tuple[float, Floats]:
@@ -387,10 +396,10 @@ def _mode(X: Floats, sums: Floats) -> tuple[Floats, Floats]:
 
 
 def _approximation(log_density: LogDensity, centre: Floats, root: Floats, steps: int) -> tuple[Floats, Floats]:
-    """A normal approximation N(centre, root root') to a density of theta, from one nearby.
+    """Approximate a density of theta by N(centre, root root'), beginning with the given ``centre`` and ``root``.
 
-    Each step computes the gradients at centre +- root z for z of length 1 and of length 2.  Half of their
-    difference is -curvature root z, and their mean gives the remaining step.
+    Each step computes the gradients at centre +- root z for z of length 1 and of length 2.  Half the difference of the
+    two gradients is -curvature root z.  The mean of the gradients gives the step of the centre.
     """
     P, (value, _) = len(centre), log_density(centre)
     z = np.vstack([np.eye(P), 2 * helmert(P, full=True)])
@@ -399,14 +408,14 @@ def _approximation(log_density: LogDensity, centre: Floats, root: Floats, steps:
         above = np.array([log_density(centre + root @ x)[1] for x in z])
         below = np.array([log_density(centre - root @ x)[1] for x in z])
         curvature = -inverse @ (above - below) / 2 @ root
-        left, vectors = np.linalg.eigh((curvature + curvature.T) / 2)  # 1 if root is right
+        left, vectors = np.linalg.eigh((curvature + curvature.T) / 2)  # eigenvalues are 1 if root is right
         left = np.clip(left, 1 / MOST, MOST)
         damping = 1.0 if step < STEPS // 6 else 0.5  # steps across an edge of the density can go back and forth
         size, axes = np.linalg.eigh(root @ (vectors * left**-damping) @ vectors.T @ root.T)
         root = np.linalg.cholesky((axes * np.minimum(size, WIDEST**2)) @ axes.T)
         move = root.T @ (above + below).mean(axis=0) / 2
         go, here = damping * root @ move, value
-        for _ in range(30):  # shorten the step until the density rises, up to kinks
+        for _ in range(30):  # halve a step after which the log density is lower by more than 1
             value = log_density(centre + go)[0]
             if value >= here - 1:
                 break
@@ -423,7 +432,7 @@ def _best_mode(log_density: LogDensity, centre: Floats, root: Floats, bound: flo
     Raises
     ------
     ModelError
-        Another mode counts, and chains do not cross from one to the other.
+        Another mode is not negligible, and chains do not cross between the two modes.
     """
     found = []
     for shift, stretch in STARTS:

@@ -24,11 +24,11 @@ from .stan_model import StanModel
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-POINTS, WIDE, FINE = 4001, 8.0, 401  # points of a grid; its reach in standard deviations; points of a weight
+POINTS, WIDE, FINE = 4001, 8.0, 401  # points of a grid; reach of the grid in sd; points for a weight
 SIMULATED, RECORDS = 2000, 3  # synthetic values per record, and records that are examined
 UNLIKELY = 1e-4  # p-value below which a comparison fails
 CONSTANT = 1e-6  # largest spread of a constant, relative to the log densities
-SHIFT, FAR = 3.6, 6.0  # fall of privacy weights, times sqrt(n); most standard errors between means
+SHIFT, FAR = 3.6, 6.0  # fall of privacy weights times sqrt(n); largest difference of means, in standard errors
 MASS = 0.01  # largest error of the integral of a density
 MOST = 1_000_000  # most counts over which probabilities are summed
 
@@ -51,23 +51,26 @@ class ModelCheck:
 def check_model(
     model: Synthesizer, design: SurveyDesign, *, clusters: Clusters = "ignore", engine: str = "auto", seed: int = 1
 ) -> ModelCheck:
-    """Test that the fit, the log density and the simulation of a model belong to one model.
+    """Test that ``fit``, ``log_density`` and ``simulate`` of a model describe the same model.
 
     Every bound is computed from ``log_density``.  If that omits a factor of the likelihood, such as the density of
     the weight, the release has a larger epsilon than is printed.
 
-    - **Target**: under other privacy weights the log density that is sampled changes by sum (a1_i - a2_i) log p_i: to
-      rounding for a :class:`surveysynth.StanModel`; else in draws, which are carried over from one fit to the other.
-    - **Mass**: the density integrates to one: over y, or over log y where ``measure`` begins with "log", and over
-      log w; a probability of counts sums to one.  For models of one outcome whose ``records.y`` is the outcome itself.
-    - **Simulation**: synthetic values of a record follow the density that ``log_density`` gives it.
-    - **Rows**: the density of a record depends neither on the order of the records nor on which others there are.
+    - **Target**: if privacy weights change from a2 to a1, the log density that is sampled changes by
+      sum (a1_i - a2_i) log p_i.  For a :class:`surveysynth.StanModel` this is tested to rounding.  For other models,
+      draws of one fit are reweighted and compared with draws of a fit under other privacy weights.
+    - **Mass**: the density integrates to one over y, or over log y if ``measure`` begins with "log", and over log w.
+      The probabilities of counts sum to one.
+    - **Simulation**: synthetic values of a record follow the density that ``log_density`` gives for the record.
+    - **Rows**: the density of a record does not depend on the other records, nor on the order of the records.
+
+    Mass and simulation are tested only for models of one numeric outcome whose ``records.y`` is the outcome itself.
 
     Parameters
     ----------
     model : Synthesizer
     design : SurveyDesign
-        A file that the model suits: a few hundred records.  Nothing is released, and no budget is spent.
+        A file that suits the model, with a few hundred records.  Nothing is released, and no budget is spent.
     clusters : {"ignore", "model"}
         As for :func:`surveysynth.fit`.
     engine : {"auto", "embedded", "cmdstan"}
@@ -77,14 +80,14 @@ def check_model(
     Returns
     -------
     ModelCheck
-        The comparisons, as text; a model that fails raises an error.
+        The comparisons that passed, as text.  A model that fails raises an error.
 
     Raises
     ------
     ModelError
         A comparison fails; the message says which, and by how much.
     InputError
-        The argument is no model, or the file does not suit it.
+        The first argument is not a model, the second is not a design, or the file does not suit the model.
 
     Examples
     --------
@@ -117,7 +120,7 @@ def check_model(
 
 
 def _rows(model: Synthesizer, records: Records, draws: Draws, rng: np.random.Generator) -> str:
-    """Check that the density of a record depends neither on other records nor on their order."""
+    """Check that the density of a record depends neither on the other records nor on the order of the records."""
     everybody = model.log_density(records, draws)
     if not np.isfinite(everybody).any():
         raise ModelError(f"log_density of {model.name} is nowhere finite")
@@ -150,10 +153,11 @@ def _target(model: StanModel, records: Records, draws: Draws, rng: np.random.Gen
 
 
 def _carried(model: Synthesizer, records: Records, draws: Draws, sampler: Sampler) -> str:
-    """Check that draws of one fit, with importance weights, have the means of draws under other privacy weights.
+    """Check that draws of one fit, reweighted, have the means of draws of a fit under other privacy weights.
 
-    Privacy weights fall with the outcome, and with the weight if that is modelled, so far that a mean moves by about
-    its own standard error: without a factor of the likelihood it would move by another amount.
+    The other privacy weights fall with the outcome; in a second check they fall with the survey weight, if it is
+    modelled.  They fall so far that a mean moves by about one standard error.  If ``log_density`` lacks a factor of the
+    likelihood, the reweighted mean moves by another amount.
     """
     by = [records.y.reshape(records.n, -1)[:, 0], *([] if records.log_w is None else [records.log_w])]
     worst = 0.0
@@ -187,7 +191,7 @@ def _largest_difference(model: Synthesizer, records: Records, draws: Draws, alph
 
 
 def _values(model: Synthesizer, records: Records, draw: Draws, rng: np.random.Generator) -> list[str]:
-    """Check that the density of several records integrates to one, and that simulated values follow it."""
+    """Check that the density of several records integrates to one, and that simulated values follow the density."""
     logarithmic = model.measure.lower().startswith("log")
     masses, chances = [], []
     for i in rng.choice(records.n, min(RECORDS, records.n), replace=False).tolist():
@@ -202,7 +206,7 @@ def _values(model: Synthesizer, records: Records, draw: Draws, rng: np.random.Ge
         masses.append(mass)
         below = np.cumsum(density * step)
         t = y if counted else (np.log(y) if logarithmic else y)
-        if counted:  # a random place within the step makes the values uniform
+        if counted:  # a random position within the step makes the values uniform
             k = np.searchsorted(grid, t)
             place = below[k] - density[k] * rng.random(len(t))
         else:
@@ -225,7 +229,7 @@ def _values(model: Synthesizer, records: Records, draw: Draws, rng: np.random.Ge
 
 
 def _grid(t: Floats) -> Floats:
-    """Grid points around simulated values, which cover all but a negligible share of their distribution."""
+    """Grid points that cover all but a negligible share of the distribution of the simulated values ``t``."""
     middle, spread = float(np.median(t)), float(np.std(t))
     near = np.linspace(middle - WIDE * spread, middle + WIDE * spread, POINTS)
     reach = np.linspace(min(t.min(), near[0]) - 3 * spread, max(t.max(), near[-1]) + 3 * spread, POINTS // 4)
@@ -238,7 +242,7 @@ def _counts(y: Floats) -> Floats:
 
 
 def _density(model: Synthesizer, records: Records, i: int, y: Floats, draw: Draws) -> Floats:
-    """Density of y for record i, with a modelled weight integrated out: (points,)."""
+    """Density (points,) of the outcomes ``y`` for record i.  A modelled weight is integrated out."""
     copies = records.subset(np.full(len(y), i))
     column = y if records.y.ndim == 1 else y[:, None]
     if records.log_w is None:

@@ -5,16 +5,16 @@ Source: Hu, Savitsky & Williams 2020, section 2.1.
     y_i ~ NB(mu_i, phi),   var y_i = mu_i + mu_i^2 / phi,   log mu_i = x_i b          (Poisson: phi = infinity)
     w~_i | y_i ~ N(x_i c + gamma log(1 + y_i), sigma^2),    w~_i = log(w_i / mean w)
 
-the second line only if the survey weight is not a function of the predictors.  With the records'
-alpha, r_g = log(1 + mu_g / phi) of a predictor row, and A_g and S_g the sums of alpha and alpha y over its records,
+The second line applies only if the survey weight is not public.  For predictor row g, let r_g = log(1 + mu_g / phi),
+and let A_g and S_g be the sums of alpha and alpha y over the records of the row.  Then
 
     log L = sum_i alpha_i rise(y_i) + sum_g { S_g log mu_g - (S_g + A_g phi) r_g },
     rise(v) = log Gamma(v + phi) - log Gamma(phi) - v log phi,
 
-up to a constant.  The first sum is over distinct counts.  If these are many, a few points represent them: from
-v = 16 on, the counts of each octave are replaced by the Gauss quadrature of their own distribution.  rise is
-analytic for v > -phi, so that ten points are exact to rounding, whatever phi is.  The cost of a fit
-(``stan/counts.stan``) depends on the number of predictor rows, not on n, nor on how many different counts there are.
+up to a constant.  The first sum is computed over distinct counts.  If there are many, a few points represent them: from
+v = 16 on, the Gauss quadrature of the counts in each octave (a factor of 2) replaces these counts.  rise is analytic
+for v > -phi, so that ten points per octave are exact to rounding, whatever phi is.  The cost of a fit
+(``stan/counts.stan``) depends on the number of predictor rows, but neither on n nor on the number of distinct counts.
 
 The weight has a conjugate prior, and the joint density is a product, so that (c, gamma, sigma) are drawn exactly.
 
@@ -69,7 +69,7 @@ class CountRecords(Standardized):
     pair_row : int array (P,)
         Row of X of each pair.
     count : float array (P,)
-        Count of each pair; pairs are sorted by it.
+        Count of each pair; pairs are sorted by count.
     """
 
     pair: Codes = field(metadata=EACH)
@@ -113,7 +113,7 @@ class Counts(OneOutcome[CountRecords], Debiasable[CountRecords]):
         self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None,
         constants: Constants | None = None, unit: Codes | None = None,
     ) -> CountRecords:  # fmt: skip
-        """Distinct pairs of predictor row and count, after the checks of the model.
+        """Check a file and return its records, with the distinct pairs of predictor row and count.
 
         Raises
         ------
@@ -152,7 +152,7 @@ class Counts(OneOutcome[CountRecords], Debiasable[CountRecords]):
         return y
 
     def fit(self, records: CountRecords, alpha: Floats, sampler: Sampler) -> Draws:
-        """Draw (b, phi), and (c, gamma, sigma) of a modelled weight, from the alpha-weighted pseudo posterior.
+        """Draw (b, phi), and for a modelled weight (c, gamma, sigma), from the alpha-weighted pseudo posterior.
 
         Raises
         ------
@@ -181,10 +181,10 @@ class Counts(OneOutcome[CountRecords], Debiasable[CountRecords]):
     def lipschitz(
         self, records: CountRecords, draws: Draws, unit: Codes | None = None, alpha: Floats | None = None
     ) -> Floats:
-        """Maximum over draws of |log p(record i | draw)|: (n,), or of its sum over the records of each unit: (U,).
+        """Largest |log p(record i | draw)| over all draws (n,).
 
-        With a public weight, records with the same predictors and count have the same density, which is computed
-        once for them.
+        With ``unit``: largest |sum of log p over the unit's records| (U,).  With a public weight, records with the
+        same predictors and count have the same density, which is computed only once.
         """
         if records.log_w is not None:
             t = np.column_stack([records.log_w, records.log_w**2])
@@ -198,7 +198,7 @@ class Counts(OneOutcome[CountRecords], Debiasable[CountRecords]):
         return np.where(np.isfinite(largest), largest, np.inf)[records.pair]
 
     def log_ratio(self, records: CountRecords, before: Floats, after: Floats, draws: Draws) -> Floats:
-        """Log pseudo likelihood under weights ``after`` minus that under ``before``: (S,)."""
+        """Log pseudo likelihood under the weights ``after`` minus log pseudo likelihood under ``before`` (S,)."""
         out = self._log_likelihood(records, after, draws) - self._log_likelihood(records, before, draws)
         if records.log_w is not None:
             out += weights_log_likelihood(_weight_statistics(records, records.log_w, after - before), draws)
@@ -215,7 +215,7 @@ class Counts(OneOutcome[CountRecords], Debiasable[CountRecords]):
         return np.asarray(out)
 
     def log_density(self, records: CountRecords, draws: Draws) -> Floats:
-        """log p(record | draw): (S, n); for a count a probability, which has no unit."""
+        """log p(record | draw) (S, n).  The density of a count is a probability, which has no unit."""
         pairs, number = np.unique(records.pair, return_inverse=True)
         if records.log_w is None:
             return np.asarray(_log_p(records, pairs, draws)[number].T)
@@ -244,7 +244,7 @@ class Counts(OneOutcome[CountRecords], Debiasable[CountRecords]):
         return done.subset(range(done.size), values)
 
     def simulate(self, public: Public, draw: Draws, rng: np.random.Generator) -> Synthetic:
-        """One synthetic data set: y* from the model; the public weights, or the smoothed E(w~ | y*) as in FBS."""
+        """One synthetic data set: y* from the model, with public weights or smoothed weights E(w~ | y*) as in FBS."""
         values = {name: v[0] for name, v in draw.values.items()}
         mean = np.exp(np.clip(public.X @ values["b"], -FARTHEST, FARTHEST))[public.row]
         if self.dispersed:
@@ -306,18 +306,18 @@ class NegativeBinomialRegression(Counts):
     Parameters
     ----------
     outcome : str
-        Confidential column of counts, zeros among them. Or a formula for both, ``"visits ~ age + sex"``.
+        Confidential column of counts, 0 included; or a formula with the predictors, ``"visits ~ age + sex"``.
     predictors : str
         Right-hand side of a model formula with an intercept, as in R; ``"1"`` for none.
         These columns are public: they are kept as they are and are released.
     prior : {"paper", "independent"}
-        That of the program of the paper's authors; or the same with Omega = I (sensible with more than about 20
-        predictors).
+        "paper" is the prior in the program of the paper's authors.  "independent" is this prior with Omega = I, which
+        is sensible with more than about 20 predictors.
     missing : {"fail", "drop"}
         Treatment of a missing outcome; "drop" leaves the record out, and the report says how many.
     weight : "public", optional
-        Declares that the survey weight is public: it is kept.  Default: it is modelled, unless it is found to be a
-        function of the predictors.
+        Declares that the survey weight is public: the weight is kept.  Default: the weight is modelled, unless it is
+        found to be a function of the predictors.
 
     Raises
     ------
@@ -327,8 +327,8 @@ class NegativeBinomialRegression(Counts):
     Notes
     -----
     Hu, Savitsky & Williams (2020, section 2.1); the collapsed likelihood is exact to rounding.  The paper has no
-    survey weights: the regression of the log weight on the predictors and log(1 + count), where weights are not public,
-    is ours, and its log density is part of a record's. No effects of PSUs or strata.
+    survey weights.  Where weights are not public, we add a regression of the log weight on the predictors and
+    log(1 + count), whose log density is part of the log density of a record.  There are no effects of PSUs or strata.
 
     Examples
     --------
@@ -342,14 +342,14 @@ class NegativeBinomialRegression(Counts):
 
 @dataclass(frozen=True)
 class PoissonRegression(Counts):
-    """Synthesizer of one count whose variance is its mean, by Poisson regression.
+    """Synthesizer of one count with a variance equal to the mean, by Poisson regression.
 
     As :class:`NegativeBinomialRegression`, without phi.
 
     Parameters
     ----------
     outcome : str
-        Confidential column of counts, zeros among them. Or a formula for both, ``"visits ~ age + sex"``.
+        Confidential column of counts, 0 included; or a formula with the predictors, ``"visits ~ age + sex"``.
     predictors, prior, missing, weight
         As for :class:`NegativeBinomialRegression`.
 
@@ -360,7 +360,7 @@ class PoissonRegression(Counts):
 
     Notes
     -----
-    As of :class:`NegativeBinomialRegression`.
+    As for :class:`NegativeBinomialRegression`.
 
     Examples
     --------
@@ -381,7 +381,7 @@ def _phi(draws: Draws) -> Floats:
 
 
 def _log_p(records: CountRecords, pairs: Codes, draws: Draws) -> Floats:
-    """log p(count | row) of selected pairs in every draw: (pairs, S)."""
+    """log p(count | row) (pairs, S) of selected pairs in every draw."""
     v, count = np.unique(records.count[pairs], return_inverse=True)
     here, row = np.unique(records.pair_row[pairs], return_inverse=True)
     phi = _phi(draws)

@@ -18,10 +18,10 @@ Codes = NDArray[np.intp]
 
 @dataclass(frozen=True)
 class Streams:
-    """Separate streams of random numbers, so that published numbers of one reveal nothing about the others.
+    """Separate streams of random numbers.  If one stream becomes known, it reveals nothing about the other streams.
 
-    Epsilon protects posterior draws; synthetic values and the order of the rows are made from these and from
-    random numbers that may become known with them.  The random numbers behind the draws must stay secret.
+    Synthetic values and the order of the rows are made from posterior draws, which epsilon protects, and from random
+    numbers that may become known with the release.  The random numbers that make the posterior draws must stay secret.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class Streams:
 
     @classmethod
     def from_seed(cls, seed: int | None) -> Self:
-        """Streams from one seed, for tests; or each with 128 bits of its own from the operating system."""
+        """Streams from one seed, for tests.  Without a seed, each stream gets 128 bits from the operating system."""
         seeds = [None] * 3 if seed is None else np.random.SeedSequence(seed).spawn(3)
         return cls(*map(np.random.default_rng, seeds))
 
@@ -48,7 +48,7 @@ class Streams:
 class Sampler:
     """The settings of sampling: engine, number of chains and draws, and source of randomness.
 
-    ``rng`` seeds the engine too.
+    ``rng`` also seeds the engine.
     """
 
     engine: Callable[[], Engine]
@@ -69,24 +69,24 @@ class Sampler:
 
     @property
     def chain_of_draws(self) -> Codes:
-        """Chain of each draw, chains one after the other."""
+        """Chain of each draw; the draws of a chain are consecutive."""
         return np.repeat(np.arange(self.chains), self.draws)
 
 
 @dataclass(frozen=True)
 class Draws:
-    """Draws from a pseudo posterior, chains one after the other.
+    """Draws from a pseudo posterior; the draws of a chain are consecutive.
 
     Attributes
     ----------
     values : dict of float arrays (S, ...)
         Parameter draws, by names that the synthesizer defines.
     chain : int array (S,)
-        Chain of each draw; draws of a chain are consecutive.
+        Chain of each draw.
     diagnostics : Diagnostics
     engine, version : str
     weight : float array (S,)
-        Probability of each draw; equal unless draws were carried over from nearby privacy weights.
+        Probability of each draw.  All are equal, unless draws under nearby privacy weights were reweighted.
     effects : dict of float arrays (S, groups, ...)
         Draws of parameters of single groups of records, such as effects of strata.
     integrated : bool
@@ -113,7 +113,7 @@ class Draws:
 
     @property
     def efficiency(self) -> float:
-        """Effective share of the draws, 1 if all have the same weight."""
+        """Effective number of draws over the number of draws; 1 if all draws have the same weight."""
         return min(1.0, float(1 / (self.weight @ self.weight) / self.weight.size))
 
     @property
@@ -129,7 +129,7 @@ class Draws:
         return int(self.chain.size)
 
     def subset(self, positions: Sequence[int], values: Mapping[str, Floats] | None = None) -> Draws:
-        """The selected draws, equally likely, with replaced ``values``."""
+        """The selected draws, with equal weights.  ``values`` replace parameters that have the same names."""
         here = list(positions)
         kept = {name: v[here] for name, v in self.values.items()} | dict(values or {})
         effects = {name: v[here] for name, v in self.effects.items()}
@@ -138,12 +138,11 @@ class Draws:
 
 @dataclass(frozen=True)
 class Synthetic:
-    """One synthetic data set: numeric outcomes (n, d) in their own unit and unscaled weights (n,).
+    """One synthetic data set: numeric outcomes (n, d) in their own units, and unscaled weights (n,).
 
-    ``labels`` are the categorical outcomes, column by column.
-    ``count_weights`` (n,), if a model has them, add up to the same counts as ``weights`` in every
-    ``cell`` (n,), but vary between records according to the model: they determine the standard errors of counts,
-    by stratum or, without ``stratified_counts``, ignoring strata.
+    ``labels`` are the categorical outcomes, column by column.  ``count_weights`` (n,), if a model has them, have the
+    same sum as ``weights`` in every ``cell`` (n,), but vary between records according to the model.  Standard errors of
+    counts are computed from ``count_weights``: by stratum, or ignoring strata if ``stratified_counts`` is False.
     """
 
     outcomes: Floats

@@ -2,8 +2,8 @@
 
     y_i ~ gamma(shape, shape / mu_i),   log mu_i = x_i b,   log w_i ~ N(x_i c + gamma log y_i, sigma^2)
 
-if the weight is not public.  ``stan/gamma.stan`` samples (b, shape) from sums over the records of a predictor row,
-so its cost does not depend on n; the regression of the weight is drawn exactly.
+The last density applies only if the weight is not public.  ``stan/gamma.stan`` samples (b, shape) given sums over the
+records of each predictor row, so the cost does not depend on n.  The regression of the weight is drawn exactly.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FARTHEST = 200.0  # largest |log mean| of a synthetic amount
 
 @dataclass(frozen=True)
 class GammaRegression(OneOutcome[Standardized]):
-    """Synthesizer of one positive outcome whose standard deviation is proportional to its mean.
+    """Synthesizer of one positive outcome with a standard deviation proportional to the mean.
 
     Draws hold ``b`` (S, K) and ``shape`` (S,), and for a modelled weight ``c`` (S, K + 1), whose last element is
     the coefficient of log y, and ``sigma`` (S,).
@@ -39,19 +39,19 @@ class GammaRegression(OneOutcome[Standardized]):
     Parameters
     ----------
     outcome : str
-        Confidential column of positive numbers. Or a formula for both, ``"income ~ region"``.
+        Confidential column of positive numbers; or a formula with the predictors, ``"income ~ region"``.
     predictors : str
         Right-hand side of a formula with an intercept, as in R; ``"1"`` for none.  These columns are public.
     missing : {"fail", "drop"}
         Treatment of a missing outcome; "drop" leaves the record out, and the report says how many.
     weight : "public", optional
-        Declares that the survey weight is public: it is kept.  Default: it is modelled, unless it is found to be a
-        function of the predictors.
+        Declares that the survey weight is public: the weight is kept.  Default: the weight is modelled, unless it is
+        found to be a function of the predictors.
 
     Raises
     ------
     InputError
-        On construction: an outcome that is no column name or is a predictor; an unknown option.
+        On construction: an outcome that is not a column name or is a predictor; an unknown option.
 
     Examples
     --------
@@ -104,7 +104,7 @@ class GammaRegression(OneOutcome[Standardized]):
         return np.asarray(logs + weight_log_density(records.log_w, mean, draws["sigma"]))
 
     def simulate(self, public: Public, draw: Draws, rng: np.random.Generator) -> Synthetic:
-        """y* from the model, with public weights or smoothed weights E(w~ | y*) as in FBS."""
+        """One synthetic data set: y* from the model, with public weights or smoothed weights E(w~ | y*) as in FBS."""
         shape, log_mean = draw["shape"][0], np.clip(public.X @ draw["b"][0], -FARTHEST, FARTHEST)
         y = rng.gamma(shape, np.exp(log_mean)[public.row] / shape)
         weights = public.public_weights

@@ -2,13 +2,13 @@
 
     P(y_i = k | x_i) = exp(x_i b_k) / sum_h exp(x_i b_h)                                    (Agresti 2013, section 8.1)
 
-The model has no density of the survey weight, which therefore has to be public, or a predictor as in later models of a
-sequence.  With W = X Q the whitened predictors (G, r), C (K, K - 1) orthonormal contrasts between categories and
-A (G, K) the sums of alpha of the records of each row and category,
+The model has no density of the survey weight.  Therefore the weight must be public, or a predictor, as in later models
+of a sequence.  Let W = X Q (G, r) be the whitened predictors, C (K, K - 1) orthonormal contrasts of categories, and
+A (G, K) the sums of alpha over the records of each row and category.  Then
 
     log odds = W psi C',   psi ~ N(0, s^2 / r),   log L = sum_gk A_gk log p_gk,
 
-and Hamiltonian chains sample psi: the cost of a step depends on the number of predictor rows, not on n.
+and Hamiltonian chains sample psi.  The cost of a step depends on the number of predictor rows, not on n.
 """
 
 from __future__ import annotations
@@ -58,13 +58,13 @@ class CategoryPublic(Public):
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class CategoryRecords(Standardized, CategoryPublic):
-    """The confidential file; y is the place of each record's category among the levels."""
+    """The confidential file; y is the position of each record's category among the levels."""
 
     view: ClassVar[type[Public]] = CategoryPublic
 
     @property
     def category(self) -> Codes:
-        """Number of the category of each record: (n,)."""
+        """Number (n,) of the category of each record."""
         return self.y.astype(np.intp)
 
 
@@ -72,28 +72,28 @@ class CategoryRecords(Standardized, CategoryPublic):
 class MultinomialRegression(OneOutcome[CategoryRecords]):
     """Synthesizer of one categorical outcome, given predictors that may be numeric.
 
-    In ``FBS`` categories are multinomial within cells of discrete predictors; here log odds are linear in any
-    predictors, amounts among them.  Draws hold ``b`` (S, P, K), coefficients of log odds, which add up to 0 over the K
+    In ``FBS`` categories are multinomial within cells of discrete predictors.  Here log odds are linear in predictors
+    of any kind, such as amounts.  Draws hold ``b`` (S, P, K), coefficients of log odds, which add up to 0 over the K
     categories.
 
     Parameters
     ----------
     outcome : str
-        Confidential column whose values are labels, also where they are numbers. Or a formula for both,
-        ``"C(activity) ~ region + log(income)"``.  The names of its levels are published.
+        Confidential column whose values are treated as labels, even if they are numbers; or a formula with the
+        predictors, ``"C(activity) ~ region + log(income)"``.  The names of the levels are published.
     predictors : str
         Right-hand side of a formula with an intercept, as in R; ``"1"`` for none.  These columns are public.
     missing : {"fail", "drop", "category"}
         Treatment of a missing outcome; "drop" leaves the record out, and the report says how many.  With "category",
-        "missing" is a further category, the others become text, and synthetic files have it, too.
+        "missing" is a further category, also in synthetic files, and the other labels become text.
     weight : "public", optional
-        Declares that the survey weight is public: it is kept.  By default it has to be a function of the predictors.  A
-        later model in a sequence has the weight among its predictors.
+        Declares that the survey weight is public: the weight is kept.  Default: the weight must be a function of the
+        predictors.  A later model in a sequence has the weight as a predictor.
 
     Raises
     ------
     InputError
-        On construction: an outcome that is no column name or is a predictor; an unknown option.
+        On construction: an outcome that is not a column name or is a predictor; an unknown option.
 
     Notes
     -----
@@ -134,7 +134,7 @@ class MultinomialRegression(OneOutcome[CategoryRecords]):
         self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None,
         constants: Constants | None = None, unit: Codes | None = None,
     ) -> CategoryRecords:  # fmt: skip
-        """As :meth:`Synthesizer.prepare`; the weight has to be public.
+        """As :meth:`Synthesizer.prepare`; the weight must be public.
 
         Raises
         ------
@@ -142,7 +142,7 @@ class MultinomialRegression(OneOutcome[CategoryRecords]):
             A missing outcome or predictor; levels that cannot be sorted, are more than 50, or have fewer than five
             records on average; a weight that is not public; PSUs or strata without ``clusters="ignore"``.
         ModelError
-            One level.
+            The outcome has only one level.
         """
         code, levels = self._coded(design)
         X, row, columns = self.predictor_rows(design, clusters, constants)
@@ -168,7 +168,7 @@ class MultinomialRegression(OneOutcome[CategoryRecords]):
     def survey_weights(
         self, design: SurveyDesign, X: Floats, row: Codes, mean_weight: float | None
     ) -> tuple[Floats | None, Floats | None]:
-        """As of :class:`Synthesizer`; weights that are not public are refused (InputError)."""
+        """As :meth:`Synthesizer.survey_weights`, but weights that are not public are refused (InputError)."""
         weights, log_w = super().survey_weights(design, X, row, mean_weight)
         if weights is None:
             raise InputError(
@@ -204,7 +204,7 @@ class MultinomialRegression(OneOutcome[CategoryRecords]):
         return np.asarray(_log_probabilities(records.X[rows] @ draws["b"], at, records.category))
 
     def simulate(self, public: Public, draw: Draws, rng: np.random.Generator) -> Synthetic:
-        """Categories from the model; the public weights."""
+        """One synthetic data set: categories from the model, and the public weights."""
         assert isinstance(public, CategoryPublic) and public.public_weights is not None  # as prepare sees to
         below = np.cumsum(np.exp(log_softmax(public.X @ draw["b"][0], axis=1)), axis=1)
         drawn = (rng.random(public.n)[:, None] > below[public.row, :-1]).sum(axis=1)
@@ -212,13 +212,13 @@ class MultinomialRegression(OneOutcome[CategoryRecords]):
         return Synthetic(np.empty((public.n, 0)), public.public_weights, {self.outcome: label})
 
     def to_original_scale(self, records: CategoryRecords, draws: Draws) -> Draws:
-        """Coefficients of predictors in their own units."""
+        """Draws with coefficients for the original units of the predictors."""
         b = draws["b"] / records.sd[:, None]
         b[:, 0] -= np.einsum("p,spk->sk", records.mean[1:], b[:, 1:])
         return replace(draws, values={"b": b})
 
     def from_original_scale(self, records: CategoryRecords, draws: Draws) -> Draws:
-        """Coefficients of the columns of ``records``."""
+        """Draws with coefficients for the standardized columns of ``records``."""
         b = draws["b"] * records.sd[:, None]
         b[:, 0] += np.einsum("p,spk->sk", records.mean[1:], draws["b"][:, 1:])
         return replace(draws, values={"b": b})
@@ -263,7 +263,7 @@ def _sums(records: CategoryRecords, weight: Floats) -> Floats:
 def _sampled(
     records: CategoryRecords, Q: Floats, C: Floats, alpha: Floats, sampler: Sampler
 ) -> tuple[Floats, Diagnostics]:
-    """Draws of psi (S, r, K - 1)."""
+    """Draws of psi (S, r, K - 1), and their diagnostics."""
     W, (K, size), rng = records.X @ Q, C.shape, sampler.rng
     rank = W.shape[1]
     precision = float(SD / np.sqrt(rank)) ** -2  # of the prior
@@ -299,7 +299,7 @@ def _pseudo_posterior(W: Floats, C: Floats, sums: Floats, precision: float) -> T
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")
 def _log_likelihood(log_odds: Floats, sums: Floats) -> tuple[float, Floats]:
-    """Log likelihood minus that of equal shares, and its gradient in the log odds; both arguments are (G, K)."""
+    """Log likelihood minus log likelihood of equal shares, and its gradient; ``log_odds`` and ``sums`` are (G, K)."""
     G, K = log_odds.shape
     total, slope, p, log_K = 0.0, np.empty((G, K)), np.empty(K), np.log(K)
     for g in range(G):

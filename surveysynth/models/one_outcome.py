@@ -31,7 +31,7 @@ class Standardized(Records):
     Attributes
     ----------
     mean, sd : float arrays (K,)
-        X is the model matrix minus ``mean``, divided by ``sd``; 0 and 1 for the column of ones.
+        X is the model matrix minus ``mean``, divided by ``sd``.  For the column of ones they are 0 and 1.
     """
 
     mean: Floats
@@ -82,7 +82,10 @@ class OneOutcome(Portable[S]):
     def predictor_rows(
         self, design: SurveyDesign, clusters: Clusters, constants: Constants | None
     ) -> tuple[Floats, Codes, tuple[str, ...]]:
-        """As :meth:`Synthesizer.predictor_rows`, with an intercept and, if it varies, the log of a public weight."""
+        """As :meth:`Synthesizer.predictor_rows`; a formula without an intercept is refused (InputError).
+
+        The log of a declared public weight is a further column, if the weight varies within predictor rows.
+        """
         X, row, columns = super().predictor_rows(design, clusters, constants)
         if np.abs(X @ np.linalg.pinv(X).sum(axis=1) - 1).max() > 1e-8:
             raise InputError(f"{self.name} needs an intercept, which the formula {self.predictors!r} takes out")
@@ -94,18 +97,18 @@ class OneOutcome(Portable[S]):
     def survey_weights(
         self, design: SurveyDesign, X: Floats, row: Codes, mean_weight: float | None
     ) -> tuple[Floats | None, Floats | None]:
-        """As :meth:`Synthesizer.survey_weights`; a declared weight is public."""
+        """As :meth:`Synthesizer.survey_weights`; a weight that was declared public is public."""
         if self.weight == "public":
             return design.weights, None
         return super().survey_weights(design, X, row, mean_weight)
 
     @property
     def public_weight_text(self) -> str:
-        """A sentence that says why the weight is kept: it is declared public, or was found to be so."""
+        """A sentence that says why the weight is kept: it was declared public, or was found to be public."""
         return PUBLIC_WEIGHT if self.weight is None else DECLARED_WEIGHT
 
     def to_original_scale(self, records: S, draws: Draws) -> Draws:
-        """Coefficients of predictors in their own units."""
+        """Draws with coefficients for the original units of the predictors."""
 
         def change(b: Floats) -> Floats:
             b = b / records.sd
@@ -115,7 +118,7 @@ class OneOutcome(Portable[S]):
         return _rescaled(draws, change)
 
     def from_original_scale(self, records: S, draws: Draws) -> Draws:
-        """Coefficients of the columns of ``records``."""
+        """Draws with coefficients for the standardized columns of ``records``."""
 
         def change(b: Floats) -> Floats:
             scaled = b * records.sd
@@ -126,7 +129,7 @@ class OneOutcome(Portable[S]):
 
 
 def _rescaled(draws: Draws, change: Callable[[Floats], Floats]) -> Draws:
-    """Draws with changed coefficients of predictors: ``b``, ``zero``, and ``c`` except that of the outcome."""
+    """Draws with changed coefficients of predictors: ``b``, ``zero``, and ``c`` without the outcome's coefficient."""
     values = dict(draws.values)
     for name in values.keys() & {"b", "zero"}:
         values[name] = change(values[name])
@@ -136,7 +139,7 @@ def _rescaled(draws: Draws, change: Callable[[Floats], Floats]) -> Draws:
 
 
 def smoothed_weights(public: Public, draw: Draws, size: Floats) -> Floats:
-    """Smoothed weights E(w~ | y*) as in FBS (n,); log w~ is linear in the predictors and ``size``, a function of y*."""
+    """Smoothed weights exp E(w~ | y*) (n,); w~ is linear in the predictors and in ``size`` (n,), a function of y*."""
     c = draw["c"][0]
     return np.asarray(np.exp((public.X @ c[:-1])[public.row] + c[-1] * size))
 
@@ -155,7 +158,7 @@ def standardized(X: Floats, pattern: Codes, columns: tuple[str, ...]) -> dict[st
 
 
 def checked_bounds(bounds: object) -> tuple[float, float]:
-    """Public bounds of an outcome as two floats, or an InputError."""
+    """Public bounds of an outcome as two floats.  Raises InputError unless they are finite and low < high."""
     asked = "bounds must be two finite numbers, low < high: the outcome's least and largest possible values, public"
     if isinstance(bounds, str) or not isinstance(bounds, Sequence | np.ndarray) or len(several(bounds)) != 2:
         raise InputError(asked)

@@ -42,7 +42,7 @@ class Public:
 
     @property
     def x(self) -> Floats:
-        """Predictors of the records: (n, K)."""
+        """Predictors (n, K) of the records."""
         return self.X[self.row]
 
 
@@ -55,7 +55,7 @@ class Records(Public):
     y : float array (n,) or (n, d)
         The outcomes, on the scale of the density.
     log_w : float array (n,) or None
-        log(w / mean w), to be modelled with y; None if the weights are public.
+        log(w / mean w), which is modelled together with y; None if the weights are public.
     """
 
     y: Floats = field(metadata=EACH)
@@ -70,7 +70,7 @@ class Records(Public):
         return self.view(**{name: getattr(value, "public", value) for name, value in kept.items()})
 
     def public_subset(self, records: Codes) -> Public:
-        """The public part of selected records, each any number of times."""
+        """The public part of selected records; a record may be selected several times."""
         return self.subset(records).public
 
     def subset(self, records: Codes) -> Self:

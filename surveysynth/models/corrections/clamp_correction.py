@@ -4,22 +4,23 @@ If the truth is theta, the censored estimator of t = (B, Sigma) solves
 
     E_theta[ 1(|log p(Y | x; t)| < M) d/dt log p(Y | x; t) ] = 0,
 
-as records at the clamp do not contribute.  The clamp M = epsilon / (2 m) is public, so the theta for which a draw t
-of a strict release solves this equation is computed by post-processing.
+as records at the clamp do not contribute.  A corrected draw is the theta for which the draw t of a strict release
+solves this equation.  The clamp M = epsilon / (2 m) is public, so the correction is post-processing.
 
-In r = L^-1 (y - B'x), whose density under t is log p = h - |r|^2 / 2, h = -(D/2) log 2 pi - log|L|, the
-records inside the clamp are those with 2(h - M) < |r|^2 < 2(h + M).  By symmetry B is unchanged, and r ~ N(0, k I) with
+Let r = L^-1 (y - B'x).  Under t, log p = h - |r|^2 / 2 with h = -(D/2) log 2 pi - log|L|, so the records inside the
+clamp are those with 2(h - M) < |r|^2 < 2(h + M).  By symmetry B is unchanged, and r ~ N(0, k I) with
 
     E[ k D / dim - 1 ; 2(h - M) < k D < 2(h + M) ] = 0,      D ~ chi-squared_dim.
 
 **Variance.**  With P the probability of the ring, the mean of n records is estimated with variance
 k^2 / (n P) in these units (the sandwich E[r r'; ring] / (d/dmu E[r; ring])^2, where the score equation makes
 E[r r'; ring] = P I and the derivative is P / k), and k / n without a clamp.  A synthetic file of the draw has
-residual variance 1, or k after the correction, so its own variances are too small by the factor k^2 / P, or k / P.
+residual variance 1, or k after the correction, so the variances that the file shows are too small by the factor
+k^2 / P, or k / P.
 
-FBP's density has the factor 1 / pi = exp(w~).  With a the row of L for w~, log p = h + mu_w +
-|a|^2 / 2 - |r - a|^2 / 2: the ring lies around a, the mean of the population, its radii depend on x,
-and the clamp biases B, too.
+FBP's density has the factor 1 / pi = exp(w~).  Let a be the row of L for w~.  Then log p = h + mu_w + |a|^2 / 2 -
+|r - a|^2 / 2: the centre of the ring is a, the mean of r in the population, and the radii depend on x.  Therefore the
+clamp biases B, too.
 """
 
 from __future__ import annotations
@@ -34,19 +35,19 @@ from ..densities.normal_density import log_height
 
 Floats = NDArray[np.float64]
 
-SMALLEST, WIDEST = 1e-3, 100.0  # range of the variance of residuals over that of the draw
+SMALLEST, WIDEST = 1e-3, 100.0  # range of k: variance of residuals over their variance in the draw
 STEPS, CLOSE = 1000, 1e-6  # fixed-point iteration: most steps, and the change at which it ends
 RADII, ANGLES = 48, 48  # quadrature nodes in a ring
 FAR = 8.0  # reach of the quadrature, in standard deviations
 
 
 def uncensored(L: Floats, bound: float) -> Floats:
-    """Factors of the Sigma whose censored estimate tends to L L', if log p is the normal density: (m, D, D).
+    """Cholesky factors (m, D, D) of the Sigma whose censored estimate tends to L L', if p is the normal density.
 
     Parameters
     ----------
     L : float array (m, D, D)
-        Released draws.
+        Cholesky factors of Sigma in the released draws.
     bound : float
         The clamp M.
 
@@ -59,7 +60,9 @@ def uncensored(L: Floats, bound: float) -> Floats:
 
 
 def variance_factor(L: Floats, bound: float, *, corrected: bool) -> float:
-    """Ratio of the variance of means to that which files from the draws L (m, D, D) show, corrected or not.
+    """Ratio of the variance of means to the variance that files from the draws L (m, D, D) show.
+
+    With ``corrected``: files from the corrected draws.
 
     Raises
     ------
@@ -75,14 +78,14 @@ def variance_factor(L: Floats, bound: float, *, corrected: bool) -> float:
 
 
 def _spread(L: Floats, bound: float) -> float:
-    """The variance k of residuals over that of the draw."""
+    """The ratio k of the variance of residuals to their variance in the draw."""
     dim, h = len(L), log_height(L)
     low, high = max(0.0, 2 * (h - bound)), 2 * (h + bound)
 
     def excess(log_k: float) -> float:
         """E[k D; ring] - dim, which increases in k."""
         k = np.exp(log_k)
-        if low / k > dim:  # in the tail, differences of upper tails keep their digits
+        if low / k > dim:  # there, differences of upper tail probabilities keep their digits
             mass = [chi2.sf(low / k, d) - chi2.sf(high / k, d) for d in (dim, dim + 2)]
         else:
             mass = [chi2.cdf(high / k, d) - chi2.cdf(low / k, d) for d in (dim, dim + 2)]
@@ -95,7 +98,7 @@ def _spread(L: Floats, bound: float) -> float:
 
 
 def uncensored_tilted(B: Floats, L: Floats, X: Floats, size: Floats, bound: float) -> tuple[Floats, Floats]:
-    """(B, L) whose censored estimates tend to those of each draw, if log p is the normal log density plus w~.
+    """The (B, L) whose censored estimates tend to the draw's (B, L), if log p is the normal log density plus w~.
 
     Parameters
     ----------
@@ -104,14 +107,14 @@ def uncensored_tilted(B: Floats, L: Floats, X: Floats, size: Floats, bound: floa
     X : float array (G, K)
         Distinct predictor rows.
     size : float array (G,)
-        Records with each of them.
+        Number of records in each row.
     bound : float
         The clamp M.
 
     Raises
     ------
     ModelError
-        The clamp is so tight that a draw does not identify theta, or no theta leads to it.
+        The clamp is so tight that a draw does not identify theta, or no theta leads to the draw.
     """
     pairs = [_tilted(*draw, X, size, bound) for draw in zip(B, L, strict=True)]
     return np.array([B for B, _ in pairs]), np.array([L for _, L in pairs])
@@ -148,7 +151,7 @@ def _factor(S: Floats) -> Floats:
 
 
 def _rings(h: Floats, bound: float, a: Floats) -> tuple[Floats, Floats]:
-    """Nodes (G, Q, 2) and areas (G, Q) of the rings 2(h - M) < |r - a|^2 < 2(h + M)."""
+    """Nodes (G, Q, 2), and areas / (2 pi) (G, Q), of a quadrature in the rings 2(h - M) < |r - a|^2 < 2(h + M)."""
     farthest = FAR * 2 + np.linalg.norm(a)
     low = np.sqrt(np.maximum(2 * (h - bound), 0))
     high = np.minimum(np.sqrt(2 * (h + bound)), np.maximum(farthest, low + FAR))

@@ -14,22 +14,25 @@ and no maximum has to be found.  These equations are solved by Broyden's method;
 information at the draw times the score.  The survey weight's part of lim(theta) is weighted least squares, in closed
 form.
 
-**Expectations.**  Few probable counts of a row are summed one by one; of many, the first are summed, and the others
-are represented by points that are evenly spaced on the variance-stabilizing scale asinh sqrt(v / phi): a midpoint
-rule for a smooth function that vanishes at the far end.  The log weight has Gauss-Hermite nodes.
+**Expectations.**  If a row has few probable counts, they are summed one by one.  If it has many, the first counts are
+summed one by one, and points represent the other counts.  These points are evenly spaced on the variance-stabilizing
+scale asinh sqrt(v / phi): a midpoint rule for a smooth function that vanishes at the far end.  The log weight has
+Gauss-Hermite nodes.
 
-**Risks** are maxima over the S draws of the unweighted posterior.  Under the model that posterior is about normal
-around theta, with the inverse information of the n records: log mu of a row, u = log(1 + mean mu / phi), the mean of
-the log weight and log sigma are independent; log mu is a little skewed, as in a cell of so many records.  A linear
-function of them has the expected maximum z_S sd over S draws, where z_S is that of S standard normal numbers, and
-reaches it on the sphere of radius z_S.  The maximum is taken over points slightly outside this sphere, because none of
-them lies exactly in the direction of the function.  A record pulls its own fit: its residual is sqrt(1 - h) of the true
-one, h its leverage.
+**Risks** are maxima over the S draws of the unweighted posterior.  Under the model this posterior is approximately
+normal around theta, with the inverse information of the n records as covariance: log mu of a row,
+u = log(1 + mean mu / phi), the mean of the log weight and log sigma are independent.  log mu is a little skewed, as it
+is in a cell with the same information.  Over S draws, a linear function of these quantities has the expected maximum
+z_S sd, where z_S is the expected maximum of S standard normal numbers.  The function reaches z_S sd on the sphere of
+radius z_S.  The maximum is taken over points slightly outside this sphere, because no point lies exactly in the
+direction of the function.  A record pulls its own fit: the residual from the fit is sqrt(1 - h) times the true
+residual, where h is the leverage of the record.
 
-Everything here is computed from drawn parameters, the public predictors, their public cell sizes, S, and the
-constants of the weight map: post-processing if these were given, and not covered by epsilon if c1 was tuned on
-the file.  The correction assumes the model: if counts are not negative
-binomial given the predictors, or the log weight is not normal, it can be too small or too large.
+Everything here is computed from drawn parameters, the public predictors, the public number of records in each
+predictor row, S, and the constants of the weight map.  If these constants were given, the correction is
+post-processing; if c1 was tuned on the file, the correction is not covered by epsilon.  The correction assumes the
+model: if counts are not negative binomial given the predictors, or the log weight is not normal, the correction can be
+too small or too large.
 """
 
 from __future__ import annotations
@@ -59,7 +62,7 @@ LONGEST = 0.5  # largest step in log mu, log variance and log sigma
 POISSON = 1e-4  # 1 / phi times the mean count, below which a draw is as good as Poisson
 SKEWED = 1.0  # largest skewness of the posterior of a log mean
 STEP = 1e-3  # of log(1 / phi), for numerical derivatives
-ALMOST_INFINITE = 1e12  # a phi that is infinite for the spacing of nodes
+ALMOST_INFINITE = 1e12  # a larger phi is replaced by this for the spacing of nodes
 
 
 def correct(
@@ -84,14 +87,14 @@ def correct(
     alpha : function
         Privacy weights from risks: the weight map with its constants.
     draws : int
-        S, the number of draws behind each record's risk.
+        S, the number of draws over which the risks are maxima.
     rng : numpy.random.Generator
-        Selects the rows that represent all, if there are many.
+        If there are many rows, it selects some that represent all.
 
     Returns
     -------
     dict of float arrays
-        The corrected draws, of the same names and shapes.
+        The corrected draws, with the same names and shapes.
 
     Raises
     ------
@@ -116,7 +119,7 @@ def correct(
 
 @dataclass(frozen=True)
 class _Rows:
-    """Public predictor rows X (G, K) with their numbers of records, the weight map and S."""
+    """Public predictor rows ``X`` (G, K), their numbers of records ``size`` (G,), the weight map ``alpha``, and S."""
 
     X: Floats
     size: Floats
@@ -126,9 +129,10 @@ class _Rows:
 
 @dataclass(frozen=True)
 class _Theta:
-    """One draw.  ``a`` is 1 / phi, 0 under Poisson; ``c`` and ``sigma`` are None if the weight is public.
+    """One draw.  ``a`` is 1 / phi, and 0 under Poisson; ``c`` and ``sigma`` are None if the weight is public.
 
-    Its coordinates are b, u = log(1 + a mean), c and log sigma: u is regular also where phi is (nearly) infinite.
+    The coordinates are b, u = log(1 + a mean), c and log sigma, where ``mean`` is the mean count of the records.  u is
+    regular also where phi is (nearly) infinite.
     """
 
     b: Floats
@@ -160,7 +164,7 @@ class _Theta:
         return _Theta(x[:K], a, self.mean, rest[:-1], exp(rest[-1]), self.dispersed)
 
     def values(self) -> dict[str, Floats]:
-        """The parameters by the names that posteriors have for them."""
+        """The parameters, by their names in posteriors."""
         out = {"b": self.b} | ({"phi": np.array(self.phi)} if self.dispersed else {})
         if self.sigma is not None:
             out |= {"c": np.asarray(self.c), "sigma": np.array(self.sigma)}
@@ -179,7 +183,7 @@ def _theta(values: Mapping[str, Floats], rows: _Rows) -> _Theta:
 
 
 def _solved(draw: _Theta, start: Floats, rows: _Rows, H: Floats | None) -> tuple[Floats, Floats]:
-    """The coordinates whose limit is the draw, by Broyden's method, and its approximate inverse Jacobian ``H``."""
+    """Find the coordinates whose limit is the draw by Broyden's method.  Also returns the inverse Jacobian ``H``."""
     K = len(draw.b)
     x = start
     H = np.eye(len(x)) if H is None else H
@@ -206,7 +210,7 @@ def _solved(draw: _Theta, start: Floats, rows: _Rows, H: Floats | None) -> tuple
 
 
 def _extent(x: Floats, draw: _Theta, rows: _Rows) -> float:
-    """The largest change of a log mean, log variance, mean log weight (over sigma) or log sigma."""
+    """The largest change of a log mean, log variance, mean log weight / sigma or log sigma by a step ``x``."""
     K = len(draw.b)
     largest = [np.abs(rows.X @ x[:K]).max()]
     if draw.dispersed:
@@ -218,7 +222,7 @@ def _extent(x: Floats, draw: _Theta, rows: _Rows) -> float:
 
 
 def _residual(theta: _Theta, draw: _Theta, rows: _Rows) -> Floats:
-    """lim(theta) - draw in coordinates, for b and u to first order, which has the same zeros."""
+    """lim(theta) - draw, in coordinates.  For b and u it is approximated to first order, with the same zeros."""
     X, G = rows.X, len(rows.X)
     v, p = _counts_of_rows(np.exp(X @ theta.b), theta.phi)
     row = np.repeat(np.arange(G), v.shape[1])
@@ -266,7 +270,7 @@ def _solve(C: Floats, y: Floats) -> Floats:
 
 
 def _risks(theta: _Theta, rows: _Rows, v: Floats, row: Codes, mass: Floats, z: Floats, t: Floats) -> Floats:
-    """Maximum over draws of |log p| of counts ``v``, with log weights ``t`` sigma from their means: (P, nodes)."""
+    """Largest |log p| over draws (P, nodes) of counts ``v`` (P,) whose log weights lie ``t`` sigma from their means."""
     X, n = rows.X, rows.size.sum()
     eta = X @ theta.b
     mu = np.exp(eta)
@@ -274,7 +278,7 @@ def _risks(theta: _Theta, rows: _Rows, v: Floats, row: Codes, mass: Floats, z: F
     V = np.linalg.inv(X.T @ ((rows.size * information)[:, None] * X) + WIDE * np.eye(X.shape[1]))
     variance = np.einsum("gk,kl,gl->g", X, V, X)
     way = _directions(1 + theta.dispersed + 2 * (theta.sigma is not None), rows.draws)
-    # the record moves its own mean, which leaves sqrt(1 - h) of its residual
+    # the record moves its own fitted mean, so that sqrt(1 - h) of the residual remains
     moved = 1 - np.sqrt(1 - np.minimum(variance * information, 1 - 1e-9))
     own = eta[row] + np.log1p(moved[row] * (v / mu[row] - 1))
     eta_draws = own[:, None] + _log_means(variance, mu, theta.a, way[:, 0])[row]
@@ -302,18 +306,22 @@ def _risks(theta: _Theta, rows: _Rows, v: Floats, row: Codes, mass: Floats, z: F
 
 
 def _log_means(variance: Floats, mu: Floats, a: float, normal: Floats) -> Floats:
-    """Errors of a row's log mu in posterior draws, from standard normal numbers: (G, N).
+    """Errors (G, N) of log mu of each row in posterior draws, made from standard normal numbers ``normal`` (N,).
 
-    In a cell of n records the posterior is that of log Gamma(n mu) - log Gamma(n phi) variates, by Cornish and Fisher.
+    In a cell of n records, log mu has the posterior of log Gamma(n mu) - log Gamma(n phi) variates.  It is approximated
+    by a Cornish-Fisher expansion.
     """
-    n = (1 / mu + a) / variance  # records of a cell with the same information
+    n = (1 / mu + a) / variance  # number of records of a cell with the same information
     sd, other = np.sqrt(variance)[:, None], (a**2 - mu**-2.0) / n**2
     skewness = np.clip(other / variance**1.5, -SKEWED, SKEWED)[:, None]
     return (a - 1 / mu)[:, None] / (2 * n)[:, None] + sd * (normal + skewness / 6 * (normal**2 - 1))
 
 
 def _directions(dim: int, draws: int) -> Floats:
-    """Points (N, dim) that represent draws from N(0, I): 0, and even ones where linear functions are largest."""
+    """Points (N, dim) that represent draws from N(0, I): 0, and points that are evenly spread on a sphere.
+
+    The mean over all directions of the largest projection of a point is the expected maximum of ``draws`` normals.
+    """
     way = np.array(list(product((-1.0, 0.0, 1.0), repeat=dim)))
     way = way[way.any(axis=1)]
     way /= np.linalg.norm(way, axis=1)[:, None]
@@ -328,7 +336,7 @@ def _directions(dim: int, draws: int) -> Floats:
 
 
 def _counts_of_rows(mu: Floats, phi: float) -> tuple[Floats, Floats]:
-    """Nodes that represent the counts of rows with means ``mu`` (G,), and their probabilities: (G, NODES) each."""
+    """Nodes that represent the counts of rows with means ``mu`` (G,), and their probabilities, each (G, NODES)."""
     sd = np.sqrt(mu + mu**2 / phi)
     low = np.maximum(np.floor(mu - sqrt(3 * FAR) * sd), 0)
     high = mu + sqrt(3 * FAR) * sd + FAR / np.log1p(phi / mu) + FAR / 2

@@ -8,20 +8,20 @@ A corrected draw is the theta whose limit is the draw,  lim(theta_corrected) = t
 (Gourieroux, Monfort & Renault 1993), with lim as the binding function.  :func:`fixed_point` corrects the draw by
 the bias at the corrected draw, until it no longer changes.
 
-**Risks.**  The risk f of a record is a maximum over the S draws of the unweighted posterior, which is larger
-than |log p| at the truth, especially if few records inform a coefficient.  Under the model that posterior is known,
-too:
+**Risks.**  The risk f of a record is a maximum over the S draws of the unweighted posterior.  This maximum is larger
+than |log p| at the truth, especially if few records inform a coefficient.  Under the model, the unweighted posterior
+is known:
 
     Sigma_s ~ inverse-Wishart(n - K, (n - K) Sigma),   B_s ~ N(B, C0^-1, Sigma_s),   C0 = sum n_x x x'.
 
-f is the maximum over S draws from it, for a residual of sqrt(1 - h) times the true one, where h is the leverage of
-the record in its own fit.
+f is the maximum over S draws from this posterior, for a residual of sqrt(1 - h) times the true residual, where h is
+the leverage of the record.
 
-Everything is computed from drawn parameters, the public predictors, their public cell sizes, S, and the
-constants of the weight map.  If these were given, the correction is post-processing; if c1 was tuned on the file,
-the correction is not covered by epsilon.  It assumes the normal model.
-If residuals have heavier tails than the normal, the records were weighted down
-more than the model implies, and the correction is too small; under skewness it is biased in the mean.
+Everything is computed from drawn parameters, the public predictors, the public number of records in each predictor
+row, S, and the constants of the weight map.  If these constants were given, the correction is post-processing; if c1
+was tuned on the file, the correction is not covered by epsilon.  The correction assumes the normal model.  If residuals
+have heavier tails than the normal, the records were weighted down more than the model implies, and the correction is
+too small.  If residuals are skewed, corrected means are biased.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ class Weighting:
     Attributes
     ----------
     alpha : function
-        Privacy weights from risks: the weight map with its constants.  For units of several records it also takes their
-        numbers of records.
+        Privacy weights from risks: the weight map with its constants.  For units of several records, its second
+        argument is the number of records of each unit.
     log_base : function
-        Log of the record density over the normal density, from working-scale values (n, D).
+        Log of the ratio of the record density to the normal density, from working-scale values (n, D).
     draws : int
-        S, the number of draws behind each record's risk.
+        S, the number of draws over which the risks are maxima.
     """
 
     alpha: Callable[..., Floats]
@@ -70,7 +70,7 @@ class Bias:
     Attributes
     ----------
     shrink : float array (D, D)
-        Lower triangular.
+        Lower triangular matrix; L shrink is the limit of L.
     """
 
     shrink: Floats
@@ -81,7 +81,7 @@ class Bias:
 
     @property
     def can_be_undone(self) -> bool:
-        """Whether every scale keeps more than ``WORST`` of itself."""
+        """Whether ``shrink`` is finite and leaves more than the share ``WORST`` of every scale."""
         return bool(np.isfinite(self.shrink).all() and self.shrink.diagonal().min(initial=np.inf) > WORST)
 
 
@@ -94,7 +94,7 @@ def fixed_point(step: Callable[[SomeBias], tuple[SomeBias, float]], start: SomeB
     Parameters
     ----------
     step : function
-        Maps a bias to the bias at the draw corrected by it, and to the distance between the two.
+        Maps a bias b to the bias at the draw corrected by b, and to the distance between the two biases.
     start : Bias
 
     Raises
@@ -113,7 +113,7 @@ def fixed_point(step: Callable[[SomeBias], tuple[SomeBias, float]], start: SomeB
 
 
 def sigma_roots(df: float, D: int, draws: int, rng: np.random.Generator) -> Floats:
-    """Cholesky factors of posterior draws of Sigma, whose true value is I: (draws, D, D)."""
+    """Cholesky factors (draws, D, D) of posterior draws of Sigma, simulated for true Sigma = I."""
     if D == 0:
         return np.empty((draws, 0, 0))
     Sigma = invwishart.rvs(df, df * np.eye(D), size=draws, random_state=rng).reshape(draws, D, D)
@@ -121,7 +121,7 @@ def sigma_roots(df: float, D: int, draws: int, rng: np.random.Generator) -> Floa
 
 
 def posterior_root(R: Floats) -> Floats:
-    """Root (columns, rank) of C0^-1, C0 = R'R, which does not depend on the order of the predictor rows."""
+    """Root (columns, rank) of C0^-1, where C0 = R'R.  The root does not depend on the order of the predictor rows."""
     triangle = np.linalg.qr(R)[1]
     return np.asarray(np.linalg.pinv(triangle * np.where(triangle.diagonal() < 0, -1, 1)[:, None]))
 

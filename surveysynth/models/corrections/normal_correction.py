@@ -14,9 +14,9 @@ risk at the true theta the equation reads
     Sigma_corrected kappa(Sigma_corrected) = Sigma_draw,
     kappa(Sigma) = E[alpha(D) D] / (dim E[alpha(D)]),   D ~ chi-squared_dim.
 
-Shares of categories are part of theta (share_correction.py): p_lim ~ p E[alpha].  Seen from a record of category k, its
-predictor row has 1 - p_g[k] records more than n_g p_g[k], as the record itself is one of them: this bounds the
-leverage of rare categories.
+Shares of categories are part of theta (share_correction.py): p_lim ~ p E[alpha].  The predictor row of cell g and
+category k has n_g p_g[k] expected records.  Given that a certain record is in the row, the expected number is larger by
+1 - p_g[k].  This bounds the leverage of records in rare categories.
 
 The correction of files with effects of PSUs is in psu_correction.py.
 """
@@ -41,7 +41,7 @@ Codes = NDArray[np.intp]
 
 RADII, ANGLES, DIRECTIONS = 24, 8, 64  # quadrature nodes
 PACE = 0.7  # damping factor of steps in the logarithms of shares
-NOBODY = 1e-6  # records below which a row informs no coefficient
+NOBODY = 1e-6  # least expected records of a row; so few inform no coefficient
 
 
 def correct(
@@ -63,7 +63,7 @@ def correct(
     Returns
     -------
     B, L : float arrays
-        The corrected draws, of the same shapes.
+        The corrected draws, with the same shapes.
 
     Raises
     ------
@@ -91,9 +91,9 @@ def correct_with_shares(
     Returns
     -------
     B, L, log_p : float arrays
-        The corrected draws, of the same shapes.
+        The corrected draws, with the same shapes.
     spread : float array (m,)
-        Factor of the effects on log shares; 1 without such effects.
+        Factor that corrects the effects of PSUs on log shares; 1 without effects of PSUs.
 
     Raises
     ------
@@ -108,7 +108,7 @@ def correct_with_shares(
     limit = _Limit.around(draws[0], pairs, weighting, shares.tilts is not None, rng)
     bias = _FitBias.none(draws[0])
     corrected, spread = [], []
-    for draw in draws:  # draws are similar, so each starts from the bias of the last
+    for draw in draws:  # draws are similar, so each search starts from the bias of the last draw
         bias = fixed_point(partial(_step, limit, draw), bias.for_draw(draw))
         corrected.append(bias.truth(draw))
         spread.append(1 / (1 + bias.slope))
@@ -124,8 +124,9 @@ def correct_with_shares(
 class _Theta:
     """Parameters of one draw, or of the corrected draw.
 
-    ``B`` (K, D) and ``L`` (D, D); ``log_p`` (C, K) log shares of categories; ``b`` (N,) effects of PSUs on those of
-    pairs, and ``sigma`` their standard deviation.
+    ``B`` (K, D) are coefficients, ``L`` (D, D) is the Cholesky factor of Sigma, ``log_p`` (C, K) are log shares of
+    categories, ``b`` (N,) effects of PSUs on the log shares of pairs, and ``sigma`` is the standard deviation of the
+    effects.
     """
 
     B: Floats
@@ -137,7 +138,11 @@ class _Theta:
 
 @dataclass(frozen=True)
 class _Limits:
-    """The limit of theta: B_lim - B, 0 for uninformed B; Sigma_lim; E alpha (C, K) and its slope on effects of PSUs."""
+    """The limit of theta.
+
+    ``shift`` is B_lim - B, 0 for coefficients without information; ``Sigma`` is Sigma_lim; ``kept`` (C, K) is E alpha;
+    ``slope`` is the slope of log E alpha on the effects of PSUs.
+    """
 
     shift: Floats
     Sigma: Floats
@@ -147,7 +152,7 @@ class _Limits:
 
 @dataclass(frozen=True)
 class _Limit:
-    """The map theta -> lim(theta), which is smooth, as the random numbers are the same for each theta.
+    """The map theta -> lim(theta).  It is smooth, because every theta uses the same random numbers.
 
     Attributes
     ----------
@@ -156,7 +161,8 @@ class _Limit:
     z, mass : float arrays (Q, D), (Q,)
         Nodes and masses that represent residuals with Sigma = I.
     Sigma_roots : float array (S, D, D)
-        Posterior draws of the risks, for Sigma = I.
+        Cholesky factors of posterior draws of Sigma, simulated for true Sigma = I.  The risks are maxima over these
+        draws.
     noise : float array (S, columns of X, D)
         Standard normal numbers from which draws of B are made.
     share_noise : ShareNoise, optional
@@ -183,11 +189,11 @@ class _Limit:
 
     @cached_property
     def row(self) -> Codes:
-        """Row of X of each pair and node."""
+        """Number of the pair, which is its row of X, for each pair and node."""
         return np.repeat(np.arange(len(self.pairs.X)), len(self.z))
 
     def __call__(self, theta: _Theta) -> _Limits:
-        """Weighted least squares of residuals under the model, and mean weights of categories."""
+        """The limit: weighted least squares of residuals under the model, and mean privacy weights of categories."""
         X, p = self.pairs.X, self.pairs.shares(theta.log_p, theta.b)
         e = self.z @ theta.L.T
         a = self.weighting.alpha(self._risks(theta, p, e))
@@ -209,7 +215,7 @@ class _Limit:
         if self.share_noise is None:
             seen, B = X, theta.B + E @ theta.L.T
         else:
-            # the error of x B_s depends on the record's own share: rows and coefficients are doubled
+            # ``left`` scales the error of x B_s and differs between pairs, so columns and coefficients are doubled
             seen = np.hstack([X, np.sqrt(fit.left)[:, None] * X])
             B = np.concatenate([np.broadcast_to(theta.B, E.shape), E @ theta.L.T], axis=1)
             offset = partial(self._log_shares, p, self.pairs.tilt_errors(p, theta.sigma))
@@ -226,7 +232,7 @@ class _Limit:
 
 @dataclass(frozen=True)
 class _UnweightedFit:
-    """A root of C0^-1, the leverages of the rows, and the factors by which a further record reduces them."""
+    """A root of C0^-1, the leverage of each row, and the factors ``left`` by which a further record reduces it."""
 
     root: Floats
     leverage: Floats
@@ -245,7 +251,7 @@ def _unweighted_fit(pairs: Pairs, p: Floats) -> _UnweightedFit:
 
 @dataclass(frozen=True)
 class _FitBias(Bias):
-    """The bias by privacy weights: B_lim = B + shift, L_lim = L shrink, p_lim ~ p kept, effects times 1 + slope.
+    """The bias by privacy weights: B_lim = B + shift, L_lim = L shrink, p_lim ~ p kept, b_lim = b (1 + slope).
 
     ``log_p`` (C, K) are the corrected log shares of the draw.
     """
@@ -257,7 +263,7 @@ class _FitBias(Bias):
 
     @staticmethod
     def none(draw: _Theta) -> _FitBias:
-        """The bias zero."""
+        """No bias."""
         eye = np.asarray(np.eye(len(draw.L)), dtype=np.float64)
         return _FitBias(eye, np.zeros_like(draw.B), np.zeros_like(draw.log_p), 0.0, draw.log_p)
 
@@ -271,12 +277,12 @@ class _FitBias(Bias):
         return _Theta(draw.B - self.shift, self.true_root(draw.L), self.log_p, draw.b / steeper, draw.sigma / steeper)
 
     def with_fit(self, limits: _Limits, L: Floats) -> _FitBias:
-        """The bias with the shift and the shrinkage at Sigma = L L'."""
+        """This bias, with shift and shrinkage from ``limits`` at Sigma = L L'."""
         inverse = np.linalg.inv(L)
         return replace(self, shift=limits.shift, shrink=lower_root(inverse @ limits.Sigma @ inverse.T))
 
     def with_shares(self, limits: _Limits, drawn: Floats, cell_size: Floats) -> _FitBias:
-        """The bias with the kept part of true shares; ``drawn`` (C, K) are the log shares of the draw."""
+        """This bias, with ``kept`` and ``slope`` moved towards ``limits``; ``drawn`` (C, K): log shares of the draw."""
         if (drawn[~(limits.kept > 0)] > np.log(CLOSE)).any():
             raise irreversible()
         # a larger share has a lower risk, so full steps would overshoot
@@ -304,8 +310,8 @@ def _step(limit: _Limit, draw: _Theta, before: _FitBias) -> tuple[_FitBias, floa
 def normal_nodes(dim: int) -> tuple[Floats, Floats]:
     """Nodes (Q, dim) and weights (Q,) with exactly the first two moments of N(0, I), dense in the tails.
 
-    Radii cut the distribution of the distance into rings, each represented by its mean square;
-    directions are evenly spread.
+    The distribution of the distance from 0 is cut into rings.  The nodes of a ring lie at the root mean square distance
+    of the ring, in evenly spread directions.
     """
     if dim == 0:
         return np.zeros((1, 0)), np.ones(1)

@@ -14,7 +14,10 @@ PATTERNS = 256  # number of predictor rows beyond which a sample represents them
 
 
 def representative_patterns(size: Floats, cell: Codes, most: int, rng: np.random.Generator) -> tuple[Codes, Floats]:
-    """Indices of patterns that represent all, sampled in each cell by size, and the records that each represents."""
+    """Sample patterns that represent all, in each cell with probabilities proportional to size.
+
+    Returns the indices of the sampled patterns, and the number of records that each sampled pattern represents.
+    """
     if len(size) <= most:
         return np.arange(len(size)), size
     selected, stands_for = [], []

@@ -10,16 +10,17 @@ over a unit of privacy g (one record, or several with one alpha),
 
     T - K T_c K + V_c,   V_c = sum_g alpha_g^2 e_g e_g' / a_c^2,   K = 1 - sum_g alpha_g e_g e_g' / (Sigma sum alpha),
 
-T_c = T (1 + n_c T / Sigma)^-1: alpha is centred at the effect estimated from the other records of the PSU, which
-differs from u_c by about N(0, T_c), and m_c moves towards that estimate.  V_c is less than Sigma_lim / a_c, so T is
-too small.  Its score is that difference weighted by the squared information (a_c / (1 + a_c tau))^2, so
+where T_c = T (1 + n_c T / Sigma)^-1.  The term K T_c K arises because alpha is centred at the effect that is estimated
+from the other records of the PSU.  This estimate differs from u_c by approximately N(0, T_c), and m_c moves towards the
+estimate.  V_c is less than Sigma_lim / a_c, so T is too small.  The score of T is the difference of the two variances,
+weighted by the squared information (a_c / (1 + a_c tau))^2, so
 
     T_true = T_draw + deficit,   deficit = the weighted mean of Sigma_lim / a_c - V_c + K T_c K,
 
-and Sigma_lim is the residual sum of squares within PSUs over sum_c (a_c - 1).  These are means over some thousand
-simulated records: whole PSUs of the file, with its public predictors and units.  All are in units of
-the true L, in which Sigma is I and T is diag(tau).  If the
-deficit exceeds T itself, the draw lies at the floor that the prior of tau sets, and T_true is too large.
+and Sigma_lim is the residual sum of squares within PSUs over sum_c (a_c - 1).  Means are taken over some thousand
+simulated records: whole PSUs of the file, with their public predictors and units of privacy.  All quantities are in
+units of the true L, in which Sigma is I and T is diag(tau).  If the deficit exceeds T itself, the draw lies at the
+floor that the prior of tau sets, and T_true is too large.
 
 The equation and the risks behind alpha are in fisher_consistency.py.
 """
@@ -56,8 +57,9 @@ class ClusteredFile:
     pattern, psu : int arrays (n,)
         Row of ``X`` and PSU, 0 to C - 1, of each record.
     unit : int array (n,), optional
-        Units of privacy of several records of one PSU: alpha is a function of the sums of their log densities and
-        of their numbers of records, evened over the simulated units as over those of the file.
+        Unit of privacy of each record, if units have several records of one PSU.  alpha is then a function of the sum
+        of the log densities of a unit and of its number of records.  It is evened over the sizes of the simulated
+        units, as the privacy weights of the file are over the sizes of the file's units.
     """
 
     X: Floats
@@ -86,7 +88,7 @@ class ClusteredFile:
 def correct_with_effects(
     B: Floats, L: Floats, tau: Floats, file: ClusteredFile, weighting: Weighting, rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
-    """Covariances within and between PSUs, Sigma and T, whose limits are those of each draw.
+    """Find the covariances Sigma within and T between PSUs whose limits are the Sigma and T of each draw.
 
     Coefficients need no correction, as the risk of FBS is symmetric in the residual.
 
@@ -114,7 +116,7 @@ def correct_with_effects(
     limit = _Limit.around(tau[0], file, weighting, rng)
     bias = _CovarianceBias(np.asarray(np.eye(D), dtype=np.float64), np.zeros((D, D)))
     corrected = []
-    for B_draw, L_draw, tau_draw in zip(B, L, tau, strict=True):  # each starts from the last
+    for B_draw, L_draw, tau_draw in zip(B, L, tau, strict=True):  # each starts from the last bias
         draw = _Draw(B_draw, L_draw, tau_draw)
         bias = fixed_point(partial(_step, limit, draw), bias)
         corrected.append(bias.truth(draw))
@@ -162,8 +164,8 @@ class _Simulated:
         Row of X.
     psu, unit : int arrays (N,)
         Number of the PSU, 0 to H - 1, and of the unit of privacy.
-    of : int array (H,)
-        PSU of the file that each one copies.
+    origin : int array (H,)
+        PSU of the file that each simulated PSU copies.
     z, z_u : float arrays (N, D), (H, D)
         Standard normal numbers of residuals and of effects of PSUs.
     """
@@ -193,14 +195,15 @@ class _Simulated:
 
 @dataclass(frozen=True)
 class _Limit:
-    """The map from Sigma and T to the limits of their draws, which is smooth, as random numbers stay the same.
+    """The map from Sigma and T to their limits.  It is smooth, because every call uses the same random numbers.
 
     Attributes
     ----------
     file, simulated : ClusteredFile and _Simulated
     weighting : Weighting
     Sigma_roots : float array (S, D, D)
-        Posterior draws of the risks, for Sigma = I.
+        Cholesky factors of posterior draws of Sigma, simulated for true Sigma = I.  The risks are maxima over these
+        draws.
     noise : float array (S, K, D)
         Standard normal numbers from which draws of B are made.
     """
@@ -230,7 +233,7 @@ class _Limit:
         B, L : float arrays (K, D), (D, D)
             The true parameters.
         ratio, tau : float arrays (D,)
-            True variance ratios T / Sigma, and those of the draw, at which the score is 0.
+            Variance ratios T / Sigma: the true ratios, and the ratios of the draw, at which the score is 0.
         """
         sim, D = self.simulated, len(L)
         by_unit = self._weights(B, L, ratio)
@@ -288,12 +291,14 @@ class _Limit:
 
 
 def _within(z: Floats, a: Floats, sums: Floats, a_c: Floats) -> Floats:
-    """Sigma_lim, from weighted squares of residuals z (N, D) about means of PSUs with sums a z (H, D) and a (H,).
+    """Sigma_lim, from weighted squares of residuals z (N, D) about the means of PSUs.
+
+    ``sums`` (H, D) and ``a_c`` (H,) are the sums of a z and of a over the records of each PSU.
 
     Raises
     ------
     ModelError
-        The PSUs weigh hardly more than the degree of freedom of each mean.
+        The weights of a PSU add up to hardly more than 1, the degree of freedom of its mean.
     """
     df = (a_c - 1).sum()
     if not df > WORST * a_c.sum():
@@ -302,7 +307,10 @@ def _within(z: Floats, a: Floats, sums: Floats, a_c: Floats) -> Floats:
 
 
 def _sampled_psus(psu: Codes, rng: np.random.Generator) -> tuple[Codes, Codes, Codes]:
-    """Records of randomly drawn PSUs, the number of the PSU of each record, and the PSU of each number."""
+    """Draw whole PSUs at random, about ``RECORDS`` records.
+
+    Returns the records, the number of the drawn PSU of each record, and the PSU of the file that each drawn PSU copies.
+    """
     n_c = np.bincount(psu)
     order = np.argsort(psu, kind="stable")
     selected = np.concatenate([rng.permutation(np.flatnonzero(n_c)) for _ in range(-(-RECORDS // len(psu)))])
@@ -312,7 +320,7 @@ def _sampled_psus(psu: Codes, rng: np.random.Generator) -> tuple[Codes, Codes, C
 
 
 def _standardized(rng: np.random.Generator, n: int, D: int) -> Floats:
-    """Normal numbers (n, D), whose first two moments are exact if n allows it."""
+    """Normal numbers (n, D), with mean exactly 0 and covariance exactly I if n > D + 1."""
     z = rng.standard_normal((n, D))
     if n <= D + 1:
         return z
@@ -326,7 +334,7 @@ def _sums(group: Codes, x: Floats, size: int) -> Floats:
 
 
 def _add(root: Floats, change: Floats) -> Floats:
-    """Lower Cholesky factor of root root' + change, where no direction shrinks below ``WORST`` of itself."""
+    """Lower Cholesky factor of root root' + change; in no direction is less than ``WORST`` of the variance left."""
     inverse = np.linalg.inv(root)
     values, vectors = np.linalg.eigh(inverse @ change @ inverse.T)
     grown = root @ (vectors * np.sqrt(np.maximum(1 + values, WORST)))

@@ -5,11 +5,11 @@ normal given x(k), the log share is part of the risk, and weights shrink the sha
 
     p_lim_g[k] ~ p_g[k] E_theta[ alpha | g, k ].
 
-**Risks.**  Shares in the risks have Beta distributions, as under a Dirichlet posterior: a record of category k is one
-of the n_g records of its cell, so the category has 1 + (n_g - 1) p_g[k] of them.
+**Risks.**  Shares in the risks have Beta distributions, as under a Dirichlet posterior.  A record of category k is one
+of the n_g records of its cell, so 1 + (n_g - 1) p_g[k] records of the cell are expected in category k.
 
 **The prior** counts as one record per cell, 1 / K in each category, and the data as A_g = n_g E[alpha] records.  The
-correction removes the prior, too, as far as a share is larger than the prior makes it.
+correction removes the prior, too, as far as a share is larger than the prior alone would make it.
 
 **Effects of PSUs.**  If PSUs tilt the shares, p_gc[k] ~ p_g[k] exp(b_c[k]), a category that is common in a PSU is
 less risky there, so log E[alpha | g, k, c] rises with b_c[k], about as log kept_g[k] + slope b_c[k].  Then
@@ -34,14 +34,14 @@ Codes = NDArray[np.intp]
 
 @dataclass(frozen=True)
 class Shares:
-    """Shares of K categories within public cells, and the predictor rows that categories make.
+    """Shares of K categories within public cells, and the predictor row of each pattern with each category.
 
     Attributes
     ----------
     log_p : float array (m, C, K)
-        Released draws of log shares, which add up to 1 in each cell.
+        Released draws of log shares; the shares add up to 1 in each cell.
     cell : int array (P,)
-        Cell, 0 to C - 1, of each public pattern: of each distinct row of public predictors.
+        Cell, 0 to C - 1, of each public pattern.  A pattern is a distinct row of public predictors.
     row : int array (P, K)
         Row of ``X`` that each public pattern has with each category.
     tilts : Tilts, optional
@@ -71,7 +71,7 @@ class Tilts:
     sigma : float array (m,)
         Standard deviation of the effects of PSUs on log odds.
     size : float array (R,)
-        Number of records of these PSUs.
+        Number of records of each of these PSUs.
     """
 
     b: Floats
@@ -81,7 +81,7 @@ class Tilts:
 
 @dataclass(frozen=True)
 class Pairs:
-    """N = R P K pairs of a public pattern and a category in each of R PSUs; categories vary fastest.
+    """Pairs of a public pattern and a category, in each of R PSUs: N = R P K pairs, categories vary fastest.
 
     Attributes
     ----------
@@ -90,7 +90,7 @@ class Pairs:
     size, cell : float and int arrays (R P,)
         Number of records of each pattern in each PSU, and the cell of the pattern.
     psu_size : float array (R P,)
-        Number of records of the PSU.
+        Number of records of the PSU of each pattern.
     cell_size : float array (C,)
         Number of records of each cell.
     K : int
@@ -134,8 +134,8 @@ class Pairs:
     def kept(self, E_alpha: Floats, p: Floats, b: Floats) -> tuple[Floats, float]:
         """E alpha (C, K) of cells and categories, and the slope of its logarithm on the effects of PSUs.
 
-        With effects of PSUs, both come from a weighted regression of log E alpha on b: the information of a PSU on
-        log odds is its number of records times p (1 - p).
+        With effects of PSUs, both come from a weighted regression of log E alpha on b.  The weight is the information
+        of a PSU on log odds: the number of records of the PSU times p (1 - p).
         """
         pair, shape = self.cell_and_category, (len(self.cell_size), self.K)
         pairs = shape[0] * shape[1]
@@ -153,12 +153,12 @@ class Pairs:
 
 
 def representative_pairs(shares: Shares, X: Floats, size: Floats, rng: np.random.Generator) -> Pairs:
-    """The pairs of representative patterns; X (G, columns) and size (P,) as in ``correct_with_shares``."""
+    """The pairs of representative patterns.  X (G, columns) and size (P,) are as in ``correct_with_shares``."""
     _, C, K = shares.log_p.shape
     among = shares.cell if K > 1 else np.zeros_like(shares.cell)
     selected, stands_for = representative_patterns(size, among, max(PATTERNS, 8 * X.shape[1]) // K, rng)
     psu_size = shares.effects.size
-    R = len(psu_size)  # each pattern is the same in each of them
+    R = len(psu_size)  # every PSU has the same patterns
     return Pairs(
         X=np.tile(X[shares.row[selected].ravel()], (R, 1)),
         size=np.tile(stands_for / R, R),
@@ -176,7 +176,7 @@ class ShareNoise:
     Attributes
     ----------
     z, log_u : float arrays (2, S)
-        For two gamma variates, of the category and of all others.
+        For two gamma variates: of the category, and of all other categories together.
     tilt : float array (S,), optional
         For effects of PSUs.
     """
@@ -192,7 +192,7 @@ class ShareNoise:
         return ShareNoise(z, log_u, rng.standard_normal(draws) if tilted else None)
 
     def log_shares(self, p: Floats, n: Floats, K: int, error: Floats) -> Floats:
-        """Draws (pairs, S) of log shares with Beta distributions, smooth functions of the true p.
+        """Draws (pairs, S) of log shares with Beta distributions.  They are smooth functions of the true p.
 
         Parameters
         ----------
@@ -210,9 +210,9 @@ class ShareNoise:
 
 
 def _log_gamma(shape: Floats, z: Floats, log_u: Floats) -> Floats:
-    """Logarithms of gamma variates: (shapes, S).
+    """Logarithms (shapes, S) of gamma variates.
 
-    Gamma(a) = Gamma(a + 1) U^(1/a), and Gamma(a + 1) after Wilson & Hilferty (1931).
+    Gamma(a) = Gamma(a + 1) U^(1/a).  Gamma(a + 1) is approximated after Wilson & Hilferty (1931).
     """
     c = shape[:, None] + 1
     cube_root = np.maximum(1 - 1 / (9 * c) + z / (3 * np.sqrt(c)), 0.01)
@@ -222,7 +222,7 @@ def _log_gamma(shape: Floats, z: Floats, log_u: Floats) -> Floats:
 def without_prior(log_p: Floats, A: Floats) -> Floats:
     """Log shares (C, K) without the 1 / K record of the prior, where the records of each cell weigh A (C,).
 
-    p_draw tends to (1 / K + A p) / (1 + A).  Of a share below that of the prior almost nothing is left.
+    p_draw tends to (1 / K + A p) / (1 + A).  A share below (1 / K) / (1 + A), the part of the prior, becomes almost 0.
     """
     K = log_p.shape[1]
     p = ((1 + A[:, None]) * np.exp(log_p) - 1 / K) / np.maximum(A[:, None], CLOSE)
@@ -230,5 +230,5 @@ def without_prior(log_p: Floats, A: Floats) -> Floats:
 
 
 def normalized(log_p: Floats) -> Floats:
-    """Log shares that add up to 1 over the last axis."""
+    """Log shares, shifted so that the shares add up to 1 over the last axis."""
     return np.asarray(log_p - logsumexp(log_p, axis=-1, keepdims=True))

@@ -22,8 +22,8 @@ Codes = NDArray[np.intp]
 LARGE = 20.0  # phi from which four terms of Stirling's series are exact to rounding
 SMALL, POINTS = 16, 10  # counts below SMALL are kept; number of points that represent an octave
 WIDE = 0.03  # prior precision with which the mode is searched: a cell without any count has no mode by itself
-FEW, UNKNOWN = 3.0, 0.6  # weighted counts, and standard deviation of the log mean, of an uninformed row
-ALIKE = 0.9  # correlation of the log means of such rows, above which they are treated as one
+FEW, UNKNOWN = 3.0, 0.6  # a row with less and with a larger standard deviation of log mu is uninformed
+ALIKE = 0.9  # correlation of log mu of uninformed rows, above which the rows are treated as one
 DISPERSIONS = (-45.0, 15.0)  # range in which the mode of log(1 / phi) is searched
 ROUNDS, STEPS = 30, 100
 
@@ -55,7 +55,7 @@ def rises(v: Floats, phi: Floats) -> Floats:
 
 @nb.njit(parallel=True, cache=True, error_model="numpy")
 def slopes(eta: Floats, phi: Floats) -> tuple[Floats, Floats]:
-    """log mu - r and phi r of rows in every draw, r = log(1 + mu / phi): (G, S); log mu and mu for infinite phi."""
+    """log mu - r and phi r (G, S), r = log(1 + mu / phi), from eta = log mu; log mu and mu for infinite phi."""
     slope, spent = np.empty(eta.shape), np.empty(eta.shape)
     for g in nb.prange(eta.shape[0]):
         for s in range(eta.shape[1]):
@@ -81,10 +81,10 @@ def pair_log_densities(count: Codes, row: Codes, v: Floats, rise: Floats, slope:
 
 @dataclass(frozen=True, repr=False)
 class Likelihood:
-    """Sums over the records that the alpha-weighted likelihood of the counts depends on.
+    """The sums over records on which the alpha-weighted likelihood of the counts depends.
 
-    ``A`` and ``S`` (G,) are sums of alpha and alpha y in each predictor row; points ``v`` with their ``weight`` (V,)
-    represent the distinct counts, and are empty under Poisson.
+    ``A`` and ``S`` (G,) are the sums of alpha and alpha y in each predictor row.  The points ``v`` (V,) with weights
+    ``weight`` (V,) represent the distinct counts; there are no points under Poisson.
     """
 
     X: Floats
@@ -95,29 +95,29 @@ class Likelihood:
     dispersed: bool
 
     def value(self, eta: Floats, log_a: float) -> float:
-        """Log likelihood at log mu = ``eta`` (G,) and log(1 / phi)."""
+        """Log likelihood, up to a constant, at log mu = ``eta`` (G,) and log(1 / phi) = ``log_a``."""
         phi = np.array([exp(-log_a) if self.dispersed else np.inf])
         slope, spent = slopes(eta[:, None], phi)
         return float((self.weight @ rises(self.v, phi))[0] + self.S @ slope[:, 0] - self.A @ spent[:, 0])
 
     def derivatives(self, eta: Floats, log_a: float) -> tuple[Floats, Floats]:
-        """Gradient and negative second derivatives with respect to eta: (G,) each."""
+        """Gradient and negative second derivatives with respect to eta, each (G,)."""
         share = expit(-eta - log_a)  # phi / (mu + phi)
         mu = np.exp(eta)
         return (self.S - self.A * mu) * share, (self.S * (1 - share) + self.A * mu * share) * share
 
 
 def sums(key: Codes, values: Floats, size: int) -> Floats:
-    """Sums of values by key, in floating point even without values."""
+    """Sums (size,) of ``values`` by ``key``, as floats even if there are no values."""
     return np.bincount(key, values, size).astype(np.float64)
 
 
 def points(count: Floats, weight: Floats) -> tuple[Floats, Floats]:
     """A few weighted points that represent weighted counts, for sums of functions that are analytic for v > 0.
 
-    Counts up to SMALL and the counts of octaves with few are kept; the Gauss quadrature of an octave replaces others.
-    The nearest singularity is three half-widths from its centre, so that the error of m points is of the order
-    (3 + sqrt 8)^-2m, 5e-16 for ten.
+    Counts below SMALL are kept.  Larger counts are grouped by octave (a factor of 2).  An octave with at most POINTS
+    distinct counts is kept; any other is replaced by its Gauss quadrature.  The nearest singularity, v = 0, is three
+    half-widths from the octave's centre, so the error of m points is of the order (3 + sqrt 8)^-2m, 5e-16 for ten.
     """
     v, number = np.unique(count, return_inverse=True)
     weight = sums(number, weight, len(v))
@@ -129,7 +129,7 @@ def points(count: Floats, weight: Floats) -> tuple[Floats, Floats]:
 
 
 def _gauss(v: Floats, weight: Floats) -> tuple[Floats, Floats]:
-    """Gauss quadrature of a discrete distribution, by Lanczos; a distribution with few points is returned itself."""
+    """Gauss quadrature of a discrete distribution, by the Lanczos algorithm.  At most POINTS values are kept as is."""
     if v.size <= POINTS:
         return v, weight
     centre, half, total = (v[0] + v[-1]) / 2, (v[-1] - v[0]) / 2, weight.sum()
@@ -154,7 +154,7 @@ def _gauss(v: Floats, weight: Floats) -> tuple[Floats, Floats]:
 
 
 def coordinates(likelihood: Likelihood) -> dict[str, Any]:
-    """A normal approximation at the mode, from which the sampler has its coordinates (see ``stan/counts.stan``)."""
+    """The normal approximation at the mode, which defines the sampler's coordinates, as data for the Stan program."""
     X = likelihood.X
     b, log_a = _mode(likelihood)
     slope, curvature = likelihood.derivatives(X @ b, log_a)
@@ -163,7 +163,7 @@ def coordinates(likelihood: Likelihood) -> dict[str, Any]:
     values, basis = np.maximum(values[::-1], 0), basis[:, ::-1]
     V = np.asarray(np.linalg.inv(C0 + WIDE * np.eye(len(b))), dtype=np.float64)
     error = np.sqrt(np.diag(V))
-    unknown = error > 1  # the scale of the prior
+    unknown = error > 1  # 1 is the scale of the prior
     size = np.where(unknown, 1.0, np.hypot(b, error))
     spread = _spread(likelihood, X @ b, log_a)
     empty, A_empty = _empty_rows(likelihood, V, log_a + 3 * spread)
@@ -176,9 +176,10 @@ def coordinates(likelihood: Likelihood) -> dict[str, Any]:
 
 
 def _empty_rows(likelihood: Likelihood, V: Floats, log_a: float) -> tuple[Codes, Floats]:
-    """Rows with almost no counts and unknown log mu, one for each direction, and the sum of alpha on each.
+    """Rows with almost no counts and unknown log mu, one for each direction, and the sum of alpha in this direction.
 
-    V (K, K) is the covariance of b.  Above mu = phi the likelihood of zero counts falls slowly, so mu must be below.
+    V (K, K) is the covariance of b.  A direction is kept only if its zero counts show that mu is below phi, because
+    above mu = phi the likelihood of zero counts falls slowly.
     """
     X = likelihood.X
     empty = np.flatnonzero((likelihood.S < FEW) & (likelihood.A > 0))
@@ -245,7 +246,7 @@ def _mode_dispersion(likelihood: Likelihood, eta: Floats) -> float:
 
 
 def _spread(likelihood: Likelihood, eta: Floats, log_a: float) -> float:
-    """Standard deviation of log(1 / phi), from the density at that distance from its mode; 1 under Poisson."""
+    """Standard deviation of log(1 / phi), from the fall of the log density one sd from the mode; 1 under Poisson."""
     spread = 1.0
     if likelihood.dispersed:
         for _ in range(6):

@@ -5,8 +5,9 @@ of a cell are cut into boxes repeatedly; for two draws s and t, with e = W y - m
 
     log p_s - log p_t  =  [at the middle]  -  (W_s'e_s - W_t'e_t) u  -  u'(W_s'W_s - W_t'W_t) u / 2,
 
-so that draw s is left out of a box if this cannot be positive (negative) for the draw t that is largest (smallest)
-at the middle.  The result is exactly the maximum over all draws.
+so draw s is left out of a box if, anywhere in the box, log p_s can neither exceed the log density of the draw that is
+largest at the middle nor be below that of the draw that is smallest at the middle.  The result is exactly the maximum
+over all draws.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-FEW_RECORDS, FEW_DRAWS = 12, 8  # a box with so few is not cut any further
+FEW_RECORDS, FEW_DRAWS = 12, 8  # a box with at most so many records or draws is not cut further
 DEPTH = 60  # most cuts
-TASK = 1 << 17  # records with which one core begins
-ROUNDING = 1e-9  # relative rounding error of a log density: within it no draw is left out
+TASK = 1 << 17  # most records of a task, which one core does
+ROUNDING = 1e-9  # relative rounding error of a log density; draws that are so close are kept
 
 
 @nb.njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
@@ -31,7 +32,7 @@ def _bounds(
 ) -> int:  # fmt: skip
     """Write the draws that may have the largest |log density| in a box to ``kept``, and return their number.
 
-    ``at`` (S,) and ``slope`` (D, S) are work space; ``base`` is the largest in the box.
+    ``base`` is the largest base of a record in the box.  ``at`` (S,) and ``slope`` (D, S) are work space.
     """
     D = middle.size
     top, bottom, highest = 0, 0, -np.inf
@@ -56,7 +57,7 @@ def _bounds(
     reach = 0.0
     for j in range(D):
         reach += abs(slope[j, bottom]) * h[j]
-    low_alone = highest + at[bottom] + reach + 2 * base < 0  # only the smallest counts then
+    low_alone = highest + at[bottom] + reach + 2 * base < 0  # then only the smallest log density matters
     number, slack = 0, ROUNDING * (1 + abs(at[bottom]))
     for c in range(count):
         s, above, below = draws[c], at[c] - at[top], at[bottom] - at[c]
@@ -78,7 +79,10 @@ def _fill_box(
     records: Codes, draws: Codes, count: int, Y: Floats, base: Floats, mean: Floats, W: Floats, const: Floats,
     room: Floats, twice: Floats, e: Floats, out: Floats,
 ) -> None:  # fmt: skip
-    """Fill ``out`` with max |base + log p| over some draws, whose parameters are gathered in ``room``."""
+    """Set ``out`` to max |base + log p| over the first ``count`` of ``draws``, for each of ``records``.
+
+    ``room``, ``twice`` and ``e`` are work space.
+    """
     D = Y.shape[1]
     for c in range(count):
         s, k = draws[c], 1
@@ -115,14 +119,14 @@ def _fill_box(
 def _fill_cell(
     order: Codes, Y: Floats, base: Floats, mean: Floats, W: Floats, square: Floats, const: Floats, out: Floats
 ) -> None:
-    """Fill ``out`` for the records ``order`` of one cell; ``order`` is rearranged."""
+    """Set ``out`` to max |base + log p| for the records ``order`` of one cell; ``order`` is rearranged."""
     S, D = const.size, Y.shape[1]
     lists, counts = np.empty((DEPTH + 1, S), dtype=np.intp), np.empty(DEPTH + 1, dtype=np.intp)
     lists[0], counts[0] = np.arange(S), S
     at, slope = np.empty(S), np.empty((D, S))
     room, twice, e = np.empty((1 + D + D * (D + 1) // 2, S)), np.empty(S), np.empty(S)
     low, high = np.empty(D), np.empty(D)
-    boxes = np.empty((DEPTH + 2, 3), dtype=np.intp)  # first record, last and depth of boxes in the queue
+    boxes = np.empty((DEPTH + 2, 3), dtype=np.intp)  # first record, end and depth of each waiting box
     boxes[0, 0], boxes[0, 1], boxes[0, 2], waiting = 0, order.size, 0, 1
     while waiting:
         waiting -= 1
@@ -164,17 +168,18 @@ def _fill_cell(
 def farthest(
     Y: Floats, start: Codes, cell: Codes, mean: Floats, W: Floats, square: Floats, const: Floats, base: Floats
 ) -> Floats:
-    """Maximum over draws of |base_i + log p_is| for every record (n,), with finite arguments.
+    """Largest |base_i + log p_is| over draws s, for every record i (n,).  All arguments must be finite.
 
     Parameters
     ----------
     Y : float array (n, D)
         Records, sorted by cell.
     start, cell : int arrays (tasks + 1,), (tasks,)
-        First record of each task, and its cell.
+        First record of each task, with n at the end; cell of each task.
     mean, W, square : float arrays (cells, D, S), (D, D, S), (D, D, S)
         L^-1 B'x, L^-1 and Sigma^-1 in every draw.
     const : float array (cells, S) or (1, S)
+        Term of the log density that does not depend on y, of each cell or of all.
     base : float array (n,)
     """
     out = np.empty(len(Y))
@@ -186,7 +191,10 @@ def farthest(
 
 
 def tasks(cell: Codes) -> tuple[Codes, Codes]:
-    """Beginnings of tasks in sorted cells (n,), and the cell of each; a task has ``TASK`` records at most."""
+    """Divide records, sorted by ``cell`` (n,), into tasks of at most ``TASK`` records of one cell.
+
+    Returns the first record of each task, with n at the end, and the cell of each task.
+    """
     starts = np.flatnonzero(np.concatenate([[True], np.diff(cell) > 0]))
     ends = np.append(starts[1:], cell.size)
     begin = np.concatenate([np.arange(a, b, TASK) for a, b in zip(starts, ends, strict=True)])

@@ -10,14 +10,14 @@ from ...errors import ModelError
 
 NEGLIGIBLE = 9.0  # difference of log probabilities from which a rival mode may be missed
 BARRIER = 5.0  # largest fall of the log density between two modes that chains cross
-POINTS = 21  # between two modes
+POINTS = 21  # number of points between two modes at which the density is computed
 
 
 def only_mode(log_probability: Sequence[float], bound: float, separated: Callable[[int, int], bool]) -> int:
-    """Position of the most probable mode, if no other mode counts.
+    """Position of the most probable mode, if all other modes are negligible or not separated from it.
 
-    One record, replaced, moves the log odds of two modes by 4 M at most: a mode counts unless it is less probable by
-    e^(4 M).
+    If one record is replaced, the log odds of two modes change by 4 M at most.  A mode is negligible if its log
+    probability is lower than that of the most probable mode by max(4 M, ``NEGLIGIBLE``).
 
     Parameters
     ----------
@@ -26,12 +26,12 @@ def only_mode(log_probability: Sequence[float], bound: float, separated: Callabl
     bound : float
         M, the clamp.
     separated : function
-        Whether the density falls by more than ``BARRIER`` between two modes, given by their positions.
+        Whether the log density falls by more than ``BARRIER`` between two modes; the arguments are their positions.
 
     Raises
     ------
     ModelError
-        Another mode counts, and chains do not cross from one to the other.
+        Another mode is not negligible, and chains do not cross between the two modes.
     """
     best = int(np.argmax(log_probability))
     least = log_probability[best] - max(NEGLIGIBLE, 4 * bound)

@@ -13,9 +13,9 @@ unit i of several records with one alpha) is
 
     integral p(y_i | u)^alpha_i  d pi(u | other records of the PSU),
 
-with u normal, of variance v = tau / (1 + a' tau) and mean v S', where a' and S' are the sums of alpha and of
-alpha r over the others, column by column in the coordinates L^-1 (r = L^-1 (Y - B'x - v_h)).  With n
-records of mean r~ in the unit, this is
+where u is normal with variance v = tau / (1 + a' tau) and mean v S'.  a' and S' are the sums of alpha and of alpha r
+over the other records of the PSU, column by column in the coordinates r = L^-1 (Y - B'x - v_h).  If the unit has n
+records with mean r~, the log of the ratio is
 
     log / alpha_i  =  sum log p(y | u = 0)
                       + sum_j { n r~^2 - n (r~ - v S')^2 / (1 + alpha n v) - log(1 + alpha n v) / alpha } / 2.
@@ -39,7 +39,7 @@ Offset = Callable[[Codes], Floats]
 
 BLOCK_BYTES = 64_000_000  # memory for the means of one block of patterns
 LEAST = 1e-6  # privacy weight below which log(1 + x) is replaced by x
-SHARED = 16  # with 4^D times as many records per cell on average, the search leaves draws out
+SHARED = 16  # records per cell on average, times 4^D, from which branch and bound is used
 TILE = 512  # draws that a core processes at a time, so that they stay in its cache
 
 
@@ -67,9 +67,9 @@ def _subtract_squares(twice: Floats, e: Floats, y: Floats, mean: Floats, W: Floa
 
 @nb.njit(parallel=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 def _max_abs(Y: Floats, cell: Codes, mean: Floats, W: Floats, const: Floats, base: Floats) -> Floats:
-    """Maximum over draws of |base_i + log p_is| for every record, infinite if one is not finite.
+    """Largest |base_i + log p_is| over draws s, for every record i (n,); infinite if a log density is not finite.
 
-    mean (cells, D, S) and W (D, D, S) are whitened: L^-1 B'x and L^-1.  const (cells, S), or (1, S) for all.
+    ``mean`` (cells, D, S) is L^-1 B'x, and ``W`` (D, D, S) is L^-1.  ``const`` is (cells, S), or (1, S) for all cells.
     """
     n, S = len(Y), const.shape[1]
     out = np.empty(n)
@@ -96,7 +96,7 @@ def _max_abs(Y: Floats, cell: Codes, mean: Floats, W: Floats, const: Floats, bas
 
 @nb.njit(parallel=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 def _max_abs_sum(Y: Floats, start: Codes, cell: Codes, mean: Floats, W: Floats, const: Floats, base: Floats) -> Floats:
-    """Maximum over draws of |sum of base_i + log p_is| over the records start_g to start_(g+1) - 1 of unit g."""
+    """Largest |sum of base_i + log p_is| over draws, for each unit g of the records start_g to start_(g+1) - 1."""
     S = const.shape[1]
     out = np.empty(start.size - 1)
     for g in nb.prange(out.size):
@@ -123,10 +123,10 @@ def _add_effect(
     twice: Floats, spread: Floats, first: Floats, second: Floats, n: int, alpha: float, a: float, S: Floats,
     tau: Floats, s0: int, width: int,
 ) -> None:  # fmt: skip
-    """Add the integrated effect of a PSU to twice the log density of its n records in a unit (see the module).
+    """Add the integrated effect of a PSU to twice the log density of the n records of the PSU in a unit.
 
-    ``first`` and ``second`` (D, tile) are sums of r and of r^2 over these records; a and S (D, draws) are sums over the
-    whole PSU; ``spread`` is work space.
+    The module's docstring has the formula.  ``first`` and ``second`` (D, tile) are sums of r and of r^2 over these n
+    records; ``a`` and ``S`` (D, draws) are sums over the whole PSU; ``spread`` is work space.
     """
     spread[:] = 1.0
     for d in range(len(first)):
@@ -151,9 +151,10 @@ def _max_abs_integrated(
     Y: Floats, start: Codes, cell: Codes, mean: Floats, W: Floats, const: Floats, base: Floats, psu: Codes,
     alpha: Floats, a: Floats, S: Floats, tau: Floats,
 ) -> Floats:  # fmt: skip
-    """Maximum over draws of |log ratio of the pseudo likelihoods with and without unit g| / alpha_g.
+    """Largest |log ratio of the pseudo likelihoods with and without unit g| / alpha_g over draws, for each unit g.
 
-    Records of a unit are sorted by PSU.  a (P,), S (P, D, S) are sums over whole PSUs; tau (D, S).
+    Records of a unit are sorted by PSU.  ``a`` (P,) and ``S`` (P, D, draws) are sums over whole PSUs; ``tau`` is
+    (D, draws).
     """
     D, draws = Y.shape[1], const.shape[1]
     out = np.empty(start.size - 1)
@@ -201,6 +202,7 @@ class Effects:
     group : int array (n,)
         Group of each record, 0 to H - 1.
     v : float array (S, H, D)
+        Effects of the groups in every draw.
     """
 
     group: Codes
@@ -216,9 +218,9 @@ class PSUs:
     psu : int array (n,)
         PSU of each record, 0 to C - 1.
     alpha : float array (n,)
-        Weights of the records, equal within a unit.
+        Privacy weights of the records, equal within a unit.
     a, s, t : float arrays (C,), (C, K), (C, D)
-        Sums of alpha, alpha x and alpha Y.
+        Sums of alpha, alpha x and alpha Y over the records of each PSU.
     tau : float array (S, D)
         Variance ratios in every draw.
     parent : int array (C,) or None
@@ -234,7 +236,7 @@ class PSUs:
     parent: Codes | None
 
     def sums(self, psus: Codes, whitened: Floats, W: Floats, effects: Effects | None) -> Floats:
-        """Sums of alpha r of selected PSUs in every draw: (P, D, S)."""
+        """Sums (P, D, S) of alpha r over the records of selected PSUs, in every draw."""
         out = np.einsum("pk,dks->pds", self.t[psus], W) - np.tensordot(self.s[psus], whitened, axes=1)
         if effects is not None and self.parent is not None:
             here, number = np.unique(self.parent[psus], return_inverse=True)
@@ -258,7 +260,7 @@ def _blocks(
     Y: Floats, pattern: Codes, X: Floats, B: Floats, L: Floats, effects: Effects | None, offset: Offset | None,
     unit: Codes | None = None, psus: PSUs | None = None,
 ) -> Iterator[_Block]:  # fmt: skip
-    """Blocks of whole units; the records of a unit are sorted by PSU."""
+    """Cut the records into blocks of whole units; the records of a unit are sorted by PSU."""
     S, _, D = B.shape
     last = _inverses(L)
     const = -0.5 * D * np.log(2 * np.pi) + np.log(np.einsum("dds->sd", last)).sum(axis=1)
@@ -317,9 +319,9 @@ def max_abs_log_density(
     unit: Codes | None = None,
     psus: PSUs | None = None,
 ) -> Floats:
-    """Maximum over draws of |base_i + log p(record i | draw s)| for every record, or of the sums over units.
+    """Largest |base_i + log p(record i | draw s)| over draws s; with ``unit``, largest |sum over the unit's records|.
 
-    With ``psus``, the maximum of |log ratio of the pseudo likelihoods with and without the record| over its alpha.
+    With ``psus``: largest |log ratio of the pseudo likelihoods with and without the record or unit| / alpha.
 
     Parameters
     ----------
@@ -336,17 +338,17 @@ def max_abs_log_density(
     effects : Effects, optional
         Effects of groups of records, on which the density is conditional.
     offset : function, optional
-        A further term (cells, S) of the log densities of cells (pattern, group, PSU) in every draw, from the
-        number i of one record of each cell.
+        Returns a further term (cells, S) of the log densities in every draw.  The argument is the number i of one
+        record of each cell, where a cell is a (pattern, group, PSU).
     unit : int array (n,), optional
-        Units 0 to U - 1 of several records, whose log densities add up.
+        Unit, 0 to U - 1, of each record.  Log densities are summed within units.
     psus : PSUs, optional
         PSUs whose effects are integrated out.
 
     Returns
     -------
-    float array (n,), or (U,) of units
-        The maxima, infinite if a density is not finite.
+    float array (n,), or (U,) with ``unit``
+        The maxima; infinite if a density is not finite.
     """
     base = np.zeros(len(Y)) if base is None else base
     out = np.zeros(len(Y) if unit is None else int(unit.max()) + 1)

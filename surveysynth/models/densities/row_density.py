@@ -26,7 +26,7 @@ TILE = 512  # draws that a core processes at a time, so that they stay in its ca
 # inner loops run over contiguous draws, and sums may be reordered, so that the compiler vectorises them
 @nb.njit(parallel=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 def _max_abs_sum(t: Floats, start: Codes, row: Codes, c: Floats, p: Floats, q: Floats, out: Floats) -> None:
-    """Set out_u to max_s |sum of log p_is| over the records start_u to start_(u+1) - 1 of unit u."""
+    """Set out_u to max_s |sum of log p_is over the records start_u to start_(u+1) - 1 of unit u|."""
     S = c.shape[1]
     for u in nb.prange(out.size):
         log_p = np.empty(TILE)
@@ -46,7 +46,9 @@ def _max_abs_sum(t: Floats, start: Codes, row: Codes, c: Floats, p: Floats, q: F
 
 
 def max_abs_log_density(t: Floats, row: Codes, coefficients: RowCoefficients, S: int, unit: Codes | None) -> Floats:
-    """Maximum over draws of |log p_i|: (n,), or of its sum over the records of each unit: (U,), in O(n) memory.
+    """Largest |log p_i| over draws (n,); with ``unit``, largest |sum of log p over the unit's records| (U,).
+
+    Memory is O(n).
 
     Parameters
     ----------
@@ -70,7 +72,10 @@ def max_abs_log_density(t: Floats, row: Codes, coefficients: RowCoefficients, S:
 
 
 def blocks_of_units(row: Codes, unit: Codes | None, S: int) -> Iterator[tuple[Codes, Codes, Codes, Codes, Codes]]:
-    """Blocks of whole units: records, units, first record of each unit (and the end), rows, and row of each record.
+    """Cut records into blocks of whole units.  Each block is a tuple of arrays.
+
+    The arrays are: records, units, first record of each unit (and the end), distinct rows, and the position of each
+    record's row among the distinct rows.
 
     Without ``unit`` each record is a unit.
     """
@@ -81,7 +86,7 @@ def blocks_of_units(row: Codes, unit: Codes | None, S: int) -> Iterator[tuple[Co
 
 
 def blocks(key: Codes, cells: int | None, S: int) -> Iterator[Codes]:
-    """Blocks of records of whole keys; a key has at most ``cells`` rows, or as many as records for None."""
+    """Cut records into blocks of whole keys.  A key has at most ``cells`` rows; None: as many rows as records."""
     order, size = np.argsort(key, kind="stable"), np.bincount(key)
     block = np.cumsum(np.minimum(size, cells or size)) // max(1, BLOCK_BYTES // (24 * S))
     ends = np.cumsum(np.bincount(block, size).astype(np.intp))

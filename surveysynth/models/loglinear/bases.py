@@ -12,7 +12,7 @@ from .table_model import Codes, Effect, Floats
 
 SCORE_LIMIT = 2.6  # score beyond which an effect is constant
 LENGTH = 0.8  # length scale of the kernel of effects, in scores
-FIXED = np.inf  # the worth of a variance that is not estimated
+FIXED = np.inf  # worth of a guess whose variance is kept and not estimated
 Guess = tuple[float, float]
 Block = tuple[Floats, Floats, Guess]  # basis functions, relative variances, guess of their variance
 # Guessed variances of the parts of a log density, and the number of coefficients that each guess is worth: slope per
@@ -59,7 +59,7 @@ class Response:
 
     @property
     def bins(self) -> Floats:
-        """Probabilities of the bins, given a number."""
+        """Probabilities of the bins, given that the response is a number."""
         p = self.p[: self.numbers]
         return p / p.sum() if p.sum() > 0 else np.full(self.numbers, 1 / self.numbers)
 
@@ -71,7 +71,7 @@ class Response:
 
     @property
     def axis(self) -> Floats:
-        """Distance of bins from the median, in standard deviations, on the scale of equal bins: (G,)."""
+        """Distance of each bin from the median, in standard deviations, as if all bins were equally wide."""
         index = np.arange(self.numbers) + 0.5
         sd = max(np.sqrt(self.bins @ (index - self.bins @ index) ** 2), 1.0)
         return np.asarray((index - np.interp(0.5, np.cumsum(self.bins), index)) / sd)
@@ -91,7 +91,7 @@ class Response:
     def effect(self, features: Floats, variances: Variances, most: int = 10, guess: float = 1.0) -> Effect:
         """An effect of public features, which tilts the density by the score, bends it, and moves special values.
 
-        Guesses of its variances are ``guess`` times the usual ones.
+        The smooth bends have at most ``most`` basis functions.  Guessed variances are multiplied by ``guess``.
         """
         blocks = []
         if self.numbers:
@@ -102,7 +102,7 @@ class Response:
         return self._effect(features, blocks, (guess * ODDS[0], ODDS[1]), variances)
 
     def product(self, features: Floats, score: Floats, variances: Variances) -> Effect:
-        """An effect of products of public features (R, A) and a score (G,), so that the fit meets their sums."""
+        """An effect of products of public features (R, A) and a score (G,), with which a fit meets sums of products."""
         centred = score - self.p @ score
         centred = centred / np.sqrt(self.p @ centred**2)
         component = np.array([variances.add(PRODUCT)])
@@ -122,7 +122,7 @@ class Response:
 
 
 def start_coefficients(effects: list[Effect], p: Floats) -> Floats:
-    """Coefficients for which every row has about the probabilities p; only the first effect is not 0."""
+    """Coefficients for which every row has approximately the probabilities p.  Only the first effect is not 0."""
     basis, log_p = effects[0].basis, np.log(p + 1e-12)
     ridge = np.diag(1e-3 / effects[0].relative)
     first = np.linalg.solve(basis.T @ basis + ridge, basis.T @ (log_p - log_p.mean()))
@@ -132,7 +132,7 @@ def start_coefficients(effects: list[Effect], p: Floats) -> Floats:
 def spline_kernel(x: Floats) -> Floats:
     """Covariance (G, G) of an integrated Wiener process that starts at 0 with slope 0, in both directions.
 
-    Its conditional mean is a natural cubic spline (Wahba 1978).
+    The conditional mean of the process is a natural cubic spline (Wahba 1978).
     """
     size, same = np.abs(x), np.sign(x)[:, None] == np.sign(x)
     least, most = np.minimum.outer(size, size), np.maximum.outer(size, size)
@@ -148,10 +148,10 @@ def leading(kernel: Floats, tolerance: float, most: int) -> tuple[Floats, Floats
 
 
 def smooth_features(scores: Floats) -> tuple[Floats, Floats]:
-    """Features of the steps of a number that make effects smooth functions of it: a line (S, 1), and bends (S, A).
+    """Features that make effects smooth functions of ``scores`` (S,): a line (S, 1), and bends (S, A).
 
-    They are separate effects, as evidence against bends is no evidence against a line.  Bends are orthogonal to
-    lines, so that outside the range of the tables an effect continues as a line.
+    Line and bends are separate effects, because evidence against bends is not evidence against a line.  Bends are
+    orthogonal to lines, so that outside the range of the tables an effect continues as a line.
     """
     straight = np.linalg.qr(np.stack([np.ones(len(scores)), scores], axis=1))[0]
     left = np.eye(len(scores)) - straight @ straight.T

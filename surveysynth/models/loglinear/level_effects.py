@@ -19,10 +19,10 @@ from .table_fit import Components, renewed
 from .table_model import Codes, Floats
 
 RENEWALS = 60  # most updates of V and of the variance components
-BENDS = 2  # bends of an effect, as few groups identify no more
+BENDS = 2  # most bends of an effect, as the few groups identify no more
 LONGEST = 2.0  # largest step of a log probability
 STILL = 1e-2  # change at which the iteration ends
-LESS = 0.05  # guess of their variances, over that of the effects of the formula's terms
+LESS = 0.05  # guessed variance of levels' effects, over that of the effects of the formula's terms
 WIDE = 40.0  # standard deviation of a guess over the guess, when it is combined with counts of pairs
 LEAST, MOST = 1e-6, 4.0  # bounds of a variance, which levels with records of one kind would make infinite
 
@@ -34,10 +34,11 @@ class LevelRows:
     Attributes
     ----------
     p : float array (R, G)
-        Probabilities of the cells without these effects.
+        Probabilities of the cells without the effects of levels.
     records : float array (R,)
-        Expected records.
+        Expected number of records of each row.
     level : int array (R,)
+        Level of each row.
     levels : int
     """
 
@@ -69,7 +70,7 @@ class LevelRows:
         return out
 
     def moments(self, groups: Floats, basis: Floats) -> tuple[Floats, Floats, Floats]:
-        """Expected counts of groups (L, J), their derivatives (L, J, K) and their covariance (L, J, J)."""
+        """Expected counts (L, J) of groups of cells by level, with derivatives (L, J, K) and covariance (L, J, J)."""
         m = self.p @ groups
         inside = np.stack([(self.p * f) @ groups for f in basis.T], axis=2)
         derivatives = self.sums(inside - m[:, :, None] * (self.p @ basis)[:, None, :])
@@ -95,7 +96,7 @@ class LevelEffects:
     root: Floats
 
     def draw(self, rng: np.random.Generator) -> Floats:
-        """Coefficients (L, K) drawn from their whole distribution, sampling error included."""
+        """Draw coefficients (L, K) from their normal distribution, sampling error included."""
         return self.mean + (self.root @ rng.standard_normal((*self.mean.shape, 1)))[:, :, 0]
 
     def log_changes(self, coefficients: Floats) -> Floats:
@@ -110,7 +111,7 @@ def tilted(p: Floats, effects: Floats, level: Codes) -> Floats:
 
 
 def fit_levels(response: Response, rows: LevelRows, groups: Floats, counts: Floats, noise: float) -> LevelEffects:
-    """Effects estimated from noisy counts of every level, with variances by maximum evidence.
+    """Estimate effects from noisy counts of every level, with variances by maximum evidence.
 
     Source: MacKay (1992) for the variances.
 
@@ -121,6 +122,7 @@ def fit_levels(response: Response, rows: LevelRows, groups: Floats, counts: Floa
     groups : float array (G, J)
         Indicators of the groups of cells.
     counts : float array (L, J)
+        Noisy counts of the groups in every level.
     noise : float
         Variance of the noise of each count.
     """
@@ -154,20 +156,21 @@ def levels_from_pairs(
 ) -> LevelEffects:  # fmt: skip
     """Effects of mean zero, whose variances explain the similarity of pairs of records of a level.
 
-    The expected table of disjoint pairs is that of independent records, which are paired at random within their level,
-    plus  sum_k q_k sum_l P_l d_lk d_lk',  with P_l the pairs of a level and d_lk the derivative of a record's
-    probabilities.  A variance is a weighted mean of the estimate from pairs and of a weak guess.
+    Records are paired at random within their level.  The expected table of disjoint pairs is the table of independent
+    records plus  sum_k q_k sum_l P_l d_lk d_lk',  where P_l is the number of pairs of level l and d_lk the derivative
+    of a record's probabilities.  Each variance is a weighted mean of the estimate from pairs and a weak guess.
 
     Parameters
     ----------
     response, rows, groups, noise
         As for :func:`fit_levels`.
     counts : float array (J, J)
-        Noisy counts of pairs of records of one level, by the group of each.
+        Noisy counts of pairs of records of one level, by the groups of the two records.
     pairs : float array (L,)
         Number of pairs of each level.
     coarser : sequence of LevelEffects
-        Effects of the levels that contain these: their uncertainty makes pairs similar, too.
+        Effects of coarser levels that contain these levels.  They also make pairs similar, so their variances are
+        subtracted.
     """
     basis, relative, component, components = _level_effect(response)
     m = rows.p @ groups
@@ -200,7 +203,7 @@ def _level_effect(response: Response) -> tuple[Floats, Floats, Codes, Components
 
 
 def _contrasts(response: Response, groups: Floats) -> list[Floats]:
-    """For each variance component, functions (A, J) of the groups whose covariance in pairs identifies it."""
+    """For each variance component, functions (A, J) of groups whose covariance in pairs identifies the component."""
     found, many = [], len(response.p) - response.numbers
     if response.numbers:
         inside = groups[: response.numbers].T * response.bins

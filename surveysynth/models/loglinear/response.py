@@ -13,7 +13,7 @@ from .table_model import Codes, Floats, Table, TableModel
 
 LEAST_NOISE = 0.05  # least variance of a count; without noise the covariance of tables would be singular
 TAIL = 0.95  # share of records below the upper tail
-DRIFT = 0.1  # guess of the variance of a drift over that of an effect
+DRIFT = 0.1  # guessed variance of a drift over the guessed variance of an effect
 PARETO_VARIANCE = 1.0  # prior variance of the index of a tail
 
 
@@ -28,12 +28,13 @@ class Observed:
     adds : float array (G, J)
         Contribution of a record in each cell to each column.
     counts : array (L, J)
+        The noisy numbers.
     variance : float
         Variance of the noise of each number.
     times : float array (R,), optional
         Weight of a record of each row.
     there : float array (R,), optional
-        1 for rows whose records were counted, 0 for those of another year.
+        1 for rows whose records were counted, 0 for rows of another year.
     """
 
     level: Codes
@@ -68,7 +69,11 @@ class Total:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Rows:
-    """Rows of a model: the public cell of each, its share of the cell, and the records of each cell."""
+    """Rows of a model.
+
+    ``unit`` is the public cell of each row, ``share`` the row's share of the cell, and ``n`` the number of records of
+    each cell.
+    """
 
     unit: Codes
     share: Floats
@@ -86,8 +91,8 @@ class Rows:
 class Tail:
     """The upper tail of a number, where the log density falls by about ``index`` over a given distance.
 
-    With ``step``, the width of bins on a log scale, the tail is Pareto and the distance is 1 on that scale.  Without
-    it, bins are evenly spaced, and the distance is that from the median to the beginning of the tail.
+    With ``step``, the width of bins on a log scale, the tail is Pareto and the distance is 1 on the log scale.  Without
+    ``step``, bins are evenly spaced, and the distance is the one from the median to the beginning of the tail.
     """
 
     step: float | None
@@ -113,8 +118,8 @@ def fit_response(
         Number of cells that are bins of a number; the others are special values.
     tail : Tail, optional
     drift : float array (R,), optional
-        1 for rows of this year and 0 for those of an earlier one: effects of this year are those of that year plus a
-        small drift.
+        1 for rows of this year, 0 for rows of an earlier year.  The effects of this year are the effects of the
+        earlier year plus a small drift.
     """
     variances, response = Variances(), Response(p, numbers)
     effects = [response.baseline(len(rows.unit), variances)]

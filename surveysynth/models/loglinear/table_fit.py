@@ -4,9 +4,8 @@ The fit minimises
 
     (y - mu)' V^-1 (y - mu) + (L theta - k)' K^-1 (L theta - k) + sum_i theta_i^2 / q_i,
 
-with V = S + R, the
-sampling covariance of the true tables plus the variances of the noise, and q_i the relative variance of a coefficient
-times its variance component.
+where V = S + R is the sampling covariance of the true tables plus the variances of the noise, and q_i is the relative
+variance of coefficient i times the variance component of the coefficient.  N(k, K) is prior knowledge of L theta.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ class Components:
     Attributes
     ----------
     variance : float array (B,)
-        Fixed variances, and guesses of the others.
+        Fixed variances, and guesses of the variances that are estimated.
     worth : float array (B,)
         Number of observations that a guess is worth; infinite for a fixed variance.
     """
@@ -73,13 +72,13 @@ class TableFit:
 
     @cached_property
     def curvature(self) -> tuple[Floats, bool]:
-        """H = J' V^-1 J + Q at the fit, factored."""
+        """Cholesky factor of H = J' V^-1 J + Q at the fit."""
         J = self.model.slopes(self.theta, self.model.probabilities(self.theta))
         return factored(information(solve_triangular(self.root, J, lower=True), self.q, self.known))
 
 
 def information(a: Floats, q: Floats, known: Known) -> Floats:
-    """H = J' V^-1 J + Q with prior knowledge, from a = V^-1/2 J: (d, d)."""
+    """H = J' V^-1 J + Q (d, d), from a = V^-1/2 J.  Q includes prior knowledge."""
     return a.T @ a + np.diag(1 / q) + (known.rows.T / known.variance) @ known.rows
 
 
@@ -94,7 +93,7 @@ def factored(H: Floats) -> tuple[Floats, bool]:
 
 
 def coefficients(model: TableModel) -> tuple[Floats, Codes]:
-    """Relative variance and variance component of each coefficient: (d,) each."""
+    """Relative variance and variance component of each coefficient, each (d,)."""
     relative = [np.tile(effect.relative, effect.shape[0]) for effect in model.effects]
     component = [np.tile(effect.component, effect.shape[0]) for effect in model.effects]
     return np.concatenate(relative), np.concatenate(component)
@@ -104,7 +103,7 @@ def fit_tables(
     model: TableModel, y: Floats, noise: Floats, components: Components, known: Known,
     start: Floats | None = None, variance: Floats | None = None,
 ) -> TableFit:  # fmt: skip
-    """The most probable coefficients, with variance components by maximum evidence."""
+    """Find the most probable coefficients, with variance components by maximum evidence."""
     relative, component = coefficients(model)
     variance = components.variance if variance is None else variance
     theta = np.zeros(len(relative)) if start is None else start
@@ -130,7 +129,7 @@ def fit_tables(
 
 
 def sketched(model: TableModel, y: Floats, theta: Floats) -> tuple[TableModel, Floats]:
-    """The sketch of a model with fewer rows, and counts shifted so that residuals at theta are the same."""
+    """The model's sketch, which has fewer rows, and ``y`` shifted so that residuals at theta do not change."""
     sketch = model.sketch
     if sketch is model:
         return model, y
@@ -139,7 +138,7 @@ def sketched(model: TableModel, y: Floats, theta: Floats) -> tuple[TableModel, F
 
 
 def refitted(fit: TableFit, model: TableModel) -> TableFit:
-    """The fit of a model with other effects of strata and PSUs, started at this fit."""
+    """Fit a model that has other effects of strata and PSUs, starting at ``fit``."""
     return fit_tables(model, fit.y, fit.noise, fit.components, fit.known, fit.theta, fit.variance)
 
 
@@ -244,7 +243,7 @@ def _direction(curvature: tuple[Floats, bool], pairs: list[tuple[Floats, Floats]
 
 
 def _prior_gradient(known: Known, theta: Floats, mean: Floats, q: Floats) -> Floats:
-    """The terms of priors and prior knowledge in minus half the gradient of the objective: (d,)."""
+    """The terms (d,) of priors and prior knowledge in minus half the gradient of the objective."""
     return known.rows.T @ ((known.value - known.rows @ theta) / known.variance) - (theta - mean) / q
 
 
@@ -273,15 +272,15 @@ class Perturbation:
         return cls(noise, prior, rng.standard_normal(len(fit.known.value)) * np.sqrt(fit.known.variance))
 
     def __neg__(self) -> Perturbation:
-        """The perturbation with opposite signs, which is equally probable."""
+        """The random errors with opposite signs, which are equally probable."""
         return Perturbation(-self.noise, -self.prior, -self.known)
 
 
 def draw(fit: TableFit, by: Perturbation, model: TableModel | None = None) -> Floats:
-    """Coefficients with the uncertainty by noise and prior: a fit to the expected tables plus new noise.
+    """Draw coefficients: refit them to the expected tables plus new noise, with random errors of the prior.
 
+    Draws vary by the uncertainty from noise and prior, but not by the sampling of records (Reiter & Kinney 2012).
     ``model`` may have other effects of strata and PSUs, with the same expectation of the tables.
-    There is no parameter uncertainty by sampling (Reiter & Kinney 2012).
     """
     y = fit.model.expected(fit.model.probabilities(fit.theta)) + by.noise
     known = Known(fit.known.rows, fit.known.rows @ fit.theta + by.known, fit.known.variance)
@@ -292,7 +291,7 @@ def draw(fit: TableFit, by: Perturbation, model: TableModel | None = None) -> Fl
 
 
 def spread(fit: TableFit) -> Floats:
-    """Covariance of theta by noise and prior, A R A' + H^-1 Q H^-1 with A = H^-1 J' V^-1: (d, d)."""
+    """Covariance (d, d) of theta by noise and prior: A R A' + H^-1 Q H^-1, where A = H^-1 J' V^-1."""
     J = fit.model.slopes(fit.theta, fit.model.probabilities(fit.theta))
     a = solve_triangular(fit.root, J, lower=True)
     L, known = fit.known.rows, fit.known

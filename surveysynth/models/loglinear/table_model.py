@@ -7,7 +7,9 @@ A row r has the probability p(g | r) proportional to exp(eta_rg) of bin g,
 with public features z_e(r), a public basis b_e(g) and an offset o for effects of strata and PSUs.  Table t has the
 expected counts of its groups of bins for each level l of a factor:
 
-    mu_t[l, j] = sum over rows r of level l of  n_r sum over g of p(g | r) E_t[g, j].
+    mu_t[l, j] = sum over rows r of level l of  n_r sum over g of p(g | r) E_t[g, j],
+
+where E_t[g, j] is 1 if bin g is in group j and 0 otherwise.
 """
 
 from __future__ import annotations
@@ -25,11 +27,11 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
 AT_ONCE = 1_000_000  # most numbers in a product of derivatives
-MOST_ROWS, SKETCHED = 3_000, 1_000  # rows beyond which a sketch is used, and about the rows of the sketch
+MOST_ROWS, SKETCHED = 3_000, 1_000  # rows beyond which a sketch is used; approximate rows of a sketch
 
 
 def places(sizes: Codes) -> Codes:
-    """Position of each element in its group, from 0, for consecutive groups of these sizes (L,)."""
+    """Position of each element in its group, from 0, for consecutive groups with ``sizes`` (L,)."""
     return np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
 
 
@@ -42,11 +44,12 @@ class Table:
     level : int array (R,)
         Level of each row, from 0.
     bins : float array (G, J)
-        Contribution of a record in bin g to column j: 1 in its group and 0 elsewhere, or its value in a table of sums.
+        Contribution of a record in bin g to column j.  In a table of counts: 1 if bin g is in group j, otherwise 0.  In
+        a table of sums: the value of bin g.
     levels : int
         Number of levels, L.
     sampled : bool
-        Whether records fall into its cells at random; a known total has no sampling variance.
+        Whether records fall into the cells of the table at random; a known total has no sampling variance.
     times : float array (R,), optional
         Weight of a record of each row in this table; 1 by default.
     """
@@ -94,9 +97,9 @@ class Effect:
     basis : float array (G, K)
         b of each bin.
     relative : float array (K,)
-        Variances of the coefficients of each basis function, relative to that of its component.
+        Variance of the coefficients of each basis function, relative to the variance component.
     component : int array (K,)
-        Number of its variance component.
+        Number of the variance component of each basis function.
     """
 
     features: Floats
@@ -152,13 +155,13 @@ class TableModel:
         )  # fmt: skip
 
     def for_features(self, features: Sequence[Floats]) -> TableModel:
-        """A model of effects alone, for rows with these features (R, A), to compute probabilities."""
+        """A model without tables, which only computes probabilities of rows with these features (R, A)."""
         effects = [replace(effect, features=z) for effect, z in zip(self.effects, features, strict=True)]
         return TableModel(np.zeros(0, dtype=np.intp), np.zeros(0), np.zeros(0), [], effects)
 
     @cached_property
     def sketch(self) -> TableModel:
-        """The model itself, or a model of fewer rows with about the same derivatives and covariances.
+        """The model itself, or a model with fewer rows and approximately the same derivatives and covariances.
 
         Rows of a public cell are drawn systematically, with probabilities proportional to their shares.
         """
@@ -184,12 +187,12 @@ class TableModel:
 
     @cached_property
     def records(self) -> Floats:
-        """Expected number of records of each row: (R,)."""
+        """Expected number of records (R,) of each row."""
         return self.n[self.unit] * self.share
 
     @cached_property
     def counted(self) -> Floats:
-        """Expected weighted number of records of each row: (R,)."""
+        """Expected weighted number of records (R,) of each row."""
         return self.records if self.times is None else self.records * self.times[self.unit]
 
     def _rows(self, table: Table) -> Floats:
@@ -203,7 +206,7 @@ class TableModel:
 
     @cached_property
     def blocks(self) -> list[_Block]:
-        """Effects grouped by their basis, so that each of the few groups is one matrix product."""
+        """Effects grouped by basis, so that each of the few groups takes one matrix product."""
         groups: list[list[int]] = []
         for k, effect in enumerate(self.effects):
             same = next((group for group in groups if np.array_equal(self.effects[group[0]].basis, effect.basis)), None)
@@ -216,7 +219,7 @@ class TableModel:
         ]  # fmt: skip
 
     def probabilities(self, theta: Floats) -> Floats:
-        """Probabilities P(g | r) of each row: (R, G)."""
+        """Probabilities p(g | r) (R, G) of each row."""
         eta = np.zeros(()) if self.offset is None else self.offset
         for block in self.blocks:
             eta = eta + (block.features @ theta[block.places].reshape(block.features.shape[1], -1)) @ block.basis.T
@@ -225,7 +228,7 @@ class TableModel:
 
     @cached_property
     def columns(self) -> list[tuple[Floats, list[tuple[Table, slice]]]]:
-        """The different bins (G, J) of tables, and for each its tables and the positions of their cells in mu."""
+        """Tables grouped by bins (G, J): for each group the bins, and the tables with the positions of cells in mu."""
         found: list[tuple[Floats, list[tuple[Table, slice]]]] = []
         for table, at in self._at():
             same = next((group for bins, group in found if np.array_equal(bins, table.bins)), None)
@@ -233,7 +236,7 @@ class TableModel:
         return found
 
     def expected(self, p: Floats) -> Floats:
-        """The expected tables mu, one after another: (M,)."""
+        """The expected tables mu (M,), one after another."""
         out = np.empty(sum(table.size for table in self.tables))
         for bins, tables in self.columns:
             mean = p @ bins
@@ -268,10 +271,10 @@ class TableModel:
         return out
 
     def gradient(self, p: Floats, v: Floats) -> Floats:
-        """The product J' v without J: (d,).
+        """The product J' v (d,), computed without J.
 
-        With s[r, g] the sum over tables of  n_r E_gj v_t[l, j]  at the level of the row:  sum over rows of
-        z_a sum_g p_g (s_g - p's) b_gk.
+        Let s[r, g] be the sum over tables t and columns j of  n_r E_gj v_t[l, j],  where l is the level of row r.  The
+        product is the sum over rows of  z_a sum_g p_g (s_g - p's) b_gk.
         """
         s = np.zeros_like(p)
         for bins, tables in self.columns:
@@ -284,7 +287,7 @@ class TableModel:
         return out
 
     def covariance(self, p: Floats) -> Floats:
-        """Covariance S (M, M) of the true tables given theta, with multinomial records in each public cell."""
+        """Covariance S (M, M) of the true tables given theta; the records of each public cell are multinomial."""
         w = self.counted[:, None] * p if self.times is None else (self.counted * self.times[self.unit])[:, None] * p
         out = -self._squared_means(p)
         for one, a in self._sampled():
@@ -307,7 +310,7 @@ class TableModel:
         return ((table, at) for table, at in self._at() if table.sampled)
 
     def _squared_means(self, p: Floats) -> Floats:
-        """Sum (M, M) over public cells of n_x m m', with m the expected tables of one record of the cell."""
+        """Sum (M, M) over public cells x of n_x m m', where m are the expected tables of one record of cell x."""
         means = np.zeros((len(self.n), sum(table.size for table in self.tables)))
         for table, at in self._sampled():
             sums = np.zeros((len(self.n), table.levels, table.bins.shape[1]))

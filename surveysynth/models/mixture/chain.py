@@ -12,7 +12,7 @@ from .state import Kept, KernelRecords, State
 
 Floats = NDArray[np.float64]
 
-SWEEPS, PLAIN_SWEEPS = 5, 30  # sweeps per draw, and those of the plain Gibbs sampler, which are cheap but small
+SWEEPS, PLAIN_SWEEPS = 5, 30  # sweeps per draw; of the plain Gibbs sampler, whose sweeps move little
 ODDS_SD = 2.5  # prior standard deviation of the coefficients of the log odds of a zero
 NEWTON = 100  # most steps of Newton's method
 
@@ -34,7 +34,7 @@ def run_chain(
 
 
 def start(kernel: KernelRecords, K: int, rng: np.random.Generator) -> State:
-    """A random start: components with a common regression, and with levels at random residuals."""
+    """A random start.  All components have the same regression; their levels are residuals of random records."""
     x, n, R = kernel.x[kernel.row], kernel.y.size, kernel.x.shape[1]
     b = ridge(x, kernel.y, kernel.alpha)
     residual = kernel.y - x @ b

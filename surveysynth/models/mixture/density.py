@@ -29,7 +29,7 @@ def log_densities(
         Outcome and log weight; ``w`` is empty if the weight is not modelled.
     log_share, b, sd : float arrays (S, K), (S, K, R), (S, K)
     c, sd_w : float arrays (S, K + 1, R + 1), (S, K + 1)
-        Regression of the log weight; the last of the K + 1, that of zeros, is not used here.
+        Regressions of the log weight.  The last of the K + 1, the regression of zeros, is not used here.
 
     Returns
     -------

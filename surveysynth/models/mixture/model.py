@@ -8,14 +8,14 @@ Source: Hu, Savitsky & Williams 2022b, section 1.2.
     gamma ~ Gamma(a_gamma, b_gamma)                           (eq. 4)
 
 y~ is the outcome on its working scale and w~ = log(w / mean w).  With ``zeros``, an outcome of exactly 0 has the
-probability rho_i, logit rho_i = x_i d, and the mixture is the distribution of other outcomes.  The density of a record
-is
+probability rho_i, logit rho_i = x_i d, and the mixture is the distribution of all other outcomes.  The density of a
+record is
 
-    p_i = (1 - rho_i) sum_k pi_k N(y~_i; x_i b_k, s_k^2) N(w~_i; ...),    or  rho_i N(w~_i; x_i c_0, t_0^2)  of a zero,
+    p_i = (1 - rho_i) sum_k pi_k N(y~_i; x_i b_k, s_k^2) N(w~_i; ...),    of a zero  rho_i N(w~_i; x_i c_0, t_0^2),
 
-with z summed out.  The sampler (:mod:`surveysynth.models.mixture.sampler`) has the alpha-weighted, or clamped, product
-of these as its target.  A synthetic z is drawn from pi alone, independently of the confidential record, except under
-the paper's ``allocation="posterior"``.
+with z summed out.  The target of the sampler (:mod:`surveysynth.models.mixture.sampler`) is the alpha-weighted or
+clamped product of these densities.  A synthetic z is drawn from pi alone, independently of the confidential record,
+except under the paper's ``allocation="posterior"``.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 Prior = Literal["common", "paper"]
 
-QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.9, 0.95)  # of the file, at which the synthetic distribution is monitored
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.9, 0.95)  # the synthetic distribution is monitored at these quantiles of the file
 WATCHED = 1000  # draws of a chain for which the synthetic distribution is computed
 LEAST_SD_W = 0.01  # least residual standard deviation of a log weight in a component
 MOST_LEAST_SD = 10.0  # largest ``least_sd``
@@ -77,53 +77,55 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
     Parameters
     ----------
     outcome : str
-        Confidential column of numbers, skewed, heavy-tailed or heaped. Or a formula for both, ``"income ~ region"``.
+        Confidential column of numbers, which may be skewed, heavy-tailed or heaped; or a formula with the predictors,
+        ``"income ~ region"``.
     predictors : str
         Right-hand side of a model formula with an intercept, as in R; ``"1"`` for none.
         These columns are public: they are kept as they are and are released.
     transform : str or transform
         Working scale: "log", or ``AsinhTransform(scale=...)`` (amounts that can be negative) or
-        ``IdentityTransform(scale=...)`` with a public scale.  Priors are made for values that differ by a few units
-        there.
+        ``IdentityTransform(scale=...)`` with a public scale.  The priors suit values that differ by a few units on
+        the working scale.
     zeros : bool
-        Whether an outcome of exactly 0 has a probability of its own, a logistic regression on the predictors.  That
-        there are such values is then public.
+        Whether an outcome of exactly 0 has a probability of its own, by a logistic regression on the predictors.  It
+        is then public that zeros occur.
     components : int
-        K.  Too many is right: those that are not needed have no share, and are where new ones come from.
+        K, the largest number of components.  Choose more than are needed: components that are not needed get almost no
+        share, and new components arise from these.
     prior : {"common", "paper"}
-        Whether coefficients of the components have a common mean that is estimated, or mean 0 as in
-        Hu, Savitsky & Williams (2022b, eq. 5).
+        "common": the coefficients of the components have a common mean, which is estimated.  "paper": they have mean 0,
+        as in Hu, Savitsky & Williams (2022b, eq. 5).
     a_gamma, b_gamma : float
         Shape and rate of the gamma prior of the concentration (eq. 4 of the paper, which prints no numbers).
     least_sd : float
-        Least residual standard deviation of a component, on the working scale; public.  It bounds the density, which
-        values that many records share would otherwise drive to infinity.
+        Least residual standard deviation of a component, on the working scale; a public number.  It bounds the density,
+        which could otherwise be infinite at a value that many records share.
     bounds : (low, high), optional
-        Public limits of the outcome, in its own unit, of synthetic values too: on a log scale the wide
-        components of a mixture occasionally produce amounts beyond any real one.  They then come from the truncated
-        mixture.  Values of the file beyond them are refused.
+        Public limits of the outcome, in the unit of the outcome.  Synthetic values come from the mixture that is
+        truncated at the limits.  (Without limits, wide components on a log scale occasionally produce amounts beyond
+        any real amount.)  Values of the file outside the limits are refused.
     allocation : {"prior", "posterior"}
-        Distribution of the component of a synthetic record: the shares alone, or the distribution given
-        the confidential value of that very record (eq. 7 of the paper; whether it is zero is drawn from the predictors
-        in either case).  **There is no epsilon for the latter**, and a release says so.
+        "prior": the component of a synthetic record is drawn from the shares alone.  "posterior": it is drawn given the
+        confidential value of the same record (eq. 7 of the paper).  Whether a synthetic value is zero is drawn given
+        the predictors in both cases.  **There is no epsilon for "posterior"**, and a release says so.
     missing : {"fail", "drop"}
         Treatment of a missing outcome; "drop" leaves the record out, and the report says how many.
     weight : "public", optional
-        Declares that the survey weight is public: it is kept.  Default: it is modelled, unless it is found to be a
-        function of the predictors.
+        Declares that the survey weight is public: the weight is kept.  Default: the weight is modelled, unless it is
+        found to be a function of the predictors.
 
     Raises
     ------
     InputError
-        On construction: an outcome that is no column name or is a predictor; an unknown option; numbers that are not
+        On construction: an outcome that is not a column name or is a predictor; an unknown option; numbers that are not
         positive.
 
     Notes
     -----
     Hu, Savitsky & Williams (2022b, section 1.2).  The paper's correlations of coefficients (Omega) are left out: with a
-    handful of components the data do not inform about them.  The survey weight, which the paper does not have, is
+    handful of components the data hardly inform about them.  The survey weight, which the paper does not have, is
     modelled jointly as in FBS: log w given y and predictors in each component; smoothed weights E(w~ | y*) are
-    released.  No effects of PSUs or strata.
+    released.  There are no effects of PSUs or strata.
 
     Examples
     --------
@@ -189,23 +191,24 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
 
     @property
     def from_records(self) -> bool:  # type: ignore[override]  # of the option
-        """Whether synthetic values are drawn given the confidential ones, in which case no epsilon holds."""
+        """Whether synthetic values are drawn given confidential values, in which case no epsilon holds."""
         return self.allocation == "posterior"
 
     def prepare(
         self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None,
         constants: Constants | None = None, unit: Codes | None = None,
     ) -> MixtureRecords:  # fmt: skip
-        """The outcome on its working scale and distinct predictor rows, after the checks of the model.
+        """Check a file and return the outcome on the working scale and the distinct predictor rows.
 
         Raises
         ------
         InputError
-            A missing outcome, or one that has no image on the working scale; missing predictors; a formula that
-            cannot be evaluated or has no intercept; PSUs or strata without ``"ignore"``.
+            An outcome that is missing, outside the bounds, or not defined on the working scale; ``zeros`` without any
+            zero; missing predictors; a formula that cannot be evaluated or has no intercept; PSUs or strata without
+            ``"ignore"``.
         ModelError
             A constant outcome; a weight that is nearly public; an outcome that is nearly proportional to a size measure
-            that is no predictor.
+            that is not a predictor.
         """
         values = present(design, self.outcome)
         zero = (values == 0) if self.zeros else np.zeros(design.n, dtype=bool)
@@ -234,7 +237,7 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
         )  # fmt: skip
 
     def _check_variation(self, y: Floats, zero: NDArray[np.bool_]) -> None:
-        """Refuse an outcome without the declared zeros (InputError), or a constant one (ModelError)."""
+        """Refuse an outcome without the declared zeros (InputError), or a constant outcome (ModelError)."""
         if self.zeros and not zero.any():
             raise InputError(f"zeros=True, but outcome {self.outcome!r} is never exactly 0: leave zeros out")
         if zero.any() and not zero.all() and np.ptp(y[~zero]) == 0:
@@ -294,7 +297,7 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
         )  # fmt: skip
 
     def _records(self, records: MixtureRecords, alpha: Floats, clamp: float) -> KernelRecords:
-        """The records as the sampler takes them, without those of alpha = 0."""
+        """The records in the form that the sampler needs.  Records with alpha = 0 are left out."""
         order = np.argsort(records.row, kind="stable")
         order = order[alpha[order] > 0]
         kept, zeros = order[~records.zero[order]], order[records.zero[order]]
@@ -311,7 +314,7 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
         )  # fmt: skip
 
     def _diagnose(self, records: MixtureRecords, alpha: Floats, clamp: float, draws: Draws, chains: int) -> Diagnostics:
-        """Diagnostics of the log pseudo likelihood and the synthetic distribution, which do not depend on labels."""
+        """Diagnostics of the log pseudo likelihood and of the synthetic distribution; neither depends on labels."""
         watched = {"log_likelihood": self._log_likelihood(records, alpha, clamp, draws).reshape(chains, -1)}
         step = max(1, draws.size // chains // WATCHED)
         selected = np.arange(draws.size).reshape(chains, -1)[:, ::step]
@@ -323,7 +326,7 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
         )  # fmt: skip
 
     def _log_likelihood(self, records: MixtureRecords, alpha: Floats, clamp: float, draws: Draws) -> Floats:
-        """Sum over records of alpha_i log p_i, clamped, in every draw: (S,)."""
+        """Sum (S,) over records of alpha_i log p_i, each clamped, in every draw."""
         out = np.zeros(draws.size)
         for block in blocks(np.arange(len(records.y)), 1, draws.size):
             here = block[alpha[block] > 0]
@@ -332,7 +335,11 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
         return out
 
     def _distribution(self, records: MixtureRecords, draws: Draws, selected: Codes) -> Floats:
-        """Synthetic shares below the file's quantiles, share of zeros and mean log weight, by draw: (draws, .)."""
+        """Properties of the synthetic distribution (draws, columns) in selected draws.
+
+        The columns are the shares of values other than zero below each of the file's quantiles, the share of zeros, and
+        the mean log weight.
+        """
         size = np.bincount(records.row, minlength=len(records.X)) / len(records.row)
         points = np.quantile(records.y[~records.zero], QUANTILES)
         out = np.empty((selected.size, len(points) + self.zeros + (records.log_w is not None)))
@@ -355,7 +362,7 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
     # ---- densities
 
     def _logs(self, records: MixtureRecords, block: Codes, draws: Draws) -> Floats:
-        """log p of the records of a block in every draw: (records, S)."""
+        """log p (records, S) of the records of a block in every draw."""
         values, kept = draws.values, block[~records.zero[block]]
         row, number = np.unique(records.row[kept], return_inverse=True)
         nothing = np.empty((0, 0, 0))
@@ -384,7 +391,10 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
     def lipschitz(
         self, records: MixtureRecords, draws: Draws, unit: Codes | None = None, alpha: Floats | None = None
     ) -> Floats:
-        """Maximum over draws of |log p(record i | draw)|: (n,), or of its sum over the records of each unit: (U,)."""
+        """Largest |log p(record i | draw)| over all draws (n,).
+
+        With ``unit``: largest |sum of log p over the unit's records| (U,).
+        """
         key = np.arange(len(records.y)) if unit is None else unit
         out = np.empty(int(key.max()) + 1)
         for block in blocks(key, None, draws.size):
@@ -393,7 +403,7 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
         return np.where(np.isfinite(out), out, np.inf)
 
     def log_ratio(self, records: MixtureRecords, before: Floats, after: Floats, draws: Draws) -> Floats:
-        """Log pseudo likelihood under weights ``after`` minus that under ``before``: (S,)."""
+        """Log pseudo likelihood under the weights ``after`` minus log pseudo likelihood under ``before`` (S,)."""
         out = np.zeros(draws.size)
         for block in blocks(np.arange(len(records.y)), 1, draws.size):
             here = block[after[block] != before[block]]
@@ -407,14 +417,14 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
     # ---- simulation and summaries
 
     def simulate(self, public: Public, draw: Draws, rng: np.random.Generator) -> Synthetic:
-        """One synthetic data set: zeros, components and y* from the model; public weights, or E(w~ | y*) as in FBS."""
+        """One synthetic data set: zeros and y* from the model, with public weights or smoothed weights as in FBS."""
         values, X, pattern = {name: v[0] for name, v in draw.values.items()}, public.X, public.row
         n, mean = len(pattern), X @ values["b"].T
         zero = rng.random(n) < expit(X @ values["zero"])[pattern] if self.zeros else np.zeros(n, dtype=bool)
         between = Between(mean, values["sd"], *self._limits)
         mass = np.exp(between.log_mass - between.log_mass.max(axis=1, keepdims=True))
         z = drawn(values["share"] * mass, pattern, rng)
-        if self.from_records:  # the only model that is given confidential records, without an epsilon
+        if self.from_records:  # the only use of confidential records; there is no epsilon then
             assert isinstance(public, MixtureRecords)
             z = np.where(public.zero, z, components_given(public, values, rng))
         y = between.draw(pattern, z, rng)
@@ -433,22 +443,22 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
         return Synthetic(outcome[:, None], np.exp(np.where(zero, log_weight[:, -1], smooth)))
 
     def components_of(self, records: MixtureRecords, draws: Draws) -> pd.DataFrame:
-        """The components of the mixture, labels matched from draw to draw.  For the agency only.
+        """Table of the components of the mixture, matched from draw to draw.  For the agency only.
 
-        The labels of the components change along a chain and from chain to chain, so that means over draws of what
-        belongs to "component 3" mean nothing.  Each draw's components are matched to those of a pivot, the draw of
-        the largest log likelihood, such that matched components share as many records as possible,
-        by their probabilities to belong to either (Marin, Mengersen & Robert 2005).
+        The labels of the components change along a chain and from chain to chain, so the mean over draws of a parameter
+        of "component 3" has no meaning.  Therefore the components of each draw are matched to the components of the
+        draw with the largest log likelihood.  The matching maximizes the expected number of records that matched
+        components share (Marin, Mengersen & Robert 2005).
 
         Parameters
         ----------
         records, draws
-            As of a fit: ``model.components_of(fit.records, fit.draws)``, of :class:`Fit`.
+            Those of a :class:`Fit`: ``model.components_of(fit.records, fit.draws)``.
 
         Returns
         -------
         DataFrame
-            One row a component with a mean share above 0.1%, largest first: mean ``share`` with its 95% interval
+            One row for each component with a mean share above 0.1%, largest first: mean ``share`` with its 95% interval
             (``share_low``, ``share_high``), and means of the ``location`` (at the mean of the predictors, on the
             working scale) and of ``sd``.
         """

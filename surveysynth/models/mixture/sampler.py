@@ -5,17 +5,18 @@ The target is eq. 10 of Hu, Savitsky & Williams (2022b) for the density of eq. 1
     p(theta) prod_i S_i^alpha_i,    S_i = sum_k a_ik,    a_ik = pi_k N(y_i; x_i b_k, s_k^2) N(w_i; ...),
 
 or, clamped, p(theta) prod_i exp h_i, h_i = clamp(alpha_i log S_i, -M, M) (Hu, Williams & Savitsky 2025, eq.
-3.6).  There is no Gibbs sampler for a power below 1 of a sum, or for its clamp.  But z can be added to the target if
-its probabilities add up to 1.  Here record i **takes part** with probability alpha_i (under a clamp, 0 outside of it),
-and is then in component k with probability a_ik / S_i:
+3.6).  There is no Gibbs sampler for a power below 1 of a sum, or for the clamp of a sum.  But z can be added to the
+target if the probabilities of z add up to 1.  Here record i **takes part** with probability alpha_i (under a clamp, a
+record outside the clamp takes part with probability 0), and is then in component k with probability a_ik / S_i:
 
     p(theta, z) ~ { p(theta) prod_(i takes part) a_iz }  *  { prod_i exp h_i / prod_(i takes part) S_i }.
 
 The first factor is the posterior of a mixture with known components: given z, coefficients are normal and shares
-Dirichlet.  The second factor is the remainder of the target.  If every alpha is 1, it is 1, and this is the plain Gibbs
-sampler.  Otherwise log S_i has the coefficient alpha_i - 1 with probability alpha_i, else alpha_i, which is 0 on
-average: the log remainder varies little around 0, and **elliptical slice sampling** (Murray, Adams & MacKay 2010)
-around the first factor mostly accepts its first proposal.  Nothing is tuned except which records are inside a clamp,
+Dirichlet.  The second factor is the *remainder* of the target.  If every alpha is 1, the remainder is 1, and the
+sampler is the plain Gibbs sampler.  Otherwise the coefficient of log S_i in the log remainder is alpha_i - 1 with
+probability alpha_i, and alpha_i with probability 1 - alpha_i.  The mean of the coefficient is 0, so the log remainder
+varies little around 0, and **elliptical slice sampling** (Murray, Adams & MacKay 2010) around the first factor mostly accepts the
+first proposal.  Nothing is tuned except which records are inside a clamp,
 in the warm-up; nothing is approximated except densities below 1e-290 and shares below 1e-14 of a density.
 
 Labels of components mix slowly, but no released value depends on them; diagnostics are of quantities that do not
@@ -39,18 +40,18 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
 LEAST = 1e-290  # least density; smaller ones occur only far away from the posterior
-NOTHING = 1e-14  # share of a density that is negligible, as rounding is
-PAIRINGS = 3  # rounds of splits of the shares of pairs of components in a sweep
+NOTHING = 1e-14  # share of a density that is negligible, like rounding errors
+PAIRINGS = 3  # how often a sweep splits the shares of pairs of components anew
 CENTRE_SD = 5.0  # prior standard deviation of the common mean of coefficients
 DEGREES = 3.0  # of the half-t priors of scales (eq. 5-6)
 
 
 @compiled
 def _normal_logs(x: Floats, row: Codes, t: Floats, u: Floats, coefficients: Floats, sd: float, out: Floats) -> None:
-    """Set out_i to log N(t_i; x_i b + b' u_i, sd^2); the last coefficient is that of u, if there is a u."""
+    """Set out_i to log N(t_i; x_i b + b' u_i, sd^2).  ``coefficients`` are b and, if there is a u, b'."""
     R = x.shape[1]
     mean = x @ np.ascontiguousarray(coefficients[:R])
-    c, half, slope = -np.log(sd) - HALF_LOG_2PI, -0.5 / sd**2, coefficients[R:].sum()  # of one, or of none
+    c, half, slope = -np.log(sd) - HALF_LOG_2PI, -0.5 / sd**2, coefficients[R:].sum()  # sum of one or no number
     for i in range(out.size):
         r = t[i] - mean[row[i]] - (slope * u[i] if u.size else 0.0)
         out[i] = c + half * r * r
@@ -91,7 +92,7 @@ def _others(state: State, k: int, out: Floats) -> None:
 
 @compiled
 def _remainder(records: KernelRecords, state: State, others: Floats, k: int, y_log: Floats, w_log: Floats) -> float:
-    """Log remainder of the target, its second factor, if component k had these log densities."""
+    """Log remainder of the target, if component k had the log densities ``y_log`` and ``w_log``."""
     n, share = y_log.size, np.exp(state.log_share[k])
     S, log_S = np.empty(n), np.empty(n)
     fast_exp(y_log + w_log if w_log.size else y_log, S)
@@ -113,7 +114,7 @@ def _zeros_remainder(records: KernelRecords, state: State, w_log: Floats) -> flo
 def _reference(
     x: Floats, row: Codes, t: Floats, u: Floats, v: Floats, z: Codes, k: int, sd: float, scale: Floats, centre: Floats
 ) -> tuple[Floats, Floats]:
-    """Mean and lower factor of the precision of coefficients, given their scales, sd and the component's records."""
+    """Mean of the coefficients of component k given z, and the lower Cholesky factor of their precision."""
     G, R = x.shape
     P = scale.size
     weight, sum_t, sum_u = np.zeros(G), np.zeros(G), np.zeros(G)
@@ -155,7 +156,7 @@ def _reference(
 
 @compiled
 def _log_prior_of_scale(log_sd: float, least: float) -> float:
-    """Log density of the logarithm of a scale with a half-t prior above its least value."""
+    """Log prior density of the logarithm of a scale: half-t, restricted to values of at least ``least``."""
     sd = np.exp(log_sd)
     if sd < least:
         return -np.inf
@@ -164,7 +165,7 @@ def _log_prior_of_scale(log_sd: float, least: float) -> float:
 
 @compiled
 def _draw_scales(b: Floats, scale: Floats, centre: Floats, common: bool, rng: np.random.Generator) -> None:
-    """Draw means and scales of the prior of the coefficients b (K, P), scales by slice sampling of their logarithms."""
+    """Draw the prior means (if ``common``) and scales of the coefficients b (K, P).  Log scales are slice sampled."""
     K, width = len(b), 2.0 / np.sqrt(2.0 * len(b))
     for a in range(scale.size):
         if common:
@@ -199,7 +200,7 @@ def _scale_log_density(log_scale: float, K: int, squares: float) -> float:
 
 @compiled
 def _regression(records: KernelRecords, state: State, k: int, for_weight: bool) -> Regression:
-    """The regression of y or of the log weight in component k; the last k is that of the weight of zeros."""
+    """The regression of y or of the log weight in component k; k = K is the regression of the log weight of zeros."""
     zeros = k == state.log_share.size
     if for_weight:
         coefficients, sds, scale, centre = state.c[k], state.sd_w, state.scale_w, state.centre_w
@@ -246,7 +247,7 @@ def _draw_regression(
 def _draw_coefficients(
     records: KernelRecords, state: State, reg: Regression, others: Floats, rng: np.random.Generator
 ) -> float:
-    """Draw coefficients by elliptical slice sampling around their distribution given z; returns the remainder."""
+    """Draw coefficients by elliptical slice sampling around their distribution given z; return the log remainder."""
     sd = reg.sds[reg.k]
     mean, root = _reference(records.x, reg.row, reg.t, reg.u, reg.v, reg.z, reg.k, sd, reg.scale, reg.centre)
     nu = normal(root, rng)
@@ -281,13 +282,13 @@ def _draw_coefficients(
 def _draw_sd(
     records: KernelRecords, state: State, reg: Regression, others: Floats, left: float, rng: np.random.Generator
 ) -> None:
-    """Draw a residual standard deviation by elliptical slice sampling of its logarithm."""
+    """Draw a residual standard deviation by elliptical slice sampling of its logarithm; ``left``: log remainder now."""
     new = np.empty(reg.t.size)
     _normal_logs(records.x, reg.row, reg.t, reg.u, reg.coefficients, 1.0, new)
     weight = squares = 0.0
     residual = np.empty(reg.t.size)
     for i in range(reg.t.size):
-        residual[i] = -2 * (new[i] + HALF_LOG_2PI)  # squared
+        residual[i] = -2 * (new[i] + HALF_LOG_2PI)  # squared residual
         if reg.zeros or reg.z[i] == reg.k:
             weight += reg.v[i]
             squares += reg.v[i] * residual[i]
@@ -324,7 +325,7 @@ def _draw_sd(
 
 @compiled
 def _sd_log_density(log_sd: float, weight: float, squares: float, least: float) -> float:
-    """Log density of the logarithm of a standard deviation given coefficients and z, the first factor alone."""
+    """Log density of the log of a standard deviation given coefficients and z, under the first factor alone."""
     prior = _log_prior_of_scale(log_sd, least)
     return prior if prior == -np.inf else prior - weight * log_sd - squares / 2 * np.exp(-2 * log_sd)
 
@@ -341,10 +342,10 @@ def _half_t(least: float, rng: np.random.Generator) -> float:
 def _draw_empty(
     records: KernelRecords, state: State, k: int, others: Floats, own: bool, rng: np.random.Generator
 ) -> bool:
-    """Draw an empty component from the prior, accepted by the remainder of the target.
+    """Draw an empty component from the prior, and accept it with the ratio of the remainders.
 
-    ``own`` says whether ``others`` belong to this component, and not to another one with negligible densities.  Returns
-    whether ``others`` are outdated now.
+    ``own`` says whether ``others`` were computed for this component; if not, they were computed for an earlier
+    component whose densities are negligible.  Returns whether ``others`` must be computed again.
     """
     R, both = state.scale.size, records.w.size > 0
     b, c = np.empty(R), np.empty(R + 1)
@@ -380,7 +381,7 @@ def _draw_empty(
 
 @compiled
 def _draw_shares(records: KernelRecords, state: State, rng: np.random.Generator) -> None:
-    """Draw shares from their Dirichlet distribution given z, accepted by the remainder of the target."""
+    """Draw shares from their Dirichlet distribution given z, and accept them with the ratio of the remainders."""
     K = state.log_share.size
     log_share = np.empty(K)
     sizes = np.zeros(K)
@@ -412,7 +413,7 @@ def _shares_remainder(records: KernelRecords, state: State, log_share: Floats) -
 
 @compiled
 def _log_gamma_variate(shape: float, rng: np.random.Generator) -> float:
-    """Log of a standard gamma variate, which itself can be too small for floating point."""
+    """Log of a standard gamma variate.  The variate itself can be too small for floating point."""
     return np.log(rng.standard_gamma(shape + 1)) + np.log(1 - rng.random()) / shape
 
 
@@ -435,9 +436,10 @@ def _gamma_log_density(gamma: float, total: float, K: int, a: float, b: float) -
 
 @compiled
 def _draw_splits(records: KernelRecords, state: State, rng: np.random.Generator) -> None:
-    """Draw the split of the joint share of random pairs of components by slice sampling of log odds, with z summed out.
+    """Pair the components at random, and draw how each pair divides its joint share.
 
-    Similar components can exchange their whole share in one step, which leaves one of them free.
+    The log odds are slice sampled, with z summed out.  Of two similar components, one can get the whole joint share in
+    one step, which makes the other available.
     """
     K, n = state.density.shape
     base, order = np.empty(n), np.arange(K)
@@ -460,7 +462,7 @@ def _draw_splits(records: KernelRecords, state: State, rng: np.random.Generator)
             new = _log_gamma_variate(shape, rng) - _log_gamma_variate(shape, rng)
         else:
             level = _log_p_of_split(records, state, base, j, k, odds, both) + np.log(rng.random())
-            width = 0.5 * np.exp(4 * rng.random())  # of random size, without stepping out
+            width = 0.5 * np.exp(4 * rng.random())  # an interval of random size, without stepping out
             low = odds - width * rng.random()
             high = low + width
             while True:
@@ -492,7 +494,7 @@ def _log_p_of_split(
 
 @compiled
 def _draw_allocations(records: KernelRecords, state: State, rng: np.random.Generator) -> None:
-    """Draw which records take part, and in which component."""
+    """Draw which records take part, and the components of these records."""
     K, n = state.density.shape
     p, share = np.empty(K), np.exp(state.log_share)
     for i in range(n):
@@ -523,7 +525,11 @@ def _log_odds(x: Floats, zero: Floats, log_zero: Floats, log_other: Floats) -> N
 def _log_p_of_zeros(
     records: KernelRecords, ones: Floats, zeros: Floats, logs: Floats, state: State, log_zero: Floats, log_other: Floats
 ) -> float:
-    """Log likelihood of zeros; ones and zeros (G,) are sums of alpha, logs (n,) are log S_i under a clamp."""
+    """Log likelihood of which records are zero.
+
+    Without a clamp it uses the sums of alpha in each predictor row, over the other records (``ones``) and over the
+    zeros (``zeros``), both (G,).  With a clamp it uses ``logs`` (n,), log S_i of the other records.
+    """
     if np.isinf(records.clamp):
         return (ones * log_other).sum() + (zeros * log_zero).sum()
     weight = state.w0_log if records.w0.size else np.zeros(records.row0.size)
@@ -533,7 +539,10 @@ def _log_p_of_zeros(
 
 @compiled
 def _draw_zeros(records: KernelRecords, state: State, mode: Floats, root: Floats, rng: np.random.Generator) -> None:
-    """Draw coefficients of the log odds of a zero by elliptical slice sampling; their precision is about root root'."""
+    """Draw the coefficients of the log odds of a zero by elliptical slice sampling.
+
+    Proposals use the approximate posterior: normal around ``mode`` with precision root root'.
+    """
     G = len(records.x)
     ones, zeros, logs = np.zeros(G), np.zeros(G), np.zeros(records.y.size)
     if np.isinf(records.clamp):
@@ -572,7 +581,7 @@ def _draw_zeros(records: KernelRecords, state: State, mode: Floats, root: Floats
 
 @compiled
 def _inside(records: KernelRecords, state: State) -> None:
-    """Let only records inside the clamp take part, which changes the first factor but not the target."""
+    """Let only records that are inside the clamp now take part.  It changes the first factor, but not the target."""
     S = np.zeros(records.y.size)
     for k in range(state.log_share.size):
         S += np.exp(state.log_share[k]) * state.density[k]
@@ -607,7 +616,7 @@ def sample(
     records: KernelRecords, state: State, mode: Floats, root: Floats, warmup: int, draws: int, sweeps: int,
     rng: np.random.Generator, kept: Kept,
 ) -> None:  # fmt: skip
-    """Run one chain with ``sweeps`` per draw, and write its draws to ``kept``.
+    """Run one chain with ``sweeps`` per draw, and write the draws to ``kept``.
 
     ``mode`` and ``root`` define a normal approximation of the coefficients of the log odds of a zero.
     """

@@ -12,11 +12,12 @@ Codes = NDArray[np.intp]
 
 
 class KernelRecords(NamedTuple):
-    """The records with alpha > 0, those that are not zero sorted by predictor row, and constants of the priors.
+    """The records with alpha > 0, sorted by predictor row, and constants of the priors.
 
-    ``x`` (G, R) are predictor rows.  ``row``, ``y``, ``w``, ``alpha``, ``part`` (n,) are of records that are not zero,
-    and ``row0``, ``w0``, ``alpha0``, ``part0`` (n0,) of zeros; ``w`` is empty if the weight is public.  ``part`` is
-    the probability of taking part; zeros, whose component is known, have the weight ``part0`` instead.
+    ``x`` (G, R) are predictor rows.  ``row``, ``y``, ``w``, ``alpha``, ``part`` (n,) belong to records that are not
+    zero; ``row0``, ``w0``, ``alpha0``, ``part0`` (n0,) belong to zeros.  ``w`` and ``w0`` are empty if the weight is
+    public.  ``part`` is the probability that a record takes part.  The component of a zero is known, so a zero has the
+    weight ``part0`` instead.
     """
 
     x: Floats
@@ -43,12 +44,14 @@ class KernelRecords(NamedTuple):
 class State(NamedTuple):
     """The current point of a chain, changed in place.
 
-    Each of K components has a ``share`` and a regression of y (``b``, ``sd``); each component and the zeros have a
-    regression of the log weight on (x, y) (``c``, ``sd_w``).  ``scale``, ``scale_w`` are the prior scales of
-    coefficients.  ``y_log``, ``w_log`` (K, n) are log densities, ``density`` (K, n) their product; ``w0_log`` (n0,) of
-    zeros.  ``zero`` (R,) are coefficients of the log odds of a zero, ``log_zero`` (G,) and ``log_other`` (G,) the log
-    probabilities. ``z`` (n,) are the components, -1 for records that take no part, ``takes`` (n,) is 1 or 0.  ``gamma``
-    (1,) is the concentration.
+    Each of K components has a share (``log_share``) and a regression of y (``b``, ``sd``).  Each component and the
+    zeros have a regression of the log weight on (x, y) (``c``, ``sd_w``).  ``scale`` and ``scale_w`` are the prior
+    scales of the coefficients, ``centre`` and ``centre_w`` the prior means.  ``y_log`` and ``w_log`` (K, n) are log densities,
+    and ``density`` (K, n) is exp(y_log + w_log).  ``w0_log`` (n0,) are the log densities of the weights of zeros.
+    ``zero`` (R,) are the coefficients of the log odds of a zero; ``log_zero`` (G,) and ``log_other`` (G,) are the log
+    probabilities of a zero and of another value, and ``other`` (n,) is ``log_other`` of each record.  ``z`` (n,) are
+    the components, -1 for records that do not take part; ``takes`` (n,) is 1 for records that take part, otherwise 0.
+    ``gamma`` (1,) is the concentration.
     """
 
     log_share: Floats
@@ -76,8 +79,9 @@ class State(NamedTuple):
 class Regression(NamedTuple):
     """The regression of t (y or the log weight) on the predictor rows and u (empty, or y) in one component.
 
-    ``v`` are weights of records that take part, in component ``z``; ``now`` are their log densities, and ``other``
-    those of the other regression of the component.  All ``zeros`` take part.  ``exact`` says that the remainder is 1.
+    ``v`` are the weights of the records, 0 for records that do not take part, and ``z`` their components.  ``now`` are
+    the log densities of t, and ``other`` the log densities under the component's other regression.  With ``zeros``,
+    the records are the zeros, which all belong to the regression.  ``exact`` says that the remainder is 1.
     """
 
     k: int

@@ -6,9 +6,9 @@ All categorical columns are crossed to one category k = 0 ... K - 1.  Given the 
     P(k_i = k | g_i = g) = p_g[k],    p_g ~ Dirichlet(1/K, ..., 1/K),
 
 and multiplies the normal density of the other outcomes, p(record) = p_g[k] p(y, w | x, k).
-The pseudo likelihood raises it to alpha_i, so a fit needs only n_g[k] = sum of alpha over the
-records of cell g in category k, and the pseudo posterior is p_g ~ Dirichlet(1/K + n_g[1], ..., 1/K + n_g[K]),
-independently of the normal part: draws are independent, without Markov chains.
+The pseudo likelihood raises p_g[k] to alpha_i, so a fit needs only n_g[k] = sum of alpha over the records of cell g in
+category k.  The pseudo posterior is p_g ~ Dirichlet(1/K + n_g[1], ..., 1/K + n_g[K]), independent of the normal part.
+Draws are independent, without Markov chains.
 
 The prior is worth one record per cell, for any number of categories (Perks 1947).
 """
@@ -98,14 +98,14 @@ class Categories(Cells):
         return replace(self, cell=self.cell[records], category=self.category[records])
 
     def counts(self, alpha: Floats) -> Floats:
-        """Sum of alpha in each cell and category: (G, K)."""
+        """Sums (G, K) of alpha in each cell and category."""
         pair = self.cell * self.K + self.category
         sums = np.bincount(pair, alpha, self.cells * self.K)
         return np.asarray(sums, dtype=np.float64).reshape(self.cells, self.K)
 
 
 def crossed(design: SurveyDesign, columns: Sequence[str], predictors: Sequence[str]) -> Categories:
-    """The crossed categories of columns, within the cells of discrete public predictors.
+    """Cross categorical columns to one category, and number the cells of discrete public predictors.
 
     Parameters
     ----------
@@ -113,13 +113,13 @@ def crossed(design: SurveyDesign, columns: Sequence[str], predictors: Sequence[s
     columns : sequence of str
         Confidential columns whose values are labels, of any type.
     predictors : sequence of str
-        Discrete public columns whose combinations are the cells; none for one cell.
+        Discrete public columns whose combinations are the cells.  Without any, there is one cell.
 
     Raises
     ------
     InputError
-        A missing value; values that cannot be sorted, or are no text or numbers; fewer than five
-        records a level; more than 1,000 categories in all.
+        A missing value; values that cannot be sorted, or are neither text nor numbers; fewer than five
+        records per level; more than 1,000 categories in all.
     ModelError
         A column with one level.
     """
@@ -151,7 +151,7 @@ def crossed(design: SurveyDesign, columns: Sequence[str], predictors: Sequence[s
 
 
 def draw_log_shares(counts: Floats, size: int, rng: np.random.Generator) -> Floats:
-    """Independent draws of log p_g, p_g ~ Dirichlet(1/K + counts_g): (size, G, K).
+    """Independent draws (size, G, K) of log p_g, where p_g ~ Dirichlet(1/K + counts_g).
 
     Shares are gamma variables over their sum.  A variable of shape 1/K may be too small for a float, but not its
     logarithm: log Gamma(a) = log Gamma(a + 1) + log(U) / a in distribution.
@@ -180,7 +180,7 @@ def draw_log_shares(counts: Floats, size: int, rng: np.random.Generator) -> Floa
 
 
 def refuse_large(size: int, numbers: int, what: str) -> None:
-    """Refuse draws of so many numbers that they need more memory than is allowed (InputError)."""
+    """Raise InputError if ``size`` draws of so many numbers need more memory than is allowed."""
     needed = 8 * size * numbers
     if needed > MOST_BYTES:
         raise InputError(
@@ -190,12 +190,12 @@ def refuse_large(size: int, numbers: int, what: str) -> None:
 
 
 def log_likelihood(counts: Floats, log_shares: Floats) -> Floats:
-    """sum_i alpha_i log p(category i | cell i, draw), (S,), from counts (G, K); alpha may be negative."""
+    """sum_i alpha_i log p(category i | cell i, draw) (S,), from counts (G, K); alpha may be negative."""
     return np.asarray(log_shares.reshape(len(log_shares), -1) @ counts.ravel())
 
 
 def log_share(log_shares: Floats, cell: Codes, category: Codes) -> Floats:
-    """log p of pairs of cell and category in every draw: (pairs, S)."""
+    """log p (pairs, S) of pairs of cell and category in every draw."""
     G, K = log_shares.shape[1:]
     return np.ascontiguousarray(np.take(log_shares.reshape(-1, G * K), cell * K + category, axis=1).T)
 
@@ -210,7 +210,7 @@ def simulate(log_shares: Floats, row: Codes, rng: np.random.Generator) -> Codes:
     log_shares : float array (G, K)
         Distinct rows of log shares, of one draw.
     row : int array (n,)
-        Row of ``log_shares`` of each record, its cell.
+        Row of ``log_shares``, that is the cell, of each record.
 
     Returns
     -------

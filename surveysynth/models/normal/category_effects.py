@@ -4,9 +4,9 @@ In PSU c of stratum h the shares of :mod:`surveysynth.models.normal.categories` 
 
     p_gc[k] ~ p_g[k] exp(b_c[k]),    b_c[k] = (sigma_1 (z_ck - mean z_c) + sigma_2 (z_hk - mean z_h)) / sqrt(2),
 
-z standard normal, sigma half-normal(0, 1): sigma is the standard deviation of an effect on the log odds of
-any two categories, so the order of the categories does not matter.  This posterior is
-sampled (stan/categories.stan) from sums of alpha; the cost is linear in the pairs of a PSU and a cell that occur.
+where z is standard normal and sigma half-normal(0, 1).  sigma is the standard deviation of an effect on the log odds of
+any two categories, so the order of the categories does not matter.  ``stan/categories.stan`` samples the posterior
+given sums of alpha.  The cost is linear in the number of pairs of a PSU and a cell that occur.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ class GroupedCounts:
     pair : sparse array (C, G)
         Sums for each group and cell that occur together.
     parent : int array (C,) or None
+        Stratum of each PSU; None for one level.
     """
 
     cell: Floats
@@ -70,15 +71,15 @@ def grouped_counts(data: Categories, alpha: Floats, groups: Groups) -> GroupedCo
 
 @dataclass(frozen=True)
 class SharesDraws:
-    """Draws of shares and effects, chains one after the other.
+    """Draws of shares and effects; the draws of a chain are consecutive.
 
     Attributes
     ----------
     log_shares : float array (S, G, K)
         log p_g, without effects.
     b : float32 array (S, C, K)
-        Total effect of each group, with that of its stratum.  Effects are rounded only here: the rounded effects are
-        the draws, and densities are exact given these.
+        Total effect of each group: its own effect and the effect of its stratum.  Effects are rounded to single
+        precision only here.  The rounded effects are the draws, and densities given these are exact.
     strata : float32 array (S, H, K) or None
         Effects of the second level; None for one level.
     sigma : float array (S, levels)
@@ -122,7 +123,7 @@ def sample_with_effects(counts: GroupedCounts, sampler: Sampler) -> SharesDraws:
 
 
 def _stan_data(counts: GroupedCounts) -> dict[str, object]:
-    """Data of categories.stan; all entries except the counts only define its coordinates."""
+    """Data of ``stan/categories.stan``; all entries except the counts only define the coordinates of the sampler."""
     (G, K), C, by_cell = counts.cell.shape, len(counts.group), counts.pair.T.tocsr()
     H = 0 if counts.parent is None else int(counts.parent.max()) + 1
     stratum = np.zeros(C, dtype=np.intp) if counts.parent is None else counts.parent
@@ -144,14 +145,15 @@ def _stan_data(counts: GroupedCounts) -> dict[str, object]:
 
 
 def _quadratic(counts: GroupedCounts, p: Floats) -> tuple[Floats, Floats, Floats]:
-    """Coordinates of effects e, and the quadratic log likelihood at shares p: pull e - information e^2 / 2.
+    """Coordinates of effects e, and a quadratic log likelihood at shares p: pull e - information e^2 / 2.
 
     Returns
     -------
     float array (K, K - 1)
         Orthonormal coordinates in which effects are as nearly independent as possible.
     float arrays (C, K - 1) and (C, K - 1)
-        Information, and information times the position of the maximum, near the mode under an N(0, 1) prior.
+        ``information``, and ``pull``: information times the position of the maximum.  Both are computed near the mode
+        under an N(0, 1) prior.
     """
     n, contrasts = counts.cell.sum(axis=1), helmert(p.shape[1])
     pooled = np.diag(n @ p) - (p.T * n) @ p
@@ -169,7 +171,7 @@ def _quadratic(counts: GroupedCounts, p: Floats) -> tuple[Floats, Floats, Floats
 
 
 def _mirror(information: Floats) -> Floats:
-    """Reflections that map a common shift of the effects of a column, in units of precision, to one coordinate."""
+    """Vectors of the reflections that map a common shift of a column's effects, times precision, to one coordinate."""
     w = np.sqrt(1 / TYPICAL + information)
     w = w / np.linalg.norm(w, axis=0)
     w[:1] -= 1
@@ -178,7 +180,7 @@ def _mirror(information: Floats) -> Floats:
 
 
 def _sums(x: Floats, parent: Codes) -> Floats:
-    """Sums over the groups of each parent: (C, D) to (H, D)."""
+    """Sums (H, D) of x (C, D) over the groups of each parent."""
     return np.asarray(csr_array((np.ones(len(x)), (parent, np.arange(len(x))))) @ x)
 
 
@@ -188,7 +190,7 @@ def _spread(information: Floats) -> float:
 
 
 def log_likelihood_with_effects(counts: GroupedCounts, log_shares: Floats, b: NDArray[np.float32]) -> Floats:
-    """sum_i alpha_i log p(category i | cell i, PSU i, draw): (S,); alpha may be negative.
+    """sum_i alpha_i log p(category i | cell i, PSU i, draw) (S,); alpha may be negative.
 
     Parameters
     ----------
@@ -208,14 +210,14 @@ def log_likelihood_with_effects(counts: GroupedCounts, log_shares: Floats, b: ND
 def log_share_with_effects(
     log_shares: Floats, b: NDArray[np.float32], cell: Codes, category: Codes, psu: Codes
 ) -> Floats:
-    """log p_gc[k] of triples of cell, category and PSU in every draw: (triples, S)."""
+    """log p_gc[k] (triples, S) of triples of cell, category and PSU in every draw."""
     C, K = b.shape[1:]
     effect = np.take(b.reshape(-1, C * K), psu * K + category, axis=1) - _log_normalizer(log_shares, b, cell, psu)
     return np.asarray(log_share(log_shares, cell, category) + effect.T)
 
 
 def _log_normalizer(log_shares: Floats, b: NDArray[np.float32], cell: Codes, psu: Codes) -> Floats:
-    """log sum_k p_g[k] exp(b_c[k]) of pairs of cell and PSU: (S, pairs)."""
+    """log sum_k p_g[k] exp(b_c[k]) (S, pairs) of pairs of cell and PSU."""
     total = np.zeros((len(b), len(cell)))
     for k in range(b.shape[2]):  # one category at a time needs no array of draws, pairs and categories
         total += np.exp(np.take(log_shares[:, :, k], cell, axis=1) + np.take(b[:, :, k], psu, axis=1))
@@ -246,7 +248,7 @@ def new_effects(
 
 
 def simulate_with_effects(log_shares: Floats, b: Floats, cell: Codes, psu: Codes, rng: np.random.Generator) -> Codes:
-    """Random categories of records for one draw, given effects of their PSUs.
+    """Random categories of records for one draw, given the effects of PSUs.
 
     Parameters
     ----------

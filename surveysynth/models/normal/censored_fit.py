@@ -2,22 +2,23 @@
 
     log L_c = sum_i clamp(alpha_i log p_i, -M, M)        (Hu, Williams & Savitsky 2025, eq. 3.5-3.6)
 
-Contributions are clamped one by one, so a fit uses every record: equal records are counted, and
-distinct ones are sorted by predictor row.
+Contributions are clamped one by one, so a fit cannot use sums over records.  Equal records are counted, and distinct
+records are sorted by predictor row.
 
 **Modes.**  The clamped density can have separate modes, between which chains do not move.  If chains started at a fit
-of the file, one record could decide which mode all chains sample.  So modes are searched from several public
-starts, spread as widely as the priors.  There every record is at the clamp and the density is flat, so the search
-first approaches the file by Gibbs steps of a regression with t errors (4 degrees of freedom), which has one mode
-for every file (Kent & Tyler 1991) and in which the influence of a record is bounded.  From points through single
-records around that place it climbs under the clamp.  A file with another mode that counts is refused.
+of the file, one record could decide which mode all chains sample.  So modes are searched from several public starts,
+which are spread as widely as the priors.  At such a start every record is at the clamp and the density is flat.
+Therefore the search first approaches the file by Gibbs steps of a regression with t errors (4 degrees of freedom).
+This regression has one mode for every file (Kent & Tyler 1991), and the influence of a record is bounded.  Around the point
+where the Gibbs steps end, the search then climbs under the clamp from points through single records.  A file with
+another separate mode that is not negligible is refused.
 
-**How probable a mode must be to count.**  One record changes the log odds of two modes by at most 2 M, as it
-contributes between -M and M to the height of each.  If it is replaced, it changes them by at most 4 M.  If
-every rival is less probable by e^(4 M), no neighbouring file is released at a rival.
+**Negligible modes.**  A record contributes between -M and M to the height of each mode, so one more or one less record
+changes the log odds of two modes by at most 2 M, and the replacement of a record by at most 4 M.  If every other mode
+is less probable by e^(4 M), no neighbouring file is released at another mode.
 
-**Coordinates.**  The **pilot** is the mode by least squares of the records inside the clamp.  It scales the coordinates
-in which chains start around it, and is no part of the target.
+**Coordinates.**  The **pilot** is the mode, found by least squares of the records inside the clamp.  Chains start
+around the pilot, in coordinates that are scaled by it.  The pilot does not change the target.
 """
 
 from __future__ import annotations
@@ -49,8 +50,8 @@ STARTS, AROUND = 4, 12  # public starts of the search for modes, and points arou
 class DistinctRecords:
     """The distinct records with alpha > 0 and their counts, sorted by predictor row.
 
-    ``X`` (G, K) are distinct predictor rows; each record has a row ``pattern``, values ``Y`` (n, D), the log density
-    over the normal one ``base``, ``alpha`` and ``count``.
+    ``X`` (G, K) are distinct predictor rows.  Each record has a row of X (``pattern``), values ``Y`` (n, D), ``base``
+    (the log of the ratio of the record density to the normal density), ``alpha``, and the ``count`` of equal records.
     """
 
     X: Floats
@@ -61,16 +62,16 @@ class DistinctRecords:
     count: Floats
 
     def residuals(self, B: Floats, L: Floats) -> Floats:
-        """L^-1 (y_i - B'x_i): (n, D)."""
+        """L^-1 (y_i - B'x_i) (n, D)."""
         return np.asarray(np.linalg.solve(L, (self.Y - (self.X @ B)[self.pattern]).T).T, dtype=np.float64)
 
     def contributions(self, B: Floats, L: Floats) -> Floats:
-        """alpha_i log p_i, before the clamp: (n,)."""
+        """alpha_i log p_i (n,), before the clamp."""
         log_p = self.base + log_height(L) - 0.5 * (self.residuals(B, L) ** 2).sum(axis=1)
         return np.asarray(self.alpha * log_p)
 
     def statistics(self, weight: Floats) -> SufficientStatistics:
-        """Sufficient statistics of the records with these weights (n,) times their counts."""
+        """Sufficient statistics of the records, weighted by ``weight`` (n,) times count."""
         return sufficient_statistics(self.X, self.pattern, self.Y, weight * self.count)
 
 
@@ -87,7 +88,7 @@ class Pilot:
 
 
 def distinct_records(X: Floats, pattern: Codes, Y: Floats, alpha: Floats, base: Floats) -> DistinctRecords:
-    """The distinct records, in an order that does not depend on the file."""
+    """The distinct records with alpha > 0, in an order that does not depend on the order of the file."""
     table = np.column_stack([pattern, Y, base, alpha])[alpha > 0]
     table, count = np.unique(table, axis=0, return_counts=True)
     return DistinctRecords(
@@ -96,20 +97,20 @@ def distinct_records(X: Floats, pattern: Codes, Y: Floats, alpha: Floats, base: 
 
 
 def public_start(K: int, D: int, rng: np.random.Generator) -> Point:
-    """A random point from the priors: coefficients N(0, 100), scales half-t(3, 0, 10)."""
+    """A random point from the priors: coefficients N(0, 100), scales half-t(3, 0, 10), but at least 0.1."""
     scales = np.maximum(10 * np.abs(rng.standard_t(3, D)), 0.1)
     return 10 * rng.standard_normal((K, D)), np.diag(scales)
 
 
 def descent(records: DistinctRecords, rng: np.random.Generator) -> Point:
-    """Gibbs steps from a public start to the file under t errors, where the influence of a record is bounded.
+    """Approach the file from a public start by Gibbs steps under t errors, which bound the influence of a record.
 
     A t error is normal with a random precision factor q; given q, (B, Sigma) has the posterior under a flat prior.
 
     Raises
     ------
     ModelError
-        Too few records for the model.
+        There are too few records for the model.
     """
     B, L = public_start(records.X.shape[1], records.Y.shape[1], rng)
     D = len(L)
@@ -131,10 +132,10 @@ def descent(records: DistinctRecords, rng: np.random.Generator) -> Point:
 
 
 def pilot_fit(records: DistinctRecords, bound: float, start: Point) -> Pilot:
-    """A point at or near a stationary point of the censored pseudo likelihood, from a start.
+    """Find a point at or near a stationary point of the censored pseudo likelihood, beginning at ``start``.
 
-    Record i contributes with its weight alpha_i if log p_i is inside the clamp, and not otherwise; so
-    weighted least squares of the records inside are repeated until the same records are inside.
+    Record i contributes with weight alpha_i if alpha_i log p_i is inside the clamp, and otherwise not.  So weighted
+    least squares of the records inside are repeated until the same records are inside.
 
     Raises
     ------
@@ -178,21 +179,21 @@ def _too_tight() -> ModelError:
 
 
 def only_mode(records: DistinctRecords, bound: float, rng: np.random.Generator) -> Pilot:
-    """The most probable mode of the censored posterior, if no other mode counts.
+    """The most probable mode of the censored posterior, if all other modes are negligible or not separated from it.
 
     Probabilities of modes are computed from normal approximations.
 
     Raises
     ------
     ModelError
-        Another separate mode counts, or almost no record is inside the clamp.
+        Another separate mode is not negligible, or almost no record is inside the clamp.
     """
     found, inverse = [], np.asarray(np.linalg.pinv(records.X), dtype=np.float64)
     for _ in range(STARTS):
         place = descent(records, rng)
         points = [place, *(_around(records, inverse, place, rng) for _ in range(AROUND))]
         for point in points:
-            with suppress(ModelError):  # no record is inside the clamp there
+            with suppress(ModelError):  # almost no record is inside the clamp there
                 found.append(pilot_fit(records, bound, point))
     if not found:
         raise _too_tight()
@@ -201,10 +202,10 @@ def only_mode(records: DistinctRecords, bound: float, rng: np.random.Generator) 
 
 
 def _around(records: DistinctRecords, inverse: Floats, place: Point, rng: np.random.Generator) -> Point:
-    """A point near a place with a smaller scale, whose fitted values go through one record, or one of each row.
+    """A point near ``place`` with a smaller scale, whose fitted values go through one record, or one of each row.
 
-    As with the elemental starts of robust regression (Rousseeuw 1984), a mode is found from its own records.
-    ``inverse`` (K, G) is the inverse of the predictor rows.
+    As with the elemental starts of robust regression (Rousseeuw 1984), a mode is found from records that belong to it.
+    ``inverse`` (K, G) is the pseudo-inverse of the predictor rows.
     """
     B, L = place
     n, G = len(records.Y), len(records.X)
@@ -217,7 +218,7 @@ def _around(records: DistinctRecords, inverse: Floats, place: Point, rng: np.ran
 
 
 def _log_probability(records: DistinctRecords, mode: Pilot, bound: float) -> float:
-    """Log probability of a mode up to a constant: its height and volume, with coefficients N(0, 100)."""
+    """Log probability of a mode up to a constant: log height plus log volume, with coefficients N(0, 100)."""
     height = np.clip(records.contributions(mode.B, mode.L), -bound, bound) @ records.count
     C0, D = mode.R.T @ mode.R, len(mode.L)
     scales = np.sqrt(np.diag(mode.L @ mode.L.T))
@@ -243,7 +244,7 @@ def _separated(records: DistinctRecords, bound: float, one: Pilot, other: Pilot)
 def coordinates(records: DistinctRecords, bound: float, pilot: Pilot) -> dict[str, object]:
     """The data of ``censored_normal`` in ``stan/censored.stanfunctions``.
 
-    The records enter as residuals of the pilot, scaled so that its covariance is I.
+    The records enter as residuals of the pilot, scaled so that the covariance matrix of the pilot is I.
     """
     r, G = records.residuals(pilot.B, pilot.L), len(records.X)
     j, k = np.triu_indices(r.shape[1])

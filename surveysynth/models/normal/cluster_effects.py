@@ -2,11 +2,11 @@
 
     Y_i = B' x_i + v_h(i) + u_c(i) + e_i,   e ~ N(0, Sigma),  u_c ~ N(0, T_1),  v_h ~ N(0, T_2),
 
-PSU c in stratum h, record densities p(Y_i | x_i, B, u, v, Sigma)^alpha_i.  Write Sigma = L L' and
-T_k = L diag(tau_k) L': in the coordinates l_j' Y (l_j' a row of L^-1) column j is a univariate mixed model
-with unit error variance and effects of variance tau_1j, tau_2j.
+for PSU c in stratum h.  The density p(Y_i | x_i, B, u, v, Sigma) of a record is raised to alpha_i.  Write Sigma = L L'
+and T_k = L diag(tau_k) L'.  In the coordinates l_j' Y, where l_j' is a row of L^-1, column j is a univariate mixed
+model with unit error variance and effects of variance tau_1j, tau_2j.
 
-Given (B, L, tau) effects are normal and are drawn exactly, or integrated out of the likelihood; both need only sums
+Given (B, L, tau), effects are normal.  They are drawn exactly or integrated out of the likelihood; both need only sums
 over the records of each PSU.  (B, L, tau) are drawn in :mod:`surveysynth.models.normal.variance_components`.
 """
 
@@ -30,7 +30,7 @@ BLOCK = 4_000_000  # numbers in a block of draws
 
 @dataclass(frozen=True, repr=False)  # a repr would show confidential values
 class GroupedStatistics:
-    """Sums over the records that the likelihood with effects depends on.
+    """The sums over records on which the likelihood with effects depends.
 
     Attributes
     ----------
@@ -38,8 +38,9 @@ class GroupedStatistics:
     a : float array (C,)
         Sums of alpha over the records of each group.
     s, t : float arrays (C, K), (C, D)
-        Sums of alpha x and of alpha Y.
+        Sums of alpha x and of alpha Y over the records of each group.
     parent : int array (C,) or None
+        Stratum of each group; None for one level.
     """
 
     total: SufficientStatistics
@@ -83,7 +84,8 @@ def draw_strata(statistics: GroupedStatistics, B: Floats, L: Floats, tau: Floats
     Returns
     -------
     float32 array (S, H, D)
-        Effects are rounded only here: the rounded effects are the draws, and densities are exact given these.
+        Effects are rounded to single precision only here.  The rounded effects are the draws, and densities given
+        these are exact.
     """
     C, D = len(statistics.a), L.shape[1]
     member = None if statistics.parent is None else membership(statistics.parent)
@@ -102,13 +104,13 @@ def draw_strata(statistics: GroupedStatistics, B: Floats, L: Floats, tau: Floats
 
 
 def log_likelihood(statistics: GroupedStatistics, B: Floats, L: Floats, tau: Floats, above: Singles | None) -> Floats:
-    """Log pseudo likelihood with the effects of the lowest level integrated out: (S,).
+    """Log pseudo likelihood (S,), with the effects of the lowest level integrated out.
 
     Parameters
     ----------
     B, L, tau : float arrays (S, K, D), (S, D, D), (S, levels, D)
     above : float32 array (S, H, D) or None
-        Effects of the second level, if there are two, on which the likelihood is conditional.
+        Effects of the second level, if there are two levels.  The likelihood is conditional on these.
     """
     total, C, D = statistics.total, len(statistics.a), L.shape[1]
     a, sums = statistics.a[:, None], np.hstack([statistics.t, statistics.s])
@@ -133,7 +135,7 @@ def log_likelihood(statistics: GroupedStatistics, B: Floats, L: Floats, tau: Flo
 
 
 def log_likelihood_without_effects(statistics: SufficientStatistics, B: Floats, L: Floats) -> Floats:
-    """Log pseudo likelihood of records without effects: (S,)."""
+    """Log pseudo likelihood (S,) of records without effects."""
     S, K, D = B.shape
     nobody = GroupedStatistics(statistics, np.empty(0), np.empty((0, K)), np.empty((0, D)), None)
     return log_likelihood(nobody, B, L, np.zeros((S, 1, D)), None)
@@ -146,7 +148,7 @@ def _contrast(B: Floats) -> Floats:
 
 
 def _residual_sums(sums: Floats, B: Floats, L: Floats) -> Floats:
-    """Sums of alpha l_j' (Y - B' x) of every group: (S, C, D)."""
+    """Sums (S, C, D) of alpha l_j' (Y - B' x) over the records of every group."""
     return np.asarray(sums @ (_contrast(B) @ np.linalg.inv(L).swapaxes(1, 2)))
 
 
@@ -157,7 +159,7 @@ def _draw_means(a: Floats, r: Floats, tau: Floats, rng: np.random.Generator) -> 
 
 
 def new_effects(root: Floats, groups: Groups, above: Singles | None, rng: np.random.Generator) -> Floats:
-    """Effects of new groups (C, D): v_h(c) of the strata (H, D), if any, plus u_c ~ N(0, root root')."""
+    """Effects (C, D) of new groups: u_c ~ N(0, root root'), plus v_h(c) from ``above`` (H, D) if there are strata."""
     effect = rng.standard_normal((groups.size, len(root))) @ root.T
     return np.asarray(effect if above is None else effect + above[groups.parent])
 
@@ -169,6 +171,6 @@ def membership(parent: Codes) -> csr_array:
 
 
 def _sums(member: csr_array, x: Floats) -> Floats:
-    """Sums over the groups of each parent: (s, C, D) to (s, H, D)."""
+    """Sums (s, H, D) of x (s, C, D) over the groups of each parent."""
     s, C, D = x.shape
     return np.asarray(member @ x.swapaxes(0, 1).reshape(C, -1)).reshape(-1, s, D).swapaxes(0, 1)

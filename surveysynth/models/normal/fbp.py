@@ -4,8 +4,8 @@ Source: Hu, Savitsky & Williams 2022a, section 2.2 and appendix D.
 
     y~_i ~ N(x_i beta, sigma_y^2),    log pi_i | y~_i ~ N(kappa_y y~_i + x_i kappa_x, sigma_pi^2)
 
-hold in the population.  A record is in the sample with probability pi_i, so in the sample its
-density is (eq. 6)
+hold in the population.  A unit is in the sample with probability pi_i, so the density of a record of the sample is
+(eq. 6)
 
     N(log pi_i | kappa_y y~_i + x_i kappa_x, sigma_pi^2) N(y~_i | x_i beta, sigma_y^2)
       / exp(x_i kappa_x + sigma_pi^2 / 2 + kappa_y x_i beta + kappa_y^2 sigma_y^2 / 2).
@@ -17,12 +17,12 @@ the bivariate normal density of (y~_i, log pi_i) with
     cov  = [[s, kappa_y s], [kappa_y s, kappa_y^2 s + sigma_pi^2]],     s = sigma_y^2,
 
 and eq. 6 is that density divided by pi_i.  With w~ = -log pi and X e = 1 (the formula has an
-intercept), FBS's (B, Sigma) and FBP's parameters are one-to-one; with several outcomes s is
-their covariance matrix and kappa_y a vector.
+intercept), FBS's (B, Sigma) and FBP's parameters are one-to-one.  With several outcomes, s is the
+covariance matrix of the outcomes and kappa_y a vector.
 
 Under the paper's priors (appendix D) beta and kappa_x integrate out, and ``stan/fbp.stan`` samples the three
-parameters that are left.  Under the censored pseudo likelihood (Hu, Williams & Savitsky 2025, eq. 3.6)
-nothing integrates out: ``stan/fbp_censored.stan``.
+parameters that are left.  Under the censored pseudo likelihood (Hu, Williams & Savitsky 2025, eq. 3.6) no parameter
+integrates out, and ``stan/fbp_censored.stan`` samples all of them.
 """
 
 from __future__ import annotations
@@ -65,25 +65,26 @@ MOST_LEVELS = 50  # most distinct values of a numeric predictor that makes cells
 class FBP(JointRegression[PopulationRecords]):
     """Fully Bayes synthesizer for the population: synthetic outcomes follow the population, not the sample.
 
-    Within a combination of predictors ("cell") and a PSU, synthetic records have equal weights.  A file
-    has two weights: the cell's mean smoothed weight, with which means and totals are
-    estimated, and the record's own smoothed weight, ``<weight>_smoothed``, whose spread gives
-    counts their standard errors.  Both add up to the same counts.
+    Within a combination of predictors ("cell") and a PSU, synthetic records have equal weights.  A file has two
+    weights.  Means and totals are estimated with the first, the mean smoothed weight of the cell.  Standard errors of
+    counts come from the spread of the second, the record's own smoothed weight ``<weight>_smoothed``.  Both weights add
+    up to the same counts.
 
     Parameters
     ----------
     outcome, predictors, transform, missing, weight
         As for :class:`FBS`.
     prior : {"paper", "flat"}
-        That of Hu, Savitsky & Williams (2022a, appendix D), for one outcome; or p(B, Sigma) ~
-        |Sigma|^-(D+1)/2 in FBS's parameters, whose posterior is drawn exactly, without MCMC.
+        "paper": the prior of Hu, Savitsky & Williams (2022a, appendix D), for one numeric outcome.  "flat": p(B, Sigma)
+        ~ |Sigma|^-(D+1)/2 in FBS's parameters; the posterior is drawn exactly, without MCMC.
     weights : {"full", "paper"}
-        Smoothed weights: exp(-kappa_y y~* - x kappa_x), the model's own; or exp(-kappa_y y~*) as
-        in section 2.2 of the paper, which leaves out how selection differs between cells.
+        "full": smoothed weights exp(-kappa_y y~* - x kappa_x), as the model implies.  "paper": exp(-kappa_y y~*), as in
+        section 2.2 of the paper, which leaves out how selection differs between cells.
     variance : {"stratified", "paper"}
-        Standard errors of counts: by stratum, or without strata, which reproduces Table 4 of the paper.
+        "stratified": standard errors of counts are computed by stratum.  "paper": they ignore strata, which reproduces
+        Table 4 of the paper.
     bands : dict of column to list of numbers
-        Public limits that group a numeric predictor of many values into bands, for the cells:
+        Public limits that group a numeric predictor with many values into bands, from which the cells are made:
         ``bands={"age": [25, 45, 65]}``.
 
     Raises
@@ -135,19 +136,19 @@ class FBP(JointRegression[PopulationRecords]):
 
     @classmethod
     def paper(cls, outcome: str | Sequence[str], predictors: str = "", **settings: Any) -> Self:
-        """FBP as published: the paper's smoothed weights, counts' standard errors without strata.
+        """FBP as published: the paper's smoothed weights, and standard errors of counts without strata.
 
         Parameters
         ----------
         outcome, predictors : str
             As for :class:`FBS`.
         **settings
-            Others of :class:`FBP`.
+            Other parameters of :class:`FBP`.
 
         Returns
         -------
         FBP
-            With the smoothed weights of the paper, and its standard errors of counts.
+            The model with ``weights="paper"`` and ``variance="paper"``.
         """
         check_keywords(cls.paper, settings, cls, without=["weights", "variance"])
         return cls(outcome, predictors, **settings, weights="paper", variance="paper")
@@ -161,13 +162,14 @@ class FBP(JointRegression[PopulationRecords]):
         self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None,
         constants: Constants | None = None, unit: Codes | None = None,
     ) -> PopulationRecords:  # fmt: skip
-        """As for FBS, with the cells of the predictors.
+        """Check a file and return its records, as for FBS, with the cells of the predictors.
 
         Raises
         ------
         InputError, ModelError
-            As for FBS; a formula without an intercept; a numeric predictor that makes no cells, if weights are
-            modelled; effects of PSUs or strata under the paper's prior, or with another setting of the paper.
+            As for FBS; a formula without an intercept; a numeric predictor with many values that has no bands, if
+            weights are modelled; effects of PSUs or strata under the paper's prior, or with another setting of the
+            paper.
         """
         records = self.joint_records(design, clusters, mean_weight, constants, unit)
         if records.groups is not None and (self.as_in_paper or self.prior == "paper"):
@@ -183,7 +185,7 @@ class FBP(JointRegression[PopulationRecords]):
         return PopulationRecords(**kept, intercept=intercept, cell=self._cells(design, records))
 
     def _cells(self, design: SurveyDesign, records: JointRecords) -> Codes:
-        if records.public_weights is not None:  # these are kept, so nothing is averaged
+        if records.public_weights is not None:  # public weights are kept, so no weights are averaged
             return np.zeros(design.n, dtype=np.intp)
         cells = pd.DataFrame(index=range(design.n))
         for name in self.predictor_columns:
@@ -202,7 +204,7 @@ class FBP(JointRegression[PopulationRecords]):
         return np.asarray(cells.groupby(list(cells), sort=True).ngroup(), dtype=np.intp)
 
     def log_base(self, records: PopulationRecords, Y: Floats) -> Floats:
-        """w~ = -log pi, as eq. 6 is the normal density of (y~, log pi) divided by pi; 0 for a public weight."""
+        """Log of the ratio of record density to normal density (n,): w~ = -log pi (eq. 6), or 0 for a public weight."""
         return Y[:, -1] if records.public_weights is None else np.zeros(len(Y))
 
     def _sample(
@@ -214,7 +216,7 @@ class FBP(JointRegression[PopulationRecords]):
         sigma = fit.values["sigma"].reshape(-1, len(S))
 
         def coefficients(target: Floats, tilt: Floats, sd: Floats) -> Floats:
-            """Draws of N(0, 100) coefficients (S, K) of target ~ N(R b + tilt v, sd^2)."""
+            """Draws (S, K) of coefficients b ~ N(0, 100), given target ~ N(R b + tilt v, sd^2)."""
             precision = 1 / sd[:, None] ** 2 + 1 / (BETA_VARIANCE * root**2)
             mean = (target - tilt[:, None] * v) / sd[:, None] ** 2 / precision
             seen = (mean + sampler.rng.standard_normal(mean.shape) / np.sqrt(precision)) / root
@@ -260,7 +262,7 @@ class FBP(JointRegression[PopulationRecords]):
         self, records: PopulationRecords, draws: Draws, positions: Sequence[int], alpha: Callable[[Floats], Floats],
         unit: Codes | None, rng: np.random.Generator, *, debias: bool,
     ) -> Draws:  # fmt: skip
-        """As for FBS, but not with effects of PSUs, for which the shift of the coefficients is unknown.
+        """As for FBS, but ``debias`` is refused with effects of PSUs: the shift of the coefficients is unknown then.
 
         Raises
         ------
@@ -272,7 +274,7 @@ class FBP(JointRegression[PopulationRecords]):
         return super().debias_draws(records, draws, positions, alpha, unit, rng, debias=debias)
 
     def uncensored(self, records: PopulationRecords, draws: Draws, positions: Sequence[int], bound: float) -> Draws:
-        """As for FBS; with the factor 1 / pi of the density the clamp biases the coefficients, too."""
+        """As for FBS.  If the weight is modelled, the density has the factor 1 / pi, and B is corrected, too."""
         if records.public_weights is not None:
             return super().uncensored(records, draws, positions, bound)
         done = draws.subset(positions)
@@ -283,13 +285,13 @@ class FBP(JointRegression[PopulationRecords]):
     def variance_factor(
         self, records: PopulationRecords, draws: Draws, positions: Sequence[int], bound: float, *, corrected: bool
     ) -> float | None:
-        """As for FBS with a public weight, otherwise unknown."""
+        """As for FBS if the weight is public; otherwise unknown (None)."""
         if records.public_weights is None:
             return None
         return super().variance_factor(records, draws, positions, bound, corrected=corrected)
 
     def simulate(self, public: Public, draw: Draws, rng: np.random.Generator) -> Synthetic:
-        """One synthetic data set: y* from the population model, and weights smoothed given y*.
+        """One synthetic data set: y* from the population model, with public weights or weights smoothed given y*.
 
         Source: Hu, Savitsky & Williams 2022a, section 2.2, eq. 4.
         """
@@ -351,7 +353,7 @@ class FBP(JointRegression[PopulationRecords]):
 def _rotated(
     records: PopulationRecords, R: Floats, Z0: Floats, S0: Floats
 ) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-    """root and V of R = U diag(root) V, and U' Z0, U' R e and S0 of (y~, log pi); V includes uninformed rows."""
+    """root and V of R = U diag(root) V, and U' Z0, U' R e and S0 of (y~, log pi); V is square, also for rank < K."""
     U, root, V = np.linalg.svd(R)
     z, v = U.T @ Z0, U.T @ (R @ records.intercept)
     sign = np.array([1.0, -1.0])[: z.shape[1]]  # log pi = -w~
@@ -370,7 +372,7 @@ def _rising(limits: object) -> bool:
 def to_sample(
     beta: Floats, L_y: Floats, kappa_y: Floats, kappa_x: Floats, sigma_pi: Floats, intercept: Floats
 ) -> tuple[Floats, Floats]:
-    """FBS's (B, L) from FBP's parameters, draw by draw (the identity in the module's docstring).
+    """FBS's (B, L) from FBP's parameters, draw by draw, by the identity in the module's docstring.
 
     Parameters
     ----------
@@ -379,7 +381,7 @@ def to_sample(
         Lower Cholesky factor of the outcomes' covariance given x; sigma_y for one outcome.
     kappa_y, kappa_x, sigma_pi : float arrays (S, d), (S, K), (S,)
     intercept : float array (K,)
-        e with X e = 1.
+        The vector e with X e = 1.
 
     Returns
     -------
@@ -401,7 +403,7 @@ def to_sample(
 def to_population(B: Floats, L: Floats, intercept: Floats, d: int) -> tuple[Floats, Floats, Floats, Floats, float]:
     """FBP's (beta, L_y, kappa_y, kappa_x, sigma_pi) from one draw of FBS's B (K, D) and L (D, D).
 
-    Without a modelled weight (D = d) nothing is tilted, and the last three are zero.
+    Without a modelled weight (D = d), beta is B, and the last three are zero.
     """
     L_y = L[:d, :d]
     if L.shape[0] == d:

@@ -4,7 +4,7 @@
 
 fitted under the alpha-weighted pseudo likelihood (eq. 3).  B is integrated out, ``stan/fbs.stan``
 samples the other parameters, and B is then drawn from its exact conditional.  Under the censored pseudo
-likelihood (Hu, Williams & Savitsky 2025, eq. 3.6), where B has no such integral, ``stan/fbs_censored.stan``
+likelihood (Hu, Williams & Savitsky 2025, eq. 3.6) B cannot be integrated out, and ``stan/fbs_censored.stan``
 samples (B, Sigma).
 """
 
@@ -44,32 +44,33 @@ class FBS(JointRegression[JointRecords]):
     Parameters
     ----------
     outcome : str or list of str
-        Confidential numeric columns, synthesized together with the weight.  Categories, numbers or
-        labels, are written ``"C(employed)"``: they are multinomial within cells of the discrete
-        predictors (Dirichlet prior), and the numeric outcomes and the weight depend on them.  Or a formula for both,
-        ``FBS("salary ~ field + gender")``; several outcomes are added up, ``"salary + C(employed) ~ field"``.
+        Confidential columns, synthesized together with the weight.  A categorical column, of numbers or labels, is
+        written ``"C(employed)"``.  Categories are multinomial within cells of the discrete predictors (Dirichlet
+        prior), and the numeric outcomes and the weight depend on the categories.  Or a formula with the predictors,
+        ``FBS("salary ~ field + gender")``; several outcomes are joined by +, ``"salary + C(employed) ~ field"``.
     predictors : str
-        Right-hand side of a model formula, for example ``"field + gender"``, as in R.  These
-        columns are public: they are kept as they are and are released.  A categorical outcome may
-        be among them, for its interactions: a design variable that is not public.
+        Right-hand side of a model formula, for example ``"field + gender"``, as in R.  These columns are public: they
+        are kept as they are and are released.  The exception is a categorical outcome, such as a design variable that
+        is not public: it may be in the formula because of its interactions.
     prior : {"paper", "independent", "normal", "flat"}
-        That of Hu, Savitsky & Williams (2022a, appendix C); the same with Omega = I (sensible with more than about 20
-        predictors); the same with coefficients ~ N(0, 100), as FBP's are, which is fastest under censoring; or
-        p(B, Sigma) ~ |Sigma|^-(D+1)/2, whose posterior is drawn exactly, without MCMC.
+        "paper": the prior of Hu, Savitsky & Williams (2022a, appendix C).  "independent": the same with Omega = I,
+        which is sensible with more than about 20 predictors.  "normal": the same with coefficients ~ N(0, 100), as in
+        FBP; it is the fastest under censoring.  "flat": p(B, Sigma) ~ |Sigma|^-(D+1)/2; the posterior is drawn exactly, without
+        MCMC.
     transform : str, transform, or dict of outcome to either
         ``"log"`` (the default), ``surveysynth.IdentityTransform(scale=)``, ``surveysynth.AsinhTransform(scale=)`` or
         ``surveysynth.NormalScores(...)`` of an earlier file.
     missing : {"fail", "drop"}
         Treatment of a missing outcome; "drop" leaves the record out, and the report says how many.
     weight : "public", optional
-        The survey weights are public: they are kept as they are and are published.  Weights that are a function of the
-        predictors are kept, too, and under :class:`Strict` they have to be declared.
+        Declares that the survey weights are public: they are kept as they are and are published.  Weights that are a
+        function of the predictors are kept, too; under :class:`Strict` such weights must be declared.
 
     Raises
     ------
     InputError
-        On construction: unknown options, an outcome that is a predictor, a term that looks at the categories of other
-        records.
+        On construction: unknown options, an outcome that is a predictor, a term that depends on the categories of
+        other records.
 
     Notes
     -----
@@ -103,7 +104,7 @@ class FBS(JointRegression[JointRecords]):
         self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None,
         constants: Constants | None = None, unit: Codes | None = None,
     ) -> JointRecords:  # fmt: skip
-        """As :meth:`JointRegression.joint_records`."""
+        """Check a file and return its records, by :meth:`JointRegression.joint_records`."""
         return self.joint_records(design, clusters, mean_weight, constants, unit)
 
     def _sample(self, records: JointRecords, A: float, R: Floats, Z0: Floats, S0: Floats, sampler: Sampler) -> Draws:
@@ -136,7 +137,7 @@ class FBS(JointRegression[JointRecords]):
         return {"scaled": int(self.prior != "normal"), "correlated": int(self.prior == "paper")}
 
     def simulate(self, public: Public, draw: Draws, rng: np.random.Generator) -> Synthetic:
-        """One synthetic data set: y* from the model, and the smoothed weight E(w~ | y~*).
+        """One synthetic data set: y* from the model, with public weights or smoothed weights exp E(w~ | y~*).
 
         Source: Hu, Savitsky & Williams 2022a, section 2.1.
 
@@ -168,7 +169,7 @@ def draw_coefficients(R: Floats, Z0: Floats, L: Floats, root: Floats, rng: np.ra
     """Exact draws of B given Sigma, prior scales and data: one for each of S parameter draws.
 
     With the prior factor T_j = root_j root_j' and b = blockdiag(root)^-1 vec B, the precision
-    of b is I + blockdiag(root)' (Sigma^-1 (x) R'R) blockdiag(root): never singular, whatever
+    of b is I + blockdiag(root)' (Sigma^-1 (x) R'R) blockdiag(root).  It is never singular, whatever
     the rank of R.
 
     Parameters
@@ -203,14 +204,14 @@ def draw_coefficients(R: Floats, Z0: Floats, L: Floats, root: Floats, rng: np.ra
 
 
 def _coefficient_size(R: Floats, Z0: Floats, Sigma: Floats) -> tuple[Floats, Floats]:
-    """Root mean square b of each coefficient under a flat prior, and its standard error over b: (K, D).
+    """Root mean square b (K, D) of each coefficient under a flat prior, and its standard error over b (K, D).
 
-    They define the coordinates of the sampler (see fbs.stan) and nothing else.
+    Both only define the coordinates of the sampler (see ``stan/fbs.stan``).
     """
     inverse = np.linalg.pinv(R)
     unseen = 1 - np.einsum("kr,rk->k", inverse, R) > 1e-6  # coefficients that the data do not inform
     error = np.sqrt(np.outer((inverse**2).sum(axis=1), np.diag(Sigma)))
     b = np.hypot(inverse @ Z0, error)
-    wide = unseen[:, None] | (b > 10)  # beyond the scale of the prior
+    wide = unseen[:, None] | (b > 10)  # 10 is the scale of the prior
     b = np.where(wide, 10.0, b)
     return b, np.where(wide, 1.0, error / b)

@@ -1,4 +1,4 @@
-"""Refusals of files that do not identify the normal regression, or for which its density is unbounded.
+"""Refusals of files that do not identify the normal regression, or with which the density is unbounded.
 
 If other columns determine an outcome, Sigma is singular and the density, and with it the Lipschitz bound, is
 unbounded: every privacy weight would be 0.
@@ -23,7 +23,7 @@ Codes = NDArray[np.intp]
 
 
 def refuse_singular(Y: Floats, X: Floats, pattern: Codes, labels: list[str]) -> None:
-    """Refuse outcomes without residual variation, whose density would be unbounded."""
+    """Refuse outcomes without residual variation: the density would be unbounded."""
     statistics = sufficient_statistics(X, pattern, Y - Y.mean(axis=0), np.ones(len(Y)))
     S0 = statistics.reduced()[2]
     total, left = np.diag(statistics.Q), np.diag(S0)
@@ -44,7 +44,7 @@ def refuse_singular(Y: Floats, X: Floats, pattern: Codes, labels: list[str]) -> 
 
 
 def refuse_constant_within(groups: Groups, Y: Floats, labels: list[str]) -> None:
-    """Refuse outcomes that the groups determine, whose density given effects would be unbounded."""
+    """Refuse outcomes that the groups determine: given effects, the density would be unbounded."""
     size = np.maximum(np.bincount(groups.record, minlength=groups.size), 1)
     for label, y in zip(labels, Y.T, strict=True):
         mean = np.bincount(groups.record, y, groups.size) / size
@@ -67,7 +67,10 @@ def refuse_degenerate(S0: Floats, statistics: SufficientStatistics, rank: int) -
 
 
 def refuse_unseen(records: JointRecords, R: Floats) -> Floats:
-    """The inverse R^- (K, rank), if the weighted records identify the mean of every predictor row (else ModelError)."""
+    """The pseudo-inverse of R (K, rank).
+
+    Raises ModelError unless the weighted records identify the mean of every predictor row.
+    """
     inverse = np.linalg.pinv(R)
     outside = np.linalg.norm(records.X - records.X @ inverse @ R, axis=1) > 1e-6 * (
         1 + np.linalg.norm(records.X, axis=1)
@@ -90,7 +93,7 @@ def refuse_unseen(records: JointRecords, R: Floats) -> Floats:
 def refuse_censored(records: JointRecords, prior: str, priors: Iterable[str]) -> None:
     """Refuse effects, categories and the flat prior, which are not fitted under a clamp.
 
-    Under a flat prior the posterior is improper, as the censored likelihood is bounded away from 0.
+    Under a flat prior the censored posterior is improper, as the censored likelihood is bounded away from 0.
     """
     if records.groups is not None:
         raise ModelError(

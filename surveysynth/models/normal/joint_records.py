@@ -20,9 +20,9 @@ Codes = NDArray[np.intp]
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class JointPublic(Public):
-    """Public data.  With categories every row of public predictors is repeated for each category.
+    """Public data.  With categorical outcomes, X has a row for each row of public predictors and each category.
 
-    ``row`` then is the row of the first category of a record, and row + k that of category k.
+    ``row`` is then the row of X of a record that has category 0, and row + k the row of X if it has category k.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class JointPublic(Public):
 
     @property
     def each(self) -> int:
-        """Number of rows of X for each row of public predictors: the number of categories."""
+        """Number of rows of X for each row of public predictors: the number of categories, or 1."""
         return 1 if self.categories is None else self.categories.K
 
     def labels(self, category: Codes | None) -> dict[str, pd.Series]:
@@ -48,7 +48,7 @@ class JointPublic(Public):
         return {} if category is None or self.categories is None else self.categories.columns(category)
 
     def rows_of(self, category: Codes | None) -> Codes:
-        """Rows of X of the records (n,), given the category of each record; None without categories."""
+        """Row of X (n,) of each record, given the category of each record (None without categories)."""
         return self.row if category is None else self.row + category
 
 
@@ -68,25 +68,25 @@ class JointRecords(Records, JointPublic):
 
     @cached_property
     def Y(self) -> Floats:
-        """y, and log w unless the weight is public: (n, D)."""
+        """y and, unless the weight is public, log w (n, D)."""
         return self.y if self.log_w is None else np.column_stack([self.y, self.log_w])
 
     @property
     def pattern(self) -> Codes:
-        """Row of X of each record in its category: (n,)."""
+        """Row of X (n,) of each record, given its category."""
         return self.row if self.categories is None else self.row + self.categories.category
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class PopulationPublic(JointPublic):
-    """Public data of FBP, with the cells within which synthetic records have one weight.
+    """Public data of FBP, with the cells within which synthetic records have the same weight.
 
     Attributes
     ----------
     intercept : float array (K,)
-        e with X e = 1.
+        The vector e with X e = 1.
     cell : int array (n,)
-        Combination of predictors of each record, with numeric ones in bands.
+        Number of the combination of predictors of each record; numeric predictors are in bands.
     """
 
     intercept: Floats

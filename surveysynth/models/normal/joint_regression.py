@@ -3,14 +3,14 @@
     (y~_i, w~_i) ~ N(x_i B, Sigma),    w~_i = log(w_i / mean w)
 
 is FBS itself (Hu, Savitsky & Williams 2022a, eq. 2).  The likelihood of FBP (eq. 6) is the same density of
-(y~_i, log pi_i = -w~_i), divided by pi_i, a factor without parameters.  So both are fitted by the same statistics of
-the records,
+(y~_i, log pi_i = -w~_i), divided by pi_i, a factor without parameters.  So FBS and FBP are fitted from the same
+statistics of the records,
 
     A = sum alpha_i,   C0 = X' diag(alpha) X = R'R,   B^ = C0^- X' diag(alpha) Y,   Z0 = R B^,
     S0 = (Y - X B^)' diag(alpha) (Y - X B^),
 
-and the cost of a fit does not depend on n.  They differ in their priors, in the record densities
-of the Lipschitz bound, and in the simulation.
+and the cost of a fit does not depend on n.  FBS and FBP differ in the priors, in the record densities of the Lipschitz
+bound, and in the simulation.
 
 Records of the same PSU, and of the same stratum that the predictors do not determine, have a common normal effect
 on (y~, w~): see :mod:`surveysynth.models.normal.cluster_effects`.
@@ -83,9 +83,9 @@ J = TypeVar("J", bound=JointRecords)
 class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
     """A synthesizer that models outcomes and log weight jointly, given public predictors: FBS and FBP.
 
-    Posteriors hold ``B`` (S, K, D) and ``L`` (S, D, D), the lower Cholesky factor of Sigma; with
-    effects also ``tau`` (S, levels, D) and ``T`` (S, D, D), the factor of the covariance of the
-    lowest level; and in ``effects`` the draws ``strata`` (S, H, D), where strata have effects.
+    Posteriors hold ``B`` (S, K, D) and ``L`` (S, D, D), the lower Cholesky factor of Sigma.  With effects, posteriors
+    also hold ``tau`` (S, levels, D), and ``T`` (S, D, D), a factor of the covariance of the lowest level's effects.  If
+    strata have effects, ``effects`` holds the draws ``strata`` (S, H, D) of these.
     """
 
     outcome: str | Sequence[str]
@@ -137,7 +137,7 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         return tuple(name for name in formula_columns(self.predictors) if name not in self.categorical)
 
     def back(self, y: Floats) -> Floats:
-        """Outcomes (n, d) in their own units, from those on the working scale."""
+        """Outcomes (n, d) in original units, from outcomes on the working scale."""
         back = [t.inverse(y[:, j]) for j, t in enumerate(self.transforms())]
         return np.column_stack(back) if back else np.empty((len(y), 0))
 
@@ -155,16 +155,16 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         return "; ".join(dict.fromkeys(t.describe() for t in self.transforms()))
 
     def pilot(self) -> Self | None:
-        """The model under the flat prior, with exact draws in milliseconds."""
+        """The model under the flat prior, which is drawn exactly in milliseconds; None if the prior is flat already."""
         return None if self.prior == "flat" else replace(self, prior="flat")
 
     def note_obstacles(self, design: SurveyDesign, clusters: Clusters, wrong: Obstacles) -> None:
-        """As :meth:`Synthesizer.note_obstacles`; PSUs and strata have effects here."""
+        """As :meth:`Synthesizer.note_obstacles`; PSUs and strata are no reason here, because they have effects."""
         wrong.check(self.check_outcomes, design)
         wrong.check(predictor_rows, design, self.predictors, None)
 
     def check_outcomes(self, design: SurveyDesign) -> None:
-        """As :meth:`Synthesizer.check_outcomes`, on their working scales."""
+        """Refuse numeric outcomes that are missing, are not numbers, or have no value on the working scale."""
         wrong = Obstacles()
         for outcome, transform in zip(self.numeric, self.transforms(), strict=True):
             wrong.check(working_scale, design, outcome, transform)
@@ -174,7 +174,7 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None,
         constants: Constants | None = None, unit: Codes | None = None,
     ) -> JointRecords:  # fmt: skip
-        """Working-scale values and distinct predictor rows, after the checks of the model.
+        """Check a file and return outcomes on the working scale, log weights, and distinct predictor rows.
 
         Raises
         ------
@@ -183,7 +183,7 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
             made from this file, missing predictors, a formula that cannot be evaluated.
         ModelError
             A constant outcome; an outcome or weight that the predictors, or the PSUs, (nearly) determine; an outcome
-            that is nearly proportional to a size measure that is no predictor.
+            that is nearly proportional to a size measure that is not a predictor.
         """
         scales = zip(self.numeric, self.transforms(), strict=True)
         working = [working_scale(design, outcome, transform) for outcome, transform in scales]
@@ -240,7 +240,7 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         Raises
         ------
         ModelError
-            alpha leaves too little of the file to fit, or (flat prior) cells without any weight.
+            alpha leaves too little of the file to fit or, under the flat prior, cells without any weight.
         """
         numeric = self._fit_numeric(records, alpha, sampler)
         if records.categories is None:
@@ -308,17 +308,18 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         """Draw (B, Sigma) under the censored pseudo likelihood, in the coordinates of a pilot fit."""
 
     def log_base(self, records: J, Y: Floats) -> Floats:
-        """Log of the record density over the normal density of (y~, w~), from working-scale values: (n,)."""
+        """Log (n,) of the ratio of record density to normal density of (y~, w~), from working-scale values."""
         return np.zeros(len(Y))
 
     def lipschitz(self, records: J, draws: Draws, unit: Codes | None = None, alpha: Floats | None = None) -> Floats:
-        """Maximum over draws of |log p(record i | draw)|: (n,), or of its sum over the records of each unit: (U,).
+        """Largest |log p(record i | draw)| over all draws (n,).
 
-        Source: Hu, Savitsky & Williams 2022a, section 1.4.1 steps 2-3.
+        With ``unit``: largest |sum of log p over the unit's records| (U,).  Source: Hu, Savitsky & Williams 2022a,
+        section 1.4.1 steps 2-3.
 
-        The density is conditional on effects of strata.  Effects of PSUs are
-        integrated out given the other records of the PSU under ``alpha`` (n,): the bound is that of
-        the change that the record makes in the pseudo likelihood of all draws.
+        The density is conditional on effects of strata.  Effects of PSUs are integrated out, given the other records of
+        the PSU under ``alpha`` (n,).  Then alpha times the maximum bounds the change of the log pseudo likelihood that
+        the record makes in any draw.
         """
         v, psus = draws.values, None
         if draws.integrated and records.groups is not None:
@@ -331,15 +332,15 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         )  # fmt: skip
 
     def log_ratio(self, records: J, before: Floats, after: Floats, draws: Draws) -> Floats:
-        """Log pseudo likelihood under weights ``after`` minus that under ``before``: (S,)."""
+        """Log pseudo likelihood under the weights ``after`` minus log pseudo likelihood under ``before`` (S,)."""
         if draws.integrated:
             return self.log_likelihood(records, after, draws) - self.log_likelihood(records, before, draws)
         return self.log_likelihood(records, after - before, draws)
 
     def log_likelihood(self, records: J, alpha: Floats, draws: Draws) -> Floats:
-        """sum_i alpha_i log p(record i | draw), from sufficient statistics: (S,); alpha may be negative.
+        """sum_i alpha_i log p(record i | draw) (S,), from sufficient statistics.
 
-        Effects of PSUs are integrated out; then alpha must not be negative.
+        alpha may be negative, unless effects of PSUs are integrated out.
         """
         B, L = draws.values["B"], draws.values["L"]
         base = np.full(len(B), alpha @ self.log_base(records, records.Y))
@@ -351,12 +352,12 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
             return base + log_likelihood_without_effects(self.sufficient_statistics(records, alpha), B, L)
         grouped = grouped_statistics(records.X, records.pattern, records.Y, alpha, records.groups)
         tau, strata = draws.values["tau"], draws.effects.get("strata")
-        if not records.groups.sampled:  # their effects were drawn: those of a second level, and none of a first
+        if not records.groups.sampled:  # strata, with drawn effects, are then the second level
             grouped, tau = replace(grouped, parent=np.arange(records.groups.size)), np.zeros_like(tau)
         return base + log_likelihood(grouped, B, L, tau, strata)
 
     def log_density(self, records: J, draws: Draws) -> Floats:
-        """log p(record | draw) on the working scale, with effects of PSUs at 0: (S, n)."""
+        """log p(record | draw) (S, n) on the working scale, with effects of PSUs at 0."""
         v = draws.values
         return self.log_base(records, records.Y) + gaussian.log_density(
             records.Y,
@@ -369,13 +370,16 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         )
 
     def biased(self, records: J, unit: Codes | None) -> dict[str, bool]:
-        """The spread between PSUs and the shares of categories, which privacy weights shrink."""
+        """The spread between PSUs and the shares of categories, which privacy weights shrink.
+
+        Shares of categories are always corrected, unless units of several records are protected.
+        """
         spread = {"the spread between PSUs": True} if _new_psus(records) else {}
         shares = {"the shares of categories": unit is None} if self.categorical else {}
         return spread | shares
 
     def effects_of_records(self, public: JointPublic, draw: Draws, rng: np.random.Generator) -> Floats:
-        """Effects (n, D) in one synthetic data set: new ones of PSUs, and those of strata as drawn."""
+        """Effects (n, D), or zeros (1, D), in one synthetic data set: new effects of PSUs, drawn effects of strata."""
         D = draw.values["L"].shape[1]
         if public.groups is None or D == 0:
             return np.zeros((1, D))
@@ -392,10 +396,13 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
     ) -> Draws:  # fmt: skip
         """Draws corrected for the bias by the privacy weights ``alpha`` (Fisher-consistent draws).
 
+        The covariance T of effects of PSUs is always corrected, and so are shares of categories, unless units of
+        several records are protected.  With ``debias``, B and Sigma are corrected, too.
+
         Raises
         ------
         InputError
-            debias of units of several records that have no effects of PSUs.
+            ``debias`` with units of several records, if numeric outcomes have no effects of PSUs.
         ModelError
             There is no correction: the weights shrink the model too far.
         """
@@ -414,7 +421,7 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
             B, L = correct(v["B"], v["L"], records.X, size, weighting, rng)
             done = done.subset(range(done.size), {"B": B, "L": L})
         if records.groups is not None and _new_psus(records):
-            # with released categories instead of the confidential ones
+            # with released categories instead of confidential categories
             pattern = records.rows_of(shares.simulate(records, done.subset([0]), rng))
             file = ClusteredFile(records.X, pattern, records.groups.record, unit)
             L, T = correct_with_effects(v["B"], v["L"], v["tau"][:, 0], file, weighting, rng)
@@ -445,7 +452,7 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         return variance_factor(draws.values["L"][list(positions)], bound, corrected=corrected)
 
     def to_original_scale(self, records: J, draws: Draws) -> Draws:
-        """The draws unchanged, as predictors enter in their own units."""
+        """The draws unchanged, as predictors enter in original units."""
         return draws
 
     def from_original_scale(self, records: J, draws: Draws) -> Draws:
@@ -468,7 +475,7 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
 
 
 def _public_rows(X: Floats, pattern: Codes, each: int) -> tuple[Floats, Codes]:
-    """Predictor rows and patterns without the columns of synthesized categories."""
+    """Predictor rows without columns that depend on synthesized categories, and the public row of each record."""
     public_rows = X.reshape(-1, each, X.shape[1])
     same = (public_rows == public_rows[:, :1]).all(axis=(0, 1))
     return public_rows[:, 0, same], pattern // each
@@ -484,7 +491,7 @@ def _constant_columns(X: Floats, pattern: Codes, groups: Groups) -> int:
 
 
 def _nothing(K: int, sampler: Sampler) -> Draws:
-    """The empty posterior of numbers, if only categories are synthesized and the weight is public."""
+    """Draws without numeric parameters, if only categories are synthesized and the weight is public."""
     size = sampler.chains * sampler.draws
     exact = Diagnostics(ess_bulk=size, ess_tail=size, exact=True)
     values = {"B": np.empty((size, K, 0)), "L": np.empty((size, 0, 0))}
@@ -497,7 +504,7 @@ def _new_psus(records: JointRecords) -> bool:
 
 
 def _strata(records: JointRecords, draws: Draws) -> gaussian.Effects | None:
-    """Drawn effects of strata."""
+    """Drawn effects of strata, as an argument of normal_density.py; None without such effects."""
     if records.groups is None or "strata" not in draws.effects:
         return None
     group, parent = records.groups.record, records.groups.parent

@@ -1,7 +1,8 @@
 """Shares of categories in the fit, in record densities and in synthetic files of FBS and FBP.
 
-If PSUs and strata have effects, draws also hold their effects on shares: ``tilt`` (S, C, K) of each group with its
-stratum, ``tilt_above`` (S, H, K) of strata alone, and ``sigma`` (S, levels).
+If PSUs and strata have effects, draws also hold effects on log shares: ``tilt`` (S, C, K), the effect of each group
+plus the effect of its stratum; ``tilt_above`` (S, H, K), the effects of strata alone; and ``sigma`` (S, levels), the
+standard deviations.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def with_shares(numeric: Draws, records: JointRecords, crossed: Categories, alph
 
 
 def log_share(records: JointRecords, draws: Draws) -> Offset | None:
-    """log p(category | public cell, PSU) of selected records in every draw, as an offset of normal_density.py."""
+    """Function for log p(category | public cell, PSU) of records in every draw: the offset of normal_density.py."""
     crossed, log_shares = records.categories, draws.values.get("log_shares")
     if crossed is None or log_shares is None:
         return None
@@ -53,7 +54,7 @@ def log_share(records: JointRecords, draws: Draws) -> Offset | None:
 
 
 def log_likelihood(records: JointRecords, crossed: Categories, alpha: Floats, draws: Draws) -> Floats:
-    """sum_i alpha_i log p(category i | cell i, PSU i, draw): (S,); alpha may be negative."""
+    """sum_i alpha_i log p(category i | cell i, PSU i, draw) (S,); alpha may be negative."""
     log_shares = draws.values["log_shares"]
     if records.groups is None:
         return categories.log_likelihood(crossed.counts(alpha), log_shares)
@@ -73,7 +74,7 @@ def simulate(public: JointPublic, draw: Draws, rng: np.random.Generator) -> Code
 
 
 def _new_tilt(public: JointPublic, draw: Draws, rng: np.random.Generator) -> Floats:
-    """Effects on log shares in one data set: new ones of PSUs, and those of strata as drawn."""
+    """Effects on log shares (C, K) in one data set: new effects of PSUs, and drawn effects of strata."""
     assert public.groups is not None and public.categories is not None
     drawn = {name: effects[0] for name, effects in draw.effects.items()}
     if not public.groups.sampled:
@@ -107,7 +108,7 @@ def _sampled_tilts(
 
 
 def with_spread(draws: Draws, spread: Floats) -> Draws:
-    """Draws with effects on log shares, and their standard deviations, multiplied by factors (m,)."""
+    """The draws, with effects on log shares and the standard deviations of effects multiplied by ``spread`` (m,)."""
     names = [name for name in draws.effects if name.startswith("tilt")]
     scaled = {name: draws.effects[name] * spread[:, None, None].astype(np.float32) for name in names}
     values = {"sigma": draws.values["sigma"] * spread[:, None]} if names else {}

@@ -1,26 +1,28 @@
-"""The posterior of (B, Sigma, tau) in FBS with effects of PSUs and strata, which are integrated out.
+"""The posterior of (B, Sigma, tau) in FBS with effects of PSUs and strata; the effects are integrated out.
 
-The model is that of :mod:`surveysynth.models.normal.cluster_effects`; priors are unweighted.  With
-a_c = sum alpha, g_c = sum alpha [x, Y] of a PSU, integrating u_c out turns the cross products
+The model is that of :mod:`surveysynth.models.normal.cluster_effects`; priors are not weighted.  Let a_c = sum alpha and
+g_c = sum alpha [x, Y] over the records of PSU c.  Integrating u_c out turns the cross products
 
     G = sum_i alpha_i [x, Y][x, Y]'   into   G(tau) = G - sum_c w_c g_c g_c',   w_c = tau_1 / (1 + a_c tau_1)
 
-and costs sum_c log(1 + a_c tau_1) / 2.  That is G within PSUs plus sum_c q_c m_c m_c', m_c = g_c / a_c,
-with weights q_c = a_c / (1 + a_c tau_1) instead of a_c: the information of a PSU on its mean is that of q_c
-records.  The same step leads from the PSUs (q_c, m_c) to strata as from records (alpha_i, Y_i) to PSUs.
+and subtracts the *cost* sum_c log(1 + a_c tau_1) / 2 from the log likelihood of each column.  G(tau) is G within PSUs
+plus sum_c q_c m_c m_c', where m_c = g_c / a_c, and q_c = a_c / (1 + a_c tau_1) replaces a_c: a PSU informs about its
+mean as q_c independent records would.  Effects of strata are integrated out by the same step, with PSUs (q_c, m_c) in
+the role of the records (alpha_i, Y_i).
 
-**A fit needs only G(tau) and the cost, at one or two tau for each column.**  They are sums of
-1 / (1 + a tau), smooth in phi = log(1 + a_bar tau) with a_bar the largest a: the nearest singularities
-have imaginary part pi.  So they are computed once at Chebyshev nodes, and the cost of later fits, draws and
-gradients (stan/fbs_effects.stan) does not depend on the number of PSUs.
+**A fit needs only G(tau) and the cost, at one or two tau for each column.**  G(tau) and the cost are smooth functions
+of phi = log(1 + a_bar tau), where a_bar is the largest a: the nearest singularities have imaginary part pi.  So they are
+computed once at Chebyshev nodes, and the computing time of later fits, draws and gradients (stan/fbs_effects.stan) does
+not depend on the number of PSUs.
 
 **Under the flat prior the columns are independent regressions.**  p(B, Sigma) ~ |Sigma|^-(D+1)/2 is a
 product over rows of L^-1, so column j is regressed on the predictors and on the columns before it, and
 
     p(tau_j) ~ |G_a|^-1/2 kappa^-(A - rank - D + j)/2 exp(-cost) p0(tau_j),
 
-with G_a the matrix G(tau_j) of the predictors and earlier columns, and kappa the residual of column j.  This density
-of one or two dimensions is sampled on a grid; the other parameters are chi-squared and normal.  No Markov chains.
+where G_a is the matrix G(tau_j) of the predictors and earlier columns, and kappa the residual of column j.  This density
+of one or two dimensions is sampled on a grid.  The other parameters have chi-squared and normal distributions.  No
+Markov chains are needed.
 """
 
 from __future__ import annotations
@@ -52,14 +54,14 @@ CENTRING_DRAWS = 1000  # draws of the flat posterior, which define the coordinat
 
 @dataclass(frozen=True)
 class EffectsDraws:
-    """Draws of all parameters except effects, chains one after the other.
+    """Draws of all parameters except effects; the draws of a chain are consecutive.
 
     Attributes
     ----------
     B, L : float arrays (S, K, D), (S, D, D)
         Coefficients; lower Cholesky factor of Sigma.
     tau : float array (S, levels, D)
-        T_k = L diag(tau_k) L', lowest level first.
+        Variance ratios, T_k = L diag(tau_k) L', lowest level first.
     chain : int array (S,)
     diagnostics : Diagnostics
     engine, version : str
@@ -80,8 +82,8 @@ def sample_with_effects(
     """Draw (B, Sigma, tau) from the alpha-weighted pseudo posterior, with effects integrated out.
 
     B and Sigma have the priors of FBS; tau_kj ~ half-normal(0, 1).  The posterior under "flat" is drawn without Markov
-    chains, with tau on a grid.  The caller refuses predictor rows without a weighted record
-    and too small a sum of alpha, as without effects.
+    chains, with tau on a grid.  The caller must refuse predictor rows without a weighted record, and alpha with too small a
+    sum, as in fits without effects.
 
     Raises
     ------
@@ -124,12 +126,11 @@ def or_refuse(draw: Callable[[], Floats]) -> Floats:
 class Integrated:
     """The likelihood of (B, L, tau) in coordinates of order one, tabulated in phi = log(1 + a_bar tau).
 
-    ``R`` (rank, K), ``inverse`` (K, rank) with R inverse = I, and ``Z0`` (rank, D) as in FBS;
-    ``L_0`` (D, D), L_0 L_0' = S0 / A.  G(tau) is that of [inverse' x, L_0^-1 (Y - B^' x)].
-    ``a_bar``, ``reach`` (levels,): phi runs from 0 to reach.  ``series`` holds a matrix for each level,
-    Chebyshev coefficients (terms, polynomials) of the few functions of phi that span all entries;
-    ``table`` (entries + 1, terms_1 terms_2) combines products of these functions to the entries:
-    the lower triangle of G, by rows, and the log determinant.
+    ``R`` (rank, K) and ``Z0`` (rank, D) are as in FBS; ``inverse`` (K, rank) satisfies R inverse = I; ``L_0`` (D, D)
+    satisfies L_0 L_0' = S0 / A.  G(tau) is the matrix of [inverse' x, L_0^-1 (Y - B^' x)].  phi runs from 0 to
+    ``reach`` (levels,); ``a_bar`` is (levels,).  For each level, ``series`` holds a matrix (terms, polynomials):
+    Chebyshev coefficients of the few functions of phi that span all entries.  ``table`` (entries + 1, terms_1 terms_2)
+    combines products of these functions to the entries: the lower triangle of G, by rows, and the log determinant.
     """
 
     A: float
@@ -168,14 +169,14 @@ class Integrated:
 def integrate(statistics: GroupedStatistics) -> Integrated:
     """Tabulate G(tau) and the log determinant.
 
-    A column of the likelihood rises no faster than tau^((A + D) / 2), and tau's prior falls like
-    exp(-tau^2 / 2): six beyond sqrt((A + D) / 2) the posterior is negligible.
+    A column of the likelihood rises no faster than tau^((A + D) / 2), and the prior of tau falls like exp(-tau^2 / 2).
+    So the posterior is negligible where tau is larger than sqrt((A + D) / 2) + 6.
     """
     A = statistics.total.A
     R, Z0, S0 = statistics.total.reduced()
     rank, D = Z0.shape
     length = np.linalg.norm(R, axis=0)
-    length = np.where(length > 0, length, 1.0)  # the units of predictors cost no digits
+    length = np.where(length > 0, length, 1.0)  # so that the units of predictors cost no digits
     inverse = np.linalg.pinv(R / length) / length[:, None]
     L_0 = np.asarray(np.linalg.cholesky(S0 / A))
     seen = statistics.a > 0
@@ -223,7 +224,7 @@ def _compress(values: Floats, node: list[Floats]) -> tuple[tuple[Floats, ...], F
 def _integrated(
     a: Floats, mean: Floats, parent: Codes | None, within: Floats, tau_1: float, tau_2: list[Floats]
 ) -> Floats:
-    """Lower triangle of G, by rows, and log determinant, at tau_1 and each tau_2: (len(tau_2) or 1, entries + 1).
+    """Lower triangle of G, by rows, and log determinant (len(tau_2) or 1, entries + 1), at tau_1 and each tau_2.
 
     G is a sum of squares within and between groups, without cancelling differences.
     """
@@ -248,7 +249,7 @@ def _integrated(
 def draw_coefficients(
     model: Integrated, L: Floats, tau: Floats, root: Floats | None, rng: np.random.Generator
 ) -> Floats:
-    """Exact draws of B given L, tau, prior scales and data, with effects integrated out: one for each of S.
+    """Exact draws of B, one for each of S draws of L, tau and prior scales, with effects integrated out.
 
     Parameters
     ----------
@@ -353,13 +354,13 @@ def _draw_on_grid(
 
 
 def _stan_data(model: Integrated, prior: str, rng: np.random.Generator) -> dict[str, object]:
-    """Data of fbs_effects.stan, with coordinates from the flat posterior, which is near the target."""
+    """Data of ``stan/fbs_effects.stan``, with coordinates from the posterior under the flat prior, near the target."""
     (rank, K), D, levels = model.R.shape, len(model.L_0), model.reach.size
     L, phi = _draw_flat(model, CENTRING_DRAWS, rng)
     B = draw_coefficients(model, L, model.tau(phi), None, rng)
     b = np.sqrt((B**2).mean(axis=0))
     unseen = 1 - np.einsum("kr,rk->k", model.inverse, model.R) > 1e-6  # coefficients that the data do not inform
-    wide = unseen[:, None] | (b > 10)  # beyond the scale of the prior
+    wide = unseen[:, None] | (b > 10)  # 10 is the scale of the prior
     b = np.where(wide, 10.0, b)
     spread = phi.std(axis=0)
     ratio = phi.mean(axis=0) / spread

@@ -16,7 +16,7 @@ from ...design.survey_design import SurveyDesign
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-ENOUGH = 5  # PSUs per slope on the number of records, beyond the columns that are constant within PSUs
+ENOUGH = 5  # a slope on PSU size needs so many PSUs more than columns that are constant within PSUs
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,8 @@ class Groups:
     parent : int array (C,) or None
         Second-level group of each group, such as its stratum; None for one level.
     sampled : bool
-        Whether these groups are a sample from the population (PSUs), so that synthetic data have new
-        effects; or all groups of the population (strata), whose effects are parameters like coefficients.
+        True: the groups are a sample from the population (PSUs), and synthetic data have new effects.  False: they are
+        all groups of the population (strata), and their effects are parameters like coefficients.
     """
 
     record: Codes
@@ -80,7 +80,7 @@ def groups_of(design: SurveyDesign, predictors: Sequence[str]) -> Groups | None:
 
 def _determine(design: SurveyDesign, predictors: Sequence[str], group: Codes) -> bool:
     """Whether the predictors determine the stratum or PSU of a record."""
-    # a number enters as a slope, which gives each group its own mean only if it has two values
+    # a number enters as a slope, which gives each group its own mean only if the number has two values
     discrete = [c for c in predictors if is_discrete(design, c, 2)]
     if not discrete:
         return False
@@ -89,18 +89,18 @@ def _determine(design: SurveyDesign, predictors: Sequence[str], group: Codes) ->
 
 
 def differing_sizes(group: Codes) -> Floats | None:
-    """Number of records in the group of each record (n,); None if it is the same for all groups."""
+    """Number of records (n,) in the group of each record; None if all groups have the same size."""
     size = np.bincount(group)
     return np.asarray(size[group], dtype=np.float64) if np.ptp(size[size > 0]) > 0 else None
 
 
 def psu_sizes(groups: Groups, columns: int) -> Floats | None:
-    """Number of records in the PSU of each record (n,), if it differs and enough PSUs identify a slope; otherwise None.
+    """Number of records (n,) in the PSU of each record; None unless sizes differ and enough PSUs identify a slope.
 
     The size is a predictor because outcomes can depend on it, while new effects of PSUs do not: a synthetic file
     would lose the larger incomes of large PSUs.  Weights fall with size, because the PSUs of a two-stage sample
-    represent about equally many units each.  ``columns`` of the predictors, including the intercept, are constant
-    within PSUs, and each takes one degree of freedom of these.
+    represent about equally many units each.  ``columns`` is the number of columns of the predictors, including the
+    intercept, that are constant within PSUs; each takes one degree of freedom of the PSUs.
     """
     enough = groups.sampled and groups.size >= columns + ENOUGH
     return differing_sizes(groups.record) if enough else None

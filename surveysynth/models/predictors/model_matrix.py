@@ -42,7 +42,7 @@ class Synthesized(Protocol):
 
     @property
     def category(self) -> Codes:
-        """Combination of each record: (n,)."""
+        """Combination (n,) of each record."""
         ...
 
     def columns(self, category: Codes) -> dict[str, pd.Series]:
@@ -50,7 +50,7 @@ class Synthesized(Protocol):
         ...
 
 
-C_OF_COLUMN = re.compile(r"C\((\w+|`[^`]+`)\)")  # its levels are those of the distinct rows, too
+C_OF_COLUMN = re.compile(r"C\((\w+|`[^`]+`)\)")  # has the same levels in the distinct rows as in all records
 FEW = 10  # most values of a numeric predictor that makes cells
 LOG_WEIGHT, LOG_SIZE, LOG_UNIT = "log(weight)", "log(records of the PSU)", "log(records of the unit)"
 
@@ -86,16 +86,16 @@ def predictor_rows(
 ) -> tuple[Floats, Codes, tuple[str, ...]]:
     """Distinct rows of the model matrix: X (G, K), the row of each record (n,), and the names of the columns.
 
-    With categories every public row is repeated for each of them, whether the pair occurs or not: row g of the
-    public ones and category k make row g * categories.K + k.  With ``constants`` (:func:`predictor_constants`)
-    the row of a record depends on no other record.
+    With categories, every public row is repeated for each category, whether the pair occurs or not: public row g with
+    category k is row g * categories.K + k.  With ``constants`` (:func:`predictor_constants`), the row of a record does
+    not depend on other records.
 
     Raises
     ------
     InputError
         Records of weight 0, which no model covers; missing values or dates in a predictor; a formula that cannot
-        be evaluated, is not finite, or depends on the order of the records; constants of other terms than the
-        formula's.
+        be evaluated, is not finite, or depends on the order of the records; constants that do not belong to
+        the terms of the formula.
     """
     if not design.weights.all():
         raise InputError("a model is of records with positive weights: leave those of weight 0 out")
@@ -212,7 +212,7 @@ def _row_by_row(predictors: str) -> bool:
 
 
 def model_spec(design: SurveyDesign, predictors: str) -> tuple[formulaic.ModelSpec, dict[str, str]]:
-    """The specification of a model matrix, to apply it to other records, and the types of its columns.
+    """The specification of a model matrix, with which other records can be evaluated, and the types of columns.
 
     Raises
     ------
@@ -233,7 +233,7 @@ def model_spec(design: SurveyDesign, predictors: str) -> tuple[formulaic.ModelSp
 def predictor_constants(design: SurveyDesign, predictors: str) -> dict[str, dict[str, Any]]:
     """Constants that the terms of a formula take from a file: the mean in ``center(age)``, the knots in ``bs(age, 5)``.
 
-    They are plain numbers, and lists and mappings of these, by the text of the term.
+    The keys are the texts of the terms.  The constants are plain numbers, or lists and mappings of numbers.
 
     Raises
     ------
@@ -267,7 +267,7 @@ def predictor_constants(design: SurveyDesign, predictors: str) -> dict[str, dict
 
 
 def _alone(spec: formulaic.ModelSpec, frame: pd.DataFrame, record: int, column: str, value: float) -> bool:
-    """Whether a record has the same value when it is evaluated alone as among the others."""
+    """Whether a record that is evaluated alone has the same value in a column as among all records."""
     try:
         row = spec.get_model_matrix(frame.iloc[[record]], na_action="ignore")
     except Exception:  # a term that needs other records
@@ -319,7 +319,7 @@ def _determined(X: Floats, pattern: Codes, values: Floats) -> bool:
 def with_log_size(
     X: Floats, pattern: Codes, columns: tuple[str, ...], name: str, size: Floats | None, each: int = 1
 ) -> tuple[Floats, Codes, tuple[str, ...]]:
-    """Predictor rows, patterns and columns with the log of a size (n,), unless it is None or linear in the rows."""
+    """Predictor rows, patterns and columns, plus log ``size`` (n,) unless that is None or linear in the rows."""
     if size is None or _determined(X, pattern, np.log(size)):
         return X, pattern, columns
     return *with_column(X, pattern, each, np.log(size)), (*columns, name)
@@ -328,9 +328,9 @@ def with_log_size(
 def with_unit_size(
     X: Floats, pattern: Codes, columns: tuple[str, ...], unit: Codes | None
 ) -> tuple[Floats, Codes, tuple[str, ...]]:
-    """Predictor rows, patterns and columns with the log number of records of units, if it differs.
+    """Predictor rows, patterns and columns, plus the log of the number of records of units if units differ in size.
 
-    Privacy weights of units depend on their sizes, too, so the size must be in the model.
+    Privacy weights of units depend on the sizes of the units, too, so the size must be in the model.
     """
     return with_log_size(X, pattern, columns, LOG_UNIT, None if unit is None else differing_sizes(unit))
 

@@ -29,14 +29,14 @@ PROPORTIONAL = 10.0  # ratio of the variances of totals from which the size meas
 def public_weight(
     design: SurveyDesign, predictors: tuple[str, ...], X: Floats, pattern: Codes, groups: Groups | None = None
 ) -> Floats | None:
-    """The survey weight, if it is a function of public data.
+    """The survey weight, if it is a function of public data; otherwise None.
 
-    It can be a function of the predictors (stratified SRS, self-weighting files), or of the PSUs or strata with
+    The weight can be a function of the predictors (stratified SRS, self-weighting files), or of the PSUs or strata with
     modelled effects (equal probabilities within PSUs).
 
-    Such a weight has no distribution given x: it would make Sigma singular and the density
-    unbounded.  It is public, and is kept as the value of its cell, so that not even its last
-    digits belong to a single record.  A cell of one record fits any weight, and proves nothing.
+    Such a weight has no distribution given x: Sigma would be singular and the density unbounded.  The weight is public,
+    and the fitted value of its cell is kept, so that not even the last digits belong to a single record.  A cell of one
+    record fits any weight, and proves nothing.
 
     Returns
     -------
@@ -45,7 +45,7 @@ def public_weight(
     Raises
     ------
     ModelError
-        The weight is nearly such a function: neither public nor safely modelled.
+        The weight is nearly, but not exactly, such a function: it is neither public nor safely modelled.
     """
     log_weight = np.log(design.weights / design.weights.mean())
     everybody = np.zeros(design.n, dtype=np.intp)
@@ -88,14 +88,14 @@ def public_weight(
 
 
 def refuse_proportional(design: SurveyDesign, outcomes: Sequence[str], X: Floats, pattern: Codes) -> None:
-    """Refuse an outcome that is nearly proportional to a size measure that is no predictor.
+    """Refuse an outcome that is nearly proportional to a size measure that is not a predictor.
 
     In a sample with probabilities proportional to size, w y hardly varies if y is proportional to size, and neither
-    does the total of the sample.  Synthetic weights are scaled to a population total, so the synthetic total is
-    N sum(w y) / sum(w), where the few smallest units dominate sum(w): under the model its variance is proportional to
-    exp(s^2) - 1, with s^2 the variance of log w given the predictors; that of the sample's total to exp(v) / p - 1,
-    with v the variance of log(w y) where y is not 0, and p the share of such records.  Outcomes that can be negative
-    are not checked.
+    does the total estimated from the sample.  Synthetic weights are scaled to a population total, so the synthetic total
+    is N sum(w y) / sum(w), where the few smallest units dominate sum(w).  Under the model, the variance of the synthetic
+    total is proportional to exp(s^2) - 1, where s^2 is the variance of log w given the predictors.  The variance of the
+    sample's total is proportional to exp(v) / p - 1, where v is the variance of log(w y) over the records with y > 0,
+    and p is the share of these records.  Outcomes with negative values are not checked.
 
     Raises
     ------
