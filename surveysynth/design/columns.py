@@ -152,7 +152,7 @@ def in_usual_floats(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def check_cells(column: pd.Series, name: str) -> None:
-    """Refuse values that cannot be categories: lists, tuples and the like, or texts that are not Unicode (InputError)."""
+    """Refuse values that cannot be categories: lists, tuples and such, and texts that are not Unicode (InputError)."""
     if not pd.api.types.is_object_dtype(column.dtype):
         return
     try:

@@ -101,7 +101,7 @@ def _scores(data: Data, Q: Floats, w: Floats, at: tuple[Floats, Floats, Floats])
 
 
 def _orthonormal(data: Data, w: Floats) -> Floats:
-    """The upper triangular T for which Q = X T has sum_i w_i q_i q_i' = n I; InputError for collinear columns."""
+    """The upper triangular T such that sum_i w_i q_i q_i' = n I, with Q = X T; InputError for collinear columns."""
     X, root = data.X, np.sqrt(w / len(w))[:, None]
     length = np.sqrt(((root * X) ** 2).sum(axis=0))
     length[length == 0] = 1.0

@@ -130,7 +130,7 @@ def rao_scott(statistic: float, eigenvalues: Floats, ddf: float, method: str) ->
 
 
 def _saddlepoint(a: Floats) -> float:
-    """P(sum_j a_j chi2_1 > 0) by a saddlepoint approximation (Kuonen 1999, eq. 2); NaN near the mean, where it fails."""
+    """Saddlepoint approximation to P(sum_j a_j chi2_1 > 0) (Kuonen 1999, eq. 2); NaN near the mean, where it fails."""
     a = a / a.max()
     negative = a[a < 0]
     if not negative.size:
