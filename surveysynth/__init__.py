@@ -1,6 +1,6 @@
 """surveysynth: publishable tables and microdata from confidential complex-survey files.
 
-The names, which ``__init__.pyi`` lists, are imported when they are first used.
+``__init__.pyi`` lists the public names.  Each is imported when it is first used.
 """
 
 import lazy_loader

@@ -1,10 +1,13 @@
-"""The command line, ``surveysynth`` or ``python -m surveysynth``: it can be stopped while it is being imported."""
+"""The command line, ``surveysynth`` or ``python -m surveysynth``.
+
+A signal stops it properly even while its modules are still being imported.
+"""
 
 from __future__ import annotations
 
 import sys
 
-TYPE_CHECKING = False  # what can be stopped imports little
+TYPE_CHECKING = False  # few imports before the signals have handlers
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -13,7 +16,7 @@ STOPPED = "Stopped: what was finished is kept, and nothing is left half-written.
 
 
 def main(commands: Callable[[], object] | None = None) -> None:
-    """Run the command line, or other commands.  SIGTERM, and a terminal that is closed, stop it like Ctrl-C."""
+    """Run the command line, or the given commands.  SIGTERM and SIGHUP (a closed terminal) stop it like Ctrl-C."""
     came: list[int] = []
 
     def stop(number: int, frame: object) -> None:
@@ -21,10 +24,10 @@ def main(commands: Callable[[], object] | None = None) -> None:
         raise KeyboardInterrupt
 
     try:
-        import signal  # here, as what it imports in turn takes long enough to be stopped
+        import signal  # imported here, since its own imports take long enough to be interrupted
 
         named = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
-        plain = (signal.SIG_DFL, signal.default_int_handler)  # one that is ignored, as by nohup, stays so
+        plain = (signal.SIG_DFL, signal.default_int_handler)  # a signal that is ignored, as under nohup, stays ignored
         ours = [number for number in named if signal.getsignal(number) in plain]
         for number in ours:
             signal.signal(number, stop)
@@ -35,7 +38,7 @@ def main(commands: Callable[[], object] | None = None) -> None:
         def settle() -> None:
             for number in ours:
                 signal.signal(number, signal.default_int_handler)
-            if came:  # and what was being imported swallowed it
+            if came:  # a module that was being imported swallowed the KeyboardInterrupt
                 raise KeyboardInterrupt
 
         if came:

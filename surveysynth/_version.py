@@ -1,3 +1,3 @@
-"""The version of the package, for what it writes."""
+"""The version of the package, which stands in the files that it writes."""
 
 __version__ = "0.3.0"

@@ -8,7 +8,7 @@ Kind = Literal["asymptotic", "strict", "strict given alpha", "none"]  # kind of 
 LonelyPSU = Literal["fail", "remove", "adjust", "average"]  # treatment of a stratum with one PSU
 OutcomeKind = Literal["amount", "count", "share"]  # declared kind of an outcome
 Clusters = Literal["model", "ignore"]  # whether PSUs and strata have effects
-MapName = Literal["inverse", "linear"]  # from risks to privacy weights
+MapName = Literal["inverse", "linear"]  # function that turns risks into privacy weights
 FBSPrior = Literal["paper", "independent", "normal", "flat"]
 RiskName = Literal["lipschitz", "count", "marginal", "pairwise"]  # measure of a record's risk
 Missing = Literal["fail", "drop"]  # treatment of a missing outcome
@@ -23,5 +23,5 @@ StudyMechanism = Literal[
     "strict", "pseudo", "pseudo-debias", "censored", "laplace", "strict-earlier",
 ]  # fmt: skip
 Planted = Literal["x10", "x100", "alone", "two-modes", "heavy"]  # the record that an intruder looks for
-# diagnostics that may fail, and a population total far from the sum of the weights
+# what the user may accept: failed diagnostics, or a population total that is far from the sum of the weights
 Accepted = Literal["divergences", "rhat", "ess_bulk", "ess_tail", "information", "population_total"]

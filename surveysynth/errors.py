@@ -1,7 +1,7 @@
 """The errors of surveysynth, one small family.
 
 A message names the column, the number of rows at fault, the first few row numbers and the remedy.
-It never shows a value, since messages end up in logs and tickets.
+It never shows a value of the data, since messages end up in logs and tickets.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ class SurveySynthError(Exception):
     Attributes
     ----------
     code : str
-        One word for the kind of error, on which programs may rely, as R's conditions do; messages may change.
+        One word for the kind of error.  Programs may rely on the code, as R's conditions do.  Messages may change.
     """
 
     code: ClassVar[str] = "error"
-    obstacles: tuple[str, ...] = ()  # where several things stand in the way, the message on each
+    obstacles: tuple[str, ...] = ()  # the message on each problem, if there are several
 
 
 class InputError(SurveySynthError, ValueError):
@@ -58,16 +58,20 @@ class NotFitForRelease(SurveySynthError):
 
 
 class Obstacles:
-    """Everything that stands in the way of a call, so that one message can tell all of it.
+    """Collects the errors that the checks of one call find, so that one message reports all of them.
 
-    Checks run one after the other, in the order in which their findings are to be mended.
+    The user is to mend the errors in the order in which the checks run.
     """
 
     def __init__(self, found: Iterable[SurveySynthError] = ()) -> None:
         self.found = [*found]
 
     def check(self, check: Callable[P, T], *args: P.args, **options: P.kwargs) -> T | None:
-        """The value of a check; None where it refuses, which is noted, or fails over what was refused before."""
+        """The value of a check, or None if it fails.
+
+        An InputError, ModelError or PrivacyError is noted.  A TypeError, ValueError, KeyError or AttributeError is
+        ignored if an error was noted before, which is then the likely cause; otherwise it is raised.
+        """
         try:
             return check(*args, **options)
         except (InputError, ModelError, PrivacyError) as error:
@@ -78,12 +82,12 @@ class Obstacles:
         return None
 
     def note(self, error: SurveySynthError) -> None:
-        """Note what a check refused; what was noted already is not told twice."""
+        """Note an error, unless one with the same message was noted before."""
         if str(error) not in map(str, self.found):
             self.found.append(error)
 
     def refuse(self) -> None:
-        """Raise what was found: one error as it is, several as one of the kind of the first."""
+        """Raise the noted errors, if any: a single error as it is, several as one error of the first one's class."""
         if not self.found:
             return
         if len(self.found) == 1:
@@ -105,7 +109,7 @@ TOO_EXTREME = (
 @contextmanager
 def breakdown_as_error() -> Iterator[None]:
     """Turn numerical breakdowns, such as a singular matrix or an overflow, into a ModelError."""
-    from numpy.linalg import LinAlgError  # not before it is needed, as commands import this module
+    from numpy.linalg import LinAlgError  # imported late, since all commands import this module
 
     try:
         yield
@@ -118,17 +122,18 @@ def guarded(
     caught: type[Exception] | tuple[type[Exception], ...],
     explain: Callable[[str], SurveySynthError],
 ) -> T:
-    """Do the work of a library whose exceptions may quote the data, and replace them by ours.
+    """Do work in a library whose exceptions may quote the data, and raise an exception of ours in their place.
 
-    The new exception is raised when the old one is gone: not even its ``__context__`` keeps it.
+    Ours is raised after the library's exception is gone, so that it does not keep that one in ``__context__``.
 
     Parameters
     ----------
     work : function
-        The work, whose value is returned.
+        The work; its value is returned.
     caught : exception type or tuple of them
+        The exceptions to replace.
     explain : function
-        It makes the new exception from the type name of the old one.
+        It makes our exception from the name of the library's exception type.
     """
     try:
         return work()

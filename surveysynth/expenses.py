@@ -1,4 +1,7 @@
-"""Expenses on confidential files, carried by all objects that rest on them, so that each is counted."""
+"""Expenses: the epsilon that a computation spends on a confidential file.
+
+Every result that rests on a confidential file carries its expenses, so that a ledger can count each of them once.
+"""
 
 from __future__ import annotations
 
@@ -22,17 +25,17 @@ def new_id() -> str:
 
 @dataclass(frozen=True)
 class Expense:
-    """One expense on a confidential file, carried by all results that rest on it; a ledger counts it once.
+    """One expense on a confidential file.  All results that rest on it carry it, and a ledger counts it once.
 
     Attributes
     ----------
     what : str
         Purpose, such as "noisy tables of income" or "draws".
     blank, replace : float or None
-        Epsilon for one unit's confidential values removed, and replaced; None if unknown, and both None without a
-        guarantee.
+        Epsilon if the confidential values of one unit are removed (blank), or are replaced by others (replace).  None
+        if it is unknown.  Both are None without a guarantee.
     id : str
-        Random, 32 hexadecimal digits.
+        32 hexadecimal digits, random by default.
     """
 
     what: str
@@ -42,7 +45,7 @@ class Expense:
 
 
 def id_of(what: str, *numbers: NDArray[np.float64]) -> str:
-    """An id from released numbers, never confidential ones, so that a seeded run gives the same id again."""
+    """An id computed from released numbers, never from confidential ones.  A seeded run gives the same id again."""
     digest = hashlib.sha256(what.encode())
     for each in numbers:
         digest.update(np.ascontiguousarray(each, dtype=np.float64).tobytes())
@@ -50,13 +53,13 @@ def id_of(what: str, *numbers: NDArray[np.float64]) -> str:
 
 
 def total(expenses: Iterable[Expense]) -> tuple[Decimal | None, Decimal | None]:
-    """Exact sums for values removed, and replaced; None if a part is unknown."""
+    """Exact sums of ``blank`` and of ``replace`` over the expenses; a sum is None if one of its terms is None."""
     parts = list(expenses)
     return _sum(each.blank for each in parts), _sum(each.replace for each in parts)
 
 
 def least_float(exact: Decimal) -> float:
-    """The least float whose shortest decimal is at least an exact number."""
+    """The smallest float that, written as its shortest decimal, is at least the exact number."""
     found = float(exact)
     return found if Decimal(repr(found)) >= exact else math.nextafter(found, math.inf)
 

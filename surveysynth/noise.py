@@ -1,4 +1,4 @@
-"""Laplace noise that is safe in floating point: OpenDP's, never a plain draw by numpy."""
+"""Laplace noise by OpenDP, which is safe in floating point arithmetic; a plain draw by numpy is not."""
 
 from __future__ import annotations
 
@@ -13,23 +13,28 @@ Floats = NDArray[np.float64]
 def laplace(
     values: Floats, sensitivity: float, epsilon: float, rng: np.random.Generator | None = None
 ) -> tuple[Floats, float]:
-    """Values with Laplace noise of scale sensitivity / epsilon by OpenDP, and the variance of the noise.
+    """Add Laplace noise of scale sensitivity / epsilon to values.
 
     Parameters
     ----------
     values : float array
-        Each gets independent noise.
+        Each value gets independent noise.
     sensitivity : float
-        0 returns the values unchanged.
+        The most by which one record changes a value.  If it is 0, the values are returned unchanged.
     epsilon : float
-        Epsilon for one record, which changes one value by at most the sensitivity.
+        Epsilon for one record.  A record changes one value only.
     rng : numpy.random.Generator, optional
-        For tests only, and not safe; by default noise is OpenDP's.
+        A plain draw by numpy, which is not safe and is for tests only.  By default the noise is OpenDP's.
+
+    Returns
+    -------
+    (float array, float)
+        The noisy values, and the variance of the noise.
 
     Raises
     ------
     InputError
-        A value or the variance is not finite.
+        A value or the variance of the noise is not finite (not checked with ``rng``).
     """
     if sensitivity == 0:
         return values, 0.0
@@ -41,7 +46,7 @@ def laplace(
     noise = 2 * scale * scale
     if not (np.isfinite(noise) and np.isfinite(values).all()):
         raise InputError("a total or its noise overflows: give the outcome in a larger unit, or more epsilon")
-    import opendp.prelude as dp  # takes half a second, and only noise needs it
+    import opendp.prelude as dp  # the import takes half a second, and only noise needs it
 
     dp.enable_features("contrib")
     space = dp.vector_domain(dp.atom_domain(T=float, nan=False)), dp.l1_distance(T=float)

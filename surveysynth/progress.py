@@ -1,7 +1,7 @@
 """Progress on stderr: a spinner or a bar on a terminal, plain lines for a piped command line, otherwise nothing.
 
-No line shows a number of the confidential file: stages have fixed names, counts are those of requested steps, samples
-or synthesizers, and seconds are those of the clock.
+No line shows a number that depends on the confidential file: stages have fixed names, steps, samples and synthesizers
+are counted as they were requested, and times are seconds of the clock.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class _Stage:
         return f"{self.name}: {share:.0%}" + (f", about {left:.0f} s left" if share >= ENOUGH else "")
 
 
-_due: list[Callable[[], None]] = []  # when work begins
+_due: list[Callable[[], None]] = []  # tasks to be done when work begins
 _stage: ContextVar[_Stage | None] = ContextVar("the stage whose steps are counted", default=None)
 _listener: ContextVar[Callable[[str], None] | None] = ContextVar("the listener in place of stderr", default=None)
 _internal_listener: ContextVar[Callable[[str], None] | None] = ContextVar(
@@ -60,7 +60,10 @@ _lines_wanted: ContextVar[bool] = ContextVar("plain lines of progress", default=
 
 @contextmanager
 def plain_lines() -> Iterator[None]:
-    """Write lines if stderr is not a terminal, for the command line; calls from Python are silent there."""
+    """Within this context, write plain lines of progress if stderr is not a terminal.
+
+    The command line uses it.  Without it, as in calls from Python, nothing is written to a stderr that is no terminal.
+    """
     before = _lines_wanted.set(True)
     try:
         yield
@@ -86,7 +89,7 @@ def progress_to(
 
 
 def when_work_begins(task: Callable[[], None]) -> None:
-    """Do a task once, before the first stage or bar, when a command has imported its modules."""
+    """Register a task that is done once, before the first stage or bar.  By then a command has imported its modules."""
     _due.append(task)
 
 
@@ -105,7 +108,7 @@ def tell(text: str) -> None:
 
 
 def steps(total: int) -> Callable[[], None]:
-    """A function that counts one step of the current stage, of ``total``; threads may call it."""
+    """A function that counts one of the ``total`` steps of the current stage.  Several threads may call it."""
     stage = _stage.get()
     if stage is None:
         return lambda: None
@@ -119,7 +122,7 @@ def steps(total: int) -> Callable[[], None]:
 
 @contextmanager
 def during(name: str) -> Iterator[None]:
-    """Name the work that the current stage waits for."""
+    """Within this context, show ``name`` in place of the current stage, which waits for this work."""
     stage = _stage.get()
     if stage is None:
         yield
@@ -212,7 +215,7 @@ def bar(what: str, total: int, completed: int = 0) -> Iterator[Callable[[], None
 
     with _lines(text) as line:
         line()
-        stages_of_each = _lines_wanted.set(False)  # whose lines would mix with those of the bar
+        stages_of_each = _lines_wanted.set(False)  # stages within an item would mix their lines with the bar's
         try:
             yield advance
         finally:
@@ -223,15 +226,15 @@ def bar(what: str, total: int, completed: int = 0) -> Iterator[Callable[[], None
 
 @contextmanager
 def _lines(text: Callable[[float], str]) -> Iterator[Callable[[], float]]:
-    """Yield a function that writes a line, and repeat the line during the work.
+    """Yield a function that writes a line.  The line is also written again and again during the work.
 
-    ``text`` takes the seconds since the start; the function returns them.
+    ``text`` makes the line from the seconds since the start.  The yielded function returns these seconds.
     """
     begin, over = time.monotonic(), threading.Event()
 
     def line() -> float:
         seconds = time.monotonic() - begin
-        with suppress(OSError, ValueError):  # stderr has no reader or is closed, which is no reason to stop
+        with suppress(OSError, ValueError):  # stderr is closed or has no reader: the work goes on
             print(f"{seconds:5.0f} s  {text(seconds)}", file=sys.stderr, flush=True)
         return seconds
 

@@ -21,13 +21,13 @@ from typing import Any, BinaryIO
 from .errors import InputError
 
 AT_FDCWD, RENAME_EXCHANGE = -100, 2  # of renameat2
-UNFINISHED = "unfinished.json"  # in a staged folder that is kept because it was paid for
+UNFINISHED = "unfinished.json"  # note in an unfinished folder that is kept, as it may be charged to a ledger
 LONGEST, LONGEST_PATH = 255, 4095  # most bytes of a name in a path and of a path in file systems
 SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
 
 
 def as_path(given: object, name: str = "path") -> Path:
-    """A path from a text or :class:`pathlib.Path`; InputError for anything else."""
+    """A path from a text or :class:`pathlib.Path`; InputError for other types and for texts that cannot be a path."""
     text = os.fspath(given) if isinstance(given, str | os.PathLike) else None
     if not isinstance(text, str):
         raise InputError(f"{name} must be a path, a text or a pathlib.Path, not {type(given).__name__}")
@@ -44,7 +44,9 @@ def as_path(given: object, name: str = "path") -> Path:
 
 @contextmanager
 def whole_file(path: Path, *, mode: int = 0o600, replace: bool = True) -> Iterator[BinaryIO]:
-    """A file that appears whole or not at all, staged next to its place and synced to the disk.
+    """Write a file that appears whole or not at all.
+
+    It is written under a hidden name next to ``path``, synced to the disk, and then moved to ``path``.
 
     Parameters
     ----------
@@ -58,12 +60,12 @@ def whole_file(path: Path, *, mode: int = 0o600, replace: bool = True) -> Iterat
     Yields
     ------
     BinaryIO
-        To write to.
+        The file to write to.
 
     Raises
     ------
     FileExistsError
-        A file exists by now, and ``replace`` is False; it is unchanged.
+        ``replace`` is False and ``path`` exists when the new file is finished.  The existing file is unchanged.
     OSError
         The file cannot be written.
     """
@@ -74,7 +76,7 @@ def whole_file(path: Path, *, mode: int = 0o600, replace: bool = True) -> Iterat
             os.fsync(stream.fileno())
         try:
             (os.replace if replace else os.link)(staging, path)
-        finally:  # the name must survive a crash, even if another process made it first
+        finally:  # the file's name must survive a crash, even if another process made the file first
             sync(path.parent)
 
 
@@ -82,20 +84,22 @@ def whole_file(path: Path, *, mode: int = 0o600, replace: bool = True) -> Iterat
 def whole_folder(
     path: Path, *, mode: int = 0o700, replace: bool = False, last: Callable[[Path], None] | None = None
 ) -> Iterator[Path]:
-    """A folder that appears whole or not at all, staged next to its place and moved there.
+    """Write a folder that appears whole or not at all.
+
+    It is written under a hidden name next to ``path``, and then moved to ``path``.
 
     Parameters
     ----------
     path : Path
         Missing parent folders are made.
     mode : int
-        Permissions in its place; until then only its owner can read it.
+        Permissions of the finished folder; until then only its owner can read it.
     replace : bool
-        Whether the folder may replace an existing one; an empty one is always replaced.
+        Whether the folder may replace an existing one.  An empty folder is always replaced.
     last : callable, optional
-        Last step, such as paying: when the staged folder is on the disk and its place is free, while no other process
-        can take the place.  If it leaves a file ``unfinished.json``, the staged folder is kept in any case, for
-        :func:`finish`.
+        Last step before the move, such as charging a ledger.  It gets the hidden folder, when this is on the disk,
+        ``path`` is free or may be replaced, and no other process can take ``path``.  If ``last`` leaves a file
+        ``unfinished.json`` in the hidden folder, the folder is kept even if the move fails, for :func:`finish`.
 
     Yields
     ------
@@ -105,7 +109,7 @@ def whole_folder(
     Raises
     ------
     OSError
-        The folder cannot be made, or its place is taken.
+        The folder cannot be made, or ``path`` exists and may not be replaced.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with _staged(path, lambda staging: staging.mkdir(0o700)) as staging:
@@ -115,19 +119,19 @@ def whole_folder(
 
 @contextmanager
 def kept_folder(path: Path, last: Callable[[Path], None]) -> Iterator[Path]:
-    """A folder that stays staged next to a file once ``last`` has left its note ``unfinished.json`` there.
+    """Write a folder under a hidden name next to a file; it is kept if ``last`` leaves ``unfinished.json`` in it.
 
     Parameters
     ----------
     path : Path
-        The file next to it, in an existing folder.
+        Path of the file, in an existing folder.
     last : callable
-        Last step, when the staged folder is on the disk.
+        Last step.  It gets the hidden folder, when this is on the disk.
 
     Yields
     ------
     Path
-        The folder to write to, private to its owner.
+        The folder to write to, which only its owner can read.
     """
     with _staged(path, lambda staging: staging.mkdir(0o700)) as staging:
         yield staging
@@ -138,12 +142,12 @@ def kept_folder(path: Path, last: Callable[[Path], None]) -> Iterator[Path]:
 
 
 def paid_folders(path: Path) -> list[Path]:
-    """Paid folders that are kept next to a file or a place; nothing is removed."""
+    """Unfinished folders next to ``path`` that were kept, as they may be charged to a ledger.  Nothing is removed."""
     return [staging for staging in sorted(path.parent.glob(f".{path.name}.*")) if (staging / UNFINISHED).is_file()]
 
 
 def discard(folder: Path) -> None:
-    """Remove a kept folder, its note last, so that it is found again if the process is killed."""
+    """Remove a kept folder.  Its note goes last, so that the folder is found again if the process is killed."""
     for each in folder.glob("*"):
         if each.name != UNFINISHED:
             _remove(each)
@@ -153,9 +157,12 @@ def discard(folder: Path) -> None:
 def finish(
     staging: Path, path: Path, *, replace: bool, mode: int, last: Callable[[Path], None] | None = None
 ) -> None:
-    """Move a staged folder to its place as :func:`whole_folder` does; it gets its mode after ``last``."""
+    """Move the hidden folder ``staging`` to ``path``: the last part of :func:`whole_folder`.
+
+    After ``last``, the folder gets its mode and is moved; then its note ``unfinished.json`` is removed.
+    """
     _sync_all(staging)
-    sync(path.parent)  # also its name
+    sync(path.parent)  # the name of the hidden folder, too
     with locked(path.parent), uninterrupted():
         if not (replace or is_free(path)):
             raise FileExistsError(errno.EEXIST, "there is something by now", str(path))
@@ -167,13 +174,16 @@ def finish(
         else:
             _exchange(staging, path)
             _remove(staging)
-        sync(path.parent)  # first the place, then the note of unfinished work
+        sync(path.parent)  # the move is on the disk before the note is removed
         (path / UNFINISHED).unlink(missing_ok=True)
         sync(path)
 
 
 def left_behind(path: Path) -> list[Path]:
-    """Paid folders that killed runs staged for a place; their other remains are removed."""
+    """Unfinished folders that interrupted runs prepared for ``path`` and that may already be charged to a ledger.
+
+    Anything else these runs left there is deleted.
+    """
     with locked(path.parent):
         return _swept(path)
 
@@ -184,7 +194,7 @@ def uninterrupted() -> Iterator[None]:
     came: list[int] = []
     before: dict[int, Any] = {}
     numbers = [getattr(signal, name) for name in SIGNALS if hasattr(signal, name)]
-    if threading.current_thread() is threading.main_thread():  # which alone handles signals
+    if threading.current_thread() is threading.main_thread():  # only this thread handles signals
         handlers = {number: signal.getsignal(number) for number in numbers}
         before = {number: handler for number, handler in handlers.items() if handler is not None}  # None: not Python's
     try:
@@ -200,14 +210,14 @@ def uninterrupted() -> Iterator[None]:
 
 @contextmanager
 def private_folder(out: str | Path, notice: str) -> Iterator[Path]:
-    """A new folder with a notice that it is not for publication, written whole or not at all.
+    """Write a new folder, whole or not at all, with a notice that it is not for publication.
 
-    Only its owner can read it and its contents (:func:`restrict`).
+    Only its owner can read the folder and its contents (:func:`restrict`).
 
     Raises
     ------
     InputError
-        The folder exists.
+        The folder exists and is not empty, or ``out`` is not a path.
     """
     folder = as_path(out, "out")
     check_new(folder)
@@ -218,30 +228,30 @@ def private_folder(out: str | Path, notice: str) -> Iterator[Path]:
 
 
 def check_new(folder: Path) -> None:
-    """Refuse an existing folder that is not empty (InputError)."""
+    """Refuse a path that exists, unless it is an empty folder (InputError)."""
     if not is_free(folder):
         raise InputError(f"{str(folder)!r} exists; choose another folder")
 
 
 def is_free(path: Path) -> bool:
-    """Whether a place has nothing, or an empty folder."""
+    """Whether a path does not exist or is an empty folder."""
     return not os.path.lexists(path) or (path.is_dir() and not path.is_symlink() and not any(path.iterdir()))
 
 
 def restrict(folder: Path) -> None:
-    """Make a folder and its contents private to the owner, whatever the umask: mode 0700, files 0600."""
+    """Make a folder and its contents private to the owner, whatever the umask: folders 0700, files 0600."""
     for path in (folder, *folder.rglob("*")):
         path.chmod(0o700 if path.is_dir() else 0o600)
 
 
 def sealed(contents: Mapping[str, Any]) -> str:
-    """JSON with a last entry ``checksum`` of the text before it: SHA-256, and MD5 for older versions of R."""
+    """The contents as JSON, with a last entry ``checksum``: SHA-256 of the text before it, and MD5 for older R."""
     text = json.dumps(contents, indent=2, ensure_ascii=False, allow_nan=False).removesuffix("\n}")
     return text + _seal(text.encode()).decode()
 
 
 def unsealed(path: Path) -> bytes:
-    """The verified JSON of a file by :func:`sealed`.
+    """The JSON of a file that was written by :func:`sealed`, after a check of its checksum.
 
     Raises
     ------
@@ -274,14 +284,15 @@ def _seal(text: bytes) -> bytes:
 
 @contextmanager
 def _staged(path: Path, make: Callable[[Path], None]) -> Iterator[Path]:
-    """A file or folder under a hidden name next to its place, one rename away from it.
+    """Make a file or folder under a hidden name next to ``path``, so that one rename moves it to ``path``.
 
-    It is locked while its process lives, so that another process recognizes the remains of a killed one.
+    It is locked while this process lives, so that other processes can tell it from what a killed process left.  What
+    is still under the hidden name at the end is removed, unless it is a folder with the note ``unfinished.json``.
     """
     staging = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     with ExitStack() as life:
         try:
-            with locked(path.parent):  # no process searches for remains between its creation and its lock
+            with locked(path.parent):  # no other process sweeps the folder before the new one is locked
                 _swept(path)
                 make(staging)
                 life.enter_context(_alone(staging))
@@ -293,7 +304,11 @@ def _staged(path: Path, make: Callable[[Path], None]) -> Iterator[Path]:
 
 @contextmanager
 def _alone(path: Path) -> Iterator[bool | None]:
-    """Lock a file or folder and tell whether no other process had locked it; None without locks."""
+    """Lock a file or folder for this context.
+
+    Yields True if it is locked now, False if another process holds the lock or the file is gone, and None if the
+    system or the file system has no locks.
+    """
     try:
         import fcntl
 
@@ -320,7 +335,7 @@ def _alone(path: Path) -> Iterator[bool | None]:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Lock a file or folder for one process at a time, where locks exist."""
+    """Hold the lock of a file or folder during this context, after waiting for it.  Without locks it does nothing."""
     try:
         import fcntl
     except ImportError:  # Windows
@@ -336,12 +351,12 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def _swept(path: Path) -> list[Path]:
-    """The work of :func:`left_behind`, in a locked folder."""
+    """What :func:`left_behind` does, when the parent folder is locked already."""
     kept = []
     pattern = re.compile(re.escape(f".{path.name}.") + "[0-9a-f]{8}")
     if (path / "public" / "manifest.json").is_file() and (path / UNFINISHED).is_file():
-        (path / UNFINISHED).unlink()  # killed at the last step, with everything in place
-    for backup in path.parent.glob(f".{path.name}.replaced"):  # killed between two renames
+        (path / UNFINISHED).unlink()  # a run was killed after the move, before it removed the note
+    for backup in path.parent.glob(f".{path.name}.replaced"):  # a run was killed between the renames of _exchange
         _remove(backup) if os.path.lexists(path) else os.rename(backup, path)
     for staging in sorted(p for p in path.parent.iterdir() if pattern.fullmatch(p.name)):
         with _alone(staging) as alone:
@@ -350,7 +365,7 @@ def _swept(path: Path) -> list[Path]:
             if (staging / UNFINISHED).is_file():
                 kept.append(staging)
                 continue
-            if alone is None:  # unknown whether its process lives
+            if alone is None:  # without locks nobody knows whether the process lives
                 continue
             _remove(staging)
             warnings.warn(f"{str(staging)!r}, which a run that was killed left behind, was removed", stacklevel=5)
@@ -380,13 +395,17 @@ def _sync_all(folder: Path) -> None:
 
 
 def _exchange(staging: Path, path: Path) -> None:
-    """Exchange a folder with another one, which the caller then removes; the place always has one of them."""
+    """Put the folder ``staging`` in the place of the folder ``path``.
+
+    By renameat2 the two change places at once, and the caller removes the old one, now at ``staging``.  Elsewhere the
+    old one is renamed, replaced and removed; if the process is killed in between, :func:`_swept` restores it.
+    """
     libc = ctypes.CDLL(None, use_errno=True)
     renameat2 = getattr(libc, "renameat2", None)
     names = os.fsencode(staging), os.fsencode(path)
     if renameat2 and renameat2(AT_FDCWD, names[0], AT_FDCWD, names[1], RENAME_EXCHANGE) == 0:
         return
-    backup = path.with_name(f".{path.name}.replaced")  # no exchange here: two renames, and the old one kept meanwhile
+    backup = path.with_name(f".{path.name}.replaced")  # no renameat2 here: two renames
     os.rename(path, backup)
     try:
         os.rename(staging, path)

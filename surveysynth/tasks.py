@@ -33,9 +33,9 @@ def run(
         Data for all tasks.
     numbers : list of int
     workers : int
-        Number of processes on this machine, with one thread each; 1 is this process.
+        Number of processes on this machine, with one thread each.  With 1, the tasks are done in this process.
     scheduler : str, optional
-        Address of a Dask scheduler, whose workers are used instead.
+        Address of a Dask scheduler.  Its workers are then used in place of processes on this machine.
 
     Raises
     ------
@@ -58,12 +58,12 @@ def run(
 
 @contextmanager
 def _own_libraries_first() -> Iterator[None]:
-    """Let new processes load the libraries of this Python.
+    """Within this context, let new processes load the libraries of this Python first.
 
-    Within R the system's libraries come first, among them perhaps a libpython of another version.
+    When Python runs within R, the system's libraries come first, and may include a libpython of another version.
     """
     others, own = os.environ.get("LD_LIBRARY_PATH"), sysconfig.get_config_var("LIBDIR")
-    if others is None or own is None or own.startswith("/usr/lib"):  # the system's last place
+    if others is None or own is None or own.startswith("/usr/lib"):  # which the system searches last in any case
         yield
         return
     os.environ["LD_LIBRARY_PATH"] = os.pathsep.join([own, others])
@@ -80,7 +80,7 @@ def _parallel(task: Callable[[S, int], R], shared: S, numbers: Sequence[int], **
         parallel = Parallel(return_as="generator_unordered", batch_size=1, max_nbytes=None)  # no data in shared files
     results = parallel(delayed(_one_thread)(task, shared, number) for number in numbers)
     try:
-        for result in results:  # noqa: UP028  # "yield from" would close it, with a warning of tasks that are given up
+        for result in results:  # noqa: UP028  # "yield from" would close results, with a warning about abandoned tasks
             yield result
     except BaseException:  # including Ctrl-C: running tasks are abandoned
         with suppress(KeyboardInterrupt):

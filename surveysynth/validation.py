@@ -16,7 +16,7 @@ from .errors import InputError
 
 
 def rows(bad: ArrayLike, shown: int = 5, first: int = 1) -> str:
-    """Text on the rows at fault: ``"3 rows (row numbers 2, 5, 9; the first row is 1)"``.
+    """Text for a message about the rows at fault: ``"3 rows (row numbers 2, 5, 9; the first row is 1)"``.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ def rows(bad: ArrayLike, shown: int = 5, first: int = 1) -> str:
 
 
 def as_list(names: str | Iterable[str] | None) -> list[str]:
-    """One name, several names or none, as a list; InputError for anything but names."""
+    """The names that an argument gives (one, several or None) as a list; InputError for anything but names."""
     listed = several(names)
     for name in listed if names is not None else []:
         if not isinstance(name, str):
@@ -56,7 +56,7 @@ def is_text(value: object) -> bool:
 
 
 def is_finite(value: object) -> bool:
-    """Whether a value is a number, except True and False, and finite as a float."""
+    """Whether a value is a number that is finite as a float.  True and False do not count as numbers."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.integer | np.floating):
         return False
     try:
@@ -66,7 +66,7 @@ def is_finite(value: object) -> bool:
 
 
 def truth(value: object, name: str) -> bool:
-    """The value if it is True or False (InputError)."""
+    """The value as a bool; InputError if it is neither True nor False."""
     if not isinstance(value, bool | np.bool_):
         raise InputError(f"{name} must be True or False")
     return bool(value)
@@ -86,7 +86,7 @@ def positive(value: object, name: str) -> float:
 
 
 def interval_of(value: object, name: str) -> tuple[float, float]:
-    """A pair of finite numbers, the lower first (InputError)."""
+    """The limits of an interval as floats; InputError if they are not two finite numbers, the lower one first."""
     pair = several(value)
     if isinstance(value, str | bytes | Mapping) or len(pair) != 2 or not all(is_finite(limit) for limit in pair):
         raise InputError(f"{name} must be a pair of numbers, (lowest, highest)")
@@ -115,9 +115,9 @@ def one_of(value: object, allowed: Iterable[object], name: str) -> None:
 def check_keywords(
     called: Callable[..., Any], given: Iterable[str], *further: Callable[..., Any], without: Iterable[str] = ()
 ) -> None:  # fmt: skip
-    """Refuse arguments that neither the called function has nor one that gets its ``**settings``.
+    """Refuse keyword arguments that neither the called function takes nor any function that gets its ``**settings``.
 
-    Python's own error would name the latter function, which the user did not call, and it suggests no similar name.
+    Python's own error would name a function that the user did not call, and would suggest no similar name.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def check_keywords(
     Raises
     ------
     TypeError
-        The usual error of Python, with the nearest right name.
+        An argument is unknown.  The message is Python's own, with the most similar known name.
     """
     parameters = [p for f in (called, *further) for p in inspect.signature(f).parameters.values()]
     named = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
@@ -146,13 +146,13 @@ def check_keywords(
 
 
 def line_of_text(value: object, name: str) -> str:
-    """A text for a line of its own, without control characters, which would disturb the file (InputError)."""
+    """The text without outer blanks; InputError if it is empty, or has line breaks or other control characters."""
     if not isinstance(value, str) or not value.strip() or not value.isprintable():
         raise InputError(f"{name} must be a text of one line, without control characters, and not empty")
     return value.strip()
 
 
 def check_seed(seed: object) -> None:
-    """Refuse a seed that is neither None nor a whole number of at least 0 (InputError)."""
+    """Refuse a seed that is neither None nor a whole number from 0 on (InputError)."""
     if seed is not None and (isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0):
         raise InputError("seed must be a whole number, not negative")

@@ -1,4 +1,4 @@
-"""Workers of a real census."""
+"""Workers of a real census, and samples of them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def census_workers() -> pd.DataFrame:
     pandas.DataFrame
         ``division`` (nine census divisions, from the state), ``education`` (years of
         schooling, grouped; ordered), ``experience`` (years), ``income`` (dollars a week, top-coded
-        at 20,000; 19 workers exceed that, and without top-coding the mean is 1.5% higher).
+        at 20,000: 19 workers exceed this limit, and without top-coding the mean would be 1.5% higher).
 
     Raises
     ------
@@ -94,7 +94,8 @@ def census_sample(n: int = 2000, seed: int | None = None) -> SurveyDesign:
     Raises
     ------
     InputError
-        An n with fewer than two workers in a division, or more than the population.
+        An n that is not a whole number, exceeds the population or allots fewer than two records to a division; a seed
+        that is not a whole number; the extra ``demo`` is not installed.
 
     Examples
     --------

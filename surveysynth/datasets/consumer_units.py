@@ -34,7 +34,7 @@ MARITAL_BY_AGE = (  # shares, an age a row
     (0.45, 0.31, 0.17, 0.01, 0.06),
 )
 OWNERS_BY_AGE = (0.12, 0.40, 0.60, 0.69, 0.74, 0.77)
-INCOMES = (-200_000.0, 2_000_000.0)  # limits of all incomes in dollars, by rule, whatever file is drawn
+INCOMES = (-200_000.0, 2_000_000.0)  # limits in dollars that no income of any drawn file exceeds
 
 
 def consumer_units(n: int = 5571, seed: int | np.random.Generator | None = None) -> pd.DataFrame:
@@ -42,19 +42,19 @@ def consumer_units(n: int = 5571, seed: int | np.random.Generator | None = None)
 
     It resembles the file of Hu, Savitsky & Williams (2022b, section 1.1).
 
-    Everything is drawn from the rules in this module, without records or tables of a survey.  Shares and medians are
-    round numbers of about the size known for households in the United States around 2017.
-    Income is lognormal within groups, with standard deviation 0.65 of its log; one unit in eight has a lower income
-    with standard deviation 1.1, and one in fifty has a Pareto tail from 150,000 dollars to a million.  The young, the
-    old and the never married report no income more often than others, 8% in all; one in a thousand reports a loss.
-    Answers are heaped: most are rounded to 100, 1,000 or 5,000 dollars.  Incomes lie within the public limits of
-    -200,000 and 2 million dollars: a larger income is drawn again, for one unit in 20,000.  Those of the survey range
-    from about -7,000 to 1.8 million (Hu, Savitsky & Williams 2022b, section 1.1).
+    All values are drawn by the rules in this module, without records or tables of a survey.  Shares and medians are
+    round numbers, approximately those known for households in the United States around 2017.
+    Within groups, the log of income is normal with standard deviation 0.65; for one unit in eight it has a lower mean
+    and standard deviation 1.1.  One unit in fifty has a Pareto income between 150,000 dollars and a million.  8% of the
+    units report no income; the young, the old and the never married do so more often than others.  One unit in a
+    thousand reports a loss.  Answers are heaped: most are rounded to 100, 1,000 or 5,000 dollars.  Incomes lie within
+    the public limits of -200,000 and 2 million dollars: a larger income is drawn again, which happens to one unit in
+    20,000.  Incomes of the survey range from about -7,000 to 1.8 million (Hu, Savitsky & Williams 2022b, section 1.1).
 
     Parameters
     ----------
     n : int
-        Records.
+        Number of records.
     seed : int or numpy.random.Generator, optional
         Random by default.
 
@@ -62,7 +62,7 @@ def consumer_units(n: int = 5571, seed: int | np.random.Generator | None = None)
     -------
     pandas.DataFrame
         ``age_group`` (6), ``urban`` (2), ``tenure`` (3), ``education`` (5), ``marital`` (5): text; ``income``
-        (dollars a year).  Every record counts the same.
+        (dollars a year).  There are no weights: every record counts the same.
 
     Raises
     ------
@@ -110,13 +110,13 @@ def consumer_units(n: int = 5571, seed: int | np.random.Generator | None = None)
 
 
 def _within_groups(n: int, rng: np.random.Generator) -> Floats:
-    """Deviations of log incomes from their groups: normal, one in eight lower and wider."""
+    """Deviations of log incomes from the log incomes of their groups: normal, one in eight lower and wider."""
     odd = rng.random(n) < 1 / 8
     return np.where(odd, -0.5 + 1.1 * rng.standard_normal(n), 0.65 * rng.standard_normal(n))
 
 
 def _heaped(income: Floats, rng: np.random.Generator) -> Floats:
-    """Reported incomes: one in four to the dollar, others to 100, 1,000 or, if large, 5,000 dollars."""
+    """Incomes as reported: one in four exact to the dollar, others rounded to 100, 1,000 or, if large, 5,000."""
     to = rng.choice([1, 100, 1000, 5000], income.size, p=[0.25, 0.25, 0.3, 0.2])
     to = np.minimum(to, np.select([income < 5000, income < 25_000], [100, 1000], 5000))
     return np.asarray(np.round(income / to) * to)

@@ -1,4 +1,4 @@
-"""Example populations, real and simulated, and samples drawn from them."""
+"""Stratified samples of one or two stages from a population."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from ..errors import InputError
 from ..sampling import Floats, Positions, inclusion_probabilities, proportional_allocation, systematic
 from ..validation import one_of, rows
 
-# exp of an uncut t has no mean: in some populations one salary would be most of its cell's total.
-# P(|t4| > 13) is 1 in 5,000.
+# Student's t with 4 degrees of freedom is cut here, since exp(t) has no mean: in some populations one salary would be
+# most of the total of its cell.  P(|t4| > 13) is 1 in 5,000.
 T4_CUT = 13.0
 
 
@@ -34,29 +34,29 @@ def draw_sample(
 ) -> SurveyDesign:
     """A stratified sample of a population, with probability proportional to size.
 
-    The sample is allocated to the strata in proportion to their units.  Without PSUs, units are
-    drawn systematically, in random order, with pi proportional to size.  With PSUs there are two
-    stages, each systematic, in random order: n / take PSUs, allocated to the strata in proportion
-    to their units and drawn proportional to the sum of their units' sizes; then ``take`` units of
-    each, proportional to size or as a simple random sample.  Unless a PSU or unit is taken with
-    certainty, pi is proportional to take times size within a stratum, or, under simple random
-    sampling, the same for all units of a PSU.
+    The sample is allocated to the strata in proportion to their numbers of units.  Selection is
+    systematic in random order.  Without PSUs, units are drawn with pi proportional to size.  With
+    PSUs there are two stages.  First, n / take PSUs are drawn, with pi proportional to the sum of
+    the sizes of their units.  Then ``take`` units of each PSU are drawn, with pi proportional to
+    size or with equal probabilities.  Unless a PSU or unit is taken with certainty, the pi of a
+    unit is proportional, within its stratum, to take times its size if the second stage is "pps".
+    If it is "srs", all units of a PSU have the same pi.
 
     Parameters
     ----------
     population : pandas.DataFrame
         One row a unit.
     n : int
-        Sample size: a multiple of take, or approximate if take differs from PSU to PSU; the number
-        of PSUs is n over the mean take of the population's units.
+        Sample size, a multiple of take.  If take differs from PSU to PSU, the sample size is n only
+        approximately: the number of PSUs is n divided by the mean take of all units of the population.
     strata, size : str
         Columns of strata and of the measure of size.
     rng : numpy.random.Generator
         Source of the randomness.
     psu : str, optional
-        Column of PSUs; a label counts within its stratum.
+        Column of PSUs.  The same label in two strata means two PSUs.
     take : int or str
-        Units drawn in each PSU: a number, or the name of its column.
+        Number of units drawn in each PSU, or the name of a column with this number.
     second_stage : {"pps", "srs"}
         Selection within a PSU: proportional to size, or with equal probabilities.
 
@@ -68,10 +68,10 @@ def draw_sample(
     Raises
     ------
     InputError
-        An unknown column, or one with missing values; sizes that are not positive numbers; an n with
-        fewer than two units (PSUs) in a stratum, more than the population, or not a multiple of take;
-        a take that is not a whole number or differs within a PSU; a stratum with too few PSUs; a PSU
-        with too few units.
+        An unknown column, or one with missing values; sizes that are not positive numbers; an n that
+        allots fewer than two units (PSUs) to a stratum, exceeds the population, or is not a multiple
+        of take; a take that is not a whole number or differs within a PSU; a stratum with too few
+        PSUs; a PSU with too few units; a population with a column ``weight``.
 
     Examples
     --------
@@ -119,7 +119,7 @@ def draw_sample(
 
 
 def _proportional(units: Positions, sizes: Floats, n: int, rng: np.random.Generator) -> tuple[Positions, Floats]:
-    """A sample of n units proportional to size, and its inclusion probabilities."""
+    """Positions and inclusion probabilities of a sample of n units, drawn with pi proportional to size."""
     pi = inclusion_probabilities(sizes, n)
     drawn = systematic(pi, rng)
     return units[drawn], pi[drawn]
@@ -150,7 +150,7 @@ def _two_stages(
     second_stage: SecondStage,
     rng: np.random.Generator,
 ) -> list[tuple[Positions, Floats]]:
-    """``take`` units and their inclusion probabilities in each of n PSUs of a stratum."""
+    """A two-stage sample of a stratum: for each of n drawn PSUs, its drawn units and their inclusion probabilities."""
     label, first, code = np.unique(cluster, return_index=True, return_inverse=True)
     take_of, size_of = take[first], np.bincount(code)
     if n > label.size or (take_of > size_of).any():

@@ -50,9 +50,9 @@ def sdr_population(
     Source: Hu, Savitsky & Williams 2022a, section 4.1, eq. 11.
 
     Cells have the counts and mean salaries that the paper prints (Tables 4 and 5, "Pop.").  Within a cell
-    log salary = log(mean) - 0.08 + 0.4 e; the salaries of the cell are then multiplied by one
+    log salary = log(mean) - 0.08 + 0.4 e.  The salaries of the cell are then multiplied by one
     number, so that their mean is exactly the printed one.
-    Size, to which inclusion probabilities are proportional, is exp(log salary + 0.4 N(0, 1)).
+    The size is exp(log salary + 0.4 N(0, 1)); inclusion probabilities are proportional to it.
 
     Parameters
     ----------
@@ -64,15 +64,16 @@ def sdr_population(
         - lognormal: standard normal, as in the paper;
         - t4: Student t with 4 degrees of freedom, cut at +-13, scaled to sd 1;
         - skewed: a gamma variable with skewness 1 (shape 4), standardised;
-        - heteroskedastic: normal; sd of log salary 0.2 in field 1, 0.6 in field 8, even steps between;
-        - clustered: a column ``psu`` of universities, each within one field; e is the sum of a
-          normal effect of the university and a normal error, of variance icc and 1 - icc.
+        - heteroskedastic: normal; the sd of log salary is 0.2 in field 1, 0.6 in field 8, and rises
+          in equal steps between;
+        - clustered: there is a column ``psu`` of universities, each within one field; e is the sum of
+          a normal effect of the university with variance icc and a normal error with variance 1 - icc.
     icc : float
-        Intraclass correlation of log salary given field and gender, at least 0 and below 1; no
-        effect without universities.
+        Intraclass correlation of log salary given field and gender, at least 0 and below 1.  It has
+        no effect without universities.
     units_of_a_psu : float
-        Mean number of units of a university; expected sizes range from half of it to one and a half
-        times it.
+        Mean number of units of a university.  The expected number for a university is between one
+        half and one and a half times this mean.
 
     Returns
     -------
@@ -83,7 +84,8 @@ def sdr_population(
     Raises
     ------
     InputError
-        Unknown errors, an icc that is not a share, or fewer than two universities in a field.
+        An unknown value of ``errors``; an icc that is not a number from 0 to below 1; a ``units_of_a_psu`` that is not
+        positive or leaves a field fewer than two universities.
 
     Examples
     --------
@@ -131,7 +133,7 @@ def _standard_t4(N: int, rng: np.random.Generator) -> Floats:
 
 
 def _universities(field: Positions, size: float, rng: np.random.Generator) -> tuple[NDArray[np.object_], Positions]:
-    """Label and number of each unit's university, assigned at random within its field."""
+    """Label and number of the university of each unit, (N,); a unit gets a random university of its field."""
     fewest = np.bincount(field)[1:].min()
     if round(fewest / size) < 2:
         raise InputError(f"units_of_a_psu = {size:g} leaves a field of {fewest:,} units fewer than two universities")
@@ -160,20 +162,21 @@ def sdr_sample(
 
     Source: Hu, Savitsky & Williams 2022a, section 4.1.
 
-    Strata are the fields, with allocation proportional to their units; selection is systematic, in
-    random order, without replacement.  A population with universities (``psu``) is sampled in two
-    stages: universities proportional to their total size, then ``take`` units of each.
+    Strata are the fields, and the sample is allocated to them in proportion to their numbers of units.
+    Selection is systematic, in random order, without replacement.  A population with universities
+    (``psu``) is sampled in two stages: universities are drawn with probability proportional to their
+    total size, then ``take`` units of each.
 
     Parameters
     ----------
     n : int
-        Sample size; with universities as for :func:`draw_sample`.
+        Sample size, as for :func:`draw_sample`.
     seed : int or numpy.random.Generator, optional
         Random by default.
     population : pandas.DataFrame, optional
         A population from :func:`sdr_population`; a new one by default.
     take, second_stage
-        As for :func:`draw_sample`; no effect without universities.
+        As for :func:`draw_sample`.  Without universities they have no effect.
 
     Returns
     -------
@@ -183,7 +186,7 @@ def sdr_sample(
     Raises
     ------
     InputError
-        As :func:`draw_sample`.
+        As :func:`draw_sample`; a seed that is not a whole number; a population that is not a DataFrame.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""New designs from a design: headings, further columns, calibration, trimming and replicates."""
+"""Designs made from another design: new headings or columns, calibrated or trimmed weights, and replicates."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .replicates.successive import successive_differences
 
 
 class AdjustableDesign(DesignRecords):
-    """A design from which others are made: with headings, columns, calibrated or trimmed weights, or replicates."""
+    """The methods that make a new design from a design, which itself is not changed."""
 
     def labelled(self, labels: Mapping[str, str]) -> Self:
         """The design with new headings of columns.
@@ -32,7 +32,7 @@ class AdjustableDesign(DesignRecords):
         Parameters
         ----------
         labels : mapping of column to text
-            Headings of some columns; other columns keep theirs.
+            Headings of some columns.  Other columns keep their headings.
 
         Returns
         -------
@@ -54,13 +54,13 @@ class AdjustableDesign(DesignRecords):
         return self._with(_labels=named, _source=self._source)
 
     def assign(self, **functions: RowWise) -> Self:
-        """The design with new columns, each computed record by record from the others.
+        """The design with new columns, each computed record by record from other columns.
 
         Parameters
         ----------
         **functions
-            ``poor=lambda f: f.income < 10_859``: new column and row-wise function of the frame, which may use the new
-            columns before it.
+            Each new column with a row-wise function of the frame: ``poor=lambda f: f.income < 10_859``.  A function may
+            use the new columns before it.
 
         Returns
         -------
@@ -70,8 +70,9 @@ class AdjustableDesign(DesignRecords):
         Raises
         ------
         InputError
-            The column exists; an argument is not a function of the frame, stops, does not give one value a record, or
-            lets a value depend on other records or their order, as far as a second computation on half of them shows.
+            A column exists already; an argument is not a function of the frame, stops with an error, does not give one
+            value a record, or gives values that depend on other records or their order.  For the last check the
+            function is computed again on parts of the records.
 
         Examples
         --------
@@ -92,35 +93,35 @@ class AdjustableDesign(DesignRecords):
     def calibrate(self, totals: Totals, distance: Distance = "raking", bounds: Bounds | None = None) -> Self:
         """The design with weights calibrated to known totals: post-stratified, raked, or by regression (GREG).
 
-        Standard errors then use residuals of the linearized values from the groups and numbers (R's
-        ``postStratify``, ``calibrate``).  Each replicate, if any, is calibrated to the same totals.
+        Standard errors then use residuals of the linearized values from a regression on the groups and
+        numbers (R's ``postStratify``, ``calibrate``).  Each replicate, if any, is calibrated to the same totals.
 
         Source: Deville & Sarndal 1992, cases 1, 2, 6 and 7.
 
         Parameters
         ----------
         totals : mapping of column (or tuple of columns, crossed) to a mapping of category to total, or to a number
-            ``{"sex": {"f": 51e6, "m": 49e6}}`` post-stratifies, several columns are raked.  A number is the total of
-            a numeric column, ``{"income": 3.1e12}``; that of ``()`` is the size of the population, which totals of
-            categories imply.
+            ``{"sex": {"f": 51e6, "m": 49e6}}`` post-stratifies; with several columns, weights are raked.  A number is
+            the total of a numeric column, ``{"income": 3.1e12}``.  The total of ``()`` is the size of the population;
+            it need not be given with totals of categories, which imply it.
         distance : {"raking", "linear", "logit"}
-            Distance between new and old weights to minimize.  All three give nearly the same standard errors; weights
-            stay positive under raking and within bounds under logit, and linear takes one step.
+            Distance between new and old weights to minimize.  All three give nearly the same standard errors.  Under
+            "raking" weights stay positive, under "logit" they stay within bounds, and "linear" takes one step.
         bounds : (float, float), optional
-            The least and the largest ratio of new to old weights, around 1: (0.5, 2).  The logit needs them.
+            The smallest and the largest ratio of new to old weights, below and above 1: (0.5, 2).  "logit" needs them.
 
         Returns
         -------
         SurveyDesign
-            The weights are in a new column, ``<weights>_calibrated``; the old ones stay, as
-            ``base_weights``.
+            The weights are in a new column, ``<weights>_calibrated``.  The column of the old weights stays;
+            its role is ``base_weights``.
 
         Raises
         ------
         InputError
             Categories without a total or without a record; totals that are not finite, not positive for categories,
-            contradict each other, or cannot be met by positive weights within the bounds; weights that are already
-            calibrated.
+            contradict each other, or cannot be met by positive weights within the bounds; bounds that do not contain 1,
+            or are missing for "logit"; weights that are already calibrated; a new column whose name is taken.
 
         Examples
         --------
@@ -156,15 +157,16 @@ class AdjustableDesign(DesignRecords):
     def trim(self, low: float = 0.0, high: float = np.inf, *, strict: bool = False) -> Self:
         """The design with weights truncated to limits, and the excess spread equally over the other weights.
 
-        The sum of the weights stays (R's ``trimWeights``); totals of a calibration are no longer met.
-        Bounds of :meth:`calibrate` keep both, and trimmed weights can be calibrated.
+        The sum of the weights stays the same (R's ``trimWeights``), but weights that were calibrated no longer meet
+        their totals.  To limit weights and meet totals, use the bounds of :meth:`calibrate`, or trim before you
+        calibrate.
 
         Parameters
         ----------
         low, high : float
-            Limits, in population units.
+            Limits of the weights.
         strict : bool
-            Repeat until no weight is outside the limits.
+            Whether to repeat this until no weight is outside the limits.
 
         Returns
         -------
@@ -174,8 +176,9 @@ class AdjustableDesign(DesignRecords):
         Raises
         ------
         InputError
-            Limits that are not numbers or do not contain the mean weight; a design with replicate weights, weights of 0
-            or joint probabilities.
+            Limits that are not numbers, do not contain the mean weight, or leave no weight to take the excess; trimmed
+            weights that are not positive; a design with replicate weights, weights of 0 or ``pps``; a new column whose
+            name is taken.
 
         Examples
         --------
@@ -215,18 +218,19 @@ class AdjustableDesign(DesignRecords):
         Parameters
         ----------
         method : {"preston", "rao_wu", "JK1", "JKn", "BRR", "Fay", "successive_differences"}
-            Preston's (2009) rescaled bootstrap for any design, fpc and later stages included; Rao & Wu's (1988)
-            bootstrap of PSUs with replacement; the jackknife without and with strata; balanced repeated replication of
-            two PSUs a stratum, and Fay's method; successive differences of PSUs that were drawn systematically in the
-            order of the file (Fay & Train 1995).
+            "preston": Preston's (2009) rescaled bootstrap for any design, including fpc and later stages.  "rao_wu":
+            Rao & Wu's (1988) bootstrap of PSUs with replacement.  "JK1", "JKn": the jackknife without and with strata.
+            "BRR", "Fay": balanced repeated replication of two PSUs a stratum, and Fay's method.
+            "successive_differences": for PSUs that were drawn systematically in the order of the file (Fay & Train
+            1995).
         R : int, optional
-            Number of replicates of the bootstraps, and the most for successive differences; default 100.  The other
-            methods determine it.
+            Number of replicates of the bootstraps, and approximate largest number for successive differences; default
+            100.  In the other methods the number follows from the design.
         rho : float, optional
             For ``Fay``: weights are multiplied by rho or 2 - rho; default 0.5.
         mse : bool
-            Squares are taken around the estimate (True), or around the mean of the replicates (False, R's default);
-            those of a bootstrap are then divided by R - 1, not R.
+            Squares are taken around the estimate (True), or around the mean of the replicates (False, R's default).  In
+            a bootstrap they are divided by R if True, and by R - 1 if False.
         seed : int, optional
             Seed of the bootstraps; by default replicates come from the operating system's entropy.
 
@@ -238,9 +242,8 @@ class AdjustableDesign(DesignRecords):
         Raises
         ------
         InputError
-            An unknown method; ``R``, ``rho`` or ``seed`` without effect on the method; a method that the design does
-            not allow: strata with one PSU, or not two for BRR; a design with replicates, calibrated weights or joint
-            probabilities.
+            An unknown method; ``R``, ``rho`` or ``seed`` for a method that does not use it; strata with one PSU or, for
+            BRR and Fay, not with two; strata with JK1; a design with replicates, calibrated weights or ``pps``.
 
         Examples
         --------

@@ -5,13 +5,13 @@ ratios g = w / d, the calibrated weights are
 
     w_i = d_i g(x_i' lambda),    lambda such that    sum_i w_i x_i = t,
 
-where g belongs to a distance between w and d, whose sum is minimal (their cases 1, 2, 6 and 7):
+where g follows from a distance between w and d, the sum of which is minimal (cases 1, 2, 6 and 7 of the paper):
 
     linear:   g(u) = 1 + u, the regression estimator (GREG),
     raking:   g(u) = exp(u),
     logit:    g(u) = (L (U - 1) + U (1 - L) exp(a u)) / (U - 1 + (1 - L) exp(a u)),  a = (U - L) / ((1 - L) (U - 1)),
 
-the first two truncated at bounds L and U, if any.
+If there are bounds L and U, g is truncated at them in the linear and in the raking case.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Ratio:
     ----------
     distance : {"raking", "linear", "logit"}
     bounds : (float, float)
-        Limits of g; -inf and inf without bounds.
+        Limits of g; -inf and inf if there are no bounds.
     """
 
     distance: Distance
@@ -59,7 +59,7 @@ class Ratio:
 
     @classmethod
     def checked(cls, distance: Distance, bounds: Bounds | None) -> Ratio:
-        """The function of a distance; InputError if bounds do not contain 1, or are missing for the logit."""
+        """The function of a distance; InputError for impossible bounds, or if "logit" has no bounds."""
         one_of(distance, get_args(Distance), "distance")
         if bounds is None:
             if distance == "logit":
@@ -74,7 +74,7 @@ class Ratio:
         return cls(distance, (low, high))
 
     def __call__(self, u: Floats) -> tuple[Floats, Floats]:
-        """Values of g and its derivative."""
+        """Values of g and of the derivative of g, each in the shape of u."""
         low, high = self.bounds
         with np.errstate(over="ignore"):
             if self.distance == "logit":
@@ -91,7 +91,7 @@ def multipliers(d: Floats, X: Any, totals: Floats, ratio: Ratio) -> Floats:
     Parameters
     ----------
     d : float array (n,)
-        Weights before calibration; those of a replicate may be 0 or negative.
+        Weights before calibration.  In a replicate they may be 0 or negative.
     X : array or sparse array (n, p)
     totals : float array (p,)
     ratio : Ratio
@@ -99,7 +99,7 @@ def multipliers(d: Floats, X: Any, totals: Floats, ratio: Ratio) -> Floats:
     Returns
     -------
     float array (p,)
-        It contains NaN if no lambda was found.
+        Lambda; NaN if none was found.
     """
     size = np.asarray(abs(X).T @ np.abs(d))
     scale = np.where(size > 0, size, 1.0)
@@ -133,7 +133,7 @@ def calibrated(d: Floats, X: Any, totals: Floats, ratio: Ratio) -> Floats:
     Raises
     ------
     InputError
-        No weights meet the totals within the bounds, or some are not positive.
+        No weights within the bounds meet the totals, or the weights that do are not all positive.
     """
     lam = multipliers(d, X, totals, ratio)
     if np.isnan(lam).any():
@@ -152,11 +152,11 @@ def calibrated(d: Floats, X: Any, totals: Floats, ratio: Ratio) -> Floats:
 
 
 def rake(weights: Floats, margins: Sequence[Codes], totals: Sequence[Floats]) -> Floats:
-    """Weights raked to the totals of every margin; for one margin this is post-stratification.
+    """Weights raked to the totals of every margin.  For one margin this is post-stratification.
 
-    Weights are scaled to the totals of each margin in turn until all fit (iterative proportional
-    fitting).  The result minimizes the raking distance sum d (g log g - g + 1), with g = w / d
-    (Deville & Sarndal 1992, case 2).
+    Weights are scaled to the totals of one margin after the other, again and again until they meet
+    all totals (iterative proportional fitting).  The result minimizes the raking distance
+    sum d (g log g - g + 1), with g = w / d (Deville & Sarndal 1992, case 2).
 
     Parameters
     ----------
@@ -172,7 +172,8 @@ def rake(weights: Floats, margins: Sequence[Codes], totals: Sequence[Floats]) ->
     Raises
     ------
     InputError
-        No positive weights meet the totals.
+        A category with a total has only zero-weight records, or raking has not converged after
+        ROUNDS rounds.
     """
     for margin, total in zip(margins, totals, strict=True):
         empty = np.bincount(margin, weights, total.size) == 0
@@ -192,12 +193,14 @@ def rake(weights: Floats, margins: Sequence[Codes], totals: Sequence[Floats]) ->
 
 
 def trimmed(w: Floats, low: float, high: float, strict: bool) -> Floats:
-    """Weights truncated to low and high, with the excess spread equally over the others; repeatedly if strict.
+    """Weights truncated to low and high, with the excess spread equally over the other weights.
+
+    If ``strict``, this is repeated until no weight is outside the limits, at most ROUNDS times.
 
     Raises
     ------
     InputError
-        No weight is within the limits to take the excess, or one that takes it is no longer positive.
+        No weight is within the limits to take the excess, or a weight is not positive afterwards.
     """
     for _ in range(ROUNDS if strict else 1):
         outside = (w < low * (1 - CLOSE)) | (w > high * (1 + CLOSE))
@@ -213,7 +216,7 @@ def trimmed(w: Floats, low: float, high: float, strict: bool) -> Floats:
 
 
 def known_values(n: int, margins: Sequence[Codes], auxiliary: Sequence[Floats]) -> Any:
-    """The variables with known totals: indicators of the groups of every margin, then numbers.
+    """The variables with known totals: indicators of the groups of every margin, then numeric columns.
 
     Returns
     -------
@@ -229,18 +232,21 @@ def known_values(n: int, margins: Sequence[Codes], auxiliary: Sequence[Floats]) 
 
 @dataclass(frozen=True, eq=False)
 class KnownTotals:
-    """Known totals for calibration, and their variables.
+    """Known totals for calibration, and the variables that have these totals.
 
     Attributes
     ----------
     groups : tuple of tuples of str
         Columns of each margin.
     margins : tuple of int arrays (n,)
+        Group of each record in each margin.
     margin_totals : list of float arrays (groups,)
     numbers : tuple of str
-        Columns of numbers.
+        Numeric columns with a known total.
     X : sparse array (n, p)
+        The variables, by :func:`known_values`.
     totals : float array (p,)
+        Their totals.
     """
 
     groups: tuple[tuple[str, ...], ...]
@@ -266,14 +272,14 @@ class KnownTotals:
         margins = margins_of(frame, [*groups])
         known = [totals_of(frame, *each) for each in zip(groups, margins, groups.values(), strict=True)]
         check_agreement(known)
-        known = [total * (known[0].sum() / total.sum()) for total in known]  # sums agree up to rounding
+        known = [total * (known[0].sum() / total.sum()) for total in known]  # sums that agree up to rounding become equal
         X = known_values(len(frame), margins, auxiliary_of(frame, [*numbers]))
         every = np.concatenate([*known, np.array([*numbers.values()])])
         return cls(tuple(groups), margins, known, tuple(numbers), X, every)
 
 
 def auxiliary_of(frame: pd.DataFrame, names: Sequence[str]) -> tuple[Floats, ...]:
-    """Values of auxiliary columns; InputError if one does not exist, is not numeric, missing or infinite."""
+    """Values of auxiliary columns, (n,) each; InputError for a column that is not numeric or not finite somewhere."""
     columns = []
     for name in names:
         check_columns(frame, {"auxiliary": name})
@@ -288,27 +294,27 @@ def auxiliary_of(frame: pd.DataFrame, names: Sequence[str]) -> tuple[Floats, ...
 
 
 def title(names: str | Sequence[str]) -> str:
-    """Name of a margin or a column in messages: ``'sex' x 'age'``; the whole population has no column."""
+    """Name of a margin or a column for messages: ``'sex' x 'age'``.  Without columns it is the whole population."""
     names = (names,) if isinstance(names, str) else names
     return " x ".join(map(repr, names)) if names else "the whole population"
 
 
 def margins_of(frame: pd.DataFrame, names: Sequence[tuple[str, ...]]) -> tuple[Codes, ...]:
-    """Groups of the records in every margin, as codes; the columns of one margin are crossed."""
+    """The group of each record as a code, (n,) for every margin; the columns of one margin are crossed."""
     for name in dict.fromkeys(name for margin in names for name in margin):
-        check_columns(frame, {"poststrata": name})  # each separately: it may also have another role
+        check_columns(frame, {"poststrata": name})  # one by one, as a column may be in several margins
     whole = np.zeros(len(frame), dtype=np.intp)
     return tuple(codes(*(frame[name] for name in margin)) if margin else whole for margin in names)
 
 
 def totals_of(frame: pd.DataFrame, names: tuple[str, ...], margin: Codes, given: object) -> Floats:
-    """Totals of one margin in the order of its codes.
+    """Totals of one margin, in the order of the codes ``margin``: (groups,).
 
     Raises
     ------
     InputError
-        A group of the file without a total, a total without a record, or a total that is not positive
-        and finite.
+        ``given`` is not a mapping; a group of the file has no total, a total has no record, or a total is not
+        a positive and finite number.
     """
     where = title(names)
     if not isinstance(given, Mapping | pd.Series):
@@ -340,7 +346,7 @@ def is_number(total: object) -> TypeGuard[float]:
 
 
 def check_agreement(totals: Sequence[Floats]) -> None:
-    """Refuse margins with totals of different populations (InputError)."""
+    """Refuse margins whose totals add up to different numbers (InputError)."""
     whole = [float(total.sum()) for total in totals]
     if whole and max(whole) - min(whole) > 1e-8 * max(whole):
         raise InputError(

@@ -1,4 +1,4 @@
-"""Checks of the roles of columns, separately and together, before a design is made."""
+"""Checks of the roles of columns before a design is made, of each role and of roles together."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ Floats = NDArray[np.float64]
 def check_roles(
     frame: pd.DataFrame, single: Mapping[str, str | None], psu_names: Sequence[str], fpc_names: Sequence[str]
 ) -> dict[str, str]:
-    """Column of each role, checked to be in the frame (InputError).
+    """The column of each role, after a check that the columns can have these roles (InputError).
 
     Parameters
     ----------
     frame : pandas.DataFrame
     single : mapping of role to column or None
-        Roles of one column: weights or probs, strata, base_weights.
+        Roles of one column: weights or probs, strata, base_weights, calibrated_weights.
     psu_names, fpc_names : sequence of str
-        Columns of the stages.
+        Columns of the stages of sampling.
     """
     if not isinstance(frame, pd.DataFrame):
         raise InputError(f"frame must be a pandas DataFrame, not {type(frame).__name__}")
@@ -65,7 +65,7 @@ def check_roles(
 
 
 def labels_of(frame: pd.DataFrame, labels: Mapping[str, str] | None) -> dict[str, str]:
-    """Headings of columns, each on one line, without empty ones; InputError for an unknown column."""
+    """Headings of columns, each on one line.  Empty headings are left out; an unknown column is an InputError."""
     if labels is None:
         return {}
     if not isinstance(labels, Mapping) or not all(isinstance(text, str) for text in labels.values()):
@@ -79,21 +79,22 @@ def labels_of(frame: pd.DataFrame, labels: Mapping[str, str] | None) -> dict[str
 
 
 def replicate_names(given: Columns, columns: Iterable[str], roles: Mapping[str, str]) -> tuple[str, ...]:
-    """Columns of replicate weights, in the order of names and patterns, and of the file within a pattern.
+    """The columns of replicate weights, in the order of ``given``; those of one pattern in the order of the file.
 
     Parameters
     ----------
     given : str or sequence of str
-        A column, or a regular expression for whole names: ``"WTREP[0-9]+"``.
+        Columns, or regular expressions for whole names: ``"WTREP[0-9]+"``.
     columns : iterable of str
         Columns of the file.
     roles : mapping of role to column
-        Other roles, whose columns match no pattern.
+        Other roles.  Their columns are not matched by a pattern.
 
     Raises
     ------
     InputError
-        A named column has another role; a pattern is invalid.  A name or pattern without a match is kept.
+        A named column has another role, or a pattern is invalid.  A name or pattern without a match is no error: it is
+        returned as it is.
     """
     there, taken, found = [str(c) for c in columns], set(roles.values()), list[str]()
     for name in names_of(given, "replicate_weights"):
@@ -116,7 +117,7 @@ def check_variance(
     pps: PPS | None, joint: object, replicate_weights: object, scale: float | None, rscales: Sequence[float] | None,
     combined: bool,
 ) -> None:  # fmt: skip
-    """Refuse incompatible settings of a variance (InputError)."""
+    """Refuse settings of the variance that do not go together (InputError)."""
     if replicate_weights is None and (scale is not None or rscales is not None or combined is not True):
         raise InputError("scale=, rscales= and combined= go with replicate_weights=")
     if pps is not None and replicate_weights is not None:
@@ -126,7 +127,7 @@ def check_variance(
 
 
 def margin_names(poststrata: str | Sequence[str | Sequence[str]] | None) -> tuple[tuple[str, ...], ...]:
-    """Columns of each margin, from one column, several margins or none."""
+    """The columns of each margin; ``poststrata`` is one column, a list of margins, or None (InputError)."""
     if isinstance(poststrata, str | None):
         return () if poststrata is None else ((poststrata,),)
     if not isinstance(poststrata, Sequence):
@@ -144,7 +145,7 @@ def role_columns(given: object) -> list[str]:
 
 
 def joint_of(given: ArrayLike | tuple[Joint, ...] | None, pi: Floats) -> tuple[Joint, ...]:
-    """Joint inclusion probabilities as blocks of records; InputError if they belong to other records."""
+    """Joint inclusion probabilities as blocks of records; InputError for a wrong matrix or one of other records."""
     if given is None:
         return ()
     if isinstance(given, tuple) and all(isinstance(block, Joint) for block in given):

@@ -16,8 +16,8 @@ from ..validation import rows, several
 
 Columns = str | Sequence[str] | None
 
-# Numbers, dates and sums of money begin with a digit, after a sign perhaps; names seldom do.  R's read.csv() puts an X
-# before a value, but X1 and X12 are names that R makes itself.
+# A name that looks like a value.  Numbers, dates and sums of money begin with a digit, or a sign and a digit; names
+# seldom do.  R's read.csv() puts an X before a value.  X1 and X12, however, are names that R makes for columns.
 VALUE = re.compile(r"\W*\d|X(\W+\d|\d+(\W|\d\d))")
 
 
@@ -32,8 +32,8 @@ def names_of(columns: Columns, role: str) -> tuple[str, ...]:
 def listing(columns: Iterable[Hashable], shown: int = 12, *, about: Sequence[str] | None = None) -> str:
     """The first names of columns, for a message.
 
-    In a file without a header line the first record passes for one, and the names are that person's data.  So if any
-    name looks like a value, that is, begins with a digit, the names are counted and none is shown.
+    In a file without a header line the first record is taken for the header, and the names are the data of a person.
+    So if any name looks like a value (it begins with a digit), the message has the number of names and shows none.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def listing(columns: Iterable[Hashable], shown: int = 12, *, about: Sequence[str
     shown : int
         Number of names to show.
     about : list of str, optional
-        The columns that the message is about; default all.
+        The columns to be shown; default all.
     """
     names = [str(c) for c in columns]
     values = sum(VALUE.match(name) is not None for name in names)
@@ -55,16 +55,16 @@ def listing(columns: Iterable[Hashable], shown: int = 12, *, about: Sequence[str
 
 
 def shown(name: str, columns: Sequence[str]) -> str:
-    """A column in a message: its name, or its number where names look like values."""
+    """A column for a message: its name, or its number if some names look like values."""
     if any(VALUE.match(each) for each in columns):
         return f"column number {columns.index(name) + 1}"
     return f"column {name!r}"
 
 
 def nearest(name: object, columns: Iterable[Hashable]) -> str:
-    """A suggestion for an unknown name: `` (did you mean 'income'?)``, or nothing.
+    """A suggestion for an unknown name, `` (did you mean 'income'?)``, or an empty text.
 
-    As :func:`listing`, it shows no name of a file that may have no header line.
+    As in :func:`listing`, no name is shown if the file may lack a header line.
     """
     names = {str(c).casefold(): str(c) for c in columns}
     if any(VALUE.match(c) for c in names.values()):
@@ -74,7 +74,7 @@ def nearest(name: object, columns: Iterable[Hashable]) -> str:
 
 
 def check_columns(frame: pd.DataFrame, roles: dict[str, str]) -> None:
-    """Refuse an empty frame, and columns that do not exist, have two roles, missing values or odd names."""
+    """Refuse an empty frame, unusable names, and columns that do not exist, have two roles or missing values."""
     odd = sum(any("\ud800" <= letter <= "\udfff" for letter in str(c)) for c in frame.columns)
     if odd:
         raise InputError(f"{odd:,} of the column names of the frame are no Unicode text; rename them")
@@ -105,11 +105,12 @@ def check_columns(frame: pd.DataFrame, roles: dict[str, str]) -> None:
 
 
 def numeric(column: pd.Series, name: str, first: int = 1) -> NDArray[np.float64]:
-    """A column as read-only floats, NaN where it is missing; InputError if it is not numeric.
+    """A column as floats, NaN where it is missing; InputError if it is not numeric.
 
-    ``first`` is the number of the first row, if the rows are a part of a file.
+    They may share the memory of the frame, so they must not be changed.  ``first`` is the number of the first row, if
+    the rows are a part of a file.
     """
-    if column.dtype == np.dtype(np.float64):  # as it is: to_numeric copies it
+    if column.dtype == np.dtype(np.float64):  # to_numeric would copy it
         return column.to_numpy()
     if isinstance(column.dtype, pd.CategoricalDtype):
         column = column.astype(object)
@@ -145,13 +146,13 @@ def _overflows(value: Any) -> bool:
 
 
 def in_usual_floats(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame with 64-bit floats in place of 16-bit and extended ones, which pandas cannot group."""
+    """The frame with 64-bit floats in place of 16-bit and extended floats, which pandas cannot group."""
     unusual = [c for c, dtype in frame.dtypes.items() if dtype in (np.float16, np.longdouble)]
     return frame.astype(dict.fromkeys(unusual, np.float64)) if unusual else frame
 
 
 def check_cells(column: pd.Series, name: str) -> None:
-    """Refuse values that cannot be categories: lists and the like, texts that are not Unicode (InputError)."""
+    """Refuse values that cannot be categories: lists, tuples and such, and texts that are not Unicode (InputError)."""
     if not pd.api.types.is_object_dtype(column.dtype):
         return
     try:
@@ -177,7 +178,10 @@ def _makes_category(value: Any) -> bool:
 
 
 def positive(column: pd.Series, name: str, *, at_most_one: bool, or_zero: bool = False) -> NDArray[np.float64]:
-    """A column as finite floats above 0 (or from 0, or at most 1); InputError if some value is not."""
+    """A column as finite floats above 0; InputError for other values.
+
+    With ``or_zero``, some but not all values may be 0.  With ``at_most_one``, values above 1 are refused, too.
+    """
     values = np.array(numeric(column, name))
     infinite = ~np.isfinite(values)
     if infinite.any():
@@ -201,7 +205,7 @@ def positive(column: pd.Series, name: str, *, at_most_one: bool, or_zero: bool =
 
 
 def codes(*columns: Any) -> NDArray[np.intp]:
-    """Number the distinct rows of one or more columns 0, 1, ..."""
+    """Code of each record, 0, 1, ...; records have the same code if they are equal in all columns: (n,)."""
     code = np.zeros(len(columns[0]), dtype=np.intp)
     for column in columns:
         if isinstance(column, pd.Series):
@@ -213,7 +217,7 @@ def codes(*columns: Any) -> NDArray[np.intp]:
 
 
 def occurring(code: NDArray[np.intp], size: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """The codes below ``size`` that occur, and each record's position among them, in linear time."""
+    """The codes that occur, sorted, and the position among them of each record's code; codes are below ``size``."""
     if size > 8 * code.size:
         found, number = np.unique(code, return_inverse=True)
         return found, number

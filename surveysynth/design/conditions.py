@@ -1,4 +1,4 @@
-"""Conditions on the columns of a file, as text: "rent <= income", "tenure == 'tenant'"."""
+"""Conditions on the columns of a file, written as text: "rent <= income", "tenure == 'tenant'"."""
 
 from __future__ import annotations
 
@@ -20,7 +20,13 @@ QUOTED, PLACE = re.compile(r"`([^`]+)`"), "quoted_column"
 
 
 def columns_of_condition(rule: str, entry: str) -> set[str]:
-    """The columns that a condition names; InputError if it is no condition, calls a function or searches a column."""
+    """The columns that a condition names.
+
+    Raises
+    ------
+    InputError
+        The text is not a condition, calls a function, or looks for a value in a whole column.
+    """
     text = QUOTED.sub(PLACE, rule).replace("&", " and ").replace("|", " or ")
 
     def impossible(kind: str) -> InputError:
@@ -40,30 +46,30 @@ def columns_of_condition(rule: str, entry: str) -> set[str]:
 
 
 def is_one_comparison(rule: str) -> bool:
-    """Whether a condition is a single comparison by size."""
+    """Whether a condition is a single comparison by <, <=, > or >=."""
     node = ast.parse(QUOTED.sub(PLACE, rule), mode="eval").body
     signs = ast.Lt | ast.LtE | ast.Gt | ast.GtE
     return isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], signs)
 
 
 def _memberships(compared: ast.Compare) -> list[int]:
-    """Places of the comparators on the right of ``in`` and ``not in``."""
+    """Positions of the comparators to the right of ``in`` and ``not in``."""
     return [at for at, sign in enumerate(compared.ops) if isinstance(sign, ast.In | ast.NotIn)]
 
 
 def computed(frame: pd.DataFrame, expression: str) -> Any:
-    """The value of an expression for each record; categories are compared as the texts or numbers they are."""
+    """The value of an expression for each record; categories are compared as texts or numbers."""
     labels = [name for name, dtype in frame.dtypes.items() if isinstance(dtype, pd.CategoricalDtype)]
     return frame.astype(dict.fromkeys(labels, object)).eval(expression, engine="python")
 
 
 def obeyed(rules: Sequence[str], frame: pd.DataFrame, entry: str = "edits") -> Bools:
-    """The records that obey all rules: (n,); a condition on a missing value is not obeyed.
+    """Marks the records that obey all rules: (n,).  A rule about a missing value is not obeyed.
 
     Raises
     ------
     InputError
-        A rule is not a condition.
+        A rule is not a condition, or cannot be evaluated.
     """
     out = np.ones(len(frame), dtype=bool)
     for rule in rules:

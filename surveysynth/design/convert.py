@@ -1,6 +1,6 @@
 """Conversion of csv, Stata, SPSS and SAS files to parquet, block by block, for large files.
 
-The type of a column depends on all its values, so the file is read twice: to find types, and to write.
+The type of a column depends on all its values.  So the file is read twice: first to find the types, then to write.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ Read = Callable[[], Blocks]
 
 @dataclass
 class _Column:
-    """A summary of the values of a column that were read so far.
+    """A summary of those values of a column that have been read.
 
     Attributes
     ----------
     type : pyarrow.DataType, optional
-        None if all values are missing.
+        Type of the values; None if all are missing.
     named, others : int, bool
-        Number of values with a label, and whether some have none.
+        Number of values with a label, and whether there are values without a label.
     """
 
     type: pa.DataType | None = None
@@ -62,7 +62,7 @@ class _Column:
     others: bool = False
 
     def add(self, values: pd.Series, names: dict[Code, str]) -> None:
-        """Add values."""
+        """Add values to the summary; ``names`` are the labels of the column."""
         here = _type(values)
         if here is not None and self.type is not None and here != self.type:
             here = NUMBER
@@ -80,7 +80,7 @@ def convert(
 ) -> None:  # fmt: skip
     """Write a csv, Stata, SPSS or SAS file as parquet, block by block, for :meth:`SurveyDesign.scan`.
 
-    Types, categories, missing values and headings are those of :meth:`SurveyDesign.read`; no more than a few hundred
+    Types, categories, missing values and headings are those of :meth:`SurveyDesign.read`.  No more than a few hundred
     thousand records are in memory at a time.
 
     Parameters
@@ -95,7 +95,10 @@ def convert(
     Raises
     ------
     InputError
-        As :meth:`SurveyDesign.read`; ``source`` is parquet already; ``to`` exists or does not end in .parquet.
+        As :meth:`SurveyDesign.read`; ``source`` is a parquet file or has no records; ``to`` exists or does not end in
+        .parquet.
+    OSError
+        The file ``to`` cannot be written.
 
     Examples
     --------
@@ -170,7 +173,13 @@ def _labelled_reader(path: Path, suffix: str, codes: Checked, encoding: str | No
 
 
 def _looked_at(blocks: Blocks, missing_codes: MissingCodes | None) -> tuple[dict[str, _Column], Names, Labels]:
-    """Columns, labels of fully labelled columns, and headings."""
+    """A summary of each column, the labels of fully labelled columns, and headings.
+
+    Raises
+    ------
+    InputError
+        The file has no records, or ``missing_codes`` names an unknown column.
+    """
     found: dict[str, _Column] = {}
     names: Names = {}
     texts: Labels = {}
@@ -194,7 +203,7 @@ def _looked_at(blocks: Blocks, missing_codes: MissingCodes | None) -> tuple[dict
 
 def _write(frames: Iterator[pd.DataFrame], place: Path, types: Mapping[str, pa.DataType], headed: Labels) -> None:
     """Write blocks of records to one file, with types and headings of columns."""
-    import pyarrow.parquet as pq  # needs ssl, which not every Python has that runs within R
+    import pyarrow.parquet as pq  # it needs ssl, which some Pythons that run within R lack
 
     fields = [pa.field(n, t, metadata={HEADING: headed[n]} if n in headed else None) for n, t in types.items()]
     schema = pa.schema(fields)
@@ -205,7 +214,7 @@ def _write(frames: Iterator[pd.DataFrame], place: Path, types: Mapping[str, pa.D
 
 
 def _type(values: pd.Series) -> pa.DataType | None:
-    """The type of a block's values; None if all are missing."""
+    """The type of the values of a block; None if all are missing."""
     if values.isna().all():
         return None
     kind = pa.array(values, from_pandas=True).type

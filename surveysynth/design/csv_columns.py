@@ -1,4 +1,4 @@
-"""Types of the columns of a csv file (numbers, truth values or texts) from all values, and missing values."""
+"""Types of the columns of a csv file (numbers, truth values or texts), found from all values, and missing values."""
 
 from __future__ import annotations
 
@@ -33,25 +33,25 @@ from .dialect import (
 from .missing_codes import Checked, codes_of_columns, text_forms
 
 BLANK = ("",)  # a field of blanks
-# Texts that programs write for a missing number.  Among other texts, NA can be Namibia, and None an answer.
+# Texts that programs write for a missing number.  In a column of texts, NA can be Namibia, and None an answer.
 MISSING = (
     "NA", "N/A", "n/a", "#N/A", "#N/A N/A", "#NA", "<NA>", "NaN", "nan", "-NaN", "-nan", "NULL", "null", "None", ".",
     *BLANK,
 )  # fmt: skip
 TRUE, FALSE = ("True", "TRUE", "true"), ("False", "FALSE", "false")
-EXACT = 2**53  # whole numbers up to here are floats
-DIGITS = 25  # digits of a whole number that are read: more than any type holds
+EXACT = 2**53  # whole numbers up to this one are exact as floats
+DIGITS = 25  # digits of a whole number that are read, more than fit in any type
 ALONE_OR_SEVERAL = re.compile(r"-?(?:0|9+)|9+(?:[, ]9+)+")
 SEVERAL = re.compile(r"9+(?:[, ]9+)+")
 LONG = re.compile(r"[+-]?9{16,}|-?9{1,3}(?:(?:[.,' ])9{3}){5,}")  # whole numbers that may be above EXACT
-VARIANTS = {".": r"\.", ",": ",", " ": f"[ {BLANKS}]", "'": "['\u2019]"}  # of the marks between thousands
+VARIANTS = {".": r"\.", ",": ",", " ": f"[ {BLANKS}]", "'": "['\u2019]"}  # ways to write each mark between thousands
 TYPES = {"text": pa.string(), "truth": pa.bool_(), "whole": pa.int64(), "large": pa.uint64(), "number": pa.float64()}
 Kind = Literal["text", "truth", "whole", "large", "number"]
 
 
 @dataclass
 class Column:
-    """A summary of the values of a column that were read so far.
+    """A summary of those values of a column that have been read.
 
     Attributes
     ----------
@@ -60,15 +60,15 @@ class Column:
     shapes : set of str
         Shapes of the values that could be numbers.
     truths, texts : bool
-        Some values are true or false; some are other texts.
+        Whether some values are true or false, and whether some are other texts.
     gaps : int
         Number of missing values.
     absent : dict of str to int
-        Counts of texts such as NA, which are missing where the others are numbers or truth values.
+        Counts of texts such as NA.  They are missing values if the other values are numbers or truth values.
     choices : Choices
         Whether values could be answers that tick several choices.
     low, high : int
-        The least and the largest of the whole numbers with many digits.
+        The smallest and the largest of the whole numbers with many digits, and 0.
     """
 
     as_is: bool = False
@@ -82,7 +82,7 @@ class Column:
     high: int = 0
 
     def add(self, texts: pa.StringArray, like_na: Sequence[str]) -> None:
-        """Add texts, null where missing; those ``like_na`` are missing values if the others are numbers."""
+        """Add texts, null where missing.  Texts in ``like_na`` are missing values if the other texts are numbers."""
         self.gaps += texts.null_count
         if self.as_is:
             return
@@ -107,7 +107,7 @@ class Column:
         self._look_closer(texts, shapes, numbers)
 
     def _look_closer(self, texts: pa.StringArray, shapes: pa.StringArray, numbers: list[str]) -> None:
-        """Check the values themselves where shapes leave a doubt."""
+        """Look at the values themselves where their shapes do not suffice."""
 
         def values_like(form: re.Pattern[str]) -> pa.StringArray:
             alike = pa.array([shape for shape in numbers if form.fullmatch(shape.translate(ONE_MARK))], pa.string())
@@ -127,7 +127,7 @@ class Column:
 
     @property
     def forms(self) -> Forms | None:
-        """The forms of the values, if all could be numbers."""
+        """The forms of the values; None if not all of them could be numbers."""
         if self.answers or not self.shapes:
             return None
         return Forms(self.shapes, self.choices.could_be(self.shapes))
@@ -159,8 +159,9 @@ class CsvColumns:
     Attributes
     ----------
     n : int
-        Records.
+        Number of records.
     kinds : dict of str to Kind
+        Kind of each column.
     """
 
     def __init__(self, blocks: Iterator[Texts], file: CsvTexts, codes: Checked, options: CsvOptions) -> None:
@@ -169,7 +170,8 @@ class CsvColumns:
         Raises
         ------
         InputError
-            Marks of numbers that contradict each other, or could be read in two ways; columns that are not there.
+            Numbers whose marks contradict each other, or that could be read in two ways; ``text`` or ``codes`` for a
+            column that does not exist.
         """
         names = file.form.names
         for name in options.text:
@@ -194,11 +196,11 @@ class CsvColumns:
         self.kinds = {name: column.kind(self._dialect) for name, column in self._columns.items()}
 
     def frame(self, block: Texts) -> pd.DataFrame:
-        """A block of records as typed columns; whole numbers become floats if some in the file are missing."""
+        """A block of records as typed columns.  Whole numbers become floats if the column has missing values."""
         return pd.DataFrame({name: self._values(name, texts) for name, texts in block.items()}, copy=False)
 
     def tell(self, file: str) -> None:
-        """Warn about doubtful readings of the file."""
+        """Warn about values of the file that can be read in several ways."""
         for note in self._notes():
             warnings.warn(f"{file!r}: {note}", stacklevel=2)
 
@@ -221,7 +223,7 @@ class CsvColumns:
         return pd.Series(_numbers(texts, column.shapes, self._dialect, TYPES[kind]).to_pandas())
 
     def _notes(self) -> Iterator[str]:
-        """Doubtful readings of the file, one sentence each."""
+        """Values of the file that can be read in several ways, one sentence each."""
         names = self._names
         absent = {name: column.absent for name, column in self._columns.items() if column.absent}
         numbers = [name for name in absent if not self._columns[name].answers]
@@ -259,7 +261,7 @@ class CsvColumns:
 
 
 def read_csv(path: Path, codes: Checked, options: CsvOptions) -> pd.DataFrame:
-    """Read a csv file as :func:`surveysynth.design.read.read_frame` does.
+    """Read a csv file, as :func:`surveysynth.design.read.read_frame` does.
 
     Raises
     ------
@@ -275,7 +277,7 @@ def read_csv(path: Path, codes: Checked, options: CsvOptions) -> pd.DataFrame:
 
 
 def _numbers(texts: pa.ChunkedArray, shapes: Iterable[str], dialect: Dialect, kind: pa.DataType) -> pa.ChunkedArray:
-    """Texts of a dialect as numbers."""
+    """Turn texts, which are numbers written in a dialect, into numbers."""
     marks = {marks for shape in shapes if (marks := reading(shape, dialect)) is not None}
     if dialect.thousands is not None and any(thousands for _, thousands in marks if thousands):
         texts = pc.replace_substring_regex(pc.utf8_trim_whitespace(texts), VARIANTS[dialect.thousands], "")

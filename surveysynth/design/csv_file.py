@@ -1,4 +1,7 @@
-"""Csv files of various programs: commas or semicolons, decimal points or commas, utf-8 or an older encoding."""
+"""The texts of csv files written by various programs.
+
+The columns may be separated by commas or semicolons, and the file may be in utf-8 or in an older encoding.
+"""
 
 from __future__ import annotations
 
@@ -35,25 +38,26 @@ BLOCK_BYTES, BLOCK_ROWS = 1 << 24, 1 << 16  # size of a block read by Arrow and 
 BEGINNING = 1 << 20  # characters searched for the header line
 SEPARATOR_LINE = re.compile(r"\"?sep=(.)\"?[\r\n]*", re.IGNORECASE)  # Excel's first line, which is not the header
 
-Texts = dict[str, pa.StringArray]  # texts of some records, by column; none is missing
+Texts = dict[str, pa.StringArray]  # texts of some records, by column, without missing values
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class CsvOptions:
-    """Options of a csv file; None for those to be found from the file.
+    """Options for reading a csv file.  An option that is None is found from the file.
 
     Attributes
     ----------
     encoding, separator : str, optional
         Encoding of the file, and separator of its columns.
     decimal : {".", ","}, optional
+        The decimal mark in numbers.
     thousands : {".", ",", " ", "'"}, optional
-        The marks in its numbers.
+        The mark between thousands in numbers.
     text : tuple of str
         Columns that are read as texts.
     na : tuple of str, optional
-        Texts that are missing values in every column, besides the empty one.
+        Texts that are missing values in every column.  The empty text always is.
     """
 
     encoding: str | None = None
@@ -86,7 +90,7 @@ class CsvOptions:
 
 @dataclass(frozen=True)
 class Form:
-    """The form of a csv file.
+    """The form of a csv file: separator, header and encoding.
 
     Attributes
     ----------
@@ -106,11 +110,11 @@ class Form:
 
 
 class _OtherParser(Exception):
-    """Arrow, which is fast, cannot read a file; pandas has to."""
+    """Raised if Arrow, which is fast, cannot read a file, so that pandas has to read it."""
 
 
 class CsvTexts:
-    """The texts of a csv file, block by block; missing fields at the end of a record are empty.
+    """The texts of a csv file, block by block.  Fields that are lacking at the end of a record are empty texts.
 
     Attributes
     ----------
@@ -125,7 +129,8 @@ class CsvTexts:
         Raises
         ------
         InputError
-            An impossible option; columns of one name; records with more fields than there are columns.
+            An impossible option; several columns of the same name; a first record with more fields than there are
+            columns; a file that cannot be read.
         """
         options.check()
         self.file, self._path, self._encoding = path.name, path, options.encoding
@@ -135,12 +140,12 @@ class CsvTexts:
         if not header:
             raise self.unreadable("EmptyFile")
         self.form = Form(separator, before, encoding, _names(self.file, header))
-        self._by_arrow = len(header) > 1  # with one column, pandas leaves out blank lines
+        self._by_arrow = len(header) > 1  # in a file of one column, pandas leaves out blank lines
         if overlong:  # pandas would take the first column for row names
             raise self._refused("ParserError")
 
     def through(self, work: Callable[[Iterator[Texts]], T]) -> T:
-        """The result of ``work`` on all blocks; it is done a second time if Arrow cannot read them.
+        """The result of ``work`` on all blocks.  If Arrow cannot read them, ``work`` is done again on pandas's blocks.
 
         Raises
         ------
@@ -198,11 +203,11 @@ class CsvTexts:
             yield {str(name): _one_array(pa.array(block[name], type=pa.string())) for name in block}
 
     def unreadable(self, kind: str) -> InputError:
-        """The error for a file that cannot be read, with the name of an exception."""
+        """The error for a file that cannot be read; ``kind`` is the name of the parser's exception."""
         return InputError(f"{self.file!r} could not be read ({kind}); is it a whole file?")
 
     def _refused(self, kind: str) -> InputError:
-        """The error for a file that pandas cannot read, from the name of its exception."""
+        """The error for a file that pandas cannot read, by the name ``kind`` of pandas's exception."""
         if kind == "UnicodeDecodeError":
             return guarded(lambda: _wrong_encoding(self._path, self._encoding), Exception, self.unreadable)
         if kind in ("ParserError", "ParserWarning"):
@@ -212,7 +217,10 @@ class CsvTexts:
 
 
 class _Quotes:
-    """A file that counts its quotes, since Arrow takes an open quote to end with the file."""
+    """A file that counts its quotes, since Arrow does not report a quote that is never closed.
+
+    ``odd`` tells whether the number of quotes read is odd.
+    """
 
     closed = False
 
@@ -241,7 +249,7 @@ def _one_array(texts: pa.Array | pa.ChunkedArray) -> pa.StringArray:
 
 @contextmanager
 def _strictly() -> Iterator[None]:
-    """Turn fields that pandas would leave out into errors."""
+    """Within this context, raise an error for fields that pandas would leave out."""
     with warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)
         yield
@@ -259,18 +267,21 @@ def _opened(path: Path) -> Iterator[IO[bytes]]:
 
 
 def _text(file: IO[bytes], encoding: str) -> io.TextIOWrapper:
-    """The file as text; bytes outside its encoding are kept, and pandas refuses them."""
+    """The file as text.  Bytes that do not fit the encoding are replaced here; pandas refuses them later."""
     return io.TextIOWrapper(file, "utf-8-sig" if encoding == "utf-8" else encoding, errors="replace", newline="")
 
 
 def _records(lines: Iterable[str], separator: str, *, strict: bool = False) -> Iterator[list[str]]:
-    """Header and records as lists of fields, without empty lines, as in pandas."""
+    """The header and the records as lists of fields.  Empty lines are left out, as in pandas."""
     found = csv.reader(lines, delimiter=separator, strict=strict)
     return (record for record in found if len(record) > 1 or "".join(record).strip())
 
 
 def _beginning(path: Path, options: CsvOptions) -> tuple[str, int, str, list[str], bool]:
-    """Separator, lines before the header, encoding, header, and whether the first record has more fields."""
+    """Separator, number of lines before the header, encoding, header, and whether the first record is too long.
+
+    It is too long if it has more fields than the header.
+    """
     encoding = "utf-8" if options.encoding is None else codecs.lookup(options.encoding).name
     with _opened(path) as file, _text(file, encoding) as text:
         lines = text.readlines(BEGINNING)
@@ -282,12 +293,12 @@ def _beginning(path: Path, options: CsvOptions) -> tuple[str, int, str, list[str
 
 
 def _names(file: str, header: list[str]) -> tuple[str, ...]:
-    """The names of columns, without the blanks around them.
+    """The names of columns, without the blanks around them.  A column without a name is called "Unnamed: number".
 
     Raises
     ------
     InputError
-        Several columns of one name.
+        Several columns have the same name.
     """
     names = [name.strip() or f"Unnamed: {number}" for number, name in enumerate(header)]
     twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
@@ -305,13 +316,13 @@ def _names(file: str, header: list[str]) -> tuple[str, ...]:
 
 
 def _separator(lines: list[str], decimal: str | None) -> str:
-    """The separator that splits the header into most fields; a comma for one column."""
+    """The separator that splits the header into the largest number of fields."""
     likely = SEPARATORS if decimal != "," else (*SEPARATORS[1:], ",")
     return max(likely, key=lambda separator: _fields(lines, separator))
 
 
 def _fields(lines: list[str], separator: str) -> int:
-    """Number of fields of the header; 0 if a quoted text would end within a field, as "a,b";c does by commas."""
+    """Number of fields of the header; 0 if a quoted text ends within a field, as in "a,b";c with commas."""
     try:
         return len(next(_records(lines, separator, strict=True), []))
     except csv.Error:
@@ -333,7 +344,7 @@ def _overlong(path: Path, form: Form) -> InputError | None:
 
 
 def _wrong_encoding(path: Path, encoding: str | None) -> InputError:
-    """The error for a file in another encoding; its lines are numbered from 1, the header line."""
+    """The error for a file in another encoding.  It numbers the lines of the file from 1, which is the header line."""
     if encoding is not None:
         return InputError(f"{path.name!r} is not in encoding={encoding!r}; give the one that it was written in")
     with _opened(path) as file:

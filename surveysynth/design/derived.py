@@ -16,14 +16,15 @@ RowWise = Callable[[pd.DataFrame], Any]
 Where = RowWise | str | None
 Bools = NDArray[np.bool_]
 
-ALONE = 5  # records that a function is computed on by themselves
+ALONE = 5  # number of single records on which a function is computed again
 
 
 def row_wise(frame: pd.DataFrame, function: RowWise, name: str) -> pd.Series:
     """The values of a function of a frame, one a record.
 
-    The function is computed again on both halves of the records, in reverse, and on some single records.  A value that
-    changes depends on other records or on their order, as a mean, a maximum or a rank does.
+    To check that each value depends on its own record only, the function is computed again on both halves of the
+    records, in reverse order, and on some single records.  A value that changes depends on other records or on their
+    order, as a mean, a maximum or a rank does.
 
     Parameters
     ----------
@@ -37,7 +38,8 @@ def row_wise(frame: pd.DataFrame, function: RowWise, name: str) -> pd.Series:
     Raises
     ------
     InputError
-        There is no function, or it stops; it does not give one value a record, or values depend on other records.
+        ``function`` is not a function, stops with an error, does not give one value a record, or gives values that
+        depend on other records.
     """
     if not callable(function):
         raise InputError(
@@ -46,7 +48,7 @@ def row_wise(frame: pd.DataFrame, function: RowWise, name: str) -> pd.Series:
     values = _computed(frame, function, name)
     n = len(frame)
     order = np.argsort(values.to_numpy()) if pd.api.types.is_numeric_dtype(values.dtype) else np.arange(n)
-    alone = order[np.unique(np.linspace(0, n - 1, ALONE).astype(np.intp))]  # with the least and the largest value
+    alone = order[np.unique(np.linspace(0, n - 1, ALONE).astype(np.intp))]  # smallest and largest value among them
     groups = [np.arange(n)[::-2], np.arange(n - 1)[::-2], *alone[:, None]]
     if not all(
         _same(values.iloc[subset], _computed(frame.iloc[subset].reset_index(drop=True), function, name))
@@ -61,7 +63,7 @@ def row_wise(frame: pd.DataFrame, function: RowWise, name: str) -> pd.Series:
 
 
 def _computed(frame: pd.DataFrame, function: RowWise, name: str) -> pd.Series:
-    """One value a record, in the order of the frame."""
+    """The values of the function, one a record, in the order of the frame (InputError)."""
 
     def stopped(kind: str) -> InputError:
         return InputError(f"the function of {name!r} stopped with {kind}; the file has {listing(frame.columns)}")
@@ -96,18 +98,18 @@ def _same(values: pd.Series, again: pd.Series) -> bool:
 
 
 def meeting(frame: pd.DataFrame, where: RowWise | str) -> Bools:
-    """The records that meet a condition: (n,).  A missing value does not meet it, as in R's ``subset``.
+    """Marks the records that meet a condition: (n,).  A missing value does not meet it, as in R's ``subset``.
 
     Parameters
     ----------
     frame : pandas.DataFrame
     where : function of the frame, or name of a column
-        True or False for each record.
+        It gives True or False for each record.
 
     Raises
     ------
     InputError
-        As :func:`row_wise`; a column that is not there; values other than True and False.
+        As :func:`row_wise`; an unknown column; values other than True, False and missing ones.
     """
     if isinstance(where, str):
         if where not in frame.columns:

@@ -1,4 +1,4 @@
-"""The records of a survey, with the roles of their columns: the base of SurveyDesign."""
+"""The records of a survey with the roles of the columns: the base class of SurveyDesign."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ Codes = NDArray[np.intp]
 
 
 class DesignRecords:
-    """Records of a survey and the roles of their columns; :class:`SurveyDesign` makes and checks them."""
+    """Records of a survey, and roles of the columns.  :class:`SurveyDesign` sets and checks the attributes."""
 
     weights: NDArray[np.float64]
-    _probs: NDArray[np.float64] | None  # if they were given
+    _probs: NDArray[np.float64] | None  # inclusion probabilities, if they were given
     weights_name: str | None
     probs_name: str | None
     strata_name: str | None
@@ -63,7 +63,7 @@ class DesignRecords:
         return partial(type(self), **self._checked_roles()), (self.frame,), kept
 
     def _checked_roles(self) -> dict[str, Any]:
-        """Roles and labels for making this design again, without pps= and its checks, which have passed."""
+        """Arguments for making this design again, without ``pps`` and the checks for it, which have passed."""
         roles = {role: value for role, value in self.roles().items() if role != "pps"}
         return roles | {"lonely_psu": "remove", "labels": self._labels}
 
@@ -82,24 +82,24 @@ class DesignRecords:
 
     @property
     def frame(self) -> pd.DataFrame:
-        """The records, as a frame of the caller's own (pandas copies on write, so this is cheap).
+        """The records, as a copy that the caller may change.  The copy is cheap, as pandas copies on write.
 
-        A design by :meth:`scan` reads every column for it.
+        A design by :meth:`scan` has to read every column for it.
         """
         return self._frame.copy(deep=False) if self._scan is None else self.select(self.columns)
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Names of the columns, a tuple of str in the order of the file."""
+        """Names of the columns, in the order of the file: a tuple of str."""
         return tuple(self._frame.columns) if self._scan is None else self._scan.names
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """Parquet files of :meth:`scan`; none if the records are in memory."""
+        """The parquet files of a design by :meth:`scan`; empty for other designs."""
         return () if self._scan is None else self._scan.files
 
     def select(self, names: Iterable[str]) -> pd.DataFrame:
-        """Some columns of the records; a design by :meth:`scan` reads no others.
+        """Some columns of the records.  A design by :meth:`scan` reads only these columns.
 
         Parameters
         ----------
@@ -109,27 +109,27 @@ class DesignRecords:
         Returns
         -------
         pandas.DataFrame (n, names)
-            In the order of ``names``.
+            The columns in the order of ``names``.
         """
         names = names_of([*several(names)], "names")
         unknown = [name for name in names if name not in self.columns]
         if unknown:
-            self.column(unknown[0])  # whose error lists the columns
+            self.column(unknown[0])  # raises the error, which lists the columns
         return self._frame[[*names]] if self._scan is None else self._scan.frame(names)
 
     @property
     def labels(self) -> dict[str, str]:
-        """Headings of columns, a dict of the caller's own."""
+        """Headings of columns, as a dict that the caller may change."""
         return dict(self._labels)
 
     @property
     def source(self) -> dict[str, Any] | None:
-        """The file and options of :meth:`read`, a dict of the caller's own; None for other designs."""
+        """The file and the options of a design by :meth:`read`, as a dict that the caller may change; else None."""
         return deepcopy(self._source)
 
     @property
     def probs(self) -> NDArray[np.float64]:
-        """Inclusion probabilities, one over the weights: (n,)."""
+        """Inclusion probabilities, which are 1 / weights: (n,)."""
         if self._probs is not None:
             return self._probs
         with np.errstate(divide="ignore"):  # for weight 0
@@ -144,7 +144,10 @@ class DesignRecords:
 
     @cached_property
     def degf(self) -> int:
-        """PSUs minus strata, or the rank of the replicate weights minus 1."""
+        """Degrees of freedom: PSUs minus strata, or the rank of the replicate weights minus 1.
+
+        Records of weight 0 do not count.
+        """
         if self.replication is not None:
             return self.replication.degf(self.weights)
         first = self.stages[0]
@@ -155,12 +158,12 @@ class DesignRecords:
 
     @property
     def multiplicand(self) -> NDArray[np.float64]:
-        """Weights that factors of replicates multiply; 1 for records of weight 0 with replicate weights."""
+        """The weights that factors of replicates multiply, (n,): 1 for records of weight 0 with replicate weights."""
         return self.weights if self.replication is None else self.replication.multiplicand(self.weights)
 
     @property
     def entering(self) -> NDArray[np.bool_]:
-        """Records with a weight in estimates or their replicates: bool (n,)."""
+        """Marks the records that have a weight in the estimate or in a replicate: bool array (n,)."""
         return np.asarray(self.multiplicand > 0)
 
     @property
@@ -188,13 +191,13 @@ class DesignRecords:
     def roles(self) -> dict[str, Any]:
         """Keyword arguments that give another frame the same roles.
 
-        They lack joint probabilities, which belong to these records, and labels of columns.
+        Joint probabilities, which belong to these records, and labels of columns are not among the arguments.
 
         Returns
         -------
         dict
             Arguments of ``SurveyDesign(frame, **roles)``: "weights", "probs", "strata", "psu", "fpc", "lonely_psu" and
-            "poststrata"; others if this design has them.
+            "poststrata", and further ones that this design has.
 
         Examples
         --------
@@ -222,7 +225,7 @@ class DesignRecords:
         return roles | {role: value for role, value in further.items() if value is not None}
 
     def column(self, name: str) -> pd.Series:
-        """One column, or an error that lists the columns.
+        """One column of the records.
 
         Parameters
         ----------
@@ -237,7 +240,7 @@ class DesignRecords:
         Raises
         ------
         InputError
-            An unknown column.
+            An unknown column.  The message lists the columns.
         """
         if not isinstance(name, str):
             raise InputError(f"the name of a column was expected, a text, not {type(name).__name__}")
@@ -250,7 +253,7 @@ class DesignRecords:
             raise InputError(f"there is no column {name!r}{near}; the file has {listing(self.columns)}")
 
     def typed(self, name: str) -> pd.Series:
-        """A column without records; a design by :meth:`scan` reads none for it.
+        """An empty column of the same type as a column.  A design by :meth:`scan` reads no records for it.
 
         Parameters
         ----------
@@ -260,7 +263,7 @@ class DesignRecords:
         Returns
         -------
         pandas.Series (0,)
-            An empty column of the same type.
+            The empty column.
 
         Raises
         ------
@@ -273,9 +276,9 @@ class DesignRecords:
         return self._scan.typed(name)
 
     def declares_levels(self, name: str) -> bool:
-        """Whether the type of a column declares its levels, as categories and True and False do.
+        """Whether a column declares its levels: it is categorical, or has the values True and False.
 
-        Texts do not, even if :meth:`scan` keeps them as codes: their levels are those that occur in the file.
+        A column of texts does not, even if :meth:`scan` keeps it as codes: its levels are the texts that occur.
 
         Parameters
         ----------
@@ -309,7 +312,7 @@ class DesignRecords:
         Returns
         -------
         float array (n,)
-            Values, NaN where they are missing; not to be written to, as they may be the frame's own.
+            Values, NaN where they are missing.  Do not change them: the array may share the memory of the frame.
 
         Raises
         ------

@@ -1,10 +1,10 @@
 """The marks in the numbers of a csv file: decimal points or commas, and marks between thousands.
 
-"1.234" is a thousand in one file and a decimal in the next.  Other values of the file decide: "980,00" has a decimal
-comma, so points stand between thousands.  The dialect is therefore one decision for the whole file, from the forms of
-all columns that could be numeric.  A file that could be read in two ways is refused; the message names the argument
-that decides.  One assumption holds for most csv files: where commas separate the columns and no number has a comma, a
-point is a decimal point.
+"1.234" can be more than a thousand in one file, and a little more than 1 in another.  Other values of the file decide:
+"980,00" has a decimal comma, so points stand between thousands.  The dialect is therefore decided once for the whole
+file, from the forms of all columns that could be numeric.  A file that could be read in two ways is refused, and the
+message names the argument that decides.  There is one assumption: if commas separate the columns and no number has a
+comma, a point is a decimal point.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from ..errors import InputError
 from .columns import shown
 
 DECIMALS, THOUSANDS = (".", ","), (".", ",", " ", "'")
-BLANKS = "\u00a0\u2007\u2009\u202f"  # between thousands, as word processors write them: no-break, figure, thin
+BLANKS = "\u00a0\u2007\u2009\u202f"  # blanks of word processors between thousands: no-break, figure, thin
 ONE_MARK = str.maketrans(dict.fromkeys(BLANKS, " ") | {"\u2019": "'"})
 
-# Shapes: every digit is written as 9, except a leading zero.  01 and 01.11 are codes, not numbers.
+# In a shape every digit is written as 9, except a leading zero.  01 and 01.11 are codes, not numbers.
 WHOLE, EXPONENT = r"(?:0|9+)", r"(?:[eE][+-]?9+)?"
 INFINITE = r"[+-]?(?i:inf|infinity)"
 DIGITS = np.arange(256, dtype=np.uint8)
@@ -41,6 +41,7 @@ class Dialect:
     Attributes
     ----------
     decimal : {".", ","}
+        The decimal mark.
     thousands : {".", ",", " ", "'"}, optional
         The mark between thousands, if any.
     """
@@ -55,7 +56,7 @@ DIALECTS = tuple(
 
 
 def shapes_of(texts: pa.StringArray) -> pa.StringArray:
-    """Shapes of texts, none of them missing, without outer blanks: 980,00 and 120,50 have the shape 999,99."""
+    """Shapes of texts without missing values: 980,00 and 120,50 have the shape 999,99.  Outer blanks are left out."""
     ends = np.frombuffer(texts.buffers()[1], dtype=np.int32)[texts.offset :][: len(texts) + 1]
     if len(texts) == 0 or ends[-1] == ends[0]:
         return texts
@@ -77,7 +78,7 @@ def shapes_of(texts: pa.StringArray) -> pa.StringArray:
 
 @lru_cache(maxsize=1 << 14)
 def readings(shape: str) -> frozenset[Reading]:
-    """The marks under which a shape is a number; empty for a text."""
+    """The pairs of marks with which a shape is a number; empty if it is a text."""
     shape = shape.translate(ONE_MARK)
     found: set[Reading] = set()
     if re.fullmatch(rf"[+-]?{WHOLE}{EXPONENT}|{INFINITE}", shape):
@@ -93,7 +94,7 @@ def readings(shape: str) -> frozenset[Reading]:
 
 
 def reading(shape: str, dialect: Dialect) -> Reading | None:
-    """The meaning of a shape's marks in a dialect; None if the shape is not a number there."""
+    """The decimal mark and the mark between thousands that a shape has in a dialect; None if it is not a number."""
     for decimal, thousands in readings(shape):
         if decimal in (None, dialect.decimal) and thousands in (None, dialect.thousands):
             return decimal, thousands
@@ -104,21 +105,22 @@ def reading(shape: str, dialect: Dialect) -> Reading | None:
 class Choices:
     """Whether texts could be answers that tick several choices, "1,3", and not numbers with a comma.
 
-    The choices are whole numbers in ascending order, and the first are as long as the last.  So 1,75 is a number (75 is
-    no choice where none above 9 stands alone or first), and so are 2,0 and 3,2; halves (1,5 and 2,5) could be answers.
+    An answer lists whole numbers above 0 in ascending order.  In a column of answers, no last number has more digits
+    than the longest number that stands first or alone.  So 1,75 is a number if no number above 9 stands first or alone,
+    and 2,0 and 3,2 are numbers, too.  A column in which all values with a comma are halves (1,5, 2,5) has numbers.
 
     Attributes
     ----------
     possible : bool
-        No value has ruled it out so far.
+        Whether all values so far could be answers.
     several : bool
-        Some tick more than one.
+        Whether some values tick more than one choice.
     """
 
     possible: bool = True
     several: bool = False
     _halves: bool = True
-    _long: bool = False  # as long as the digits between marks of thousands
+    _long: bool = False  # whether a second choice has three digits, as between marks of thousands
     _first: int = 0
     _last: int = 0
     _lengths: set[int] = field(default_factory=set)
@@ -138,7 +140,7 @@ class Choices:
             self._lengths |= {len(part) for part in parts}
 
     def could_be(self, shapes: Iterable[str]) -> bool:
-        """Whether a column of these shapes could be such answers."""
+        """Whether a column with these shapes could have such answers."""
         if not (self.possible and self.several) or self._halves:
             return False
         alone = {len(shape) for shape in shapes if re.fullmatch("9+", shape)}
@@ -155,7 +157,7 @@ class Forms:
     ----------
     shapes : set of str
     choices : bool
-        The values could be answers that tick several choices.
+        Whether the values could be answers that tick several choices.
     """
 
     shapes: set[str]
@@ -170,7 +172,7 @@ class Forms:
 def decided(
     columns: Mapping[str, Forms], file: str, *, separator: str, decimal: str | None, thousands: str | None
 ) -> Dialect:
-    """The dialect of a file.
+    """The dialect of a file, decided from its columns and the given marks.
 
     Parameters
     ----------
@@ -220,12 +222,12 @@ def decided(
 
 
 def form_of(shape: str) -> str:
-    """A shape for messages, which shows neither the value nor its size."""
+    """A shape in a form for messages, which reveals neither the value nor its size."""
     return re.sub("[09]", "d", re.sub("^[+-]?[09]+", "d", shape.translate(ONE_MARK)))
 
 
 def _marked(shapes: Iterable[str]) -> list[str]:
-    """The shapes that inform about the dialect, the most informative first."""
+    """The shapes that depend on the dialect, those with the fewest readings first."""
     return sorted((s for s in shapes if readings(s) != {(None, None)}), key=lambda s: (len(readings(s)), s))
 
 
@@ -248,7 +250,7 @@ def _contradiction(columns: Mapping[str, Forms], fitting: Mapping[str, frozenset
 
 
 def _ways(own: Sequence[Dialect] | frozenset[Dialect], other: frozenset[Dialect]) -> str:
-    """The argument that decides for some dialects and against others."""
+    """The argument that decides for the dialects ``own`` and against the dialects ``other``."""
     decimals = {d.decimal for d in own}
     if len(decimals) == 1 and not decimals & {d.decimal for d in other}:
         return f"decimal={decimals.pop()!r}"

@@ -1,4 +1,4 @@
-"""The one rule for categorical columns: labels, strata, and numbers with few different values."""
+"""The rule for which columns are categorical: labels, strata, and numbers with few different values."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from .survey_design import SurveyDesign
 
 
 def is_discrete(design: SurveyDesign, name: str, most: int = 0) -> bool:
-    """Whether a column makes cells: labels, the strata, or numbers with few different values.
+    """Whether a column is categorical: it has labels, is the strata, or has few different numbers.
 
     Parameters
     ----------
     design : SurveyDesign
     name : str
-        A column of its frame.
+        A column of the design.
     most : int
-        Numbers make cells if there are at most this many different values.
+        A column of numbers is categorical if it has at most this many different values.
     """
     column = design.column(name)
     return is_label(column) or name == design.strata_name or (most > 0 and column.nunique() <= most)

@@ -1,4 +1,4 @@
-"""Formulas: the columns that they name, and their terms that are functions of one record."""
+"""Formulas: which columns they name, and whether a term is a function of one record only."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ONE_RECORD = (
     ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE,
 )  # fmt: skip
 ELEMENTWISE = ("I", "log", "log2", "log10", "exp", "exp2", "exp10")  # functions of formulaic; and numpy's, below
-CONTRASTS = ("contr", "Treatment", "Sum", "Helmert", "Diff", "Poly")  # contrasts of C(), which depend on levels alone
+CONTRASTS = ("contr", "Treatment", "Sum", "Helmert", "Diff", "Poly")  # contrasts of C(), which only depend on levels
 
 OUTSIDE_OF_BACKTICKS = {sign: re.compile(rf"{re.escape(sign)}(?=(?:[^`]*`[^`]*`)*[^`]*$)") for sign in "~+"}
 
@@ -33,21 +33,22 @@ def formula_columns(predictors: str) -> tuple[str, ...]:
     Raises
     ------
     InputError
-        It is not a right-hand side of a formula.
+        The text is not the right-hand side of a formula.
     """
     return tuple(sorted({name for factor in factors_of(predictors) for name in columns_of(factor)}))
 
 
 def sides_of(outcome: str | Sequence[str], predictors: str) -> tuple[str | Sequence[str], str]:
-    """Outcome and predictors of one formula such as ``"income ~ region + sex"``; two arguments stay as they are.
+    """Outcome and predictors, split if ``outcome`` is a whole formula such as ``"income ~ region + sex"``.
 
-    Several outcomes are added up on the left, as in ``"income + C(tenure) ~ region"``, and come back as a list.  Names
-    with characters other than letters, digits and ``_`` need backticks.  Predictors may begin with ``~``.
+    Otherwise both are returned as they are, but predictors without a ``~`` at their beginning.  A formula may have
+    several outcomes, as in ``"income + C(tenure) ~ region"``, which are returned as a list.  Names with characters
+    other than letters, digits, ``_`` and points need backticks.
 
     Raises
     ------
     InputError
-        Not a formula; columns listed by commas.
+        A text with ``~`` that is not a formula, or that lists columns by commas.
     """
     if isinstance(predictors, str):
         predictors = predictors.strip().removeprefix("~").strip()
@@ -71,7 +72,7 @@ def sides_of(outcome: str | Sequence[str], predictors: str) -> tuple[str | Seque
 
 
 def category(outcome: str) -> str | None:
-    """The column of an outcome ``C(column)``."""
+    """The column of an outcome that is written ``C(column)``; None for other outcomes."""
     found = re.fullmatch(r"\s*C\(\s*`?(.+?)`?\s*\)\s*", str(outcome))
     return found[1] if found else None
 
@@ -87,7 +88,7 @@ def quoted(formula: str, columns: Iterable[str]) -> str:
 
 
 def refuse_commas(formula: str) -> None:
-    """Refuse a formula that lists columns by commas, outside of brackets, quotes and backticks (InputError)."""
+    """Refuse a formula with commas between columns, outside of brackets, quotes and backticks (InputError)."""
     parts, depth, quote = [""], 0, ""
     for sign in formula:
         if quote:
@@ -106,7 +107,7 @@ def refuse_commas(formula: str) -> None:
 
 
 def factors_of(predictors: str) -> list[Factor]:
-    """Factors of the terms of a formula, columns or expressions; InputError as :func:`formula_columns`."""
+    """The factors (columns or expressions) of all terms of a formula; InputError as :func:`formula_columns`."""
     if not isinstance(predictors, str) or not predictors.strip():
         raise InputError("predictors must be a formula such as 'field + gender' ('1' for none)")
     refuse_commas(predictors)
@@ -120,7 +121,7 @@ def factors_of(predictors: str) -> list[Factor]:
 
 
 def columns_of(factor: Factor) -> set[str]:
-    """The columns that a factor of a formula reads, with those inside ``center()`` and ``bs()``."""
+    """The columns that a factor of a formula reads, also within functions such as ``center()`` and ``bs()``."""
     if factor.eval_method == Factor.EvalMethod.LOOKUP:
         return {factor.expr}
     found = get_required_variables(factor.expr)
@@ -136,17 +137,17 @@ def refuse_other_records(predictors: str, confidential: Collection[str], labels:
     """Refuse terms that depend on confidential values of other records.
 
     A privacy guarantee bounds the contribution of one record.  A mean, a rank or a lag of a confidential column depends
-    on all records, so one record added or removed changes the contributions of others, too.  So do levels that ``C()``
-    finds in such a column.
+    on all records, so adding or removing one record also changes the contributions of others.  The same holds for
+    levels that ``C()`` finds in a confidential column.
 
     Parameters
     ----------
     predictors : str
         Right-hand side of a formula.
     confidential : collection of str
-        Columns that are not public; terms without them may depend on all records.
+        Columns that are not public.  Terms without confidential columns may depend on all records.
     labels : collection of str
-        Columns that have declared levels, or whose levels are public.
+        Columns with declared or public levels.
 
     Raises
     ------
@@ -178,10 +179,10 @@ def coded_columns(predictors: str) -> set[str]:
 
 
 def is_row_wise(expression: str) -> bool:
-    """Whether an expression is clearly a function of one record's values alone.
+    """Whether an expression is certain to be a function of the values of one record.
 
-    Arithmetic, comparisons, some functions, and numpy's functions of single numbers count; nothing else does.  ``C()``
-    does not: its levels come from all records.
+    It is if it has arithmetic, comparisons, some functions, and numpy's functions of single numbers only.  ``C()`` is
+    not such a function: its levels come from all records.
     """
     tree = _parsed(expression)
     return tree is not None and _own_values(tree)
@@ -197,7 +198,7 @@ def _own_values(tree: ast.expr) -> bool:
 
 
 def _elementwise(call: ast.Call) -> bool:
-    """Whether a call works element by element."""
+    """Whether a function call is computed element by element."""
     function = call.func
     if call.keywords or any(isinstance(each, ast.Starred) for each in call.args):
         return False
@@ -210,7 +211,7 @@ def _elementwise(call: ast.Call) -> bool:
     found = getattr(np, function.attr, None)
     return (
         isinstance(found, np.ufunc)
-        and found.signature is None  # np.matmul() and the like are of whole columns
+        and found.signature is None  # np.matmul() and the like take whole columns
         and found.nout == 1
         and len(call.args) == found.nin
     )
@@ -224,7 +225,7 @@ def _call_of_c(expression: str) -> ast.Call | None:
 
 
 def _contrasts_alone(coded: ast.Call) -> bool:
-    """Whether ``C()`` takes a function of one record and, apart from it, contrasts and constants alone."""
+    """Whether the first argument of ``C()`` is a function of one record, and the others are contrasts and constants."""
     if not coded.args or not _own_values(coded.args[0]):
         return False
     further = [*coded.args[1:], *(keyword.value for keyword in coded.keywords)]

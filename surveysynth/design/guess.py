@@ -1,4 +1,4 @@
-"""A guess, for a draft plan, of the weights, strata, PSUs and replicate weights of a file by names and labels."""
+"""A guess which columns of a file are weights, strata, PSUs and replicate weights, for the draft of a plan."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-# Names in survey files: EU-SILC's db/rb/pb/hb codes, the names of national surveys, plain words.
+# Names in survey files: EU-SILC's codes db, rb, pb and hb, names of national surveys, and plain words.
 NAMES = {
     "weights": (
         r"(?:.*_)?(?:w|wt|wgt|weights?|pweight|pw|finalwt|finlwt\w*|perwt|hhwt|(?:db09|rb05|pb04|hb05)0|pspwght)(?:_.*)?"
@@ -19,13 +19,13 @@ LABELS = {
     "strata": r"\bstrat(?:um|a)\b",
     "psu": r"\b(?:psu|primary sampling unit|cluster)\b",
 }
-# Prefixes of the numbers of replicate weights: brr_wt, WTREP, REPWT, PWGTP, RW, btwt, bsw, jkw, W_FSTURWT, ...
+# Names of replicate weights before their number: brr_wt, WTREP, REPWT, PWGTP, RW, btwt, bsw, jkw, W_FSTURWT, ...
 REPLICATES = r".*(?:brr|rep|boot|btwt|bsw|jk|fay|wgt|wt|weight).*|(?:.*_)?(?:rw|wr|rakedw)_?"
-FEWEST = 8  # replicates, numbered from 0 or 1: fewer columns may be other weights
+FEWEST = 8  # replicates are numbered from 0 or 1 to at least this number: fewer columns may be other weights
 
 
 def guess_roles(columns: Sequence[str], labels: Mapping[str, str]) -> dict[str, str]:
-    """Columns by role, without roles that no column fits or several columns fit.
+    """Guess the columns of roles from names and labels.  A role that no column or several columns fit is left out.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ def guess_roles(columns: Sequence[str], labels: Mapping[str, str]) -> dict[str, 
     Returns
     -------
     dict of str to str
-        A column for ``weights``, ``strata``, ``psu``; a pattern of names for ``replicate_weights``.
+        By role: a column for ``weights``, ``strata`` and ``psu``, a pattern of names for ``replicate_weights``.
     """
     numbered = _replicates(columns)
     replicates = {name for names in numbered.values() for name in names.values()}
@@ -60,7 +60,7 @@ def guess_roles(columns: Sequence[str], labels: Mapping[str, str]) -> dict[str, 
 
 
 def _replicates(columns: Sequence[str]) -> dict[str, dict[int, str]]:
-    """Numbered columns that are named like replicate weights, by prefix and number."""
+    """The numbered columns with names like replicate weights, by the name before the number, and by number."""
     families: dict[str, dict[int, str]] = defaultdict(dict)
     for column in columns:
         match = re.fullmatch(r"(.*?)([0-9]+)", column)

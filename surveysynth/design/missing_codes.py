@@ -21,8 +21,8 @@ MissingCodes = Sequence[Code] | Mapping[str, Sequence[Code]]
 Checked = list[Code] | dict[str, list[Code]]
 SHOWN = 12  # labels that a message prints
 
-# Word beginnings, and whole labels, for non-response in codebooks: English, German, French, Spanish; without accents
-# and capitals.
+# Beginnings of words, and whole labels, that stand for non-response in English, German, French and Spanish codebooks.
+# They are written without accents and capitals.
 NO_ANSWER = re.compile(
     r"\b(?:refus|verweiger|rehus|"
     r"(?:don'?t|do not|does not|didn'?t|can'?t) (?:know|remember|say)|weiss (?:es )?nicht|ne sa(?:it|is) pas|no sabe|"
@@ -39,7 +39,7 @@ NO_ANSWER = re.compile(
 
 
 def checked_codes(missing_codes: MissingCodes | None) -> Checked:
-    """The codes of every column as a list, or those of some columns as a dict of lists.
+    """The codes as a list if they are for every column, or as a dict of lists by column.
 
     Raises
     ------
@@ -52,23 +52,23 @@ def checked_codes(missing_codes: MissingCodes | None) -> Checked:
 
 
 def is_answered(missing_codes: MissingCodes | None, column: str) -> bool:
-    """Whether the user declared the missing codes of a column, possibly none."""
+    """Whether the user declared the missing codes of a column, even if there are none."""
     return missing_codes is not None and (not isinstance(missing_codes, Mapping) or column in missing_codes)
 
 
 def likely_missing(labels: Mapping[Code, str]) -> list[Code]:
-    """Codes that are probably missing values: negative ones, and those with labels such as "don't know"."""
+    """The codes that probably are missing values: negative codes, and codes with a label such as "don't know"."""
     return [code for code, text in labels.items() if (_number(code) or 0) < 0 or NO_ANSWER.search(without_marks(text))]
 
 
 def without_marks(text: str) -> str:
-    """Text in small letters without accents, with single blanks and straight apostrophes."""
+    """The text in small letters without accents, with single blanks and straight apostrophes."""
     letters = unicodedata.normalize("NFKD", text.casefold().replace("\u2019", "'"))
     return " ".join("".join(letter for letter in letters if not unicodedata.combining(letter)).split())
 
 
 def with_label(labels: Mapping[Code, str]) -> str:
-    """Codes and their labels, for a message; likely missing values come first."""
+    """The codes and their labels for a message, likely missing values first."""
     likely = likely_missing(labels)
     order = [*likely, *(code for code in labels if code not in likely)]
     named = [f'{_written(code)} = "{labels[code]}"' for code in order[:SHOWN]]
@@ -93,7 +93,7 @@ def _listed(codes: object, what: str) -> list[Code]:
 
 
 def codes_of_columns(codes: Checked, columns: Iterable[Hashable]) -> dict[Hashable, list[Code]]:
-    """The codes of each column that has some; InputError for an unknown column."""
+    """The codes by column, without columns that have none; InputError for an unknown column."""
     there = list(columns)
     if isinstance(codes, list):
         return dict.fromkeys(there, codes) if codes else {}
@@ -106,7 +106,7 @@ def codes_of_columns(codes: Checked, columns: Iterable[Hashable]) -> dict[Hashab
 
 
 def without_codes(column: pd.Series, codes: Sequence[Code]) -> pd.Series:
-    """The column with missing values in place of codes, which also leave its categories."""
+    """The column with its codes replaced by missing values.  The codes are also removed from its categories."""
     if isinstance(column.dtype, pd.CategoricalDtype):
         categories = column.cat.categories
         return column.cat.remove_categories(categories[holds(categories.to_series(), codes)])
@@ -130,13 +130,13 @@ def holds(column: pd.Series, codes: Sequence[Code]) -> NDArray[np.bool_]:
 
 
 def text_forms(codes: Sequence[Code]) -> list[str]:
-    """Texts of the codes; 98.0 also has the text "98"."""
+    """The texts of the codes.  98.0 also has the text "98"."""
     numbers = [number for code in codes if (number := _number(code)) is not None]
     return [*(str(code) for code in codes), *(f"{number:.15g}" for number in numbers)]
 
 
 def _number(code: Code) -> float | None:
-    """The number of a code or of its text."""
+    """The finite number that a code is or that its text stands for; None for other texts."""
     try:
         number = float(code)
     except ValueError:

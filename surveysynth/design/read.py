@@ -1,4 +1,4 @@
-"""Reading of survey files: csv, parquet, Stata, SPSS, SAS."""
+"""Reading survey files: csv, parquet, Stata, SPSS and SAS."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ READERS: dict[str, Reader] = {
 }
 OF_ONE_ENCODING = (".parquet", ".por")
 Labels = dict[str, str]
-LABELLED = "numbers with labels"  # attribute of a frame, by column: labels of some numbers, not yet explained
+LABELLED = "numbers with labels"  # attribute of a frame: by column, labels of numbers that the user has not explained
 
 
 def read_frame(
@@ -58,25 +58,25 @@ def read_frame(
 ) -> pd.DataFrame:
     """Read a survey file into a data frame.
 
-    A fully labelled Stata or SPSS column becomes a categorical of its labels, in the order of its codes; codes
-    distinguish values with the same label: "other (8)", "other (9)".  A column with labels for some values only keeps
-    its numbers or texts; if such values occur there is a warning, for they may be special codes ("refused") among
-    amounts.  The warning names codes and labels, and proposes as missing those that are negative and those with a
-    label of non-response; ``missing_codes`` answers it, with ``{"age": []}`` if all are values.  Declared missing
-    values and empty texts become missing.
+    A Stata or SPSS column in which all values have labels becomes a categorical of its labels, in the order of its
+    codes.  If values share a label, the code is added to it: "other (8)", "other (9)".  A column in which only some
+    values have labels keeps its numbers or texts.  If values with labels occur there, a warning is given, since they
+    may be special codes ("refused") among amounts.  The warning names codes and labels, and proposes as missing the
+    codes that are negative or have a label of non-response.  To answer it, declare the missing codes of the column by
+    ``missing_codes``, as ``{"age": []}`` if there are none.  Declared codes and empty texts become missing values.
 
     Parameters
     ----------
     path : str or Path
         .csv (also .gz, .zip, .bz2, .xz), .parquet, .dta, .sav, .zsav, .por, .sas7bdat, .xpt
     missing_codes : list of numbers and texts, or mapping of column to such a list, optional
-        Codes for missing values, in every column (weights and identifiers, too) or in those named.  A code with a label
-        is named by either: 98 or "refused".  Codes that do not occur do no harm.
+        Codes for missing values, in every column (also in weights and identifiers) or in the named columns.  A code
+        with a label is given as the code or as the label: 98 or "refused".  Codes that do not occur have no effect.
     encoding : str, optional
         Encoding of texts; default utf-8 for csv, and the declared one for Stata, SPSS and SAS.
     separator : str, optional
-        Separator of the columns of a csv file; default the one of comma, semicolon, tab and ``|`` that splits the
-        header line into most fields, or that of a first line ``sep=;``.
+        Separator of the columns of a csv file.  By default it is the one of comma, semicolon, tab and ``|`` that splits
+        the header line into the largest number of fields, or that of a first line ``sep=;``.
     decimal : {".", ","}, optional
     thousands : {".", ",", " ", "'"}, optional
         The marks in the numbers of a csv file.  By default they are found from all columns, once for the file
@@ -84,8 +84,9 @@ def read_frame(
     text : str or list of str, optional
         Columns of a csv file that are read as texts.  So are columns with leading zeros: "01" and "1" are two codes.
     na : str or list of str, optional
-        All texts of a csv file that are missing values, besides the empty one.  By default "NA", "NaN", ".", "null" and
-        the like are missing among numbers, but answers in columns of texts, as "NA" is Namibia; a warning says so.
+        All texts of a csv file that are missing values, besides the empty text.  By default "NA", "NaN", ".", "null"
+        and the like are missing values in columns of numbers.  In columns of texts they are answers ("NA" can be
+        Namibia), and a warning says so.
 
     Returns
     -------
@@ -96,8 +97,8 @@ def read_frame(
     ------
     InputError
         The file does not exist, is of an unknown kind, or cannot be read; a wrong encoding; rows of a csv file with
-        more fields than columns; columns of one name; numbers that could be read in two ways; codes of an unknown
-        column; options for another kind of file.
+        more fields than columns; several columns of the same name; numbers that contradict each other or could be read
+        in two ways; codes of an unknown column; options for another kind of file.
     """
     return read_labelled(path, missing_codes, encoding, separator, decimal, thousands, text, na)[0]
 
@@ -112,7 +113,7 @@ def read_labelled(
     text: Columns = None,
     na: Columns = None,
 ) -> tuple[pd.DataFrame, Labels]:
-    """Read as :func:`read_frame` does, with variable labels of a Stata, SPSS or SAS file by column."""
+    """The frame by :func:`read_frame`, and the variable labels of a Stata, SPSS or SAS file by column."""
     path = as_path(path)
     options = csv_options(encoding, separator, decimal, thousands, text, na)
     is_csv, suffix = kind_of(path, options)
@@ -153,7 +154,7 @@ def csv_options(
     text: Columns,
     na: Columns,
 ) -> CsvOptions:
-    """Options of a csv file, whose names and texts may be one or several (InputError)."""
+    """Options of a csv file; ``text`` and ``na`` may each be one text or several (InputError)."""
     missing = None if na is None else tuple(as_list(na))
     if not all(map(is_text, missing or ())):
         raise InputError("na= lists texts that stand for missing values, and one of these is no Unicode")
@@ -161,12 +162,12 @@ def csv_options(
 
 
 def kind_of(path: Path, options: CsvOptions) -> tuple[bool, str]:
-    """Whether a file is csv, and the ending of its name.
+    """Whether a file is csv, and the end of its name.
 
     Raises
     ------
     InputError
-        The file does not exist or is of an unknown kind, or options are for another kind.
+        The file does not exist or is of an unknown kind, or an option is for another kind of file.
     """
     if not path.is_file():
         raise InputError(f"there is no file {str(path)!r}")
@@ -192,14 +193,14 @@ def headings(meta: Any) -> Labels:
 def without_declared(
     frame: pd.DataFrame, declared: dict[Hashable, list[Code]], labels: dict[str, dict[Code, str]]
 ) -> pd.DataFrame:
-    """The frame with missing values in place of declared codes or of their labels."""
+    """The frame with missing values in place of the declared codes, which may be given by their labels."""
     for column, listed in declared.items():
         frame[column] = without_codes(frame[column], _by_number(listed, labels.get(str(column), {})))
     return frame
 
 
 def unreadable(path: Path, kind: str, encoding: str | None = None, *, asked: bool = False) -> InputError:
-    """The error for a file that a parser could not read, with the name of its exception."""
+    """The error for a file that a parser could not read; ``kind`` is the name of the parser's exception."""
     text = f"{path.name!r} could not be read ({kind})"
     if encoding is not None:
         return InputError(f"{text}; is it a whole file, and is encoding={encoding!r} that of its texts?")
@@ -208,7 +209,7 @@ def unreadable(path: Path, kind: str, encoding: str | None = None, *, asked: boo
 
 
 def _by_number(codes: list[Code], names: dict[Code, str]) -> list[Code]:
-    """The codes, with labels replaced by the codes that have them."""
+    """The codes, where those that are given as labels are replaced by the codes with these labels."""
     texts = set(names.values())
     return [
         *(code for code in codes if code not in texts),
@@ -237,13 +238,13 @@ def _with_labels(
 
 
 def by_label(column: pd.Series, names: dict[Code, str]) -> pd.Categorical[str]:
-    """A fully labelled column as categories of its labels."""
+    """A column in which all values have labels, as a categorical of these labels."""
     texts = distinct(names)
     return pd.Categorical(column.map(texts), categories=list(texts.values()))
 
 
 def names_of(labels: dict[Code, str], declared: list[Code]) -> dict[Code, str]:
-    """Labels of values that are not declared missing, in the order of the values."""
+    """The labels of those values that are not declared missing, in the order of the values."""
     missing = holds(pd.Series(list(labels), dtype=object), _by_number(declared, labels))
     names = {code: text for (code, text), gone in zip(labels.items(), missing, strict=True) if not gone}
     # Stata also labels its own missing codes, which are letters: they come last
@@ -251,7 +252,7 @@ def names_of(labels: dict[Code, str], declared: list[Code]) -> dict[Code, str]:
 
 
 def distinct(names: dict[Code, str]) -> dict[Code, str]:
-    """Labels of values; shared labels get the code added: "other (8)", "other (9)"."""
+    """The labels, with the code added to labels that several codes share: "other (8)", "other (9)"."""
     count = Counter(names.values())
     if len(count) == len(names):
         return names
@@ -262,14 +263,17 @@ def distinct(names: dict[Code, str]) -> dict[Code, str]:
 
 
 def numbers_of(names: dict[Code, str]) -> dict[Code, str]:
-    """Labels of numbers, without Stata's missing codes, which are letters."""
+    """The labels of numbers.  Labels of Stata's missing codes, which are letters, are left out."""
     return {code: text for code, text in names.items() if not isinstance(code, str)}
 
 
 def warn_of_labelled(
     column: str, names: dict[Code, str], where: str, declared: list[Code], missing_codes: MissingCodes | None
 ) -> None:
-    """Warn of a column with labels for some values, unless the user declared its missing codes."""
+    """Warn of a column in which only some values have labels.
+
+    If the user declared missing codes of the column, warn only if other labelled codes are likely to be missing, too.
+    """
     numbers = numbers_of(names)
     kind, labels = ("numbers", numbers) if numbers else ("texts", names)
     likely = likely_missing(labels)

@@ -1,4 +1,4 @@
-"""Labels as text, merged levels, and missing values as a level."""
+"""Recoding of categorical columns: labels as text, merged levels, and missing values as a level."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ..errors import InputError
 from .columns import check_cells
 from .missing_codes import Code
 
-MISSING = "missing"  # the level of missing values, where they are a category
+MISSING = "missing"  # the level of missing values, if they are a category
 
 
 def as_text(column: pd.Series) -> pd.Series:
-    """Labels as text, whole numbers without a point; missing ones stay missing."""
+    """The labels of a column as text, whole numbers without a decimal point; missing labels stay missing."""
     there = column.notna()
     labels = column[there].astype(object).map(_text)
     return labels.reindex(column.index).astype(object)
@@ -27,9 +27,9 @@ def _text(value: object) -> str:
 
 
 def as_labels(column: pd.Series, *further: str) -> pd.Series:
-    """A column as categories of text (:func:`as_text`), and some further ones; missing values stay missing.
+    """A column as a categorical of texts (:func:`as_text`), with the categories ``further`` added at the end.
 
-    Declared levels keep their order.
+    Declared levels keep their order.  Missing values stay missing.
     """
     if not isinstance(column.dtype, pd.CategoricalDtype):
         column = column.astype(pd.CategoricalDtype(sorted(column.dropna().unique(), key=_text)))
@@ -41,7 +41,7 @@ def as_labels(column: pd.Series, *further: str) -> pd.Series:
 
 
 def with_missing(column: pd.Series) -> pd.Series:
-    """Labels as categories of text, with missing values as a category."""
+    """The column as a categorical of texts, in which missing values are a category (InputError)."""
     labels = as_labels(column)
     if MISSING in labels.cat.categories:
         raise InputError(f"column {str(column.name)!r} has a category {MISSING!r} already: rename it")
@@ -49,25 +49,26 @@ def with_missing(column: pd.Series) -> pd.Series:
 
 
 def recoded(column: pd.Series, merge: Mapping[str, Sequence[Code]], *, missing: bool) -> pd.Series:
-    """The column as text, with merged levels, and with missing values as the level "missing".
+    """The column as text, with some levels merged and, if ``missing``, with missing values as the level "missing".
 
-    A column of categories stays one, in the order of its categories; a merged level stands where the first of its
-    levels stood.
+    A categorical column stays categorical, in the order of its categories.  A merged level takes the position of the
+    first level that is merged into it.
 
     Parameters
     ----------
     column : pandas.Series (n,)
         Texts, categories or codes.
     merge : mapping of name to list of levels
-        Levels that become one level of that name, which may exist already.  98 also names the level "98".
+        By name of a new level, the levels that are merged into it.  A level of that name may exist already.  The number
+        98 means the level "98".
     missing : bool
         Whether missing values are a level, which can be merged as "missing".
 
     Raises
     ------
     InputError
-        Numbers that are not whole; a level that does not exist, or is merged twice; missing values as a level if the
-        column already has a level of that name.
+        Numbers that are not whole; a level that does not exist, or is merged twice; ``missing`` for a column that
+        already has a level "missing".
     """
     name = str(column.name)
     check_cells(column, name)

@@ -1,6 +1,6 @@
-"""Parquet files too large for a data frame, whose columns are read block by block when they are used.
+"""Parquet files that are too large for a data frame.  A column is read when it is used, block by block.
 
-Columns are kept compactly: numbers in the type of the file, texts as codes of one to four bytes.
+Columns need little memory: numbers are kept in the type of the file, texts as codes of one to four bytes.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from ..storage import as_path
 from ..validation import several
 
 BLOCK = 1 << 18  # records that are read at a time
-HEADING = "heading"  # in the metadata of a field
-TEXTS = "texts"  # in the attrs of a frame: columns of texts, whose categories are the values that occur
+HEADING = "heading"  # key of a heading in the metadata of a field
+TEXTS = "texts"  # key in the attrs of a frame: its columns of texts, whose categories are the values that occur
 AHEAD = 2  # blocks read in advance
 Source = str | Path | Sequence[str | Path]
 
@@ -30,7 +30,7 @@ class _Column(Protocol):
     """One column while it is read."""
 
     def add(self, block: pa.Array, at: int) -> None:
-        """Add the records from ``at`` on."""
+        """Add a block of records, whose first has the position ``at``."""
         ...
 
     def done(self) -> Any:
@@ -39,7 +39,7 @@ class _Column(Protocol):
 
 
 class _Numbers:
-    """Numbers and truth values in the type of the file; floats if some are missing."""
+    """Numbers and truth values in the type of the file.  If some are missing, they become floats or objects."""
 
     def __init__(self, kind: pa.DataType, n: int) -> None:
         self.values: NDArray[Any] = np.empty(n, dtype=kind.to_pandas_dtype())
@@ -55,7 +55,7 @@ class _Numbers:
 
 
 class _Texts:
-    """Texts as codes; levels are sorted, and those of a categorical column keep the order of the files."""
+    """Texts as codes.  Levels are sorted; the levels of a categorical column keep the order of the files."""
 
     def __init__(self, kind: pa.DataType, n: int) -> None:
         self.categories = pa.types.is_dictionary(kind)
@@ -102,20 +102,20 @@ class Scan:
         Names of all columns.
     files : tuple of Path
     n : int
-        Records.
+        Number of records.
     headings : dict of str
-        Headings of columns, if the files have some (:func:`surveysynth.convert`).
+        Headings of columns.  Files by :func:`surveysynth.convert` may have them.
     """
 
     def __init__(self, source: Source) -> None:
-        """Open a parquet file, a folder of them (in the order of their names), or a list (in its order).
+        """Open a parquet file, the parquet files of a folder in the order of their names, or a list of files.
 
         Raises
         ------
         InputError
-            A file does not exist, is of another kind, or has other columns than the first.
+            A file does not exist, is of another kind, cannot be read, or has other columns than the first file.
         """
-        import pyarrow.dataset as ds  # needs ssl, which not every Python has that runs within R
+        import pyarrow.dataset as ds  # it needs ssl, which some Pythons that run within R lack
 
         self.files = files = tuple(files_of(source))
         named = repr(str(files[0])) if len(files) == 1 else f"the {len(files):,} files"
@@ -140,10 +140,10 @@ class Scan:
                     )
 
     def frame(self, names: Iterable[str]) -> pd.DataFrame:
-        """Some columns; new ones are read in one pass over the files.
+        """Some columns as a frame.  Those that were not read before are read in one pass over the files.
 
         ``attrs[TEXTS]`` marks columns of texts, whose categories are not declared but are the values that occur.  The
-        mark goes with the frame and does not fit other categories.
+        mark is a checksum of the categories, so that it no longer fits after they have been changed.
         """
         names = list(names)
         new = [name for name in dict.fromkeys(names) if name not in self._read]
@@ -155,7 +155,7 @@ class Scan:
         return made
 
     def typed(self, name: str) -> pd.Series:
-        """A column without records in the type of the files, texts as texts."""
+        """A column without records, in the type that it has in the files (texts are texts here)."""
         return pa.array([], type=self._data.schema.field(name).type).to_pandas().rename(name)
 
     def _columns(self, names: list[str]) -> dict[str, Any]:
@@ -195,7 +195,7 @@ def _index_columns(schema: pa.Schema) -> list[str]:
 
 
 def files_of(source: Source) -> list[Path]:
-    """The parquet files of a source, checked to exist (InputError)."""
+    """The parquet files of a source; InputError if there is none or one does not exist."""
     if isinstance(source, str | Path) and (folder := as_path(source, "source")).is_dir():
         files = sorted(folder.glob("*.parquet"))
         if not files:

@@ -16,17 +16,18 @@ from .columns import codes, numeric, positive
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage of sampling as codes for variance estimation (read-only arrays).
+    """One stage of sampling as codes for variance estimation.  All arrays are read-only.
 
     Attributes
     ----------
     stratum : int array (n,)
-        Stratum of each record: the design strata at the first stage, the parent unit later.
+        Stratum of each record: at the first stage that of the design, at later stages the unit of the stage before.
     unit : int array (n,)
-        Sampling unit of each record, numbered across strata.
+        Sampling unit of each record; units are numbered across strata.
     stratum_of_unit : int array (units,)
+        Stratum of each unit.
     sampled : int array (strata,)
-        Units in the sample, n_h.
+        Number of units in the sample, n_h.
     fraction : float array (strata,)
         Sampling fraction f_h = n_h / N_h; 0 where the design has no fpc.
     """
@@ -43,16 +44,21 @@ class Stage:
 
     @property
     def lonely(self) -> NDArray[np.bool_]:
-        """Strata with one sampling unit that are not sampled completely: (strata,)."""
+        """Marks the strata that have one sampling unit and are not sampled completely: (strata,)."""
         return (self.sampled == 1) & (self.fraction < 1)
 
 
 def stages_of(frame: pd.DataFrame, strata: str | None, psu: tuple[str, ...], fpc: tuple[str, ...]) -> tuple[Stage, ...]:
-    """Codes, sample sizes and sampling fractions of the stages that variances use.
+    """Codes, sample sizes and sampling fractions of the stages that add to variances.
 
-    Later stages count only where the stage above has an fpc: without one the first stage is
-    taken as drawn with replacement, and it carries the whole variance (Hu, Savitsky & Williams 2022a, section 2.3; R's
+    A later stage only counts if the stage above has an fpc.  Without an fpc the PSUs are taken as drawn with
+    replacement, and the variance between PSUs is the whole variance (Hu, Savitsky & Williams 2022a, section 2.3; R's
     survey).
+
+    Raises
+    ------
+    InputError
+        An fpc that mixes fractions and sizes, varies within a stratum, is smaller than the sample or not positive.
     """
     n = len(frame)
     fractions = _fpc_are_fractions(frame, fpc)
@@ -78,7 +84,7 @@ def stages_of(frame: pd.DataFrame, strata: str | None, psu: tuple[str, ...], fpc
 
 @lru_cache(maxsize=1)
 def _everybody(n: int) -> NDArray[np.intp]:
-    """Each record as its own unit: one read-only array, shared by all designs of n records."""
+    """Units 0 to n - 1 if each record is a unit: (n,).  All designs of n records share this read-only array."""
     units = np.arange(n, dtype=np.intp)
     units.flags.writeable = False
     return units
@@ -116,11 +122,11 @@ def _sampling_fraction(
             "it counts sampling units in the population of the stratum"
         )
     fraction = low if fractions else sampled / low
-    return np.where(fraction > 1 - 1e-7, 1.0, fraction)  # R's limit for a complete stratum
+    return np.where(fraction > 1 - 1e-7, 1.0, fraction)  # R's limit: the stratum counts as sampled completely
 
 
 def refuse_lonely(stages: tuple[Stage, ...], strata: str | None, psu: tuple[str, ...]) -> None:
-    """Refuse an incompletely sampled stratum with one sampling unit (InputError)."""
+    """Refuse a stratum, at any stage, that has one sampling unit and is not sampled completely (InputError)."""
     for level, stage in enumerate(stages):
         lonely = stage.lonely[stage.stratum]
         if lonely.any():

@@ -37,14 +37,14 @@ from .replicates.given import given as given_replicates
 from .scan import Scan, Source
 from .stages import refuse_lonely, stages_of
 
-MOST_JOINT = 5_000  # records of a stratum whose joint probabilities, a square matrix, are worth having
+MOST_JOINT = 5_000  # most records of a stratum for which the square matrix of joint probabilities is used
 
 
 class SurveyDesign(AdjustableDesign):
     """A complex-survey file: records, weights and the sampling design.
 
-    The design is immutable and validated once, here.  Weights and inclusion probabilities are
-    inverse to each other: give either, read both.
+    A design is validated when it is made, and cannot be changed afterwards.  Inclusion
+    probabilities are 1 / weights: give one of the two, and read both.
 
     Parameters
     ----------
@@ -56,23 +56,24 @@ class SurveyDesign(AdjustableDesign):
     strata : str, optional
         Column of first-stage strata.
     psu : str or list of str, optional
-        Columns of sampling units, outermost stage first.  A label counts within its stratum
-        (and within its parent unit), so labels may start again in each stratum.
+        Columns of sampling units, outermost stage first.  Units are distinguished within their
+        stratum (and within their parent unit), so labels may start again in each stratum.
     fpc : str or list of str, optional
-        One column a stage: population sizes of the strata (in sampling units), or sampling
+        One column for each stage: population sizes of the strata (in sampling units), or sampling
         fractions if all values are at most 1, as in R's ``survey``.
     lonely_psu : {"fail", "remove", "adjust", "average"}
         Variance of a stratum with one PSU, as R's ``survey.lonely.psu``.  "fail" refuses such a
-        design here; "remove" adds nothing; "adjust" centres the PSU's total at the mean of all
-        PSUs; "average" adds the mean variance of the other strata.  A stratum that is sampled
-        completely is never lonely.
+        design here.  Under "remove" the stratum adds nothing.  Under "adjust" the total of the PSU is
+        centred at the mean of all PSUs.  Under "average" the stratum adds the mean variance of the
+        other strata.  A stratum that is sampled completely is never lonely.
     poststrata : str, or list of margins, optional
-        Column of groups to whose known totals the weights were calibrated; often the strata.
-        Standard errors count only the variation within them, as after R's ``postStratify``.
-        Several margins were raked; a margin may be several columns, crossed, or none: the whole
-        population.  :meth:`calibrate` makes such a design.
+        Column of groups to whose known totals the weights were calibrated; often it is the column of
+        strata.  Standard errors count only the variation within these groups, as after R's
+        ``postStratify``.  Several margins mean that weights were raked.  A margin is one column, or
+        several columns, which are crossed.  A margin without columns is the whole population.
+        :meth:`calibrate` makes such a design.
     auxiliary : str or list of str, optional
-        Columns of numbers to whose totals the weights were also calibrated, as after R's ``calibrate``.
+        Numeric columns to whose totals the weights were also calibrated, as after R's ``calibrate``.
     base_weights : str, optional
         Column of the weights before calibration.
     calibrated_weights : str, optional
@@ -84,44 +85,45 @@ class SurveyDesign(AdjustableDesign):
         Calibrations before this one, in their order, each with its ``base_weights``, and its ``poststrata``,
         ``auxiliary``, ``calibrated_weights`` and ``raked_weights``, if any.
     replicate_weights : str or list of str, optional
-        Columns of replicate weights of the file, or patterns of their names: ``"WTREP[0-9]+"`` is every column without
-        another role whose whole name matches.  They may be 0 or negative.  Variances are then
+        Columns of replicate weights of the file, or patterns of their names.  ``"WTREP[0-9]+"`` is every column whose
+        whole name matches and that has no other role.  Replicate weights may be 0 or negative.  Variances are then
         ``scale * sum(rscales * (theta_r - centre)**2)``.  :meth:`replicates` makes replicates for a file without them.
     combined : bool
         Replicate weights are full weights (True), or factors of the weights (False): R's ``combined.weights``.  Columns
         on the other scale are refused, except for weights near 1, where the two cannot be distinguished.
     scale : float, optional
-        Default 1 / R, as for BRR and bootstrap weights; Fay's need 1 / (R (1 - rho)^2), JK1 (R - 1) / R, successive
-        differences (the American Community Survey's) 4 / R.
+        Default 1 / R, which is right for BRR and bootstrap weights.  Fay's method needs 1 / (R (1 - rho)^2), JK1 needs
+        (R - 1) / R, and successive differences (as in the American Community Survey) need 4 / R.
     rscales : sequence of float (R,), optional
-        Default 1 each; for JKn (n_h - 1) / n_h of the stratum whose unit is left out, with ``scale=1``.
+        Default 1 each.  JKn needs (n_h - 1) / n_h of the stratum whose unit is left out, with ``scale=1``.
     mse : bool
-        Centre at the estimate (True), or at the mean of the replicates (False, R's default).
+        Squares are taken around the estimate (True), or around the mean of the replicates (False, R's default).
     pps : {"sen_yates_grundy", "horvitz_thompson", "hajek", "brewer", "poisson"}, optional
         Variance of an element sample drawn without replacement and with unequal probabilities; default: as if
         drawn with replacement (Hu, Savitsky & Williams 2022a, section 2.3).  The first two need ``joint``; "hajek" and
         "brewer" (R's ``pps = "brewer"``) are approximations for samples of fixed size, "poisson" is for units that were
         selected independently.
     joint : float array (n, n), optional
-        Joint inclusion probabilities of the records, with inclusion probabilities on the diagonal; or
-        ``joint`` of a design with the same records.
+        Joint inclusion probabilities of the records, with inclusion probabilities on the diagonal; or the
+        attribute ``joint`` of a design with the same records.
     labels : mapping of column to text, optional
-        Headings of columns in tables.  They are public: a release publishes those of its columns.
+        Headings of columns in tables.  They are public: a release publishes the headings of its columns.
 
     Attributes
     ----------
     n : int
         Number of records.
     weights, probs : float array (n,)
-        Read-only; ``probs = 1 / weights``.  Records of weight 0 count among the units of their stratum and enter no
-        estimate, as in R; they are not synthesized.
+        Read-only arrays; ``probs = 1 / weights``.  Records of weight 0 count among the units of their stratum but enter
+        no estimate, as in R, and they are not synthesized.
     degf : int
-        Design degrees of freedom: PSUs minus strata, or the rank of replicate weights minus 1, as
+        Design degrees of freedom: PSUs minus strata, or the rank of the replicate weights minus 1, as
         R's ``degf``.
     labels : dict of str to str
         Headings of those columns that have one.
     source : dict, optional
-        The ``file`` and the given options of :meth:`read`.  Copies and designs made from this one lack it.
+        The ``file`` and the given options of :meth:`read`.  It is None in copies, and in designs made from this one
+        except by :meth:`labelled`.
 
     Raises
     ------
@@ -238,31 +240,32 @@ class SurveyDesign(AdjustableDesign):
         path : str or Path
             .csv, .csv.gz, .parquet, .dta, .sav, .zsav, .por, .sas7bdat or .xpt
         missing_codes : list of numbers and texts, or mapping of column to such a list, optional
-            Codes for missing values, in every column or in those named: 98, or its label "refused".
+            Codes for missing values, in every column or in the named columns: 98, or its label "refused".
         encoding : str, optional
             Encoding of texts if the file is not utf-8 (csv) or declares a wrong one (Stata, SPSS, SAS): "cp1252".
         separator : str, optional
             Separator of the columns of a csv file; by default it is found from the first line.
         decimal, thousands : str, optional
-            The marks in the numbers of a csv file: "." or ",", and between thousands also " " or "'".  By default they
-            are found from all columns; a file whose numbers could be read in two ways is refused.
+            The marks in the numbers of a csv file: "." or ","; between thousands also " " or "'".  By default they are
+            found from all columns.  A file whose numbers could be read in two ways is refused.
         text : str or list of str, optional
             Columns of a csv file that are read as texts.  So are columns with leading zeros: "01" and "1" are two
             codes.
         na : str or list of str, optional
-            All texts of a csv file that are missing values, besides the empty one.  Default "NA", ".", "null" and the
-            like among numbers, and none in columns of texts, where they may be answers; a warning says so.
+            All texts of a csv file that are missing values, besides the empty text.  By default "NA", ".", "null" and
+            the like are missing values in columns of numbers.  In columns of texts they may be answers and are kept,
+            and a warning says so.
         labels : mapping of column to text, optional
-            Further headings, or replacements of the file's.
+            Headings of columns.  They replace those of the file.
         **roles
             As for :class:`SurveyDesign`: ``weights=``, ``strata=``, ...
 
         Raises
         ------
         InputError
-            The file does not exist, is of an unknown kind, in another encoding or unreadable, or fails validation; rows
-            of a csv file with more fields than columns; columns of one name; numbers that contradict each other, or
-            could be read in two ways; missing codes of an unknown column.
+            The file does not exist, is of an unknown kind, is in another encoding, cannot be read, or makes no valid
+            :class:`SurveyDesign`; rows of a csv file with more fields than columns; several columns of the same name;
+            numbers that contradict each other, or could be read in two ways; missing codes of an unknown column.
 
         Examples
         --------
@@ -286,9 +289,10 @@ class SurveyDesign(AdjustableDesign):
 
     @classmethod
     def scan(cls, source: Source, *, labels: Mapping[str, str] | None = None, **roles: Any) -> SurveyDesign:
-        """A design over parquet files of any size, which reads only the columns in use, block by block.
+        """A design over parquet files of any size.  It reads a column when it is used, block by block.
 
-        Texts become categories of one to four bytes a record; otherwise the result is that of :meth:`read`.
+        Texts become categories of one to four bytes a record.  Apart from this, the design is the same as by
+        :meth:`read`.
 
         Parameters
         ----------
@@ -296,7 +300,7 @@ class SurveyDesign(AdjustableDesign):
             A .parquet file; a folder of them, in the order of their names; or a list of files.
             :func:`surveysynth.convert` converts csv, Stata, SPSS and SAS files.
         labels : mapping of column to text, optional
-            Headings of columns, which precede those of the files.
+            Headings of columns.  They replace those of the files.
         **roles
             As for :class:`SurveyDesign`: ``weights=``, ``strata=``, ...
 
@@ -308,7 +312,7 @@ class SurveyDesign(AdjustableDesign):
         Raises
         ------
         InputError
-            As :class:`SurveyDesign`; a file does not exist or is not parquet, or the columns of files differ.
+            As :class:`SurveyDesign`; a file that does not exist or is not parquet; files with different columns.
 
         Examples
         --------
@@ -334,14 +338,15 @@ class SurveyDesign(AdjustableDesign):
 
     @classmethod
     def from_fpc(cls, frame: pd.DataFrame, fpc: str | Sequence[str], **roles: Any) -> SurveyDesign:
-        """A design with weights from its fpc, the product of N / n over the stages, as in R without weights.
+        """A design whose weights are computed from the fpc, as in R without weights: the product of N / n over stages.
 
         Parameters
         ----------
         frame : pandas.DataFrame
             One row a respondent.
         fpc : str or list of str
-            One column for each stage of ``psu``, as for :class:`SurveyDesign`; units of the last stage are taken whole.
+            One column for each stage of ``psu``, as for :class:`SurveyDesign`.  Units of the last stage are observed
+            completely.
         **roles
             As for :class:`SurveyDesign`, without ``weights`` and ``probs``.
 
@@ -353,7 +358,8 @@ class SurveyDesign(AdjustableDesign):
         Raises
         ------
         InputError
-            As :class:`SurveyDesign`; an fpc of fewer stages than ``psu``; a frame that has a column ``weight``.
+            As :class:`SurveyDesign`; an fpc of fewer stages than ``psu``; ``weights`` or ``probs``; a frame that has a
+            column ``weight``.
 
         Examples
         --------
@@ -373,7 +379,7 @@ class SurveyDesign(AdjustableDesign):
     def unweighted(cls, frame: pd.DataFrame, **roles: Any) -> SurveyDesign:
         """A design with equal weights of 1, in a new column ``weight``.
 
-        Means and totals then are those of the records, as in R's ``svydesign`` without weights, which warns.
+        Means and totals then are those of the records, as in R's ``svydesign`` without weights (where R warns).
 
         Parameters
         ----------
@@ -390,7 +396,7 @@ class SurveyDesign(AdjustableDesign):
         Raises
         ------
         InputError
-            As :class:`SurveyDesign`; a frame that has a column ``weight``.
+            As :class:`SurveyDesign`; ``weights`` or ``probs``; a frame that has a column ``weight``.
 
         Examples
         --------
@@ -422,15 +428,15 @@ class SurveyDesign(AdjustableDesign):
         lonely_psu: LonelyPSU = "fail",
         seed: int | None = None,
     ) -> SurveyDesign:
-        """Draw a sample of elements from a frame, as a design with known inclusion probabilities.
+        """Draw a sample of elements from a frame, and make a design of it, with its inclusion probabilities.
 
         Parameters
         ----------
         frame : pandas.DataFrame
             One row a unit of the population.
         n : int, or mapping (or Series) of stratum to int
-            Sample size, **of each stratum** if there are strata (:func:`surveysynth.sampling.
-            proportional_allocation` divides one sample size among them).
+            Sample size; if there are strata, the sample size **of each stratum**
+            (:func:`surveysynth.sampling.proportional_allocation` divides a sample size among strata).
         size : str, optional
             Column of sizes to which inclusion probabilities are proportional.
         strata : str, optional
@@ -438,28 +444,30 @@ class SurveyDesign(AdjustableDesign):
         method : str, optional
             "systematic" (in the order of the frame), "random_systematic", "brewer", "tille",
             "maximum_entropy", "poisson" (the sample size is random), "multinomial" (with
-            replacement), "srs" (equal probabilities); default "maximum_entropy" with sizes,
-            "srs" without.
+            replacement) or "srs" (equal probabilities).  Default "maximum_entropy" if there are sizes,
+            and "srs" if not.
         lonely_psu : {"fail", "remove", "adjust", "average"}
-            Variance of a stratum with one selected unit, or one that was not certain, as for :class:`SurveyDesign`.
-            "fail" refuses such a sample.
+            Variance of a stratum with one selected unit, or with one that was not certain, as for
+            :class:`SurveyDesign`.  "fail" refuses such a sample.
         seed : int, optional
-            By default the sample comes from the operating system's entropy.
+            Seed of the selection.  By default the sample comes from the operating system's entropy.
 
         Returns
         -------
         SurveyDesign
-            The selected rows, in the order of the frame, with a column ``weight`` = 1 / pi, and the
-            variance for the method: Sen-Yates-Grundy with joint probabilities (tille,
-            maximum_entropy), independent units (poisson), Hajek's approximation (brewer, both
-            systematic ones, and strata with more than 5,000 selected units), finite population
-            correction from a column ``population`` (srs), with replacement (multinomial).
+            The selected rows, in the order of the frame, with a column ``weight`` = 1 / pi.  The
+            variance depends on the method: Sen-Yates-Grundy with joint probabilities (tille,
+            maximum_entropy), for independent units (poisson), Hajek's approximation (brewer,
+            systematic, random_systematic, and any sample of tille or maximum_entropy with more than
+            5,000 selected units in a stratum), with a finite population correction from a new column
+            ``population`` (srs), or as with replacement (multinomial).
 
         Raises
         ------
         InputError
-            Unknown methods or columns; sizes, sample sizes or strata that allow no sample; a frame with
-            a column of those names; a stratum whose variance cannot be estimated.
+            Unknown methods or columns; sizes, sample sizes or strata that allow no sample; a frame that
+            has a column ``weight`` or, with "srs", ``population``; a stratum whose variance cannot be
+            estimated.
 
         Examples
         --------

@@ -1,4 +1,4 @@
-"""The part of a design that synthetic data represent: records of positive weight, strata and sampling units."""
+"""The part of a design that synthetic data represent: records of positive weight, without replicate weights."""
 
 from __future__ import annotations
 
@@ -32,12 +32,13 @@ def to_synthesize(design: SurveyDesign) -> tuple[SurveyDesign, Codes, list[str]]
     Returns
     -------
     (SurveyDesign, int array, list of str)
-        The design; its rows of the file, from 0; and sentences on the parts left out, for a warning and the report.
+        The design; the rows of the file that it keeps, numbered from 0; and sentences about what was left out, for a
+        warning and the report.
 
     Raises
     ------
     InputError
-        The remaining records make no design: a stratum has one PSU.
+        The remaining records do not make a valid design, for example since a stratum has one PSU left.
     """
     zero = design.weights == 0
     kind = np.int32 if design.n < 2**31 else np.intp

@@ -15,14 +15,14 @@ from ..errors import EngineError
 
 RHAT_LIMIT = 1.01
 ESS_LIMIT = 400.0
-ADAPT_DELTA = 0.95  # short steps are worth their time, as a divergence refuses the release
+ADAPT_DELTA = 0.95  # short steps cost time, but a single divergence would stop the release
 
 
 @dataclass(frozen=True)
 class Diagnostics:
-    """Sampler diagnostics of one fit: the worst values over all parameters.
+    """Sampler diagnostics of one fit: the number of divergences, and the worst values over all parameters.
 
-    ``exact`` marks independent draws from the posterior itself, which need no diagnostics.
+    ``exact`` marks draws that are independent and from the posterior itself, which need no diagnostics.
     """
 
     divergences: int = 0
@@ -44,7 +44,7 @@ class Diagnostics:
         return tuple(name for name, failed in checks.items() if failed)
 
     def worst(self, other: Diagnostics) -> Diagnostics:
-        """Diagnostics of two parts of one model that are sampled separately: the worse values."""
+        """Diagnostics of a model in two parts that are sampled separately: the worse values, and all divergences."""
         return Diagnostics(
             self.divergences + other.divergences, float(np.maximum(self.rhat, other.rhat)),
             float(np.minimum(self.ess_bulk, other.ess_bulk)), float(np.minimum(self.ess_tail, other.ess_tail)),
@@ -54,14 +54,15 @@ class Diagnostics:
 
 @dataclass(frozen=True)
 class Samples:
-    """Posterior draws of one program.
+    """Posterior draws of the parameters of one program.
 
     Attributes
     ----------
     values : dict of float arrays (chains, draws, ...)
-        One array a parameter, in its declared shape.
+        One array a parameter; "..." is the shape that the program declares.
     diagnostics : Diagnostics
     engine, version : str
+        Name and version of the engine that sampled.
     """
 
     values: dict[str, NDArray[np.float64]]
@@ -71,7 +72,7 @@ class Samples:
 
 
 class Engine(Protocol):
-    """Runs the programs of ``stan/``."""
+    """Runs Stan programs."""
 
     name: str
     version: str
@@ -79,12 +80,15 @@ class Engine(Protocol):
     def sample(
         self, program: str, data: Mapping[str, Any], *, chains: int, warmup: int, draws: int, seed: int
     ) -> Samples:
-        """Sample a program of ``stan/`` (its name without ``.stan``) with NUTS."""
+        """Sample with NUTS; ``program`` is a name in ``stan/`` without ``.stan``, or a path that ends in ``.stan``."""
         ...
 
 
 def program_path(program: str) -> Path:
-    """Path of a Stan program in an installed package or in ``stan/`` of a checkout; a path is returned as it is."""
+    """Path of a Stan program in the installed package, or in ``stan/`` of a checkout.
+
+    A text that ends in ``.stan`` is a path already.  An unknown name is an EngineError.
+    """
     if program.endswith(".stan"):
         return Path(program)
     package = Path(__file__).resolve().parents[1]
@@ -98,8 +102,8 @@ def program_path(program: str) -> Path:
 def diagnose(values: Mapping[str, NDArray[np.float64]], divergences: int) -> Diagnostics:
     """The worst R-hat and effective sample sizes over parameters (Vehtari et al. 2021, by Stan's code).
 
-    Constant entries (the fixed corner of a Cholesky factor) have no R-hat and are left out;
-    an entry that is not finite fails every check.
+    Constant entries, such as the fixed corner of a Cholesky factor, have no R-hat and are left out.  If an
+    entry is not finite, or all are constant, the three values are NaN, which fails their checks.
     """
     columns = [v.reshape(*v.shape[:2], -1) for v in values.values()]
     flat = np.concatenate(columns, axis=2)

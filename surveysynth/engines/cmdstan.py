@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from cmdstanpy import CmdStanMCMC
 
 
-LEAST = (2, 33)  # version: array syntax, log_prob
+LEAST = (2, 33)  # first version with the array syntax and log_prob that are used
 TRIAL = "parameters { real x; } model { x ~ std_normal(); }\n"
 INSTALL = "install one with cmdstanpy.install_cmdstan(), set CMDSTAN to its folder, or use engine='embedded'"
 
@@ -35,7 +35,7 @@ def find_cmdstan() -> tuple[Path, str]:
     Raises
     ------
     EngineError
-        There is none, or it is too old; the message says what to do.
+        There is no CmdStan, or it is too old.  The message says what to do.
     """
     import cmdstanpy
 
@@ -56,7 +56,7 @@ def find_cmdstan() -> tuple[Path, str]:
 
 
 def cmdstan_version() -> str | None:
-    """Version of the CmdStan that can be used, or None."""
+    """Version of the installed CmdStan, or None if there is none that can be used."""
     try:
         return find_cmdstan()[1]
     except EngineError:
@@ -69,7 +69,7 @@ def try_cmdstan() -> str:
     Raises
     ------
     EngineError
-        The program cannot be compiled or run; the message says why.
+        There is no CmdStan, or the program cannot be compiled or run.  The message says why.
     """
     engine = CmdStan()
     with tempfile.TemporaryDirectory() as folder:
@@ -92,15 +92,15 @@ class CmdStan:
     ) -> Samples:
         """Sample with NUTS; see :class:`surveysynth.engines.base.Engine`.
 
-        Data and draws are confidential: they pass through files that only this user can read, in a
-        :func:`surveysynth.engines.scratch.scratch_folder` that is made when the program has been compiled.  One program
-        runs at a time, its chains side by side.
+        Data and draws are confidential.  They pass through files that only this user can read, in a
+        :func:`surveysynth.engines.scratch.scratch_folder` that is made after the program has been compiled.  One
+        program runs at a time, with all its chains at the same time.
 
         Raises
         ------
         EngineError
-            The program does not compile, or could not be sampled.  What Stan says then may quote the data, so it is
-            not repeated.
+            The program does not compile, or could not be sampled.  In the second case, Stan's own message may quote
+            the data, so it is not repeated.
         """
 
         def sample() -> Samples:
@@ -122,7 +122,7 @@ class CmdStan:
 
 
 def to_samples(fit: CmdStanMCMC, version: str) -> Samples:
-    """Turn a cmdstanpy fit (draws first, chains second) into :class:`Samples` (chains first)."""
+    """Turn a cmdstanpy fit, whose arrays have the draws of all chains in one axis, into :class:`Samples`."""
     values = {}
     for name, flat in fit.stan_variables().items():
         shape = (fit.chains, fit.num_draws_sampling, *flat.shape[1:])
@@ -136,7 +136,7 @@ _alone = threading.RLock()  # logger and umask belong to the process
 
 @contextmanager
 def _silence() -> Iterator[None]:
-    """Silence the log of cmdstanpy, which has the output of Stan and may quote the data."""
+    """Within this context, silence the log of cmdstanpy, which has the output of Stan and may quote the data."""
     from cmdstanpy.utils import get_logger
 
     with _alone:
@@ -151,7 +151,10 @@ def _silence() -> Iterator[None]:
 
 @contextmanager
 def _files_of_this_user() -> Iterator[None]:
-    """Create files with mode 0600, in child processes too, as cmdstanpy cannot set a umask for CmdStan alone."""
+    """Within this context, create files with mode 0600, also in child processes.
+
+    The umask of the whole process is set, as cmdstanpy cannot set one for CmdStan alone.
+    """
     umask = os.umask(0o077)
     try:
         yield

@@ -1,4 +1,7 @@
-"""Compiled CmdStan programs, kept in the user's cache folder under a key of everything that they depend on."""
+"""Compiled CmdStan programs, kept in the user's cache folder.
+
+The folder name of a program has a key, computed from everything that the executable depends on.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,9 @@ OTHERWISE = "or use engine='embedded', which needs no compiler"
 
 
 def compiled(source: Path, home: Path, version: str) -> CmdStanModel:
-    """The program, ready to run, which is compiled if its key is new or the existing executable does not start.
+    """The compiled program, ready to run.
+
+    It is compiled if the cache has no executable with its key, or if that executable does not start.
 
     Parameters
     ----------
@@ -36,12 +41,13 @@ def compiled(source: Path, home: Path, version: str) -> CmdStanModel:
     home : Path
         The folder of CmdStan.
     version : str
-        Its full version.
+        Full version of CmdStan.
 
     Raises
     ------
     EngineError
-        There is no compiler, the program does not compile, or the cache folder cannot be written.
+        There is no compiler, the program does not compile, the executable does not start, or the cache folder cannot
+        be written.
     """
     from cmdstanpy import CmdStanModel
     from cmdstanpy.utils import EXTENSION
@@ -79,9 +85,9 @@ def compiled(source: Path, home: Path, version: str) -> CmdStanModel:
 
 
 def with_includes(program: Path, within: tuple[Path, ...] = ()) -> str:
-    """The text of a program with its included files; a missing file is left for stanc to report.
+    """The text of a program with the files that it includes; the ``#include`` of a missing file stays, for stanc.
 
-    Names are relative to the folder of the program, in included files too.
+    Names of files are relative to the folder of the program, also within included files.
     """
     outermost = within[-1] if within else program
 
@@ -94,7 +100,7 @@ def with_includes(program: Path, within: tuple[Path, ...] = ()) -> str:
 
 
 def _starts(executable: Path) -> bool:
-    """Whether an executable exists and runs; it may be incomplete, or need a library that has moved."""
+    """Whether an executable exists and runs: it could be incomplete, or need a library that has moved."""
     try:
         return subprocess.run([executable, "info"], capture_output=True, check=False, timeout=60).returncode == 0
     except (OSError, subprocess.TimeoutExpired):
@@ -127,7 +133,7 @@ def _compile(source: Path, text: str, folder: Path) -> None:
                 executable = compile_stan_file(program)
             except ValueError as error:
                 output = str(error)
-        if output:  # it is about the program alone, which holds no data
+        if output:  # the output is about the program alone, which holds no data
             raise EngineError(f"CmdStan cannot compile the program {source.name!r}:\n{_reason(output)}")
         shutil.copy(executable, folder)
 
@@ -141,7 +147,7 @@ def _reason(output: str) -> str:
 
 
 def _remove_unused(cache: Path) -> None:
-    """Remove programs that were not run for a month, such as old versions and those of an earlier CmdStan."""
+    """Remove programs that were not used for a month, such as programs of an earlier version."""
     for place in cache.glob("*-*"):
         with suppress(OSError):  # another process was first
             if time.time() - place.stat().st_mtime > UNUSED:

@@ -31,7 +31,7 @@ class Embedded:
         Raises
         ------
         EngineError
-            The sampler stopped.  Stan's own message may quote the data, so it is not repeated.
+            The program could not be sampled.  Stan's own message may quote the data, so it is not repeated.
         """
 
         def sample() -> stanli.Fit:
@@ -55,7 +55,10 @@ def _model(path: Path, data: Mapping[str, Any]) -> stanli.Model:
 
 
 def check_program(path: Path) -> None:
-    """Refuse a program that does not compile (ModelError), with the message of the compiler, which knows no data."""
+    """Refuse a program that does not compile (ModelError).
+
+    The error repeats the message of the compiler, which has not seen any data.
+    """
     try:
         stanli.stan_to_mir(path.read_text(encoding="utf-8"), include_paths=[str(path.parent)])
     except RuntimeError as error:
@@ -64,9 +67,9 @@ def check_program(path: Path) -> None:
 
 
 def check_data(path: Path, data: Mapping[str, Any]) -> None:
-    """Refuse data that do not fit the program (ModelError), naming the entry.
+    """Refuse data that do not fit the program (ModelError).  The error names the entry at fault.
 
-    Only names and sizes are repeated from the message of Stan, as the rest may quote values.
+    Only names and sizes are taken from Stan's message, as the rest of it may quote values.
     """
     try:
         _model(path, data)
@@ -86,7 +89,7 @@ def check_data(path: Path, data: Mapping[str, Any]) -> None:
 
 
 def log_target(path: Path, data: Mapping[str, Any], values: Mapping[str, NDArray[np.float64]]) -> NDArray[np.float64]:
-    """The log density that a program samples, up to a constant, at draws of its parameters: (S,)."""
+    """The log density that a program samples, up to a constant, at each of S draws of its parameters: (S,)."""
     model = _model(path, data)
     names = dict.fromkeys(name.split("[")[0].split(".")[0] for name in model.constrained_names)
     size = len(next(iter(values.values())))

@@ -1,8 +1,9 @@
 """Hamiltonian Monte Carlo for a density with an explicit gradient.
 
-Trajectories of random length (Bou-Rabee & Sanz-Serna 2017), leapfrog steps; the step is adapted by dual averaging
-(Hoffman & Gelman 2014, section 3.2) and the metric twice, all in the warm-up, which is discarded.  For a density of
-very many records the warm-up can use a pilot density of about the same width, of a weighted sample of the records.
+Trajectories have a random length (Bou-Rabee & Sanz-Serna 2017) and leapfrog steps.  During the warm-up, the step size
+is adapted by dual averaging (Hoffman & Gelman 2014, section 3.2), and the metric is adapted twice.  Draws of the
+warm-up are discarded.  If the density is computed from very many records, the warm-up can use a cheaper pilot density
+of approximately the same width, computed from a weighted sample of the records.
 """
 
 from __future__ import annotations
@@ -18,43 +19,43 @@ from numpy.typing import NDArray
 from ..progress import steps
 
 Floats = NDArray[np.float64]
-Target = Callable[[Floats], tuple[float, Floats]]  # of a point (p,): log density, -inf outside its set, and gradient
+Target = Callable[[Floats], tuple[float, Floats]]  # log density (-inf outside its support) and gradient at (p,)
 
 ACCEPT = 0.7  # target of the mean probability of acceptance
 LONGEST = np.pi  # longest trajectory, in standard deviations
-LOG_STEPS = np.log(0.1), np.log(2.0)  # limits, as no step is short enough at the edge of the set or at a kink
+LOG_STEPS = np.log(0.1), np.log(2.0)  # limits, as no step is short enough at a kink or at the edge of the support
 # Error of the energy beyond which the integrator diverges (Hoffman & Gelman 2014, section 3.1.1).
 DIVERGED = 1000.0
-SETTLE = 60  # draws discarded after the warm-up with a pilot, while the step is adapted to the target
+SETTLE = 60  # draws that are discarded after a warm-up with a pilot, while the step is adapted to the target
 
 
 def chains(
     target: Target, starts: Sequence[Floats], scale: Floats, rng: np.random.Generator, *, warmup: int, draws: int,
     pilot: Target | None = None,
 ) -> tuple[Floats, int]:  # fmt: skip
-    """Draws of chains that run side by side.
+    """Run several chains at the same time, and return their draws and the number of divergences.
 
     Parameters
     ----------
     target : function
-        Log density, up to a constant, and its gradient.  Threads call it at the same time.
+        Log density, up to a constant, and its gradient.  Several threads call it at the same time.
     starts : sequence of float arrays (p,)
-        Start of each chain, with a positive density.
+        Start of each chain, where the density is positive.
     scale : float array (p,)
         Approximate width of the density in each direction.
     rng : numpy.random.Generator
-        Every chain has its own stream.
+        Every chain gets a stream of its own from it.
     warmup, draws : int
         Numbers of iterations of each chain.
     pilot : function, optional
-        A cheaper target of about the same width for the warm-up, after which ``SETTLE`` further draws are
-        discarded.
+        A cheaper target of approximately the same width, for the warm-up.  After the warm-up, ``SETTLE`` further draws
+        are then discarded.
 
     Returns
     -------
     values : float array (chains, draws, p)
     divergences : int
-        Number of trajectories after the warm-up that diverged.
+        Number of trajectories after the warm-up that diverged.  A trajectory that left the support is not counted.
     """
     discarded = warmup + (0 if pilot is None else SETTLE)
     count = steps(len(starts) * (discarded + draws))
@@ -100,7 +101,10 @@ class _Chain:
         self.adaptation = _DualAveraging(np.log(0.5))
 
     def draw(self, discarded: int, draws: int, count: Callable[[], None]) -> tuple[Floats, int]:
-        """Draws after ``discarded`` ones, in which step and metric are adapted, and the number of divergences."""
+        """``draws`` draws, and the number of divergences among them.
+
+        Before them, ``discarded`` draws are made, during which step and metric are adapted.
+        """
         visited, measured = list[Floats](), (self.warmup // 5, 2 * self.warmup // 5, 7 * self.warmup // 10)
         for i in range(discarded):
             count()
@@ -124,7 +128,10 @@ class _Chain:
         return kept, divergences
 
     def _move(self, log_step: float) -> tuple[float, bool]:
-        """Run one trajectory, accept or reject it, and return the change of energy and whether it stayed in the set."""
+        """Run one trajectory and accept or reject its end.
+
+        Returns the change of energy, and whether the trajectory stayed in the support.
+        """
         step = np.exp(log_step)
         leaps = 1 + int(self.rng.uniform(0, LONGEST) / step)
         momentum = self.rng.standard_normal(self.position.size)
@@ -142,7 +149,7 @@ class _Chain:
 def _leapfrog(
     target: Target, position: Floats, momentum: Floats, gradient: Floats, root: Floats, step: float, leaps: int
 ) -> tuple[Floats, float, Floats, Floats]:
-    """The end of a trajectory: position, log density, gradient, momentum; log density -inf if it left the set."""
+    """The end of a trajectory: position, log density (-inf if it left the support), gradient and momentum."""
     value = -np.inf
     for _ in range(leaps):
         momentum = momentum + step / 2 * (gradient @ root)
@@ -155,7 +162,7 @@ def _leapfrog(
 
 
 def _root(visited: Floats, scale: Floats) -> Floats:
-    """Factor of the covariance of visited points, shrunk towards independence and ``scale``."""
+    """Factor of the covariance matrix of the visited points, shrunk towards a diagonal matrix of ``scale`` squared."""
     n, factor, centred = len(visited), np.diag(scale), visited - visited.mean(axis=0)
     root = factor * np.sqrt((n * np.linalg.solve(factor, visited.T).var(axis=1) + 10) / (n + 10))
     whitened = np.linalg.solve(root, centred.T)

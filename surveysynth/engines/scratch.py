@@ -1,4 +1,7 @@
-"""Scratch folders for confidential files of another program, which are removed however the process ends."""
+"""Scratch folders for confidential files that another program reads and writes.
+
+A folder is removed when the process ends.  If the process was killed, a later process removes it (:func:`sweep`).
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-NAME = re.compile(r"surveysynth-\d+-[a-z0-9_]{8}")  # the process's number, and what tempfile appends
+NAME = re.compile(r"surveysynth-\d+-[a-z0-9_]{8}")  # number of the process, and characters that tempfile appends
 PRIVATE = 0o700
 MEMORY = Path("/dev/shm")
 ENOUGH = 2**30  # bytes that must be free in memory
@@ -23,17 +26,17 @@ ENOUGH = 2**30  # bytes that must be free in memory
 
 @contextmanager
 def scratch_folder() -> Iterator[Path]:
-    """Make a temporary folder for confidential files.
+    """Make a temporary folder for confidential files, and remove it at the end of the context.
 
-    Only this user can read it (mode 0700); it is in memory (/dev/shm) if possible, or else in
-    the system's temporary folder.  In the main thread, SIGTERM
-    and SIGHUP remove it too, unless they have other handlers: these kill the child processes with the folder in
-    their command line, remove it, and end the process as usual.  SIGKILL and a power failure leave it
-    for :func:`sweep`.
+    Only this user can read the folder (mode 0700).  It is in memory (/dev/shm) if possible, or else in the system's
+    temporary folder.  In the main thread, SIGTERM and SIGHUP remove the folder, too, unless the program has handlers of
+    its own for them: they first kill the child processes that have the folder in their command line, and afterwards
+    end this process as usual.  After SIGKILL or a power failure the folder is left for :func:`sweep`.
 
     Yields
     ------
     Path
+        The folder.
     """
     folder, lock = _new_folder()
     with _removed_by_signals(folder):
@@ -46,7 +49,7 @@ def scratch_folder() -> Iterator[Path]:
 
 
 def sweep() -> None:
-    """Remove the scratch folders of killed processes of this user."""
+    """Remove the scratch folders that killed processes of this user left."""
     for folder in _folders():
         with _if_left(folder) as dead:
             if dead:
@@ -68,7 +71,7 @@ def _folders() -> list[Path]:
 
 
 def _places() -> list[Path]:
-    """Places of scratch folders; new ones are made in the first."""
+    """The folders that hold scratch folders.  New scratch folders are made in the first of them."""
     with suppress(FileNotFoundError):  # there is no temporary folder
         places = [Path(tempfile.gettempdir())]
         if MEMORY.is_dir() and os.access(MEMORY, os.W_OK | os.X_OK):
@@ -79,10 +82,10 @@ def _places() -> list[Path]:
 
 @contextmanager
 def _if_left(folder: Path) -> Iterator[bool]:
-    """Whether a killed process of this user left the folder, which is locked meanwhile."""
+    """Whether a killed process of this user left the folder.  The folder is locked during the context."""
     try:
         lock = _locked(folder)
-    except OSError:  # in use, of another user, a link, or removed meanwhile
+    except OSError:  # the folder is in use, belongs to another user, is a link, or has just been removed
         lock = None
     if lock is None:
         yield False
@@ -100,7 +103,7 @@ def _new_folder() -> tuple[Path, int | None]:
         lock = None
         try:
             lock = _locked(folder)
-        except BlockingIOError:  # another process sweeps and removes it
+        except BlockingIOError:  # another process is sweeping and removes the folder
             continue
         except OSError:  # a file system without locks is not swept
             pass
@@ -109,14 +112,15 @@ def _new_folder() -> tuple[Path, int | None]:
 
 
 def _locked(folder: Path) -> int | None:
-    """A descriptor that locks a folder, but not a link to one, until this process closes it or ends in any way.
+    """Lock a folder until this process closes the returned descriptor or ends in any way; None on Windows.
 
-    Process numbers would not do, as they are reused, and containers that share a folder have their own.
+    The lock shows whether the process lives.  The number of the process does not: numbers are reused, and containers
+    that share a folder number their processes independently.
 
     Raises
     ------
     OSError
-        Another process has locked the folder, it is no folder, or its file system has no locks.
+        Another process has locked the folder, it is not a folder (or a link to one), or its file system has no locks.
     """
     try:
         import fcntl
@@ -167,4 +171,4 @@ def _kill_children(named: str) -> None:
             parent = (process / "stat").read_text().rpartition(")")[2].split()[1]
             if int(parent) == os.getpid() and named in (process / "cmdline").read_text():
                 os.kill(int(process.name), signal.SIGKILL)
-                os.waitpid(int(process.name), 0)  # until it writes no more
+                os.waitpid(int(process.name), 0)  # wait until it has ended and writes nothing more

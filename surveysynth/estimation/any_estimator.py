@@ -1,4 +1,4 @@
-"""User-defined estimators: a function of one data set, combined over several."""
+"""User-defined estimators: a function is applied to each data set, and the results are combined."""
 
 from __future__ import annotations
 
@@ -20,7 +20,15 @@ Estimator = Callable[[SurveyDesign], tuple[Any, Any]]
 def combined(
     designs: Sequence[SurveyDesign], function: Estimator, redrawn: Sequence[SurveyDesign] = ()
 ) -> pd.DataFrame:
-    """:meth:`surveysynth.Release.combine` on m data sets, and on those with redrawn noise."""
+    """Apply a function to m data sets and combine the results, as :meth:`surveysynth.Release.combine` does.
+
+    ``redrawn`` are versions of the first data set with redrawn noise; the variance between them is added.
+
+    Raises
+    ------
+    InputError
+        The function does not give a pair of estimates and variances, or gives other estimates in some data sets.
+    """
     if not callable(function):
         raise InputError(f"combine takes a function of a SurveyDesign, not {type(function).__name__}")
     results = [_estimate(function(design)) for design in (*designs, *redrawn)]
@@ -36,7 +44,7 @@ def combined(
 
 
 def _estimate(result: Any) -> tuple[list[Any], Floats, Floats]:
-    """Terms, estimates and variances, each (D,), from the value of the function."""
+    """Terms, estimates and variances, each (D,), from the value of the function (InputError)."""
     if not isinstance(result, tuple) or len(result) != 2:
         raise InputError(f"the function must give a pair (estimate, variance), not {type(result).__name__}")
     estimate, variance = result

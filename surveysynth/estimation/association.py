@@ -1,4 +1,4 @@
-"""Tests that two categorical variables are independent: on a survey design (R's ``svychisq``), or on m data sets.
+"""Tests that two categorical variables are independent, on one survey design (R's ``svychisq``) or on m data sets.
 
 With estimated proportions p of the r x c cells, their covariance V, and contrasts C of the interaction, Pearson's
 statistic of n records, X2 = n sum (p - p_r p_c)^2 / (p_r p_c), is distributed as sum_j delta_j chi2_1. The delta_j
@@ -46,21 +46,23 @@ def independence_test(
     row, column : str
         Columns of categories.
     statistic : {"F", "chi-square", "Wald", "adjusted Wald"}
-        Pearson's statistic with Rao & Scott's (1984) second-order correction, as an F, or with their first-order one,
-        as a chi-square; Wald's statistic of the differences between observed and expected cells (Koch, Freeman &
-        Freeman 1975), and the same with Fellegi's (1980) correction for few degrees of freedom.
+        "F" is Pearson's statistic with Rao & Scott's (1984) second-order correction, and "chi-square" the same
+        statistic with their first-order correction.  "Wald" is Wald's statistic of the differences between observed
+        and expected cells (Koch, Freeman & Freeman 1975), and "adjusted Wald" this statistic with Fellegi's (1980)
+        correction for few degrees of freedom.
     missing : {"fail", "drop"}
-        "drop" tests the records with both columns, as a domain.
+        "drop" uses the records with a value in both columns, as a domain of the design.
 
     Returns
     -------
     Test
-        The statistic of "chi-square" is Pearson's, uncorrected, as in R.
+        For "chi-square", ``statistic`` is Pearson's statistic without the correction, as in R; the p value has it.
 
     Raises
     ------
     InputError
-        Unknown columns; missing values; a column with one category; cells whose covariance matrix is singular (Wald).
+        Unknown columns or statistics; missing values; a column with one category; cells whose covariance matrix is
+        singular (Wald); too many empty cells, or cells that hardly vary (F, chi-square).
 
     Examples
     --------
@@ -87,17 +89,17 @@ def independence_tests(
 ) -> Test:  # fmt: skip
     """Test that two categorical columns are independent, on m synthetic data sets.
 
-    Wald's test of the (r - 1) (c - 1) differences between observed and expected cells (Koch, Freeman & Freeman 1975),
-    combined by the rule of Reiter (2005, section 2).  Pearson's statistic has no such rule.
+    This is Wald's test of the (r - 1) (c - 1) differences between observed and expected cells (Koch, Freeman & Freeman
+    1975), combined by the rule of Reiter (2005, section 2).  For Pearson's statistic there is no such rule.
 
     Parameters
     ----------
     designs : sequence of SurveyDesign
-        The m data sets; some may lack a category.
+        The m data sets.  A category need not occur in all of them.
     row, column : str
     missing : {"fail", "drop"}
     redrawn : sequence of SurveyDesign
-        One data set with redrawn noise, which all data sets share.
+        Versions of the first data set with redrawn noise.  All data sets share their noise, so its variance is added.
 
     Raises
     ------
@@ -127,7 +129,7 @@ def _refuse_singular(covariance: Floats, N: Floats, advice: str) -> None:
 
 
 def _levels(designs: Sequence[SurveyDesign], name: str, missing: str) -> pd.Index:
-    """Categories in any of the data sets."""
+    """The categories of a column in any of the data sets, sorted; InputError if there are fewer than two."""
     for design in designs:
         gone = design.column(name).isna().to_numpy()
         if missing == "fail" and gone.any():
@@ -143,7 +145,7 @@ def _levels(designs: Sequence[SurveyDesign], name: str, missing: str) -> pd.Inde
 def _table(
     design: SurveyDesign, names: tuple[str, str], levels: tuple[pd.Index, pd.Index], kind: Literal["total", "mean"]
 ) -> tuple[Floats, Floats, int, float]:  # fmt: skip
-    """Counts or shares of the cells (r, c), their covariance, number of records, and degrees of freedom."""
+    """Counts or shares of the cells (r, c), their covariance matrix, the number of records, and degrees of freedom."""
     i, j = (
         np.asarray(known.get_indexer(pd.Index(design.column(name).astype(object))), dtype=np.intp)
         for name, known in zip(names, levels, strict=True)
@@ -183,7 +185,7 @@ def _pearson(p: Floats, V: Floats, n: int, nu: float, statistic: Statistic) -> T
 
 
 def _interaction(N: Floats, V: Floats) -> tuple[Floats, Floats]:
-    """Cells N_ij less R_i S_j / N, without the first row and column, and their covariance."""
+    """Differences N_ij - R_i S_j / N, except in the first row and column, and their covariance matrix."""
     r, c = N.shape
     whole, i, j = N.sum(), *np.divmod(np.arange(r * c), c)
     R, S = N.sum(axis=1), N.sum(axis=0)

@@ -1,12 +1,12 @@
 """Totals and ratios in all domains of a table, and their variances, from sums by cell in one pass over the records.
 
-If every record is a sampling unit, the variance in a domain follows from sums over its records (:mod:`.taylor`), and
-these sums add up over cells, the smallest domains of a table.  With R_c near the ratio in cell c,
+If every record is a sampling unit, the variance in a domain follows from sums over the records of the domain
+(:mod:`.taylor`).  These sums add up over cells, the smallest domains of a table.  With any number R_c for cell c,
 
     a_i = w_i (y_i - R_c x_i),    b_i = w_i x_i,    z_i = [a_i + (R_c - R_d) b_i] / X_d
 
-is the linearized value of a ratio in any domain d that holds the cell, whatever R_c.  So means, squares and products
-of a and b by cell and stratum suffice.  R_c is the ratio of the cell, which avoids cancellation of large numbers.
+is the linearized value of a ratio in any domain d that contains the cell.  So means, squares and products of a and b
+by cell and stratum suffice.  R_c is set to the ratio in cell c, which avoids cancellation of large numbers.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ Values = tuple[Floats, Floats, Floats]
 BlockSums = Callable[..., Floats]
 
 BLOCK = 1 << 16  # records summed at a time; fixed, so that sums do not depend on the number of threads
-MOST = 1 << 22  # sums of blocks in memory at once
+MOST = 1 << 22  # most sums of blocks in memory at once
 NONE = np.empty(0)
 
 
 @dataclass(frozen=True, repr=False)  # a repr would show confidential values
 class CellMoments(ABC):
-    """Sums of one quantity by stratum and cell.
+    """Sums of one quantity by stratum and cell, for each pair of a stratum and a cell.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ class CellMoments(ABC):
 
     @abstractmethod
     def _over_blocks(self, block_sums: BlockSums, values: int, *constants: Floats) -> Floats:
-        """Sums over the records of each pair, block by block: (values, pairs)."""
+        """Sums over the records of each pair, computed block by block with ``block_sums``: (values, pairs)."""
 
     @property
     def pairs(self) -> int:
@@ -73,9 +73,10 @@ class CellMoments(ABC):
 
     @cached_property
     def _ratio(self) -> Floats:
-        """R_c of each pair's cell; 0 for a total, and where x nearly cancels within the cell: (pairs,).
+        """R_c of the cell of each pair: (pairs,).
 
-        In such a cell R_c would exceed all ratios of the table by far, and cancel in the variances of margins.
+        It is 0 for a total, and in a cell where the sum of x is near 0 since positive and negative x cancel.  There the
+        ratio would be far larger than all ratios of the table, and the variances of margins would lose digits.
         """
         if not self.divides:
             return np.zeros(self.pairs)
@@ -86,7 +87,7 @@ class CellMoments(ABC):
 
     @cached_property
     def around(self) -> tuple[Floats, Floats]:
-        """Centres of the squares: R_c, (pairs,), and the means of a and b up to rounding, (2, pairs)."""
+        """Centres from which squares are taken: R_c (pairs,), and the approximate means of a and b (2, pairs)."""
         (n, wy, wx, _), ratio = self._sums, self._ratio
         return ratio, np.array([wy - ratio * wx, wx]) / np.maximum(n, 1)
 
@@ -99,7 +100,7 @@ class CellMoments(ABC):
         return np.array([near[0] + a, near[1] + b, aa - n * a * a, ab - n * a * b, bb - n * b * b])
 
     def estimates(self, cell_domain: Codes, domains: int) -> Floats:
-        """Estimates in the domains that cells belong to, -1 for none: (domains,)."""
+        """Estimates by domain: (domains,).  ``cell_domain`` is the domain of each cell, -1 for none."""
         return self._estimates(cell_domain, domains)[0]
 
     def _estimates(self, cell_domain: Codes, domains: int) -> tuple[Floats, Floats]:
@@ -112,7 +113,7 @@ class CellMoments(ABC):
             return np.where(denominator == 0, np.nan, total / denominator), denominator
 
     def with_variances(self, cell_domain: Codes, domains: int) -> Estimates:
-        """Estimates and their variances in the domains that cells belong to, -1 for none."""
+        """Estimates and their variances by domain.  ``cell_domain`` is the domain of each cell, -1 for none."""
         inside = cell_domain[self.cell] >= 0
         d, n = cell_domain[self.cell][inside], self._sums[0, inside]
         estimate, denominator = self._estimates(cell_domain, domains)
@@ -134,7 +135,7 @@ class CellMoments(ABC):
         return sums(d[d >= 0], self._sums[0, d >= 0], domains).astype(np.intp)
 
     def degrees_of_freedom(self, cell_domain: Codes, domains: int) -> Floats:
-        """Records minus strata with records, by domain: (domains,)."""
+        """Number of records minus number of strata with records, by domain: (domains,)."""
         d = cell_domain[self.cell]
         counted = (d >= 0) & (self._sums[0] > 0)
         strata = np.bincount(pairs(self.stratum[counted], d[counted], self.sampled.size, domains)[1], minlength=domains)
@@ -143,14 +144,14 @@ class CellMoments(ABC):
 
 @dataclass(frozen=True, repr=False)
 class RecordMoments(CellMoments):
-    """Moments of records in memory.
+    """Sums by stratum and cell over records in memory.
 
     Attributes
     ----------
     values : (weights, y, x), float arrays (n,)
         y and x are empty where they are 1 for every record.
     row : int32 array (n,)
-        Pair of each record; numbers beyond the last pair do not count.
+        Pair of each record.  A record whose number is beyond the last pair does not count.
     """
 
     values: Values
@@ -158,7 +159,7 @@ class RecordMoments(CellMoments):
 
     @staticmethod
     def suit(design: SurveyDesign, quantity: Quantity) -> bool:
-        """Whether moments of cells suffice for a quantity in a design."""
+        """Whether sums by stratum and cell suffice for the variance of a quantity in a design."""
         first, plain = design.stages[0], design.replication is None and design.pps is None and not design.calibrated
         record_is_unit = len(design.stages) == 1 and first.stratum_of_unit.size == first.unit.size
         linear = not quantity.distributional and quantity.statistic != "quantile"
@@ -166,7 +167,7 @@ class RecordMoments(CellMoments):
 
     @classmethod
     def from_design(cls, design: SurveyDesign, quantity: Quantity, cell: Codes, cells: int) -> RecordMoments:
-        """Moments of the records of a design in cells 0 to ``cells - 1``, -1 for no cell."""
+        """Sums over the records of a design.  ``cell`` is the cell of each record, 0 to ``cells - 1``, or -1."""
         missing, stage = quantity.missing, design.stages[0]
         outside = cell < 0 if missing is None else (cell < 0) | missing
         if outside.any():
@@ -183,9 +184,9 @@ class RecordMoments(CellMoments):
         )  # fmt: skip
 
     def _over_blocks(self, block_sums: BlockSums, values: int, *constants: Floats) -> Floats:
-        """Sums as in :meth:`CellMoments._over_blocks`, whatever the number of threads.
+        """Sums as in :meth:`CellMoments._over_blocks`, which do not depend on the number of threads.
 
-        A block has BLOCK records, or as many as keep the number of sums below MOST.
+        A block has BLOCK records, or more if the number of sums would exceed MOST.
         """
         n, columns = len(self.row), (self.row, *self.values)
         block = max(BLOCK, -(-n * values * self.pairs // MOST))
@@ -206,7 +207,7 @@ def divides(statistic: str) -> bool:
 
 
 def values_of(w: Floats, y: Floats | None, x: Floats | None) -> Values:
-    """Read-only weights and values for sums, whose code is compiled again for other kinds of arrays."""
+    """Weights and values as read-only float arrays: the compiled code of the sums takes this kind of array."""
     w, y, x = (np.ascontiguousarray(NONE if v is None else v, dtype=np.float64).view() for v in (w, y, x))
     for values in (w, y, x):
         values.flags.writeable = False
@@ -229,7 +230,7 @@ def sums_of(row: Rows, w: Floats, y: Floats, x: Floats, out: Floats) -> Floats:
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
 def squares_of(row: Rows, w: Floats, y: Floats, x: Floats, ratio: Floats, near: Floats, out: Floats) -> Floats:
-    """Add sums of a, b, aa, ab and bb by pair, with a and b less ``near``, to ``out`` (5, pairs)."""
+    """Add sums of a, b, aa, ab and bb by pair to ``out`` (5, pairs), after subtracting ``near`` from a and b."""
     for i in range(row.size):
         g = row[i]
         if g < out.shape[1]:

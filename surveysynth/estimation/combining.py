@@ -26,31 +26,31 @@ class Combined:
 def combine(q: Floats, u: Floats, degf: float | Floats, redrawn: Floats | None = None) -> Combined:
     """Combine m estimates, with variance b between them, by T = u_bar + b/m, not Rubin's u_bar + (1 + 1/m) b.
 
-    The noise of the tables behind the data sets moves all of them together, so it is not in b.  Its variance, over
-    estimates with redrawn noise, is added to T, and the degrees of freedom are Satterthwaite's.
+    If the data sets are drawn from noisy tables, they all share the noise of these tables, so b does not include it.
+    Its variance is that of estimates with redrawn noise.  It is added to T, and the degrees of freedom then are
+    Satterthwaite's.
 
     Parameters
     ----------
     q, u : float arrays (m, D)
         Point estimates and variances of D quantities in m synthetic data sets.
     degf : float, or array (D,)
-        Design degrees of freedom; the t degrees of freedom (m - 1)(1 + u_bar/(b/m))^2 never
-        exceed them.
-
+        Design degrees of freedom, the most that the t degrees of freedom
+        (m - 1)(1 + u_bar/(b/m))^2 can be.
     redrawn : float array (R, D), optional
         Estimates from one data set with noise redrawn R times.
 
     Returns
     -------
     Combined
-        With one data set there is no between variance: T = u, and df = degf.
+        With one data set there is no variance between data sets: T = u, and df = degf.
     """
     m = q.shape[0]
     q_bar, u_bar = q.mean(axis=0), u.mean(axis=0)
     if m == 1:
         df = np.broadcast_to(np.asarray(degf, dtype=np.float64), q_bar.shape).copy()
         return _with_noise(Combined(q_bar, np.sqrt(u_bar), df), degf, redrawn)
-    between = np.where(np.ptp(q, axis=0) > 0, q.var(axis=0, ddof=1) / m, 0.0)  # equal means exactly none
+    between = np.where(np.ptp(q, axis=0) > 0, q.var(axis=0, ddof=1) / m, 0.0)  # exactly 0 for equal estimates
     with np.errstate(divide="ignore", invalid="ignore"):
         df = (m - 1) * (1 + u_bar / between) ** 2
     df = np.where(between > 0, df, np.inf)
@@ -58,12 +58,12 @@ def combine(q: Floats, u: Floats, degf: float | Floats, redrawn: Floats | None =
 
 
 def _with_noise(combined: Combined, degf: float | Floats, redrawn: Floats | None) -> Combined:
-    """Combined estimates with the variance of the noise that all data sets share."""
+    """The combined estimates, with the variance of the noise that all data sets share added."""
     if redrawn is None:
         return combined
     there = np.ma.masked_invalid(redrawn)  # a small domain may have no record in some data sets
     R, differ = there.count(axis=0), np.ma.filled(np.ma.ptp(there, axis=0), 0.0) > 0
-    noise = np.ma.filled(there.var(axis=0, ddof=1), np.nan) * differ  # equal means exactly none
+    noise = np.ma.filled(there.var(axis=0, ddof=1), np.nan) * differ  # exactly 0 for equal estimates
     T = combined.se**2
     with np.errstate(divide="ignore", invalid="ignore"):
         df = (T + noise) ** 2 / (T**2 / combined.df + noise**2 / (R - 1))
@@ -72,18 +72,18 @@ def _with_noise(combined: Combined, degf: float | Floats, redrawn: Floats | None
 
 
 def interval(combined: Combined, level: float = 0.95) -> tuple[Floats, Floats]:
-    """Two-sided t interval; NaN without degrees of freedom."""
+    """Limits of two-sided t intervals, (D,) each; NaN if there are no degrees of freedom."""
     df = np.where(combined.df > 0, combined.df, np.nan)
     half = student.ppf(0.5 + level / 2, df) * combined.se
     return combined.estimate - half, combined.estimate + half
 
 
 def logit_interval(combined: Combined, level: float = 0.95) -> tuple[Floats, Floats]:
-    """Interval of proportions on the logit scale, which stays between 0 and 1 (NaN for a proportion of 0 or 1).
+    """Limits of proportions, computed on the logit scale, so that they are between 0 and 1: (D,) each.
 
-    As R's ``svyciprop(method="xlogit")``: the standard error of the log odds is that of the share over p (1 - p).
-    R's default, ``method="logit"``, is the same on a linearized design; on replicates it differs a little, as it
-    takes the variance of the log odds from every replicate.
+    They are NaN for a proportion of 0 or 1.  The method is R's ``svyciprop(method="xlogit")``: the standard error of
+    the log odds is the standard error of the share divided by p (1 - p).  R's default, ``method="logit"``, is the same
+    on a linearized design.  On replicates it differs a little, as it computes the log odds in every replicate.
     """
     p, se = combined.estimate, combined.se
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):

@@ -1,11 +1,14 @@
-"""Design effects: variance of an estimate over that of a simple random sample of the same size (Kish 1965).
+"""Design effects: the variance of an estimate divided by that under simple random sampling of as many records.
 
-With n records and N = sum w in a domain, and V the population variance (n / (n - 1) sum w (y - mean)^2 / N), a simple
-random sample has the variance
+Source: Kish 1965.
 
-    mean, proportion:  V / n,    total:  N^2 V / n,    ratio Y / X:  that of the total of (y - R x) / X,
+With n records and N = sum w in a domain, and V the population variance (n / (n - 1) sum w (y - mean)^2 / N), an
+estimate from a simple random sample has the variance
 
-times 1 - n / N where it is drawn without replacement: R's ``deff = "replace"`` and ``deff = TRUE``.
+    mean, proportion:  V / n,    total:  N^2 V / n,    ratio Y / X:  that of the total of (y - R x) / X.
+
+This is for a sample with replacement (R's ``deff = "replace"``).  Without replacement it is multiplied by 1 - n / N
+(R's ``deff = TRUE``).
 """
 
 from __future__ import annotations
@@ -39,13 +42,13 @@ def design_effects(
     variance : float array (domains,)
         Variances of the estimates under the design.
     deff : {True, "replace"}
-        Comparison with a sample without or with replacement.
+        Compare with simple random sampling without replacement (True) or with replacement.
 
     Returns
     -------
     float array (domains,)
-        NaN for counts, quantiles and functions of the distribution, and, without replacement, if the sum of the
-        weights is below the number of records.
+        NaN for counts, quantiles and functions of the distribution.  Without replacement it is also NaN if the sum of
+        the weights is below the number of records.
     """
     y = quantity.y
     if y is None or quantity.distributional or quantity.statistic == "quantile":

@@ -38,7 +38,7 @@ from .variance import degrees_of_freedom, variances
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 Between = Mapping[str, Sequence[object]]
-Share = tuple[Combined, Floats]  # shares and numbers of records: (D,) each
+Share = tuple[Combined, Floats]  # shares, and numbers of records: (D,) each
 
 
 def difference(
@@ -56,24 +56,25 @@ def difference(
     level: float = 0.95,
     df: float | None = None,
 ) -> pd.DataFrame:
-    """Differences of any statistic of :func:`surveysynth.estimate`, with standard errors.
+    """Differences between two domains, or two designs, in any statistic of :func:`surveysynth.estimate`.
 
-    Within one design the two domains may share PSUs, as two periods of a panel do.  The variance of the difference of
-    their linearized values (or replicates) includes the covariance.  For a quantile, linearized values are those of the
-    share of records not above it, over the density from its Woodruff interval (Francisco & Fuller 1991).  Degrees of
-    freedom are those of the PSUs and strata with records of either domain, less 1: this is the t test of the regression
-    on the two (R's ``svyttest`` and ``svyglm``).  Two designs are taken as independent: their variances add up, with
-    Welch's degrees of freedom.
+    Two domains of one design may share PSUs, as two periods of a panel do.  The variance is therefore that of the
+    difference of their linearized values (or replicates), which includes the covariance.  The linearized values of a
+    quantile are those of the share of records not above the quantile, divided by the density that follows from the
+    Woodruff interval of the quantile (Francisco & Fuller 1991).  The degrees of freedom are the PSUs minus the strata
+    with records of either domain, minus 1, as in the t test of the coefficient in a regression on an indicator of the
+    domain (R's ``svyttest`` and ``svyglm``).  Two designs are taken as independent: their variances add up, and the
+    degrees of freedom are Welch's.
 
     Parameters
     ----------
     design : SurveyDesign, or mapping of two labels to designs
         ``{"2024": first, "2023": second}`` compares two independent samples.
     outcome, by, statistic, denominator, quantiles, poverty_line, where, missing
-        As for :func:`surveysynth.estimate`; differences are those of every cell, margin and the
-        total of ``by``.
+        As for :func:`surveysynth.estimate`.  There is a difference for every cell and margin of ``by``, and for the
+        total.
     between : mapping of one column to two categories
-        ``{"sex": ("m", "f")}`` is men less women, within one design.
+        The two domains of one design: ``{"sex": ("m", "f")}`` is men minus women.
     level, df
         Level and degrees of freedom of the intervals, as for :func:`surveysynth.estimate`.
 
@@ -82,15 +83,16 @@ def difference(
     pandas.DataFrame
         ``<by...>, statistic, outcome, contrast, estimate, se, df, ci_low, ci_high, n``: the
         columns of :func:`surveysynth.estimate`, with t intervals, by default of 95%.  If one of two shares is 0 or 1,
-        with standard error 0, the limits of both are combined (Newcombe 1998).  ``contrast`` reads "m - f".  A mean,
-        proportion or ratio is missing if one of the two domains has no record.  Records with another category, or none,
-        are left out.  ``attrs`` are those of :func:`surveysynth.estimate`.
+        its standard error is 0; the interval of the difference then combines the limits of the two shares (Newcombe
+        1998).  ``contrast`` reads "m - f".  A difference of means, proportions or ratios is missing if one of the two
+        domains has no record.  Records in neither category of ``between`` are left out.  ``attrs`` are those of
+        :func:`surveysynth.estimate`.
 
     Raises
     ------
     InputError
-        As :func:`surveysynth.estimate`; no two categories to compare, or unknown categories; two
-        designs whose ``by`` columns have different categories.
+        As :func:`surveysynth.estimate`; a ``between`` that does not name two categories of one column that both occur,
+        or is given with two designs; two designs whose ``by`` columns have different categories.
 
     Examples
     --------
@@ -128,9 +130,8 @@ def differences(
 ) -> pd.DataFrame:
     """:func:`difference` between two domains on m synthetic designs, combined by the partial-synthesis rule.
 
-    ``count_designs`` hold the same records with the weights for counts; ``synthesized``
-    columns may have other domains in each of the designs; ``redrawn`` as for
-    :func:`surveysynth.estimation.tabulate`.
+    ``count_designs`` have the same records with the weights for counts.  The domains of ``synthesized`` columns may
+    differ between the designs.  ``redrawn`` is as for :func:`surveysynth.estimation.tables.tabulate`.
     """
     check_designs(designs)
     names, statistics = as_list(by), as_list(statistic)
@@ -170,7 +171,7 @@ def _part(
     surveys: Sequence[SurveyDesign], same_quantity: Sequence[Quantity], same: Sequence[Partition],
     sides: Sequence[Codes], statistics: Sequence[str], label: str, m: int, *, interval: Interval, moved: bool,
 ) -> pd.DataFrame:  # fmt: skip
-    """Differences in one quantity by one partition; ``moved``: data sets differ in the noise of their estimates."""
+    """Differences in one quantity by one partition; ``moved`` tells whether redrawn noise changes the estimates."""
     estimates = [
         partial(_difference, design, quantity, partition, side)
         for design, quantity, partition, side in zip(surveys, same_quantity, same, sides, strict=True)
@@ -179,7 +180,7 @@ def _part(
         np.where(side < 0, -1, present(quantity, partition))
         for side, quantity, partition in zip(sides[:m], same_quantity[:m], same[:m], strict=True)
     ]
-    # two means are estimated: R's svyttest and svyglm take off one more degree of freedom than for one mean
+    # two means are estimated: as in R's svyttest and svyglm there is one degree of freedom less than for one mean
     degf = np.maximum(least_degf(surveys[:m], cell, len(same[0].labels)) - 1, 0)
     noise = [each().estimate for each in estimates[m:]] if moved else []
     part = columns_of(
@@ -195,7 +196,7 @@ def _part(
 
 
 def _sides(design: SurveyDesign, names: list[str], between: Between | None) -> tuple[Codes, object, object]:
-    """Side of each record (0 first category, 1 second, -1 other), and the two categories."""
+    """Side of each record (0: first category, 1: second, -1: neither), and the two categories (InputError)."""
     if not isinstance(between, Mapping) or len(between) != 1:
         raise InputError("between must map one column to the two categories to compare: {'sex': ('m', 'f')}")
     ((name, pair),) = between.items()
@@ -214,7 +215,7 @@ def _sides(design: SurveyDesign, names: list[str], between: Between | None) -> t
 
 
 def _difference(design: SurveyDesign, quantity: Quantity, partition: Partition, side: Codes) -> Estimates:
-    """First minus second category in every domain of the partition."""
+    """Estimate and variance of the first minus the second category, in every domain of the partition."""
     domain, domains = present(quantity, partition), len(partition.labels)
     domain = np.where(side < 0, -1, domain)
     both, sides = _both(quantity, partition, side), 2 * domains
@@ -249,7 +250,10 @@ def _both(quantity: Quantity, partition: Partition, side: Codes) -> Codes:
 def _side_shares(
     surveys: Sequence[SurveyDesign], same: Sequence[Quantity], both: Sequence[Codes], sides: int, m: int
 ) -> tuple[Share, Share]:
-    """Shares of either category in every domain, combined over the first m designs; others have redrawn noise."""
+    """Shares of the first and of the second category in every domain, combined over the first m designs.
+
+    The other designs have redrawn noise.
+    """
     estimator = "onepass" if surveys[0].replication is None else "replicates"
     results = [estimator_of(estimator)(*each, sides) for each in zip(surveys[:m], same[:m], both[:m], strict=True)]
     noise = np.array([estimated(estimator, *each, sides) for each in zip(surveys[m:], same[m:], both[m:], strict=True)])
@@ -261,7 +265,7 @@ def _side_shares(
 
 
 def _with_extreme_limits(part: pd.DataFrame, interval: Interval, first: Share, second: Share) -> pd.DataFrame:
-    """The rows with limits of their own where one share, or both, is 0 or 1."""
+    """The rows, with limits by :meth:`Interval.difference_limits` where one or both shares are 0 or 1."""
     extreme = nobody_or_all(first[0].estimate) | nobody_or_all(second[0].estimate)
     low, high = interval.difference_limits(*first, *second)
     return part.assign(

@@ -1,8 +1,8 @@
 """Estimators: point estimates and variances of one quantity in the domains of a partition.
 
 ``onepass`` linearizes, ``samplics`` calls samplics' ``TaylorEstimator``, ``replicates`` computes every replicate of
-a design with replicate weights.  Packages add others by the entry point ``surveysynth.estimators``: ``survey`` calls
-R's package of that name.  All give the same estimates.
+a design with replicate weights.  Installed packages can add estimators by the entry point ``surveysynth.estimators``:
+``survey`` calls R's package of that name.  All estimators give the same estimates.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SAMPLICS_SECONDS = 1.0  # a table that would take samplics longer is left to one
 
 @dataclass(frozen=True)
 class Estimates:
-    """Point estimates and variances of D domains, each (D,), and limits for statistics with their own."""
+    """Point estimates and variances of D domains, (D,) each; for quantiles also the limits of their intervals."""
 
     estimate: Floats
     variance: Floats
@@ -44,11 +44,15 @@ Estimator = Callable[[SurveyDesign, Quantity, Codes, int], Estimates]
 
 
 def choose(estimator: str, design: SurveyDesign, quantity: Quantity, seconds: float) -> str:
-    """The estimator to use; ``auto`` is samplics if it has the feature and takes less than a second.
+    """The name of the estimator to use.
+
+    ``auto`` is replicates for a design with replicate weights.  For other designs it is samplics if that supports the
+    design and the statistic and takes at most a second, and otherwise onepass.
 
     Parameters
     ----------
     estimator : str
+        Name of an estimator, or "auto".
     design : SurveyDesign
     quantity : Quantity
     seconds : float
@@ -57,7 +61,8 @@ def choose(estimator: str, design: SurveyDesign, quantity: Quantity, seconds: fl
     Raises
     ------
     InputError
-        An unknown estimator, or one that does not support the design or the statistic.
+        An unknown estimator; samplics for a design or statistic that it does not support; replicates for a design
+        without replicate weights.
     """
     if not isinstance(estimator, str):
         raise InputError(f"estimator must be the name of one, not {type(estimator).__name__}")
@@ -76,7 +81,7 @@ def choose(estimator: str, design: SurveyDesign, quantity: Quantity, seconds: fl
 
 
 def samplics_seconds(design: SurveyDesign, domains: int) -> float:
-    """Approximate time of samplics, which passes the whole file, stratum by stratum, for every domain."""
+    """Approximate seconds that samplics takes, which reads the whole file, stratum by stratum, for every domain."""
     return 1e-6 * design.n * (domains + 3) + 5e-5 * design.stages[0].sampled.size * domains
 
 
@@ -118,7 +123,7 @@ def onepass(design: SurveyDesign, quantity: Quantity, domain: Codes, domains: in
 
 
 def estimated(estimator: str, design: SurveyDesign, quantity: Quantity, domain: Codes, domains: int) -> Floats:
-    """Estimates of an estimator, without variances if they can be spared: (domains,)."""
+    """Point estimates by an estimator: (domains,).  Variances are not computed if the estimator allows this."""
     if estimator == "onepass" and quantity.statistic != "quantile":
         return taylor.linearize(design.weights, quantity, domain, domains)[0]
     return estimator_of(estimator)(design, quantity, domain, domains).estimate
@@ -140,7 +145,7 @@ def samplics(design: SurveyDesign, quantity: Quantity, domain: Codes, domains: i
     remaining = 1.0 - stage.fraction
     ratio, total = quantity.statistic == "ratio", quantity.statistic in ("total", "count")
     fit = TaylorEstimator(PopParam.ratio if ratio else PopParam.total if total else PopParam.mean)
-    # an estimate of 0 has no CV: samplics divides by it after it has all estimates and variances
+    # an estimate of 0 has no CV: samplics divides by 0 there, after it has all estimates and variances
     with warnings.catch_warnings(), np.errstate(all="ignore"), suppress(ZeroDivisionError):
         warnings.simplefilter("ignore")
         fit.estimate(
@@ -149,7 +154,7 @@ def samplics(design: SurveyDesign, quantity: Quantity, domain: Codes, domains: i
             samp_weight=weight,
             stratum=stage.stratum if design.strata_name else None,
             psu=stage.unit if design.clustered else None,
-            domain=np.where(inside, domain, domains),  # records outside form a domain that is ignored
+            domain=np.where(inside, domain, domains),  # records outside all domains form one more, which is ignored
             fpc=dict(enumerate(remaining.tolist())) if design.strata_name else float(remaining[0]),
         )
     empty = 0.0 if total else np.nan
@@ -169,7 +174,7 @@ def replicates(design: SurveyDesign, quantity: Quantity, domain: Codes, domains:
 
 
 def replicated(design: SurveyDesign, quantity: Quantity, domain: Codes, domains: int) -> Floats:
-    """The estimate in every replicate, (R, domains); NaN without a denominator."""
+    """The estimate in every replicate, (R, domains); NaN where the denominator is 0."""
     assert design.replication is not None
     w = design.multiplicand
     if quantity.distributional:
@@ -186,14 +191,15 @@ def woodruff(design: SurveyDesign, quantity: Quantity, domain: Codes, domains: i
     """Quantiles with intervals by inverting the distribution function (Woodruff 1952; R's ``svyquantile``).
 
     The quantile is the smallest value at which the weighted distribution function reaches the
-    probability.  Its limits are the quantiles at the limits of the estimated share of records
-    not above it, by the quantity's interval; the standard error is their distance over twice the t quantile.
+    probability.  The share of records not above the quantile is estimated, with an interval by the
+    settings of the quantity.  The limits of the quantile are the quantiles at the limits of this
+    share, and the standard error is their distance divided by twice the t quantile.
 
     Returns
     -------
     Estimates
-        Limits and variances are NaN if the share's interval reaches 0 or 1: the data do not bound
-        the quantile there.
+        Limits and variances are NaN if the interval of the share reaches 0 or 1: the data then give
+        no limit of the quantile.
     """
     assert quantity.y is not None
     inside = np.flatnonzero(domain >= 0)
@@ -223,14 +229,14 @@ def woodruff(design: SurveyDesign, quantity: Quantity, domain: Codes, domains: i
 def as_shares(
     design: SurveyDesign, quantity: Quantity, domain: Codes, domains: int
 ) -> tuple[Estimates, Quantity, Floats]:
-    """Quantiles as scaled shares of records not above them, which to first order have the same variance.
+    """Quantiles, and shares of records with factors such that share times factor has the quantile's variance.
 
     Returns
     -------
     (Estimates, Quantity, float array (domains,))
-        The quantiles; the share of records not above the quantile of their domain; and its factor, minus the standard
-        error of the quantile over that of the share, so that each of the two domains of a difference has its own
-        Woodruff variance (Francisco & Fuller 1991).
+        The quantiles; the share of records that are not above the quantile of their domain; and the factor of this
+        share in each domain.  The factor is minus the Woodruff standard error of the quantile divided by the standard
+        error of the share (Francisco & Fuller 1991).
     """
     assert quantity.y is not None
     estimator = onepass if design.replication is None else replicates
@@ -248,7 +254,7 @@ PLUGINS = "surveysynth.estimators"  # entry points of packages that add estimato
 
 
 def available() -> list[str]:
-    """Names of all estimators, of this module and of installed packages."""
+    """Names of all estimators: those of this module and those of installed packages."""
     return [*ESTIMATORS, *sorted(entry_points(group=PLUGINS).names - ESTIMATORS.keys())]
 
 

@@ -4,14 +4,14 @@ The coefficients b solve the weighted score equations
 
     sum_i w_i x_i s_i (y_i - mu_i) = 0,    mu_i = mu(x_i'b + offset_i),    s = mu' / V(mu),
 
-with the mean's derivative mu' and the family's variance V (:mod:`surveysynth.estimation.families`); their covariance is
-that of the sums of the linearized values
+with the derivative mu' of the mean and the variance V of the family (:mod:`surveysynth.estimation.families`).  The
+covariance of the coefficients is that of the sums of the linearized values
 
     z_i = w_i s_i (y_i - mu_i) A^-1 x_i,    A = sum_i w_i s_i mu'_i x_i x_i',
 
-by :func:`surveysynth.estimation.variance.covariance`, or comes from the fits in every replicate
-where the design has replicate weights.  Records that are dropped stay in the design with z = 0.
-All work is done on columns Q = X T for which sum_i w_i q_i q_i' is n times the unit matrix, so
+by :func:`surveysynth.estimation.variance.covariance`.  If the design has replicate weights, it comes
+from the fits in every replicate.  Records that are dropped stay in the design with z = 0.
+All computations use columns Q = X T for which sum_i w_i q_i q_i' is n times the unit matrix, so
 that the last digits depend neither on the units of the predictors nor on the size of the weights.
 """
 
@@ -31,17 +31,17 @@ from .variance import DENSE, covariance, degrees_of_freedom
 
 Floats = NDArray[np.float64]
 
-COLLINEAR = 1e-7  # as in R: a column adds to the others if this share of its length is new
+COLLINEAR = 1e-7  # as in R: least share of a column's length that is no combination of the columns before it
 CONVERGED = 1e-10  # last step of a logistic fit, in standard errors of one record
-# Without a finite solution a logistic fit moves by 1 on the logit scale in each step, for ever.  Fits with a solution
-# take 5 to 10 steps, and about log(1 / p) more for an outcome with a small share p.
+# Most steps of a fit.  If there is no finite solution, a logistic fit moves by 1 on the logit scale in each step, and
+# never ends.  Otherwise a fit takes 5 to 10 steps, and approximately log(1 / p) more for an outcome with small share p.
 STEPS = 30
-SINGULAR = 1e12  # condition number at which a replicate does not determine the coefficients
+SINGULAR = 1e12  # condition number of an information matrix that does not determine the coefficients
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Fit:
-    """Coefficients of one data set (p,), covariance (p, p), inverse information and degrees of freedom."""
+    """The fit to one data set: coefficients (p,), covariance (p, p), inverse information (p, p), degrees of freedom."""
 
     data: Data
     estimate: Floats
@@ -51,7 +51,13 @@ class Fit:
 
 
 def fit_glm(design: SurveyDesign, data: Data, family: Family) -> Fit:
-    """Fit one design: coefficients, and covariance by linearization or from replicates (InputError)."""
+    """Fit the model to one design, with a covariance by linearization or from replicates.
+
+    Raises
+    ------
+    InputError
+        Collinear predictors; a fit that does not converge, or has no finite solution.
+    """
     w = design.weights[data.present]
     w = w / w.mean()
     T = _orthonormal(data, w)
@@ -69,7 +75,7 @@ def fit_glm(design: SurveyDesign, data: Data, family: Family) -> Fit:
 
 
 def deviance(design: SurveyDesign, data: Data, family: Family, kept: Bools) -> float:
-    """Deviance, weighted with mean 1, of a fit on some columns of X (InputError as :func:`fit_glm`)."""
+    """Deviance, with weights of mean 1, of a fit on the columns ``kept`` of X (InputError as :func:`fit_glm`)."""
     w = design.weights[data.present]
     w = w / w.mean()
     columns, terms = (tuple(np.array(each)[kept].tolist()) for each in (data.columns, data.terms))
@@ -95,7 +101,7 @@ def _scores(data: Data, Q: Floats, w: Floats, at: tuple[Floats, Floats, Floats])
 
 
 def _orthonormal(data: Data, w: Floats) -> Floats:
-    """The upper triangular T with sum_i w_i q_i q_i' = n I for Q = X T; collinear columns are refused."""
+    """The upper triangular T such that sum_i w_i q_i q_i' = n I, with Q = X T; InputError for collinear columns."""
     X, root = data.X, np.sqrt(w / len(w))[:, None]
     length = np.sqrt(((root * X) ** 2).sum(axis=0))
     length[length == 0] = 1.0
@@ -115,7 +121,7 @@ def _orthonormal(data: Data, w: Floats) -> Floats:
 
 
 def _coefficients(data: Data, Q: Floats, T: Floats, w: Floats, family: Family) -> Floats:
-    """Coefficients of the columns of Q, by Fisher scoring from a start at the outcome: (p,)."""
+    """Coefficients of the columns of Q, by Fisher scoring from :func:`start_of` the outcome: (p,) (InputError)."""
     if family == "gaussian":
         return np.asarray(Q.T @ (w * (data.y - data.offset)) / len(w))  # as sum_i w_i q_i q_i' = n I
     start = start_of(data.y, family)
@@ -151,7 +157,7 @@ def _determines(A: Floats) -> bool:
 def _scored(
     data: Data, Q: Floats, w: Floats, b: Floats, family: Family, most: int
 ) -> tuple[Floats, Floats, bool]:  # fmt: skip
-    """Fisher scoring from b: coefficients, the last step, and whether it converged.
+    """Fisher scoring from b in at most ``most`` steps: coefficients, the last step, and whether it converged.
 
     Replicate weights may be negative; the score equations are still those of weighted totals.
     """
@@ -169,7 +175,7 @@ def _scored(
 
 
 def _replicated(design: SurveyDesign, data: Data, Q: Floats, b: Floats, family: Family) -> Floats:
-    """Coefficients in every replicate, (R, p); NaN if a replicate has none."""
+    """Coefficients in every replicate, (R, p); NaN for a replicate in which the fit does not converge."""
     assert design.replication is not None
     w = design.multiplicand[data.present] / design.weights[data.present].mean()
     R, step = design.replication.R, max(1, DENSE // design.n)

@@ -18,10 +18,10 @@ variance of the total of z_k = w_k u_k (Deville 1999), with the derivatives u_k
     P:  (1(y_k < L) - P) / N  within the domain, and of every record  -0.6 f(L) (1(y_k <= q_.5) - .5) / (N' f'(q_.5))
                                                                                                        (Osier 2009).
 
-f is the density in the domain, f' the density and N' the number of all records, with a normal kernel of bandwidth
-s N'^(-1/5), where s is the weighted standard deviation of all records (Osier 2009; R's vardpoor and convey).  So the
-standard error of P, and of P alone, changes a little if all weights are multiplied by one number.  V and G are exact
-derivatives, Q and P hold for large samples.
+f is the density of y in the domain, f' the density over all records, and N' the sum of the weights of all records.
+Densities are estimated with a normal kernel of bandwidth s N'^(-1/5), where s is the weighted standard deviation of y
+over all records (Osier 2009; R's vardpoor and convey).  So the standard error of P, and of P alone, changes a little if
+all weights are multiplied by one number.  The derivatives of V and G are exact; those of Q and P are for large samples.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ OF_MEDIAN = 0.6  # poverty line as a share of the median
 
 
 def linearize(w: Floats, quantity: Quantity, domain: Codes, domains: int) -> tuple[Floats, Floats]:
-    """Point estimates and linearized values; a poverty line counts as known.
+    """Point estimates and linearized values.  The poverty line counts as known: see :func:`by_the_line`.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def linearize(w: Floats, quantity: Quantity, domain: Codes, domains: int) -> tup
     Returns
     -------
     (float array (domains,), float array (n,))
-        Estimates (NaN if a domain has none), and z, 0 outside the domains.
+        Estimates (NaN for a domain without one), and z, which is 0 outside the domains.
     """
     assert quantity.y is not None
     z, estimate = np.zeros(w.size), np.full(domains, np.nan)
@@ -68,9 +68,9 @@ def linearize(w: Floats, quantity: Quantity, domain: Codes, domains: int) -> tup
 
 
 def replicated(replication: Replicates, w: Floats, quantity: Quantity, domain: Codes, domains: int) -> Floats:
-    """The estimate in every replicate, (R, domains); NaN if a replicate has none.
+    """The estimate in every replicate, (R, domains); NaN where a replicate has no estimate.
 
-    ``w`` (n,) are the weights that the factors multiply.
+    The factors of the replicates multiply the weights ``w``, (n,).
     """
     assert quantity.y is not None
     estimate, step = np.full((replication.R, domains), np.nan), max(1, BLOCK // w.size)
@@ -85,12 +85,13 @@ def replicated(replication: Replicates, w: Floats, quantity: Quantity, domain: C
 
 
 def by_the_line(w: Floats, quantity: Quantity, domain: Codes, domains: int) -> tuple[Floats, Floats] | None:
-    """Contribution of an estimated poverty line to linearized values: slope f(L), and z of the line.
+    """Contribution of an estimated poverty line to linearized values: the density f(L) by domain, and z of the line.
 
     Returns
     -------
-    (float array (domains,), float array (n,)), or None for quantities without such a line
-        ``slope[d] * z`` is added to the values of domain d.
+    (float array (domains,), float array (n,)), or None
+        ``slope`` and ``z``: ``slope[d] * z`` is to be added to the linearized values of domain d.  None for quantities
+        without an estimated poverty line.
     """
     if not (quantity.statistic == "poverty_rate" and quantity.distributional):
         return None
@@ -114,7 +115,7 @@ def by_the_line(w: Floats, quantity: Quantity, domain: Codes, domains: int) -> t
 
 
 def _sorted(y: Floats, domain: Codes, domains: int) -> Iterator[tuple[int, Codes]]:
-    """Domains with records, and the positions of their records by ascending value."""
+    """Each domain with records, and the positions of its records by ascending value."""
     inside = np.flatnonzero(domain >= 0)
     order = inside[np.lexsort((y[inside], domain[inside]))]
     limits = np.searchsorted(domain[order], np.arange(domains + 1))
@@ -127,17 +128,17 @@ def _line(W: Floats, quantity: Quantity) -> Floats:
     """The poverty line under weights (n, R): (R,); NaN for other statistics."""
     if quantity.statistic != "poverty_rate" or quantity.y is None:
         return np.full(W.shape[1], np.nan)
-    return OF_MEDIAN * (1 - 1e-12) * _median(W, quantity.y)  # records at the line stay there in every currency
+    return OF_MEDIAN * (1 - 1e-12) * _median(W, quantity.y)  # records at the line are not below it by rounding
 
 
 def _median(W: Floats, y: Floats) -> Floats:
-    """Median of all records with a value under weights (n, R): (R,)."""
+    """Median of y over the records with a value, under weights (n, R): (R,)."""
     order = np.argsort(y, kind="stable")[: int((~np.isnan(y)).sum())]
     return _quantile(y[order], W[order], 0.5)
 
 
 def _quantile(y: Floats, W: Floats, p: float) -> Floats:
-    """The smallest sorted value whose distribution function under weights (k, R) reaches p: (R,)."""
+    """The smallest of sorted values y (k,) where the distribution function under weights (k, R) reaches p: (R,)."""
     reached = np.cumsum(W, axis=0)
     return np.asarray(y[np.argmax(reached >= p * reached[-1] * (1 - 1e-12), axis=0)])  # allows for rounded sums
 
@@ -160,7 +161,7 @@ def _estimate(quantity: Quantity, y: Floats, W: Floats, line: Floats) -> Floats:
 
 
 def _derivative(quantity: Quantity, y: Floats, w: Floats, estimate: float, line: Floats) -> Floats:
-    """Derivatives of the estimate by the weights of sorted values, u_k: (k,)."""
+    """The derivatives u_k of the estimate by the weights, for sorted values y (k,): (k,)."""
     N, Y = w.sum(), w @ y
     if quantity.statistic == "variance":
         return np.asarray(((y - Y / N) ** 2 * y.size / np.float64(y.size - 1) - estimate) / N)

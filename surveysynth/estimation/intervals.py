@@ -1,4 +1,4 @@
-"""Confidence intervals: t intervals, and intervals of proportions (R's ``svyciprop``), which quantiles also use."""
+"""Confidence intervals: t intervals, and intervals of proportions (R's ``svyciprop``), also used for quantiles."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class Interval:
     ----------
     level : float
     df : float, optional
-        Degrees of freedom, in place of the design's; infinite for normal intervals.
+        Degrees of freedom, in place of the design's.  If they are infinite, intervals are normal.
     method : str, optional
-        Method for proportions, default "xlogit", and for the shares behind limits of quantiles, default "mean".
+        Method for proportions (default "xlogit") and for the shares that give the limits of quantiles (default "mean").
     """
 
     level: float = 0.95
@@ -39,7 +39,7 @@ class Interval:
 
     @classmethod
     def checked(cls, level: object = 0.95, df: object = None, method: object = None) -> Interval:
-        """Settings with a level between 0 and 1, positive df and a known method (InputError)."""
+        """The settings; InputError unless the level is between 0 and 1, df positive and the method known."""
         if isinstance(level, bool) or not isinstance(level, (int, float)) or not 0 < level < 1:
             raise InputError("level must be a number between 0 and 1, for example 0.95")
         if method is not None:
@@ -48,7 +48,7 @@ class Interval:
         return cls(float(level), np.inf if normal else None if df is None else positive(df, "df"), method)  # type: ignore[arg-type]
 
     def known_df(self, combined: Combined) -> Combined:
-        """The estimates with the given degrees of freedom, if any."""
+        """The estimates, with the degrees of freedom ``df`` of these settings if they have them."""
         if self.df is None:
             return combined
         return Combined(combined.estimate, combined.se, np.full(combined.se.shape, self.df))
@@ -58,9 +58,9 @@ class Interval:
         return interval(self.known_df(combined), self.level)
 
     def share_limits(self, combined: Combined, n: Floats, default: Method) -> tuple[Floats, Floats]:
-        """Limits of shares, by the chosen method or the default.
+        """Limits of shares, by the method of these settings, or else the default.
 
-        With p, its standard error s, t the quantile of its degrees of freedom and n_eff = p (1 - p) / s^2:
+        For a share p with standard error s, let t be the quantile for its degrees of freedom, n_eff = p (1 - p) / s^2:
 
         - mean: p -+ t s;
         - xlogit: the same on the scale of log odds;
@@ -69,9 +69,9 @@ class Interval:
         - wilson: the p_0 with |p - p_0| <= t sqrt(p_0 (1 - p_0) / n_eff) (Franco et al. 2019, section 2);
         - likelihood: the p_0 with 2 n_eff KL(p, p_0) <= t^2 (Rao and Scott's scaled likelihood).
 
-        A share of 0 or 1 has standard error 0, which is no information: by every method its limits are Clopper &
-        Pearson's (1934) with n min(1, (t_n-1 / t)^2) records.  A share in between with standard error 0 is fixed by the
-        design; its limits are the share itself.
+        A share of 0 or 1 has standard error 0, which does not mean that it is known exactly.  By every method, its
+        limits are Clopper & Pearson's (1934) with n min(1, (t_n-1 / t)^2) records.  A share between 0 and 1 with
+        standard error 0 is fixed by the design; its limits are the share itself.
 
         Parameters
         ----------
@@ -79,11 +79,12 @@ class Interval:
         n : float array (D,)
             Numbers of records.
         default : str
+            Method to use if these settings have none.
 
         Returns
         -------
         (float array (D,), float array (D,))
-            NaN without degrees of freedom.
+            Lower and upper limits; NaN if there are no degrees of freedom.
         """
         both, method = self.known_df(combined), self.method or default
         p, se = both.estimate, both.se
@@ -107,16 +108,16 @@ class Interval:
 
         With d = p_1 - p_2 and the limits l_k, u_k of p_k (:meth:`share_limits`, "xlogit"):
         d - sqrt((p_1 - l_1)^2 + (u_2 - p_2)^2) and d + sqrt((u_1 - p_1)^2 + (p_2 - l_2)^2)  (Newcombe 1998, method 10,
-        "square and add").  The two count as uncorrelated; a share of 0 or 1 is uncorrelated with any other.
+        "square and add").  The two shares are taken as uncorrelated, as a share of 0 or 1 is with any other share.
 
         Parameters
         ----------
         first : Combined
         n : float array (D,)
-            Numbers of records of the first.
+            Numbers of records behind the first share.
         second : Combined
         other_n : float array (D,)
-            Numbers of records of the second.
+            Numbers of records behind the second share.
         """
         p, q = first.estimate, second.estimate
         low, high = self.share_limits(first, n, "xlogit")
@@ -125,7 +126,7 @@ class Interval:
 
 
 USUAL = Interval()
-ROUNDING = 1e-12  # rounding error of a share of 1, a quotient of two sums
+ROUNDING = 1e-12  # rounding error of a share of 1, which is a quotient of two sums
 
 
 def nobody_or_all(p: Floats) -> NDArray[np.bool_]:
@@ -153,7 +154,7 @@ def _shares(method: Method, p: Floats, n_eff: Floats, t: Floats, n: Floats, leve
 
 
 def _extreme_shares(p: Floats, t: Floats, n: Floats, level: float) -> tuple[Floats, Floats]:
-    """Clopper-Pearson limits of shares of 0 or 1, which are powers; NaN without degrees of freedom."""
+    """Clopper-Pearson limits of shares of 0 or 1, in closed form; NaN if there are no degrees of freedom."""
     with np.errstate(divide="ignore", invalid="ignore"):
         n_eff = n * np.fmin(1, (student.ppf(0.5 + level / 2, n - 1) / t) ** 2)
         away = np.where(np.isnan(t), np.nan, 1 - ((1 - level) / 2) ** (1 / n_eff))
@@ -162,7 +163,7 @@ def _extreme_shares(p: Floats, t: Floats, n: Floats, level: float) -> tuple[Floa
 
 
 def _likelihood(p: float, n_eff: float, t: float) -> tuple[float, float]:
-    """Limits of a likelihood interval, where the scaled likelihood falls to its critical value."""
+    """Limits of a likelihood interval: the p_0 at which the scaled likelihood ratio reaches its critical value."""
 
     def beyond(q: float) -> float:
         return float(2 * n_eff * (xlogy(p, p / q) + xlogy(1 - p, (1 - p) / (1 - q))) - t**2)
@@ -175,10 +176,10 @@ def _likelihood(p: float, n_eff: float, t: float) -> tuple[float, float]:
 
 
 def overlap(low: ArrayLike, high: ArrayLike, other_low: ArrayLike, other_high: ArrayLike) -> Floats:
-    """Interval overlap: length of the common part over that of either interval, averaged.
+    """Overlap of two intervals: the length of the common part divided by that of each interval, averaged over both.
 
-    It is 1 for equal intervals, and negative for disjoint ones, in proportion to their distance (Karr et
-    al. 2006, in the form of Snoke et al. 2018).  NaN if an interval has no length.
+    The overlap is 1 for equal intervals, and negative for disjoint intervals, in proportion to their distance (Karr et
+    al. 2006, in the form of Snoke et al. 2018).  It is NaN if an interval has length 0.
 
     Parameters
     ----------
@@ -188,7 +189,7 @@ def overlap(low: ArrayLike, high: ArrayLike, other_low: ArrayLike, other_high: A
     Returns
     -------
     float array (...)
-        At most 1.
+        Overlaps, at most 1.
 
     Examples
     --------

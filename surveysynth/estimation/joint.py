@@ -41,9 +41,9 @@ class JointEstimates:
     degf : float
         Degrees of freedom of the design.
     redrawn : float array (R, p), optional
-        Estimates with redrawn noise, which all data sets share.
+        Estimates from one data set with noise redrawn R times.  All data sets share their noise.
     records : float array (p,), optional
-        Numbers of records behind shares; NaN for other estimates.  A share of 0 or 1 has the interval of
+        Numbers of records behind shares; NaN for other estimates.  A share of 0 or 1 has the same interval as in
         :func:`surveysynth.estimate`.
 
     Examples
@@ -72,7 +72,7 @@ class JointEstimates:
 
     @cached_property
     def table(self) -> pd.DataFrame:
-        """``name, estimate, se, df, ci_low, ci_high``, with 95% t intervals."""
+        """Table of the estimates: ``name, estimate, se, df, ci_low, ci_high``, with 95% t intervals."""
         return self.intervals()
 
     def intervals(self, level: float = 0.95, df: float | None = None) -> pd.DataFrame:
@@ -83,7 +83,8 @@ class JointEstimates:
         level : float
             Between 0 and 1.
         df : float, optional
-            Default: those of the design, and of the combining rule; ``numpy.inf`` makes normal intervals.
+            Degrees of freedom, by default those of the design and of the combining rule.  ``numpy.inf`` makes normal
+            intervals.
 
         Returns
         -------
@@ -120,7 +121,7 @@ class JointEstimates:
 
     @property
     def covariance(self) -> pd.DataFrame:
-        """Covariance matrix of the estimates, (p, p): for m data sets U_bar + B / m, plus the variance of noise."""
+        """Covariance matrix of the estimates, (p, p): U_bar + B / m for m data sets, plus that of shared noise."""
         V = self.covariances.mean(axis=0)
         if self.m > 1:
             V = V + np.atleast_2d(np.cov(self.estimates, rowvar=False)) / self.m
@@ -132,24 +133,25 @@ class JointEstimates:
         return None if self.redrawn is None else np.atleast_2d(np.cov(self.redrawn, rowvar=False))
 
     def test(self, names: str | Sequence[str] | None = None, null: float | Sequence[float] = 0.0) -> Test:
-        """Wald's test that estimates have hypothetical values: F, its degrees of freedom and p.
+        """Wald's test that estimates have hypothetical values.
 
         Parameters
         ----------
         names : str or list of str, optional
-            Default all.
+            Names of the estimates to test; default all.
         null : float or list of float
             Values under the hypothesis.
 
         Returns
         -------
         Test
-            On the degrees of freedom of the design; of synthetic data sets by Reiter's (2005) rule.
+            F, its degrees of freedom and p.  The denominator has the degrees of freedom of the design; for synthetic
+            data sets they follow Reiter's (2005) rule.
 
         Raises
         ------
         InputError
-            Unknown names; estimates that determine each other (all proportions of a variable do).
+            Unknown names; estimates that determine each other, as all proportions of one variable do.
 
         Examples
         --------
@@ -175,21 +177,21 @@ class JointEstimates:
         Parameters
         ----------
         contrast : mapping of name to coefficient, or function
-            ``{"E": 1, "H": -1}`` is a difference; ``lambda q: q["E"] / q["H"]`` a ratio.  A function takes a Series
-            of the estimates and uses arithmetic and numpy's functions.  It is differentiated by an imaginary step, so
-            it must not take absolute values or compare.
+            ``{"E": 1, "H": -1}`` is a difference, and ``lambda q: q["E"] / q["H"]`` is a ratio.  A function takes a
+            Series of the estimates and uses arithmetic and numpy's functions.  It is differentiated by an imaginary
+            step, so it must not use absolute values or comparisons.
         **contrasts
-            Several contrasts, by name.
+            Further contrasts, by name.
 
         Returns
         -------
         JointEstimates
-            Values of the functions, by name; "contrast" for one without a name.
+            Values of the functions, by name.  A contrast without a name is called "contrast".
 
         Raises
         ------
         InputError
-            Unknown names; a function fails, or its value is not one finite number.
+            No contrast; unknown names; a function that fails, or whose value or derivative is not one finite number.
 
         Examples
         --------
@@ -229,7 +231,7 @@ class JointEstimates:
 
 
 def _derivatives(function: Function, q: Floats, names: tuple[str, ...]) -> Floats:
-    """Value and derivatives of a function of the estimates: (1 + p,)."""
+    """Value and derivatives of a function of the estimates q, (p,): (1 + p,) (InputError)."""
 
     def at(values: NDArray[np.complex128] | Floats) -> complex:
         found = np.asarray(function(pd.Series(values, index=list(names))))
@@ -258,25 +260,26 @@ def joint_estimates(
     denominator: str | None = None,
     missing: Missing = "fail",
 ) -> JointEstimates:
-    """Estimates in the cells of some variables, with covariance matrix; all statistics but quantiles.
+    """Estimates in the cells of a table, with their covariance matrix, for all statistics except quantiles.
 
     The covariances are those of linearized values, or of replicates (R's ``svyby(covmat=TRUE)``).
 
     Parameters
     ----------
     design, outcome, by, statistic, denominator, missing
-        As for :func:`surveysynth.estimate`; cells only, no margins, and no quantiles.  The poverty line is estimated.
+        As for :func:`surveysynth.estimate`.  There are estimates for cells only, not for margins, and no quantiles.
+        The poverty line is always estimated.
 
     Returns
     -------
     JointEstimates
-        Names have the parts that differ, in this order: statistic, outcome, category, and categories of ``by``,
-        separated by colons: "api00", "E", "api00:E:Yes".
+        A name consists of those of the following parts that differ between the estimates, separated by colons:
+        statistic, outcome, category, and categories of ``by``.  Examples are "api00", "E" and "api00:E:Yes".
 
     Raises
     ------
     InputError
-        As :func:`surveysynth.estimate`; a cell has no records for a mean, proportion or ratio.
+        As :func:`surveysynth.estimate`; quantiles; a cell without records for a mean, proportion or ratio.
 
     Examples
     --------
@@ -302,7 +305,7 @@ def jointly(
     synthesized: Sequence[str] = (),
     redrawn: Sequence[SurveyDesign] = (),
 ) -> JointEstimates:
-    """:func:`joint_estimates` on m synthetic designs, kept separately; arguments as for ``tabulate``."""
+    """:func:`joint_estimates` on m synthetic designs, one row of estimates each; arguments as for ``tabulate``."""
     check_designs(designs)
     statistics, outcomes, names = as_list(statistic), as_list(outcome), as_list(by)
     if "quantile" in statistics:
@@ -352,7 +355,7 @@ def with_covariance(design: SurveyDesign, asked: Sequence[Quantity], cells: Part
 
 
 def _names(quantity: Quantity, every: Sequence[Quantity], cells: Partition) -> list[str]:
-    """Names that distinguish the estimates of a quantity from the others."""
+    """Names for the estimates of a quantity, one a cell, that distinguish them from those of the other quantities."""
     parts = [("statistic", quantity.statistic), ("outcome", quantity.outcome), ("category", quantity.category)]
     own = [value for name, value in parts if len({getattr(other, name) for other in every}) > 1]
     rows = cells.labels.itertuples(index=False, name=None)
@@ -371,9 +374,10 @@ def with_replicates(
     design : SurveyDesign
         A design with replicate weights, from the file or from :meth:`SurveyDesign.replicates`.
     function : function of (frame, weights)
-        It takes the records and their weights, (n,), and gives one number or several.  NaN leaves out a replicate.
+        It takes the records and their weights, (n,), and gives one number or several.  A replicate for which it gives
+        NaN is left out.
     names : str or list of str, optional
-        Names of the numbers; default "theta", or "theta1", "theta2", ...
+        Names of these numbers; default "theta", or "theta1", "theta2", ...
 
     Returns
     -------
@@ -383,7 +387,8 @@ def with_replicates(
     Raises
     ------
     InputError
-        No replicate weights; the function fails, or does not give as many numbers as there are names.
+        A design without replicate weights; a function that fails, is not finite under the weights of the design, or
+        does not give as many numbers as there are names.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Predictive margins: population means if everyone were in one group (Graubard & Korn 1999)."""
+"""Predictive margins: predicted population means if everyone were in one group (Graubard & Korn 1999)."""
 
 from __future__ import annotations
 
@@ -33,8 +33,9 @@ def predictive_margins(
     """Means of an outcome by group, adjusted for predictors (R's ``svypredmeans``).
 
     Each category of ``group`` is assigned to all records in turn, and the predictions are averaged:
-    theta_k = sum w_i mu(x_i(k)'b) / sum w_i.  The variance is that of the mean of the predictions, as if they were
-    known, plus that of the coefficients, d' V d with d = sum w_i mu' x_i(k) / sum w_i.
+    theta_k = sum w_i mu(x_i(k)'b) / sum w_i.  The variance has two parts.  The first is the variance of the mean of
+    the predictions, with the coefficients taken as known.  The second is due to the coefficients: d' V d with
+    d = sum w_i mu' x_i(k) / sum w_i, where V is their covariance matrix.
 
     Source: Graubard & Korn 1999, section 3.
 
@@ -42,7 +43,7 @@ def predictive_margins(
     ----------
     design : SurveyDesign
     formula : str
-        The model **without** the group, which is added: "api00 ~ ell + meals".
+        The model **without** the group: "api00 ~ ell + meals".  The group is added to it.
     group : str
         Column of categories.
     family, offset, missing
@@ -56,7 +57,7 @@ def predictive_margins(
     Raises
     ------
     InputError
-        As :func:`surveysynth.regression`; the formula already has the group.
+        As :func:`surveysynth.regression`; the formula already contains the group.
 
     Examples
     --------
@@ -74,7 +75,7 @@ def margins(
     designs: Sequence[SurveyDesign], formula: str, group: str, family: Family = "gaussian", *,
     offset: str | None = None, missing: str = "fail", redrawn: Sequence[SurveyDesign] = (),
 ) -> JointEstimates:  # fmt: skip
-    """:func:`predictive_margins` on m synthetic designs, kept separately."""
+    """:func:`predictive_margins` on m synthetic designs, one row of estimates each."""
     check_designs(designs)
     outcome, names = parsed(formula)
     if not isinstance(group, str):

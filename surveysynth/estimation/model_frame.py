@@ -1,4 +1,4 @@
-"""Model frames: the numbers of a fit from a formula and a design, or other records."""
+"""Model frames: the numbers that a fit takes from a formula and a design, and that a prediction takes from records."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Model:
-    """The part of a fit that makes rows of X from new records; it holds no record.
+    """The part of a fit that makes rows of X from new records.  It contains no records of the design.
 
     Attributes
     ----------
@@ -33,9 +33,9 @@ class Model:
     terms : tuple of str (p,)
         Term of the formula for each coefficient.
     columns : tuple of str
-        Columns of the right-hand side and the offset.
+        Columns of the file in the right-hand side and the offset.
     categories : dict of column to list
-        Fitted categories of columns that are not numeric.
+        Categories that were fitted, for columns that are not numeric.
     offset : str, optional
     naive : float array (p, p), optional
         Inverse information of the weighted likelihood of one data set, with weights of mean 1.
@@ -81,20 +81,20 @@ class Model:
 
 @dataclass(frozen=True, eq=False, repr=False)  # a repr would show confidential values
 class Data:
-    """The numbers of a design for a fit.
+    """The numbers that a fit takes from a design.
 
     Attributes
     ----------
     y : float array (k,)
-        0 and 1 in a logistic regression.
+        Outcome; 0 and 1 in a regression of an outcome with two values.
     X : float array (k, p)
     present : bool array (n,)
-        The k records of the design with a value in every column of the formula.
+        Marks the k records of the design with a value in every column of the formula.
     columns : tuple of str (p,)
     terms : tuple of str (p,)
         Term of the formula for each column.
     categories : tuple
-        The two categories of a logistic outcome, if it is a text or categorical column.
+        The two categories of an outcome with two values, if its column is not numeric; else empty.
     offset : float array (k,)
         0 without an offset.
     spec : formulaic.ModelSpec
@@ -115,7 +115,7 @@ class Data:
 
 
 def parsed(formula: str) -> tuple[Factor, list[str]]:
-    """The outcome, and the columns of the formula, those of the outcome first."""
+    """The outcome of a formula, and the columns in it, those of the outcome first (InputError)."""
     if not isinstance(formula, str):
         raise InputError("formula must be text such as 'income ~ age + region'")
     refuse_commas(formula)
@@ -154,7 +154,7 @@ def offset_columns(offset: str | None) -> list[str]:
 
 
 def _offsets(offset: str | None, frame: pd.DataFrame) -> Floats:
-    """Values of an offset, one number a record."""
+    """Values of an offset, one number a record; 0 without an offset."""
     if offset is None:
         return np.zeros(len(frame))
     values = np.asarray(formulaic.model_matrix(f"0 + I({offset})", frame, na_action="ignore"), dtype=np.float64)
@@ -183,7 +183,14 @@ def data_of(
     design: SurveyDesign, formula: str, outcome: Factor, names: list[str], family: Family, offset: str | None,
     missing: str,
 ) -> Data:  # fmt: skip
-    """The numbers of a formula on a design; InputError if it cannot be evaluated or does not suit the family."""
+    """The numbers for a fit of a formula to a design.
+
+    Raises
+    ------
+    InputError
+        A formula that cannot be evaluated on the design; missing or infinite values; an outcome that does not suit the
+        family; more coefficients than records.
+    """
     present = _present(design, names, missing)
     frame = _ready(design.select(names).loc[present])
     categories: tuple[object, ...] = ()
@@ -230,7 +237,7 @@ def data_of(
 
 
 def _present(design: SurveyDesign, names: list[str], missing: str) -> Bools:
-    """The records with a value in each of the columns."""
+    """Marks the records with a value in each of the columns: (n,); InputError for missing values if they fail."""
     one_of(missing, ("fail", "drop"), "missing")
     present = design.entering
     for name in names:
@@ -245,14 +252,14 @@ def _present(design: SurveyDesign, names: list[str], missing: str) -> Bools:
 
 
 def _in_the_design(fitted: Bools, present: Bools) -> Bools:
-    """Marks of fitted records as marks of records of the design."""
+    """Turn a mark of each fitted record, (k,), into a mark of each record of the design, (n,)."""
     marks = np.zeros(present.size, dtype=bool)
     marks[present] = fitted
     return marks
 
 
 def _outcome(design: SurveyDesign, name: str, present: Bools, family: Family) -> tuple[Floats, tuple[object, ...]]:
-    """Values of an outcome column, and the categories behind 0 and 1 if it is not numeric."""
+    """Values of an outcome column; if it is not numeric, 0 and 1 and the categories that these stand for."""
     one_of(family, get_args(Family), "family")
     column = design.column(name)
     if family not in BINARY or (pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)):

@@ -25,8 +25,8 @@ def population_covariances(
 ) -> JointEstimates:
     """Variances and covariances of columns in the population (R's ``svyvar``).
 
-    s_ab = n / (n - 1) sum w (a - a_bar) (b - b_bar) / sum w.  Linearization takes the means as known, since their
-    contribution is of second order.  Each replicate has its own means.
+    s_ab = n / (n - 1) sum w (a - a_bar) (b - b_bar) / sum w.  Linearization takes the means a_bar and b_bar as known,
+    since their contribution is of second order.  In each replicate the means are computed again.
 
     Parameters
     ----------
@@ -34,12 +34,13 @@ def population_covariances(
     outcome : str or list of str
         Numeric columns.
     missing : {"fail", "drop"}
-        "drop" takes the records with all columns, as a domain.
+        "drop" uses the records with a value in every column, as a domain of the design.
 
     Returns
     -------
     JointEstimates
-        Named "a" (its variance), "a:b" (a covariance), ...; ``contrast`` makes functions of them.
+        "a" is the name of the variance of a, "a:b" that of the covariance of a and b.  Functions of them are estimated
+        by ``contrast``.
 
     Raises
     ------
@@ -69,12 +70,12 @@ def correlations(design: SurveyDesign, outcome: Sequence[str], *, missing: str =
     outcome : list of str
         Numeric columns, two or more.
     missing : {"fail", "drop"}
-        "drop" takes the records with all columns, as a domain.
+        "drop" uses the records with a value in every column, as a domain of the design.
 
     Returns
     -------
     JointEstimates
-        Named "a:b", one for each pair of columns.
+        One correlation for each pair of columns, with the name "a:b".
 
     Raises
     ------
@@ -101,12 +102,12 @@ def standard_deviations(design: SurveyDesign, outcome: str | Sequence[str], *, m
     outcome : str or list of str
         Numeric columns.
     missing : {"fail", "drop"}
-        "drop" takes the records with all columns, as a domain.
+        "drop" uses the records with a value in every column, as a domain of the design.
 
     Returns
     -------
     JointEstimates
-        Named by the columns.
+        One standard deviation for each column, with the name of the column.
 
     Raises
     ------
@@ -127,7 +128,7 @@ def covariances(
     designs: Sequence[SurveyDesign], outcome: str | Sequence[str], *, missing: str = "fail",
     redrawn: Sequence[SurveyDesign] = (),
 ) -> JointEstimates:  # fmt: skip
-    """:func:`population_covariances` on m synthetic designs, kept separately."""
+    """:func:`population_covariances` on m synthetic designs, one row of estimates each."""
     check_designs(designs)
     one_of(missing, ("fail", "drop"), "missing")
     names = as_list(outcome)
@@ -144,7 +145,7 @@ def covariances(
 
 
 def _gone(design: SurveyDesign, columns: Sequence[Quantity]) -> NDArray[np.bool_]:
-    """Records that lack one of the columns or enter no estimate."""
+    """Marks the records that lack a value in one of the columns, or enter no estimate: (n,)."""
     return np.asarray(np.isnan([c.y for c in columns if c.y is not None]).any(axis=0) | ~design.entering)
 
 
@@ -171,7 +172,7 @@ def _one_design(design: SurveyDesign, columns: Sequence[Quantity]) -> tuple[Floa
 
 
 def _columns(joint: JointEstimates) -> list[str]:
-    """Columns of the variances, found by position since names may contain colons."""
+    """The columns of the estimates, found by the positions of the variances, since names may contain colons."""
     p = int((np.sqrt(8 * len(joint.names) + 1) - 1) / 2)
     first = np.cumsum([0, *range(p, 1, -1)])
     return [joint.names[i] for i in first]

@@ -1,7 +1,8 @@
 """Variances of one-stage element samples drawn with unequal probabilities without replacement.
 
-With z_i = y_i / pi_i for a total (in general the weighted, linearized value of record i in its
-domain, 0 in others, so that the whole design counts), and joint inclusion probabilities pi_ij,
+Let z_i = y_i / pi_i for a total.  For other statistics z_i is the weighted, linearized value of record i in its
+domain, and 0 in other domains, so that the whole design counts.  With joint inclusion probabilities pi_ij,
+the variances are
 
     Sen (1953), Yates & Grundy (1953): sum_{i<j} (pi_i pi_j - pi_ij) / pi_ij (z_i - z_j)^2,
     Horvitz & Thompson (1952):         sum_ij (pi_ij - pi_i pi_j) / pi_ij z_i z_j,   pi_ii = pi_i,
@@ -38,7 +39,7 @@ def sen_yates_grundy(blocks: Blocks, pi: Floats, z: Floats, domain: Codes, domai
     ----------
     blocks : iterable of (int array (k,), float array (k, k))
         Positions of records, and their joint inclusion probabilities (the diagonal is ignored).
-        Every record is in one block; records of different blocks are independent.
+        Every record is in one block; records of different blocks were selected independently.
     pi : float array (n,)
         Inclusion probabilities.
     z : float array (n,)
@@ -53,7 +54,7 @@ def sen_yates_grundy(blocks: Blocks, pi: Floats, z: Floats, domain: Codes, domai
     Raises
     ------
     InputError
-        A joint inclusion probability is 0, or a record is in no block.
+        A joint inclusion probability is 0 or missing, or a record is in no block.
     """
     return _over_domains(blocks, pi, z, domain, domains, True)
 
@@ -72,7 +73,7 @@ def _over_domains(blocks: Blocks, pi: Floats, z: Floats, domain: Codes, domains:
 
 @nb.njit(cache=True)
 def _add_pairs(joint: Floats, pi: Floats, z: Floats, domain: Codes, squares: bool, out: Floats) -> None:
-    """Add the contribution of every pair; z of a record is 0 in domains of others."""
+    """Add the contribution of every pair of records to ``out``; a record has z = 0 in all domains but its own."""
     for i in range(pi.size):
         for j in range(i):
             a, b = domain[i], domain[j]
@@ -91,7 +92,7 @@ def _add_pairs(joint: Floats, pi: Floats, z: Floats, domain: Codes, squares: boo
 
 
 def sen_yates_grundy_matrix(blocks: Blocks, pi: Floats, Z: Floats) -> Floats:
-    """Sen, Yates and Grundy's covariances of the totals of the columns of Z, (n, p): (p, p)."""
+    """Sen, Yates and Grundy's covariance matrix of the totals of the columns of Z (n, p): (p, p)."""
     covariance = np.zeros((Z.shape[1], Z.shape[1]))
     for units, joint in _checked(blocks, pi.size):
         excess = _excess(joint, pi[units])
@@ -101,7 +102,7 @@ def sen_yates_grundy_matrix(blocks: Blocks, pi: Floats, Z: Floats) -> Floats:
 
 
 def horvitz_thompson_matrix(blocks: Blocks, pi: Floats, Z: Floats) -> Floats:
-    """Horvitz and Thompson's covariances of the totals of the columns of Z, (n, p): (p, p)."""
+    """Horvitz and Thompson's covariance matrix of the totals of the columns of Z (n, p): (p, p)."""
     covariance = poisson_matrix(pi, Z)
     for units, joint in _checked(blocks, pi.size):
         covariance -= Z[units].T @ _excess(joint, pi[units]) @ Z[units]
@@ -116,7 +117,7 @@ def _excess(joint: Floats, pi: Floats) -> Floats:
 
 
 def _checked(blocks: Blocks, n: int) -> Iterator[tuple[Codes, Floats]]:
-    """The blocks, checked to hold each record once and no joint probability of 0 (InputError)."""
+    """The blocks; InputError if a joint probability is 0 or missing, or if a record is in no block."""
     seen = np.zeros(n, dtype=bool)
     for units, joint in blocks:
         seen[units] = True
@@ -144,7 +145,7 @@ def poisson(pi: Floats, z: Floats, domain: Codes, domains: int) -> Floats:
 
 
 def poisson_matrix(pi: Floats, Z: Floats) -> Floats:
-    """Covariances of the totals of the columns of Z, (n, p), for independent units: (p, p)."""
+    """Covariance matrix of the totals of the columns of Z (n, p), for independently selected units: (p, p)."""
     return np.asarray(Z.T @ ((1 - pi)[:, None] * Z), dtype=np.float64)
 
 
@@ -161,7 +162,7 @@ def hajek(stratum: Codes, pi: Floats, z: Floats, domain: Codes, domains: int) ->
     Returns
     -------
     float array (domains,)
-        A stratum with a single uncertain unit adds nothing.
+        The variances; a stratum with a single uncertain unit adds nothing.
     """
     c, scale, total = _stratum_weights(stratum, pi)
     inside = domain >= 0
@@ -174,7 +175,7 @@ def hajek(stratum: Codes, pi: Floats, z: Floats, domain: Codes, domains: int) ->
 
 
 def hajek_matrix(stratum: Codes, pi: Floats, Z: Floats) -> Floats:
-    """Hajek's approximate covariances of the totals of the columns of Z, (n, p): (p, p)."""
+    """Hajek's approximate covariance matrix of the totals of the columns of Z (n, p): (p, p)."""
     c, scale, total = _stratum_weights(stratum, pi)
     B = np.column_stack([sums(stratum, c * column, total.size) for column in Z.T])
     centred = Z - (B / np.where(total > 0, total, 1.0)[:, None])[stratum]
@@ -212,7 +213,7 @@ def _stratum_units(stratum: Codes, pi: Floats) -> tuple[Floats, Floats, Floats, 
 
 
 def _stratum_weights(stratum: Codes, pi: Floats) -> tuple[Floats, Floats, Floats]:
-    """c_i = 1 - pi_i, and by stratum n_h / (n_h - 1) and the sum of c_i."""
+    """c_i = 1 - pi_i by record (n,), and n_h / (n_h - 1) and the sum of c_i by stratum (strata,)."""
     c = 1 - pi
     uncertain = sums(stratum, (c > 0).astype(np.float64), int(stratum.max()) + 1)
     return c, uncertain / np.maximum(uncertain - 1, 1), sums(stratum, c, uncertain.size)

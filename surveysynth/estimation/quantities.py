@@ -25,7 +25,7 @@ Missing = Literal["fail", "drop", "available"]
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
-GOES_WITH = {  # statistics that use an argument
+GOES_WITH = {  # the statistics that use each argument
     "outcome": tuple(statistic for statistic in get_args(Statistic) if statistic != "count"),
     "denominator": ("ratio",),
     "quantiles": ("quantile",),
@@ -33,8 +33,8 @@ GOES_WITH = {  # statistics that use an argument
     "interval": ("proportion", "poverty_rate", "quantile"),
     "deff": ("mean", "total", "proportion", "ratio", "poverty_rate"),
 }
-SHARES = ("proportion", "poverty_rate")  # statistics with intervals of shares
-MOST_CATEGORIES = 500  # of a column for proportions
+SHARES = ("proportion", "poverty_rate")  # statistics with intervals for shares
+MOST_CATEGORIES = 500  # most categories of a column for proportions
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Quantity:
     outcome : str
         Label in a table; empty for a count.
     y : float array (n,), optional
-        Values, NaN where missing; 0 and 1 for a proportion and a poverty rate with a known line; None for a count.
+        Values, NaN where missing; 0 and 1 for a proportion, or a poverty rate with a known line.  None for a count.
     x : float array (n,), optional
         Denominator of a ratio.
     category : str
@@ -55,7 +55,7 @@ class Quantity:
     prob : float
         Probability of a quantile.
     distributional : bool
-        Whether it is a function of the distribution of y rather than a total or a ratio of totals.
+        Whether the statistic is a function of the distribution of y, not a total or a ratio of totals.
     interval : Interval
         Settings of the interval of a quantile.
     """
@@ -71,20 +71,20 @@ class Quantity:
 
     @cached_property
     def missing(self) -> Bools | None:
-        """Records without a value; None if all have one."""
+        """Marks the records without a value, (n,); None if all records have one."""
         nowhere = [np.isnan(values) for values in (self.y, self.x) if values is not None]
         where = np.logical_or.reduce(nowhere) if nowhere else np.zeros(1, dtype=bool)
         return where if where.any() else None
 
 
 def check_statistics(statistics: Sequence[str], **given: object) -> None:
-    """Refuse unknown statistics, and arguments without effect on any of them.
+    """Refuse unknown statistics, and arguments that have no effect on any of the statistics.
 
     Parameters
     ----------
     statistics : list of str
     **given
-        Arguments named in ``GOES_WITH``; None or False if not given.
+        Arguments named in ``GOES_WITH``.  One that is None or False counts as not given.
 
     Raises
     ------
@@ -125,17 +125,18 @@ def quantities(
     m: int | None = None,
     interval: Interval = USUAL,
 ) -> list[list[Quantity]]:
-    """The quantities of a table, a list for each design, by statistic and outcome.
+    """The quantities of a table: one list for each design, by statistic and outcome.
 
-    Records that are not ``inside``, (n,) for each design, may lack values.  Categories are those of all designs, or of
-    the first ``m``.  With ``missing="drop"`` a record that lacks one of the outcomes, or the denominator, counts for
-    none of them; with "available" each quantity uses the records with its own columns.
+    ``inside`` marks records of each design, (n,); values may be missing in other records.  Categories are those that
+    occur in the first ``m`` designs (default all).  With ``missing="drop"`` a record that lacks one of the outcomes, or
+    the denominator, is left out of all quantities.  With "available" each quantity uses the records that have a value
+    in its own columns.
 
     Raises
     ------
     InputError
-        As :func:`check_statistics`; statistics that lack their outcome;
-        missing values with ``missing="fail"``.
+        As :func:`check_statistics`; statistics without an outcome; missing values with ``missing="fail"``; outcomes
+        that are not numeric, infinite or missing in all records; too many categories for proportions.
     """
     check_statistics(
         statistics, outcome=outcomes or None, denominator=denominator, quantiles=quantiles, poverty_line=poverty_line,
@@ -169,7 +170,7 @@ def quantities(
 
 
 def _complete(asked: Sequence[Quantity], inside: Bools | None) -> list[Quantity]:
-    """The quantities on the records that lack no column of any of them; counts keep all records."""
+    """The quantities, each restricted to the records that have a value for all of them; counts keep all records."""
     nowhere = [quantity.missing for quantity in asked if quantity.missing is not None]
     if not nowhere:
         return [*asked]

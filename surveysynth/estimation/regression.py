@@ -28,22 +28,22 @@ Names = str | Sequence[str] | None
 
 @dataclass(frozen=True, eq=False)
 class Regression:
-    """Coefficients of a regression, with standard errors by the design.
+    """A fitted regression: coefficients, with standard errors by the design.
 
     Attributes
     ----------
     table : pandas.DataFrame
-        ``term, estimate, se, df, t, p, ci_low, ci_high``: 95% t intervals, and p values of the
-        hypothesis that the coefficient is 0.  Terms have formulaic's names: "Intercept" and
-        "stype[T.H]" are R's "(Intercept)" and "stypeH".
+        ``term, estimate, se, df, t, p, ci_low, ci_high``, one row a coefficient: 95% t intervals, and
+        p values of the hypothesis that the coefficient is 0.  Terms have formulaic's names:
+        "Intercept" and "stype[T.H]" are R's "(Intercept)" and "stypeH".
     covariance : pandas.DataFrame (p, p)
         Covariance matrix of the estimates, by term.
     family : {"gaussian", "binomial", "probit", "cloglog", "poisson", "gamma"}
     formula : str
     n : int
-        Number of fitted records; the fewest if data sets differ.
+        Number of fitted records; if data sets differ, the smallest number.
     coefficients : JointEstimates
-        Coefficients of every data set, for intervals of other levels and functions of the coefficients.
+        Coefficients of every data set, from which other intervals and functions of the coefficients can be computed.
 
     Examples
     --------
@@ -78,21 +78,23 @@ class Regression:
         Parameters
         ----------
         terms : str or list of str, optional
-            Terms of the formula, "stype", "ell:meals"; default all but the intercept.
+            Terms of the formula, as "stype" or "ell:meals"; default all but the intercept.
         working : bool
             Rao and Scott's test instead of Wald's: the statistic uses the model's covariance for independent records,
-            and its distribution comes from the design (Lumley & Scott 2014; R's ``method="WorkingWald"``).  It is
-            steadier than Wald's for many coefficients on few degrees of freedom.
+            and its distribution comes from the design (Lumley & Scott 2014; R's ``method="WorkingWald"``).  This test
+            is more stable than Wald's for many coefficients on few degrees of freedom.
 
         Returns
         -------
         Test
-            On the residual degrees of freedom of ``table``; of synthetic data sets by Reiter's (2005) rule.
+            The test on the residual degrees of freedom of ``table``.  For synthetic data sets the test and its degrees
+            of freedom follow Reiter's (2005) rule.
 
         Raises
         ------
         InputError
-            An unknown term; a singular covariance matrix of the coefficients; ``working`` with several data sets.
+            An unknown term, or none but the intercept; a singular covariance matrix of the coefficients; ``working``
+            with several data sets.
 
         Examples
         --------
@@ -110,7 +112,7 @@ class Regression:
         return rao_scott(statistic, effects, self.coefficients.degf, "Rao-Scott working Wald test")
 
     def _positions(self, terms: Names) -> list[int]:
-        """Positions of the coefficients of some terms, or of all but the intercept (InputError)."""
+        """Positions of the coefficients of some terms; if ``terms`` is None, of all but the intercept (InputError)."""
         fitted = self._model.terms
         asked = [term for term in dict.fromkeys(fitted) if term != "Intercept"] if terms is None else as_list(terms)
         wanted = [_term(term, fitted) for term in asked]
@@ -120,22 +122,22 @@ class Regression:
         return at
 
     def _design_effects(self, at: list[int]) -> Floats:
-        """Generalized design effects of coefficients: eigenvalues of V0^-1 V."""
+        """Generalized design effects of the coefficients at some positions: the eigenvalues of V0^-1 V."""
         assert self._model.naive is not None
         V, V0 = (matrix[np.ix_(at, at)] for matrix in (self.covariance.to_numpy(), self._model.naive))
         return np.asarray(np.linalg.eigvals(np.linalg.solve(V0, V)).real)
 
     def predict(self, frame: pd.DataFrame, *, linear: bool = False, level: float = 0.95) -> pd.DataFrame:
-        """Predicted means of records, with standard errors of the prediction's mean (R's ``predict.svyglm``).
+        """Predicted means for records, with the standard errors of these means (R's ``predict.svyglm``).
 
         Parameters
         ----------
         frame : pandas.DataFrame
             Records with the columns of the formula's right-hand side and of the offset.
         linear : bool
-            Predict the linear predictor (R's ``type="link"``, its default), not the mean (``type="response"``).
+            Predict the linear predictor (``type="link"``, R's default), not the mean (``type="response"``).
         level : float
-            Level of the intervals: t intervals of the linear predictor, transformed to means.
+            Level of the intervals.  They are t intervals of the linear predictor; for means they are transformed.
 
         Returns
         -------
@@ -145,7 +147,7 @@ class Regression:
         Raises
         ------
         InputError
-            Unknown columns, missing values, or categories that were not fitted.
+            Columns that the frame lacks, missing or infinite values, or categories that were not fitted.
 
         Examples
         --------
@@ -183,9 +185,9 @@ def likelihood_ratio_test(
 ) -> Test:
     """Rao and Scott's likelihood ratio test of terms of a regression (R's ``regTermTest(method="LRT")``).
 
-    The weighted deviance of the fit without the terms minus that of the fit with them is distributed as
-    sum_j lambda_j chi2_1, where lambda_j are the eigenvalues of V0^-1 V for their coefficients, with V by the design
-    and V0 from the information.
+    The statistic is the weighted deviance of the fit without the terms minus that of the fit with them.  It is
+    distributed as sum_j lambda_j chi2_1, where the lambda_j are the eigenvalues of V0^-1 V.  V is the covariance matrix
+    of the coefficients of the terms by the design, and V0 that from the information.
 
     Source: Lumley & Scott 2014, eq. 5.
 
@@ -199,8 +201,8 @@ def likelihood_ratio_test(
     Returns
     -------
     Test
-        Satterthwaite's F on the residual degrees of freedom of the regression; the p value is that of the sum, by a
-        saddlepoint approximation (Kuonen 1999).
+        Satterthwaite's F on the residual degrees of freedom of the regression.  The p value is from the distribution of
+        sum_j lambda_j chi2_1, by a saddlepoint approximation (Kuonen 1999).
 
     Raises
     ------
@@ -226,7 +228,7 @@ def likelihood_ratio_test(
 
 
 def _term(term: str, terms: Sequence[str]) -> str:
-    """The name of a term in the fit, where b:a is a:b."""
+    """The name that a term has in the fit, where b:a is the same as a:b (InputError)."""
     for known in terms:
         if sorted(term.replace(" ", "").split(":")) == sorted(known.replace(" ", "").split(":")):
             return known
@@ -247,32 +249,35 @@ def regression(
     ----------
     design : SurveyDesign
     formula : str
-        Outcome ~ predictors, by formulaic: ``"api00 ~ ell + C(stype)"``.  It names columns of the
-        design and nothing else.
+        Outcome ~ predictors, by formulaic: ``"api00 ~ ell + C(stype)"``.  All names in it must be columns
+        of the design.
     family : {"gaussian", "binomial", "probit", "cloglog", "poisson", "gamma"}
-        Linear; logistic, as R's ``quasibinomial``, or with its links ``"probit"`` and ``"cloglog"``; for counts, with
-        a log link, as ``quasipoisson``; for positive amounts, as ``Gamma(link="log")``.  A logistic outcome is 0/1,
+        "gaussian" is linear regression.  "binomial", "probit" and "cloglog" are for outcomes of two values, as R's
+        ``quasibinomial`` with these links ("binomial": the logit).  "poisson" is for counts, with a log link, as
+        ``quasipoisson``.  "gamma" is for positive amounts, as ``Gamma(link="log")``.  An outcome of two values is 0/1,
         bool, or has two categories, the second of which (in sorted order) is 1.  The dispersion is not modelled:
         standard errors come from the design.
     offset : str, optional
         Column, or expression such as "log(exposure)", that is added to the linear predictor with the coefficient 1.
     missing : {"fail", "drop"}
-        Treatment of missing values in the formula's columns; "drop" fits the records with all of
-        them, as a domain of the design (R's ``na.omit``).
+        Treatment of missing values in the columns of the formula.  "drop" fits the records that have a
+        value in all these columns, as a domain of the design (R's ``na.omit``).
 
     Returns
     -------
     Regression
-        Degrees of freedom are the design's + 1 - p; those of the design are PSUs minus strata of
-        the fitted records, or the rank of the replicate weights minus 1.  If they are not positive
-        there are no p values and no intervals.
+        With p coefficients, the residual degrees of freedom are those of the design + 1 - p.  Those
+        of the design are the PSUs minus the strata of the fitted records, or the rank of the
+        replicate weights minus 1.  If the residual degrees of freedom are not positive, there are no
+        p values and no intervals.
 
     Raises
     ------
     InputError
-        A formula or offset that cannot be read or evaluated; unknown columns; missing or infinite values;
-        a logistic outcome without two values, negative counts, amounts that are not positive; collinear predictors;
-        predictors that separate the two values of a logistic outcome, or zeros from other counts.
+        A formula or offset that cannot be read or evaluated; unknown columns; missing or infinite values; an outcome
+        that does not have two values where it should, negative counts, amounts that are not positive; collinear
+        predictors; predictors that separate the two values of the outcome, or zeros from other counts; more
+        coefficients than records.
 
     Examples
     --------
@@ -297,14 +302,14 @@ def regressions(
 ) -> Regression:  # fmt: skip
     """:func:`regression` on m synthetic designs, combined by the partial-synthesis rule.
 
-    With estimates b_l and covariances U_l the covariance is the mean of the U_l plus the covariance of the b_l over m
-    (Hu, Savitsky & Williams 2022a, appendix A, coefficient by coefficient; Reiter & Raghunathan 2007), plus that over
-    ``redrawn`` designs, the first data set with redrawn noise.
+    From estimates b_l with covariances U_l, the combined covariance is the mean of the U_l plus the covariance of the
+    b_l divided by m (Hu, Savitsky & Williams 2022a, appendix A, coefficient by coefficient; Reiter & Raghunathan 2007).
+    ``redrawn`` are versions of the first data set with redrawn noise; the covariance between them is added.
 
     Raises
     ------
     InputError
-        As for :func:`regression`; data sets with different coefficients.
+        As for :func:`regression`; no data set; data sets with different coefficients.
     """
     one_of(family, get_args(Family), "family")
     one_of(missing, ("fail", "drop"), "missing")

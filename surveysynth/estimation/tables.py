@@ -1,4 +1,4 @@
-"""Tables: all cells, margins and the total of some variables, as a tidy frame."""
+"""Tables of estimates as tidy frames, with all cells and margins of some variables, and the total."""
 
 from __future__ import annotations
 
@@ -38,10 +38,11 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Partition:
-    """The domains defined by one subset of the ``by`` variables.
+    """The domains that one subset of the ``by`` variables defines.
 
-    ``labels`` has one row a domain, with ``TOTAL`` in columns that are summed over; ``domain`` gives the row of each
-    record, through its ``cell``, -1 for no domain.  All partitions of a design share the cells.
+    ``labels`` has one row a domain, with ``TOTAL`` in the columns that are summed over.  ``cell`` is the cell of each
+    record, (n,), and ``cell_domain`` the row in ``labels`` of each cell; -1 is none.  All partitions of a design have
+    the same cells.
     """
 
     labels: pd.DataFrame
@@ -50,7 +51,7 @@ class Partition:
 
     @property
     def domain(self) -> NDArray[np.intp]:
-        """Domain of each record, computed on each call: (n,)."""
+        """Domain of each record, -1 for none: (n,).  It is computed at each access."""
         if self.cell_domain is None:
             return np.asarray(self.cell, dtype=np.intp)
         return np.append(self.cell_domain, -1)[self.cell]
@@ -77,7 +78,7 @@ def estimate(
     df: float | None = None,
     interval: Method | None = None,
 ) -> pd.DataFrame:
-    """Estimate means, totals, counts, proportions, ratios or quantiles by domain on one design.
+    """Estimate means, totals, counts, proportions, ratios, quantiles or measures of inequality by domain.
 
     Source: Hu, Savitsky & Williams 2022a, section 2.3.
 
@@ -85,10 +86,10 @@ def estimate(
     ----------
     design : SurveyDesign
     outcome : str or list of str
-        Numeric columns; of any type for proportions; none for counts.
+        Numeric columns.  For proportions, columns of any type.  Counts have no outcome.
     by : str or list of str, optional
-        Variables of the table, which has all cells, all margins and the total; default the whole
-        population.  A margin has the label "all".
+        Variables of the table, which has all cells, all margins and the total.  A margin has the
+        label "all".  By default there is only the estimate for the whole population.
     statistic : one or a list of
         "mean", "total", "count" (the estimated number of population units), "proportion" (the share of each category of
         the outcome), "ratio", "quantile", "variance" (R's ``svyvar``), "gini", "quintile_share_ratio" (S80/S20) and
@@ -98,24 +99,25 @@ def estimate(
     quantiles : float or list of float, optional
         Probabilities of the quantiles, between 0 and 1; default the median.
     poverty_line : float, optional
-        Line for poverty rates; default 60% of the median of all records, whatever ``by`` and ``where``, with its own
-        variance.
+        Line for poverty rates.  By default it is 60% of the median of all records, whatever ``by`` and ``where`` are,
+        and the standard error includes the variance of this median.
     where : function of the frame, or name of a column, optional
-        ``lambda f: f.age >= 65``, or a column of True and False: records that meet it are a domain of the whole design
-        (R's ``subset``).  A missing value does not meet it.
+        A condition, ``lambda f: f.age >= 65``, or a column of True and False.  Records that meet the condition are a
+        domain of the whole design (R's ``subset``).  A record with a missing value does not meet it.
     deff : {False, True, "replace"}
-        Adds a column ``deff`` of design effects, against a simple random sample without or with replacement (R's
-        ``deff=``), for means, proportions, totals and ratios.  For m data sets it is the mean over them.
+        Adds a column ``deff`` of design effects for means, proportions, totals and ratios, compared with a simple
+        random sample without (True) or with replacement (R's ``deff=``).  For m data sets it is the mean over them.
     estimator : {"auto", "samplics", "onepass", "replicates", "survey"}
-        auto is replicates if the design has replicate weights; else samplics if it has the
-        feature and takes less than a second, else onepass.  survey is R's package, for comparison
-        (:mod:`surveysynth.r`).  ``frame.attrs["estimator"]`` names the estimator used.
+        "auto" is "replicates" if the design has replicate weights.  Otherwise it is "samplics", if
+        that supports the design and the statistic and takes less than a second, and else "onepass".
+        "survey" is R's package, for comparison (:mod:`surveysynth.r`).  ``frame.attrs["estimator"]``
+        names the estimator that was used.
     missing : {"fail", "drop", "available"}
-        Treatment of missing values.  "drop" leaves out the records that lack any of the outcomes, or the denominator,
-        for all of these (R's ``svymean(~a + b, na.rm = TRUE)``); "available" uses all values of each outcome.  Either
-        way the others are a domain, and the design keeps its size; counts are of all records.  Records that lack a
-        category of ``by`` are in no cell of that column, but in the rows "all" over it: the row "all" of every column
-        is of all records (R's ``svymean`` over all, not the sum of ``svyby``'s rows).  A warning gives their number.
+        Treatment of missing values.  "drop" leaves out the records that lack one of the outcomes, or the denominator,
+        for all outcomes (R's ``svymean(~a + b, na.rm = TRUE)``).  "available" uses all values of each outcome.  Either
+        way, the records that are used are a domain of the whole design, and counts are of all records.  Records that
+        lack a category of a ``by`` column are in no cell of that column, but they are in the rows "all" over it (as in
+        R's ``svymean`` over all records, unlike the sum of the rows of ``svyby``).  A warning gives their number.
     level : float
         Level of the intervals.
     df : float, optional
@@ -129,20 +131,21 @@ def estimate(
     pandas.DataFrame
         ``<by...>, statistic, outcome, estimate, se, df, ci_low, ci_high, n``, with ``category``
         (as text, empty for other statistics) after the outcome if there are proportions, and ``prob`` if there are
-        quantiles.  Standard errors are Taylor-linearized or from the replicates.  df counts the PSUs and strata that
-        hold the domain, as R's ``degf`` of a subset; a domain in a single PSU has none, and no interval.  n counts
-        records.  Intervals are t intervals, by default of 95%: on the logit scale for proportions and poverty rates
-        (R's ``svyciprop(method="xlogit")``, also with replicates), Woodruff's for quantiles (R's ``svyquantile``).  A
-        share of 0 or 1, whose standard error is 0, has Clopper and Pearson's interval by every method.
-        ``frame.attrs["labels"]`` has the design's labels of outcomes and ``by`` columns, ``attrs["missing"]`` the rule
-        for missing values, ``attrs["without"]`` the numbers of records without a category of each ``by`` column.
+        quantiles.  Standard errors are Taylor-linearized or from the replicates.  df is the number of PSUs minus the
+        number of strata with records of the domain, as R's ``degf`` of a subset.  A domain in a single PSU has df 0 and
+        no interval.  n is the number of records.  Intervals are t intervals, by default of 95%: on the logit scale for
+        proportions and poverty rates (R's ``svyciprop(method="xlogit")``, also with replicates), and Woodruff's for
+        quantiles (R's ``svyquantile``).  A share of 0 or 1 has standard error 0, and by every method its interval is
+        Clopper and Pearson's.  ``frame.attrs["labels"]`` has the design's labels of outcomes and ``by`` columns,
+        ``attrs["missing"]`` the rule for missing values, and ``attrs["without"]`` the number of records without a
+        category, for each ``by`` column that has such records.
 
     Raises
     ------
     InputError
         Unknown columns, statistics or estimators; an argument without effect on the statistics, as ``quantiles`` of a
-        mean; missing values; an outcome that is not numeric; an estimator that does not support the design or the
-        statistic; a ``where`` that no record meets.
+        mean; missing or infinite values; an outcome that is not numeric; an estimate that overflows; an estimator that
+        does not support the design or the statistic; a ``where`` that no record meets.
 
     Examples
     --------
@@ -190,9 +193,9 @@ def tabulate(
 ) -> pd.DataFrame:
     """:func:`estimate` on m synthetic designs, combined by the partial-synthesis rule.
 
-    The designs share the values of ``by`` columns, apart from row order, except those that are
-    ``synthesized``.  ``count_designs`` hold the same records with the weights for counts.  ``redrawn`` are the first
-    design with redrawn noise, whose variance is added.
+    All designs have the same values of the ``by`` columns, apart from row order, except in ``synthesized``
+    columns.  ``count_designs`` have the same records with the weights for counts.  ``redrawn`` are versions of the
+    first design with redrawn noise; the variance between them is added.
     """
     check_designs(designs)
     one_of(deff, (False, True, "replace"), "deff")
@@ -250,7 +253,7 @@ def _mean_design_effects(
 
 @dataclass(frozen=True, repr=False)  # a repr would show confidential values
 class Estimand:
-    """One quantity in one design, estimated in the domains of partitions that share their cells."""
+    """One quantity in one design, which is estimated in the domains of several partitions with the same cells."""
 
     estimator: str
     design: SurveyDesign
@@ -259,14 +262,14 @@ class Estimand:
 
     @cached_property
     def _moments(self) -> CellMoments | None:
-        """Moments of the cells if they suffice, so that one pass over the records serves all partitions."""
+        """Sums by cell, from one pass over the records for all partitions; None if they do not suffice."""
         cell_domain = self.partition.cell_domain
         if cell_domain is None or self.estimator != "onepass" or not RecordMoments.suit(self.design, self.quantity):
             return None
         return RecordMoments.from_design(self.design, self.quantity, self.partition.cell, cell_domain.size)
 
     def _by_cells(self, partition: Partition) -> tuple[CellMoments, NDArray[np.intp]] | None:
-        """Moments, and the domain of each cell; None if the records are needed."""
+        """Sums by cell, and the domain of each cell; None if the estimates need the records."""
         if self._moments is None or partition.cell_domain is None:
             return None
         return self._moments, partition.cell_domain
@@ -278,13 +281,13 @@ class Estimand:
         return estimator_of(self.estimator)(self.design, self.quantity, present(self.quantity, partition), domains)
 
     def alone(self, partition: Partition, domains: int) -> Floats:
-        """Estimates, without variances if that saves work: (domains,)."""
+        """Point estimates: (domains,).  Variances are not computed if this saves work."""
         if (cells := self._by_cells(partition)) is not None:
             return cells[0].estimates(cells[1], domains)
         return estimated(self.estimator, self.design, self.quantity, present(self.quantity, partition), domains)
 
     def records_and_degf(self, partition: Partition, domains: int) -> tuple[NDArray[np.intp], Floats]:
-        """Records and degrees of freedom of each domain: (domains,) each."""
+        """Number of records and degrees of freedom of each domain: (domains,) each."""
         if (cells := self._by_cells(partition)) is not None:
             return cells[0].records(cells[1], domains), cells[0].degrees_of_freedom(cells[1], domains)
         domain = present(self.quantity, partition)
@@ -295,7 +298,7 @@ def _estimands(
     estimators: Sequence[str], designs: Sequence[SurveyDesign], quantities: Sequence[Quantity],
     cells: Sequence[Partition],
 ) -> list[Estimand]:  # fmt: skip
-    """One estimand for each design; an empty list without designs, whatever the partitions."""
+    """One estimand for each design; an empty list if there are no designs."""
     return [Estimand(*each) for each in zip(estimators, designs, quantities, cells, strict=True)] if designs else []
 
 
@@ -324,9 +327,9 @@ def _every(estimands: Sequence[Estimand], partitions: Sequence[Partition], domai
 def about_missing(
     designs: Sequence[SurveyDesign], by: Sequence[str], missing: str, inside: Sequence[Bools | None]
 ) -> dict[str, Any]:
-    """Attributes of a table: the rule for missing values, and the numbers of records without a category.
+    """Attributes of a table: the rule for missing values, and the number of records without a category by column.
 
-    The numbers are the largest over the data sets; a warning gives them.
+    If data sets differ, the number is the largest one.  A warning gives the numbers.
     """
     without = {}
     for name in by if missing != "fail" else ():
@@ -357,14 +360,14 @@ def headings(
 
 
 def check_designs(designs: Sequence[object]) -> None:
-    """Refuse anything but a SurveyDesign (InputError)."""
+    """Refuse anything but instances of SurveyDesign (InputError)."""
     for design in designs:
         if not isinstance(design, SurveyDesign):
             raise InputError(f"estimates need a SurveyDesign, not {type(design).__name__} (a release has .tables())")
 
 
 def present(quantity: Quantity, partition: Partition) -> NDArray[np.intp]:
-    """Domain of each record, -1 without a value."""
+    """Domain of each record: (n,); -1 for a record without a value, or outside all domains."""
     return partition.domain if quantity.missing is None else np.where(quantity.missing, -1, partition.domain)
 
 
@@ -374,7 +377,7 @@ def records_of(domain: NDArray[np.intp], domains: int) -> NDArray[np.intp]:
 
 
 def least_degf(designs: Sequence[SurveyDesign], domain: Sequence[NDArray[np.intp]], domains: int) -> Floats:
-    """Degrees of freedom of each domain, the least over the data sets: (domains,)."""
+    """Degrees of freedom of each domain, the smallest over the data sets: (domains,)."""
     return np.min([degrees_of_freedom(d, inside, domains) for d, inside in zip(designs, domain, strict=True)], axis=0)
 
 
@@ -391,7 +394,7 @@ def columns_of(
 ) -> pd.DataFrame:
     """Rows of a table for one quantity in the domains of one partition, from m data sets.
 
-    ``n`` (domains,) is the least number of records of a domain over the data sets.
+    ``n`` (domains,) is the number of records of each domain, the smallest over the data sets.
     """
     part = labels.copy()
     part["statistic"], part["outcome"] = quantity.statistic, quantity.outcome
@@ -417,7 +420,7 @@ def columns_of(
 def combined_of(
     quantity: Quantity, results: Sequence[Estimates], degf: Floats, noise: Floats | None
 ) -> combining.Combined:
-    """One quantity in D domains from m data sets; arguments as for :func:`columns_of`.
+    """Combined estimates of one quantity in D domains from m data sets; arguments as for :func:`columns_of`.
 
     Raises
     ------
@@ -427,7 +430,7 @@ def combined_of(
     q, u = np.array([r.estimate for r in results]), np.array([r.variance for r in results])
     if np.isinf(q).any() or np.isinf(u).any():
         raise InputError(f"the {quantity.statistic} of {quantity.outcome!r} overflows; give it in a larger unit")
-    # only rounding: the design or the total fixes this estimate, within and between data sets
+    # a variance that is only rounding error: the design or the total fixes the estimate, in all data sets
     fixed = np.abs(u) <= (FIXED * q) ** 2
     q = _without_rounding(q)
     u = np.where(fixed, 0.0, np.where(u < 0, np.nan, u))  # Horvitz-Thompson variances may be negative
@@ -437,9 +440,9 @@ def combined_of(
 
 
 def _known_in_most(u: Floats) -> Floats:
-    """Variances of quantiles (m, D), with the mean of the others for a few data sets without Woodruff limits.
+    """Variances of quantiles (m, D), where a few data sets without Woodruff limits get the mean of the others.
 
-    There is no variance if half of the data sets or more have no limits.
+    The variances stay missing if half of the data sets or more have no limits.
     """
     known = ~np.isnan(u)
     many = 2 * known.sum(axis=0) > len(u)
@@ -478,11 +481,12 @@ def shared_partitions(
     redrawn: Sequence[SurveyDesign] = (),
     missing: str = "fail",
 ) -> list[tuple[Partition, ...]]:
-    """Partitions of all designs, one tuple a subset of ``by``; InputError if their domains differ.
+    """Partitions of all designs, one tuple for each subset of ``by``; InputError if the domains of designs differ.
 
-    Domains of ``synthesized`` columns, and of records ``inside`` a filter, may be empty in some data sets.  Partitions
-    of ``redrawn`` designs follow the others; records outside the domains of the others are in none.  ``redrawn`` have
-    the records of the first data set, or all the same subset of them.
+    Domains may be empty in some data sets if they are of ``synthesized`` columns, or of records ``inside`` a filter.
+    In a tuple, the partitions of ``redrawn`` designs come last.  A record of a redrawn design is in no domain if the
+    other designs do not have that domain.  All redrawn designs have the records of the first data set, or all have the
+    same subset of these records.
     """
     if set(by) & set(synthesized) or any(there is not None for there in inside):
         columns = {name: pd.concat([design.column(name) for design in designs], ignore_index=True) for name in by}
@@ -505,7 +509,7 @@ def shared_partitions(
 
 
 def _united(partitions: Sequence[Partition], m: int, rank: dict[str, dict[object, int]]) -> tuple[Partition, ...]:
-    """One partition of several data sets, with all domains of the first m, in order."""
+    """The partitions of several data sets, each with all domains that occur in the first m, in sorted order."""
     if not rank:
         return tuple(Partition(pd.DataFrame(index=range(1)), p.domain) for p in partitions)
     every = pd.concat([p.labels for p in partitions[:m]], ignore_index=True).drop_duplicates()
@@ -519,18 +523,18 @@ def _numbers(labels: pd.DataFrame) -> dict[tuple[object, ...], int]:
 
 
 def _renumbered(partition: Partition, number: dict[tuple[object, ...], int]) -> NDArray[np.intp]:
-    """Domain of each record by the numbers of the labels, -1 without a number."""
+    """Domain of each record, with the number that its label has in ``number``, or -1: (n,)."""
     labels = partition.labels.itertuples(index=False, name=None)
     return np.array([*(number.get(each, -1) for each in labels), -1], dtype=np.intp)[partition.domain]
 
 
 def filtered(designs: Sequence[SurveyDesign], where: Where, again: Sequence[SurveyDesign] = ()) -> list[Bools | None]:
-    """Records of each data set that meet a condition, (n,); None without a condition.
+    """Marks the records of each data set that meet a condition, (n,); None if there is no condition.
 
     Raises
     ------
     InputError
-        As :func:`surveysynth.design.derived.meeting`; no record of the ``designs`` meets it.
+        As :func:`surveysynth.design.derived.meeting`; no record of the ``designs`` meets the condition.
     """
     if where is None:
         return [None] * (len(designs) + len(again))
@@ -545,9 +549,9 @@ def partitions_of(
 ) -> list[Partition]:
     """Partitions of the records ``inside`` a filter: cells first, then margins, the total last.
 
-    The domain of other records is -1.  So is that of records of weight 0, unless they have replicate weights and other
-    records are in the domain.  Unless ``missing="fail"``, records that lack a category are in no domain by its column,
-    but in the margins over it.
+    Other records have the domain -1.  A record of weight 0 has the domain -1, too, unless it has replicate weights and
+    its cell has a record of positive weight.  Unless ``missing="fail"``, a record without a category of a column is in
+    no domain by that column, but in the margins over it.
     """
     if len(set(by)) < len(by):
         raise InputError(f"by names a column twice: {by}")

@@ -2,26 +2,26 @@
 
 Source: Hu, Savitsky & Williams 2022a, section 2.3; Binder 1996.
 
-With z_i the linearized value of record i in its domain d,
+Let z_i be the linearized value of record i in its domain d,
 
-    count:  z_i = w_i,    total:  z_i = w_i y_i,    ratio R = Y / X:  z_i = w_i (y_i - R_d x_i) / X_d,
+    count:  z_i = w_i,    total:  z_i = w_i y_i,    ratio R = Y / X:  z_i = w_i (y_i - R_d x_i) / X_d.
 
-where a mean or a proportion is the ratio with x = 1 (0 outside the domain, so that the whole design
-counts, as in R's ``svyby``), the variance of one stage is
+A mean or a proportion is the ratio with x = 1.  Outside the domain z_i is 0, so that the whole design
+counts, as in R's ``svyby``.  The variance of one stage is
 
-    sum_h (1 - f_h) n_h / (n_h - 1) sum_{c in h} (z_hc - mean_c z_hc)^2,    z_hc summed in PSU c,
+    sum_h (1 - f_h) n_h / (n_h - 1) sum_{c in h} (z_hc - mean_c z_hc)^2,    z_hc summed in PSU c.
 
-and every further stage adds its variance, times the sampling fractions of the stages above.  (The
-paper prints r_c with the weight in the residual's first term only; the standard form is used.)
+Every further stage adds its variance, times the sampling fractions of the stages above.  (The paper
+prints the residual r_c with the weight in its first term only; here the standard form is used.)
 
-A stratum with one PSU has no such sum.  Under ``lonely_psu="adjust"`` it adds
+For a stratum with one PSU this is not defined.  Under ``lonely_psu="adjust"`` such a stratum adds
 
-    (1 - f_h) (z_h - z_bar)^2,    z_bar = sum_h sum_{c in h} z_hc / sum_h n_h
+    (1 - f_h) (z_h - z_bar)^2,    z_bar = sum_h sum_{c in h} z_hc / sum_h n_h.
 
-over the strata that hold a record of the domain, where units without one count as 0 (R's manual of
-``survey.lonely.psu``: centred at the population mean; R's package survey left z_bar out before version 4.3).
-Linearized values of means and ratios add up to 0, so z_bar is 0.  At later stages the mean is over all units of the
-stage, since a lonely unit is its own mean within its parent unit.
+The sums in z_bar are over the strata with a record of the domain, and units without such a record count as 0 (R's
+manual of ``survey.lonely.psu``: centred at the population mean; R's package survey left z_bar out before version 4.3).
+Linearized values of means and ratios add up to 0, so for these z_bar is 0.  At later stages z_bar is the mean over all
+units of the stage, since a lonely unit is its own mean within its parent unit.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Codes = NDArray[np.intp]
 
 
 def linearize(w: Floats, quantity: Quantity, domain: Codes, domains: int) -> tuple[Floats, Floats]:
-    """Point estimates and linearized values of a statistic, except quantiles; a poverty line counts as known.
+    """Point estimates and linearized values of a statistic, except quantiles.  A poverty line counts as known.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def linearize(w: Floats, quantity: Quantity, domain: Codes, domains: int) -> tup
     Returns
     -------
     (float array (domains,), float array (n,))
-        Estimates (NaN without a denominator), and z, 0 outside the domains.
+        Estimates (NaN if the denominator is 0), and z, which is 0 outside the domains.
     """
     if quantity.distributional:
         return inequality.linearize(w, quantity, domain, domains)
@@ -104,7 +104,7 @@ def multistage(design: SurveyDesign, z: Floats, domain: Codes, domains: int) -> 
 
 
 def _stages(design: SurveyDesign) -> Iterator[tuple[Stage, Floats]]:
-    """The stages that count, with the product of the sampling fractions above, by stratum."""
+    """The stages that add to the variance, each with the product of the sampling fractions above it, by stratum."""
     share = np.ones(design.stages[0].sampled.size)
     for stage in design.stages:
         yield stage, share
@@ -118,8 +118,8 @@ def _stage_variances(
 ) -> Floats:
     """Variance contribution of one stage: (domains,).
 
-    Only (unit, domain) pairs with records are visited; other units of a stratum have z = 0 and
-    enter through their number.
+    Only (unit, domain) pairs with records are visited.  The other units of a stratum have z = 0, and
+    only their number matters.
     """
     n_h, f_h = stage.sampled, stage.fraction
     unit = stage.unit
@@ -144,8 +144,8 @@ def _stage_variances(
         v = np.where(lonely, scale * (1 - f_h[h]) * (mean - centre[d]) ** 2, v)
     variance = sums(d, v, domains)
     if lonely_psu == "average":
-        # as in R, lonely strata of a domain get the mean variance of its other strata (NaN without others);
-        # at later stages, where R gives NaN, the mean is over all parent units
+        # as in R, lonely strata of a domain get the mean variance of its other strata (NaN if there are none);
+        # at later stages, where R gives NaN, they get the mean over all parent units
         strata = np.bincount(d, minlength=domains)
         usable = strata - np.bincount(d, lonely, domains)
         with np.errstate(invalid="ignore"):
@@ -154,19 +154,19 @@ def _stage_variances(
 
 
 def pairs(a: Codes, b: Codes, size_a: int, size_b: int) -> tuple[Codes, Codes, Codes]:
-    """Occurring pairs of codes: first code, second code, and the number of each record's pair."""
+    """The pairs of codes that occur: their first codes, their second codes, and the number of each record's pair."""
     pair, number = occurring(a * size_b + b, size_a * size_b)
     return pair // size_b, pair % size_b, number
 
 
 def multistage_matrix(design: SurveyDesign, Z: Floats, present: NDArray[np.bool_] | None = None) -> Floats:
-    """Covariances of the sums of the columns of Z, (n, p), by strata, PSUs and fpc: (p, p)."""
+    """Covariance matrix of the sums of the columns of Z (n, p), by strata, PSUs and fpc: (p, p)."""
     U = deviations(design, Z, present)
     return np.asarray(U.T @ U)
 
 
 def deviations(design: SurveyDesign, Z: Floats, present: NDArray[np.bool_] | None = None) -> Floats:
-    """Sums by unit minus their mean by stratum, scaled so that their squares add up to the variance.
+    """Sums by unit minus the mean of their stratum, scaled so that their squares add up to the variance.
 
     Returns
     -------

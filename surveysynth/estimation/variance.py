@@ -1,7 +1,7 @@
 """Variance of linearized values under the design: stages, unequal probabilities, calibrated weights.
 
 If the weights are calibrated to known totals, the values u_i = z_i / w_i are first replaced by
-their residuals from the variables with known totals,
+their residuals from a regression on the variables with known totals,
 
     e_i = u_i - x_i' B,    B = (sum d x x')^-1 sum d x u,
 
@@ -51,7 +51,7 @@ def variances(
     domain : int array (n,)
         Domain of each record, 0 to ``domains - 1``; -1 for a record outside all of them.
     shared : (float array (domains,), float array (n,)), optional
-        Slopes, and further values of all records, which are added to z with the slope of the domain.
+        A slope for each domain, and further values of all records.  Slope times further value is added to z.
     """
     if shared is not None:
         slope, further = shared
@@ -74,16 +74,16 @@ def variances(
 
 
 def covariance(design: SurveyDesign, Z: Floats, present: NDArray[np.bool_] | None = None) -> Floats:
-    """Covariance matrix of the sums of the columns of Z, one a quantity.
+    """Covariance matrix of the sums of the columns of Z.
 
     Parameters
     ----------
     Z : float array (n, p)
-        Linearized, weighted values.
+        Linearized, weighted values, one column for each quantity.
     present : bool array (n,), optional
-        Records that enter (Z is 0 for the others): under ``lonely_psu="average"`` only their strata
-        count, as in R.  With known totals, residuals of the other records enter, and all strata
-        count.
+        Marks the records that enter; Z is 0 for the others.  Under ``lonely_psu="average"`` and "adjust",
+        only strata with such records count, as in R.  With calibrated weights, residuals of the other
+        records enter, too, and all strata count.
 
     Returns
     -------
@@ -95,7 +95,7 @@ def covariance(design: SurveyDesign, Z: Floats, present: NDArray[np.bool_] | Non
 
 
 def _covariance(design: SurveyDesign, Z: Floats, present: NDArray[np.bool_] | None = None) -> Floats:
-    """:func:`covariance` of residuals, or of values without known totals."""
+    """:func:`covariance`, without the step that replaces values by residuals for calibrated weights."""
     if design.pps == "hajek":
         return pps.hajek_matrix(design.stages[0].stratum, _pi(design), Z)
     if design.pps == "brewer":
@@ -112,8 +112,8 @@ def _covariance(design: SurveyDesign, Z: Floats, present: NDArray[np.bool_] | No
 def degrees_of_freedom(design: SurveyDesign, domain: Codes, domains: int) -> Floats:
     """Degrees of freedom of each domain: (domains,).
 
-    They are PSUs minus strata with records of the domain, or come from its replicate weights, as R's ``degf`` of a
-    subset.  A domain in one PSU has 0.
+    They are the PSUs minus the strata with records of the domain, or the rank of the replicate weights of these
+    records minus 1, as R's ``degf`` of a subset.  A domain in one PSU has 0.
     """
     if design.replication is not None:
         order = np.argsort(domain, kind="stable")
@@ -125,7 +125,7 @@ def degrees_of_freedom(design: SurveyDesign, domain: Codes, domains: int) -> Flo
     first = design.stages[0]
 
     def occupied_groups(groups: Codes) -> Codes:
-        """Number of groups with records of each domain."""
+        """Number of groups that have records of each domain: (domains,)."""
         size = int(groups.max()) + 1
         if size == len(groups):  # every record is a group
             return np.bincount(domain[inside], None, domains)

@@ -14,7 +14,7 @@ from ..errors import InputError
 
 Floats = NDArray[np.float64]
 
-SINGULAR = 1e-12  # reciprocal condition number of estimates that determine each other
+SINGULAR = 1e-12  # reciprocal condition number of the covariance matrix of estimates that determine each other
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Test:
 
 
 def f_test(statistic: float, df: float, ddf: float, method: str) -> Test:
-    """The test of a statistic with an F distribution; the p value is NaN without degrees of freedom."""
+    """The test by a statistic with an F distribution; its p value is NaN if ``ddf`` is not positive."""
     p = float(fisher.sf(statistic, df, ddf)) if ddf > 0 else np.nan
     return Test(float(statistic), float(df), float(ddf), p, method)
 
@@ -54,13 +54,14 @@ def f_test(statistic: float, df: float, ddf: float, method: str) -> Test:
 def wald(q: Floats, U: Floats, degf: float, noise: Floats | None = None) -> Test:
     """Wald's test that p quantities are 0, from estimates in m data sets.
 
-    With one data set F = q' U^-1 q / p on p and ``degf`` degrees of freedom (R's ``regTermTest``).  With m synthetic
-    ones
+    With one data set, F = q' U^-1 q / p on p and ``degf`` degrees of freedom (R's ``regTermTest``).  With m synthetic
+    data sets,
 
         F = q_bar' U_bar^-1 q_bar / (p (1 + r)),    r = tr(B U_bar^-1) / (m p),
 
-    B being the covariance between data sets, on p and w degrees of freedom: with t = p (m - 1), w = 4 + (t - 4)
-    (1 + (1 - 2 / t) / r)^2 where t > 4, else t (1 + 1 / p) (1 + 1 / r)^2 / 2, and at most ``degf``.
+    where B is the covariance between data sets.  The degrees of freedom are p and w.  With t = p (m - 1),
+    w = 4 + (t - 4) (1 + (1 - 2 / t) / r)^2 if t > 4, and otherwise w = t (1 + 1 / p) (1 + 1 / r)^2 / 2.  w is at most
+    ``degf``.
 
     Source: Reiter 2005 (Significance tests for multi-component estimands), section 2.
 
@@ -70,7 +71,7 @@ def wald(q: Floats, U: Floats, degf: float, noise: Floats | None = None) -> Test
     U : float array (m, p, p)
     degf : float
     noise : float array (p, p), optional
-        Covariance of the noise that all data sets share; it adds to B / m.
+        Covariance of the noise that all data sets share.  It is added to B / m.
 
     Raises
     ------
@@ -99,10 +100,10 @@ def wald(q: Floats, U: Floats, degf: float, noise: Floats | None = None) -> Test
 
 
 def rao_scott(statistic: float, eigenvalues: Floats, ddf: float, method: str) -> Test:
-    """Test of a statistic distributed as sum_j lambda_j chi2_1, with lambda estimated on ddf degrees of freedom.
+    """Test by a statistic distributed as sum_j lambda_j chi2_1, with lambda estimated on ddf degrees of freedom.
 
     The p value is the saddlepoint approximation to P(sum_j lambda_j chi2_1 - (statistic / ddf) chi2_ddf > 0) (Kuonen
-    1999; R's ``pFsum``), or that of Satterthwaite's F if it does not exist.
+    1999; R's ``pFsum``).  If the approximation does not exist, it is the p value of Satterthwaite's F.
 
     Parameters
     ----------
@@ -116,7 +117,7 @@ def rao_scott(statistic: float, eigenvalues: Floats, ddf: float, method: str) ->
     Returns
     -------
     Test
-        ``statistic`` and ``df`` are Satterthwaite's.
+        ``statistic`` and ``df`` are those of Satterthwaite's F.
     """
     p, mean = eigenvalues.size, eigenvalues.mean()
     spread = (eigenvalues**2).mean() / mean**2
@@ -129,7 +130,7 @@ def rao_scott(statistic: float, eigenvalues: Floats, ddf: float, method: str) ->
 
 
 def _saddlepoint(a: Floats) -> float:
-    """P(sum_j a_j chi2_1 > 0); NaN near the mean, where the approximation does not exist (Kuonen 1999, eq. 2)."""
+    """Saddlepoint approximation to P(sum_j a_j chi2_1 > 0) (Kuonen 1999, eq. 2); NaN near the mean, where it fails."""
     a = a / a.max()
     negative = a[a < 0]
     if not negative.size:

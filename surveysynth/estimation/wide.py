@@ -1,4 +1,4 @@
-"""Wide tables: the categories of one variable side by side."""
+"""Wide tables, which have the categories of one variable side by side."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SHOWN = (*NUMBERS, "n", "deff", "flag")  # columns of the cells of a table
 
 
 def wide(table: pd.DataFrame, across: str, show: str | Sequence[str] = ("estimate", "se")) -> pd.DataFrame:
-    """A table with the categories of one of its variables side by side.
+    """Turn a table into one that has the categories of one of its variables side by side.
 
     Parameters
     ----------
@@ -24,20 +24,21 @@ def wide(table: pd.DataFrame, across: str, show: str | Sequence[str] = ("estimat
         From :func:`surveysynth.estimate`, :func:`surveysynth.difference`, :meth:`Release.tables` or
         :meth:`Release.differences`.
     across : str
-        One of its ``by`` columns, or "statistic", "outcome", "category", "prob" or "contrast".
+        The variable: a ``by`` column of the table, or "statistic", "outcome", "category", "prob" or "contrast".
     show : str or list of str
-        Some of "estimate", "se", "df", "ci_low", "ci_high", "n", "deff", "flag".
+        Columns to show: some of "estimate", "se", "df", "ci_low", "ci_high", "n", "deff", "flag".
 
     Returns
     -------
     pandas.DataFrame
-        The other variables, then ``estimate_<category>, se_<category>`` for each category, in the order of the table;
-        missing if the table has no such cell.
+        The other variables, then ``estimate_<category>, se_<category>`` for each category, in the order of the table.
+        A cell that the table lacks is missing.
 
     Raises
     ------
     InputError
-        ``across`` or ``show`` names an unknown column; a cell occurs twice.
+        ``table`` is not a DataFrame; ``across`` or ``show`` names an unknown column; a cell or a column would occur
+        twice.
 
     Examples
     --------

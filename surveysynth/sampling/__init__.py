@@ -1,7 +1,7 @@
 """Sampling: inclusion probabilities, selection, and joint inclusion probabilities.
 
-Counterpart of ``inclusionprobabilities``, ``UPsystematic``, ``UPbrewer``, ``UPtille``, ``UPmaxentropy`` and others in
-R's package ``sampling``, for populations of up to ten million units.
+The functions correspond to ``inclusionprobabilities``, ``UPsystematic``, ``UPbrewer``, ``UPtille``, ``UPmaxentropy``
+and others in R's package ``sampling``, and work for populations of up to ten million units.
 """
 
 from .joint import GivenJoint, Joint, joint_probabilities

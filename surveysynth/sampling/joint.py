@@ -1,7 +1,7 @@
 """Joint inclusion probabilities of a whole population, or of the units of a sample.
 
-They are available for simple random, Poisson, systematic (in the order of the file), Tille's and maximum entropy
-selection.  Those of other methods cannot be computed.
+They are computed for simple random, Poisson, systematic (in the order of the file), Tille's and maximum entropy
+selection.  For other methods this is not possible.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .selection import probabilities, split, whole_sample
 from .tille import Path, path
 
 ROUNDING = 1e-9  # share of an interval below which an overlap is rounding
-AGREEMENT = 1e-6  # largest relative difference of given numbers that should be equal
+AGREEMENT = 1e-6  # largest relative difference between given numbers that should be equal
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def _free(pi: Floats) -> Positions:
 
 @dataclass(frozen=True)
 class PoissonJoint(Joint):
-    """Joint inclusion probabilities of independent units."""
+    """Joint inclusion probabilities under Poisson selection, where units are independent."""
 
     def _pairs(self) -> Floats:
         pi = self.pi[_free(self.pi)]
@@ -80,7 +80,7 @@ class PoissonJoint(Joint):
 
 @dataclass(frozen=True)
 class SimpleRandomJoint(Joint):
-    """Joint inclusion probabilities of n out of N units: ``pair`` = n (n - 1) / (N (N - 1))."""
+    """Joint inclusion probabilities of a simple random sample of n of N units: ``pair`` = n (n - 1) / (N (N - 1))."""
 
     pair: float
 
@@ -91,10 +91,11 @@ class SimpleRandomJoint(Joint):
 
 @dataclass(frozen=True)
 class SystematicJoint(Joint):
-    """Joint inclusion probabilities of units whose intervals of the cumulated pi begin at ``start``, modulo 1.
+    """Joint inclusion probabilities under systematic selection.
 
-    The selected points are equal modulo 1, so pi_kl is the overlap of two arcs
-    of a circle.
+    Each unit has an interval of length pi on the axis of the cumulated pi.  ``start`` is where the intervals of the
+    units with 0 < pi < 1 begin, modulo 1.  The points that select units are equal modulo 1, so pi_kl is the overlap
+    of two arcs of a circle.
     """
 
     start: Floats
@@ -110,7 +111,7 @@ class SystematicJoint(Joint):
 
 @dataclass(frozen=True)
 class EliminationJoint(Joint):
-    """Joint inclusion probabilities of Tille's procedure."""
+    """Joint inclusion probabilities under Tille's elimination procedure."""
 
     path: Path
 
@@ -120,7 +121,10 @@ class EliminationJoint(Joint):
 
 @dataclass(frozen=True)
 class EntropyJoint(Joint):
-    """Joint inclusion probabilities of conditional Poisson selection; attributes as in :class:`ConditionalPoisson`."""
+    """Joint inclusion probabilities under conditional Poisson selection.
+
+    ``t`` and ``W`` are those of :class:`ConditionalPoisson`, and ``odds`` its odds of the units with 0 < pi < 1.
+    """
 
     odds: Floats
     t: Floats
@@ -159,7 +163,7 @@ class GivenJoint(Joint):
 
     @classmethod
     def checked(cls, joint: ArrayLike, pi: Floats) -> GivenJoint:
-        """Check a matrix of all units of a sample, which is kept unchanged.
+        """Joint inclusion probabilities of all units of a sample from a given matrix, which is checked and copied.
 
         Parameters
         ----------
@@ -176,8 +180,8 @@ class GivenJoint(Joint):
         Raises
         ------
         InputError
-            A matrix that is not (n, n), has missing values or negative ones, is not symmetric, has
-            another diagonal than pi, or gives a pair more than one of its units.
+            The matrix is not (n, n), has missing or negative entries, is not symmetric, differs from pi on its
+            diagonal, or has an entry pi_kl above pi_k or pi_l.
         """
         try:
             known = np.array(joint, dtype=np.float64)
@@ -220,20 +224,22 @@ def joint_probabilities(pi: ArrayLike, method: str) -> Floats:
     Parameters
     ----------
     pi : float array (N,)
-        Inclusion probabilities; except under Poisson selection they add up to the sample size.
+        Inclusion probabilities.  They add up to the sample size, except under Poisson selection.
     method : {"srs", "poisson", "systematic", "tille", "maximum_entropy"}
-        ``systematic`` in the order of the file.
+        Method of selection; "systematic" is systematic selection in the order of the file.
 
     Returns
     -------
     float array (N, N)
-        Entry (k, l) is that of units k and l; pi_k is on the diagonal.
+        Entry (k, l) is pi_kl, and entry (k, k) is pi_k.
 
     Raises
     ------
     InputError
-        Another method; probabilities below 0 or above 1, that do not add up to a whole number, or
-        that differ where all samples are equally probable.
+        Another method; probabilities below 0 or above 1; except under Poisson selection, probabilities that do not add
+        up to a whole number; under "srs", probabilities that differ.
+    ModelError
+        As :func:`conditional_poisson`, under "maximum_entropy".
 
     Examples
     --------
@@ -249,7 +255,7 @@ def joint_probabilities(pi: ArrayLike, method: str) -> Floats:
 
 
 def entropy_joint(fitted: ConditionalPoisson, pi: Floats, units: Positions) -> Joint:
-    """Joint inclusion probabilities of selected units of a fitted conditional Poisson selection."""
+    """Joint inclusion probabilities of some ``units`` under a conditional Poisson selection."""
     p = pi[units]
     return EntropyJoint(np.arange(units.size), p, fitted.odds[units[_free(p)]], fitted.t, fitted.W)
 
@@ -284,7 +290,7 @@ def _maximum_entropy(pi: Floats, units: Positions) -> Joint:
 
 @nb.njit(cache=True)
 def _starts(pi: Floats) -> Floats:
-    """Sums of the probabilities before each unit, modulo 1."""
+    """Sum of the probabilities of all units before each unit, modulo 1: (N,)."""
     start, at = np.empty(pi.size), 0.0
     for i in range(pi.size):
         start[i] = at

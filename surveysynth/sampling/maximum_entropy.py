@@ -1,16 +1,16 @@
 """Selection with maximum entropy: Poisson selection conditional on the sample size n.
 
 Among the designs of fixed size with inclusion probabilities pi, conditional Poisson selection has
-the largest entropy.  Its samples have probabilities proportional to the product of their units'
-odds p / (1 - p) (Hajek 1964; Chen, Dempster & Liu 1994).  With S the size of the Poisson sample
-and phi its characteristic function, everything about it is a short Fourier sum:
+the largest entropy.  The probability of a sample is proportional to the product of the odds
+p / (1 - p) of its units (Hajek 1964; Chen, Dempster & Liu 1994).  Let S be the size of the Poisson
+sample, and phi the characteristic function of S.  Then all probabilities are short Fourier sums:
 
     P(S = n) = 1/M sum_j phi(t_j) exp(-i n t_j),                  t_j = 2 pi j / M,
     pi_k = sum_j W_j g_k(t_j),   pi_kl = sum_j W_j g_k(t_j) g_l(t_j)   (k != l),
     W_j = phi(t_j) exp(-i n t_j) / (M P(S = n)),   g_k(t) = p_k exp(it) / (1 - p_k + p_k exp(it)).
 
-The sums are over real parts.  M only has to exceed the spread of S (Bernstein's inequality), and phi
-vanishes except at 15 to 40 of the nodes, for ten units as for ten million.
+Of each sum the real part is taken.  M only has to exceed the spread of S (Bernstein's inequality), and phi
+is negligible except at 15 to 40 of the nodes, for ten units as for ten million.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ NEGLIGIBLE = 46.0  # exp(-46) = 1e-20
 SPREAD = 10.0  # standard deviations (plus 40) from the mean beyond which sizes have P < 1e-20
 BIN = 0.25  # width on the scale of asinh(logit(pi) / 2), where all functions of pi are smooth
 DEGREE = 16  # Chebyshev nodes of a bin
-DENSE = 2 * DEGREE  # units from which a bin is represented by its nodes
+DENSE = 2 * DEGREE  # least number of units in a bin that is represented by its nodes
 CERTAIN = 1e-12  # largest 1 - pi of units that are treated as certain
-LARGE_VARIANCE = 4.0  # variance of S below which rejection until S = n is fast enough
+LARGE_VARIANCE = 4.0  # if the variance of S is smaller, rejection until S = n is fast enough
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,9 @@ class ConditionalPoisson:
     Attributes
     ----------
     odds : float array (N,)
-        p / (1 - p), where p adds up to n; infinite for certain units.
+        p / (1 - p), where the p add up to n; infinite for certain units.
     t, W : float array (J,), complex array (J,)
-        Nodes and their weights: real parts of sums over the nodes are expectations, given n.
+        Nodes and their weights.  The real part of a weighted sum over the nodes is an expectation, given n.
     n : int
         Sample size.
 
@@ -63,7 +63,7 @@ class ConditionalPoisson:
     n: int
 
     def draw(self, rng: np.random.Generator) -> Positions:
-        """Positions of a sample, in order: (n,).
+        """Draw a sample.
 
         Parameters
         ----------
@@ -100,6 +100,8 @@ def maximum_entropy(pi: ArrayLike, rng: np.random.Generator) -> Positions:
     ------
     InputError
         Probabilities below 0 or above 1, or that do not add up to a whole number.
+    ModelError
+        As :func:`conditional_poisson`.
 
     Examples
     --------
@@ -112,10 +114,10 @@ def maximum_entropy(pi: ArrayLike, rng: np.random.Generator) -> Positions:
 
 
 def conditional_poisson(pi: ArrayLike) -> ConditionalPoisson:
-    """The conditional Poisson selection with inclusion probabilities pi (1 if within 1e-12 of 1).
+    """The conditional Poisson selection with inclusion probabilities pi; a pi above 1 - 1e-12 counts as 1.
 
-    The odds are a smooth function of pi, which is computed at single units where these are few, and at
-    Chebyshev nodes where they are many, which represent the units in all sums.
+    The odds are a smooth function of pi.  Where few units have a similar pi, the function is computed for
+    each unit.  Where many have, it is computed at Chebyshev nodes, which represent the units in all sums.
 
     Parameters
     ----------
@@ -125,14 +127,15 @@ def conditional_poisson(pi: ArrayLike) -> ConditionalPoisson:
     Returns
     -------
     ConditionalPoisson
-        Samples are drawn by its ``draw``; its ``odds`` are those of Poisson selection that, given its size, has pi.
+        Its method ``draw`` draws samples.  ``odds`` are the odds of the Poisson selection that has the inclusion
+        probabilities pi, given its size.
 
     Raises
     ------
     InputError
         Probabilities below 0 or above 1, or that do not add up to a whole number.
     ModelError
-        The odds are not found (no case is known).
+        The odds were not found (no such case is known).
 
     Examples
     --------
@@ -143,7 +146,7 @@ def conditional_poisson(pi: ArrayLike) -> ConditionalPoisson:
     2
     """
     pi = probabilities(pi)
-    # 1 - pi is rounded like pi: where it is as small as that, the odds have no meaning
+    # 1 - pi has the rounding error of pi: where 1 - pi is as small as this error, the odds have no meaning
     certain, free, p, n = split(np.where(pi > 1 - CERTAIN, 1.0, pi))
     odds = np.zeros(pi.size)
     odds[certain] = np.inf
@@ -155,13 +158,13 @@ def conditional_poisson(pi: ArrayLike) -> ConditionalPoisson:
 
 
 def _log_odds(pi: Floats, n: int) -> tuple[Floats, Floats, Complex]:
-    """The log odds of units with 0 < pi < 1, the nodes t and their weights W."""
+    """The log odds of the units, which have 0 < pi < 1, with the nodes t and their weights W."""
     eta = np.log(pi) - np.log1p(-pi)
     x = np.arcsinh(eta / 2) / BIN
     first = np.floor(x.min())
     bin_of_unit = (x - first).astype(np.intp)
     x -= bin_of_unit + (first + 0.5)
-    x *= 2  # within its bin, from -1 to 1
+    x *= 2  # position of the unit within its bin, from -1 to 1
     dense = np.bincount(bin_of_unit) >= DENSE
     code = np.where(dense, np.cumsum(dense) - 1, -1)[bin_of_unit]
     alone = np.flatnonzero(code < 0)
@@ -183,7 +186,7 @@ def _log_odds(pi: Floats, n: int) -> tuple[Floats, Floats, Complex]:
 
 @nb.njit(cache=True)
 def _moments(pi: Floats, x: Floats, code: Positions, out: Floats) -> None:
-    """Sums over the units of a bin of pi (1 - pi) T_q(x): (bins, DEGREE)."""
+    """Add up pi (1 - pi) T_q(x) over the units of each bin, in ``out`` (bins, DEGREE)."""
     for i in range(pi.size):
         if code[i] >= 0:
             row, v = out[code[i]], pi[i] * (1 - pi[i])
@@ -195,7 +198,7 @@ def _moments(pi: Floats, x: Floats, code: Positions, out: Floats) -> None:
 
 @nb.njit(cache=True)
 def _add_polynomial(x: Floats, code: Positions, coefficients: Floats, out: Floats) -> None:
-    """Add sum_q coefficients[code, q] T_q(x) to units with a code (Clenshaw's recurrence)."""
+    """Add sum_q coefficients[code, q] T_q(x) to ``out`` for each unit with a code >= 0 (Clenshaw's recurrence)."""
     for i in range(x.size):
         if code[i] >= 0:
             row = coefficients[code[i]]
@@ -206,9 +209,10 @@ def _add_polynomial(x: Floats, code: Positions, coefficients: Floats, out: Float
 
 
 def _shift(eta: Floats, w: Floats, n: int, N: int) -> tuple[Floats, Floats, Complex]:
-    """The difference of log odds and logit(pi) at nodes that represent w units each, with t and W.
+    """The log odds minus logit(pi) at nodes that represent w units each, with t and W.
 
-    Newton's method for logit pi(log odds) = eta, which is nearly linear: three or four steps.
+    Newton's method solves logit pi(log odds) = eta.  The equation is nearly linear, so that it takes three or four
+    steps.
     """
     shift, last = np.zeros(eta.size), np.inf
     for _ in range(50):
@@ -292,7 +296,7 @@ def _spectrum(p: Floats, q: Floats, w: Floats, n: int, N: int) -> tuple[Floats, 
 
 @nb.njit(cache=True)
 def _nodes(variance: float, N: int, width: float) -> Floats:
-    """Nodes t_j >= 0, j < M / 2, that separate sizes within ``width``, without those where |phi| < 1e-20."""
+    """Nodes t_j >= 0, j < M / 2, that tell sizes within ``width`` apart; nodes with |phi| < 1e-20 are left out."""
     M = min(N + 1, int(width)) | 1
     t = np.empty(M // 2 + 1)
     for j in range(t.size):
@@ -304,7 +308,7 @@ def _nodes(variance: float, N: int, width: float) -> Floats:
 
 @nb.njit(cache=True, error_model="numpy")
 def _tilt(odds: Floats, w: Floats, n: float) -> float:
-    """The factor of the odds for which the probabilities add up to n (Newton's method and bisection)."""
+    """The factor by which to multiply the odds so that the probabilities add up to n (Newton and bisection)."""
     low, high, c = 0.0, np.inf, 1.0
     for _ in range(200):
         total = variance = 0.0
@@ -328,8 +332,9 @@ def _tilt(odds: Floats, w: Floats, n: float) -> float:
 def _draw(odds: Floats, n: int, rng: np.random.Generator) -> Positions:
     """Positions of n selected units.
 
-    A Poisson sample of the first part of the units is accepted with the probability that the other
-    part has the remaining size, over a bound; then the other part, with 1/8 of the variance, is drawn likewise.
+    Split the units in two parts.  The second has about 1/8 of the variance.  Draw a Poisson sample from the first
+    part; say it has k units.  Accept it with a probability proportional to P(a Poisson sample of the second part has
+    n - k units).  Then draw n - k units from the second part in the same way.
     """
     N = odds.size
     drawn = np.empty(n, dtype=np.intp)
@@ -346,7 +351,7 @@ def _draw(odds: Floats, n: int, rng: np.random.Generator) -> Positions:
             split -= 1
             part += p[split] * (1 - p[split])
             mean += p[split]
-        # phi of the other part; 1 without units
+        # phi of the size of the second part; 1 if that part has no units
         spread = SPREAD * np.sqrt(part) + 40
         t = _nodes(part, N - split, 2 * spread)
         phi, turn = np.empty(t.size, dtype=np.complex128), np.empty(t.size, dtype=np.complex128)

@@ -27,16 +27,16 @@ FRACTION_BITS, SPARE_BITS = np.uint64(52), np.uint64(11)  # bits of the fraction
 def inclusion_probabilities(size: ArrayLike, n: SampleSize, strata: ArrayLike | None = None) -> Floats:
     """First-order inclusion probabilities proportional to size, as R's ``sampling::inclusionprobabilities``.
 
-    pi = n size / sum(size); units with 1 or more are taken with certainty, and the
-    others are computed again until none exceeds 1.  Sums have 80 bits as in R,
-    so that results agree to the last bit.
+    pi = n size / sum(size).  Units with a pi of 1 or more are taken with certainty.  The pi of the other
+    units are computed again, until none exceeds 1.  Sums have 80 bits as in R, so that results agree to the
+    last bit.
 
     Parameters
     ----------
     size : array (N,)
         Size of each unit, not negative; a unit of size 0 gets probability 0, with a warning.
     n : int, or mapping of stratum to int
-        Sample size, in each stratum where there are strata.
+        Sample size; with strata, the sample size of each stratum.
     strata : array (N,), optional
         Stratum of each unit.
 
@@ -48,8 +48,8 @@ def inclusion_probabilities(size: ArrayLike, n: SampleSize, strata: ArrayLike | 
     Raises
     ------
     InputError
-        Sizes that are missing, infinite or negative; strata that are missing; n that is negative
-        or above the number of units of positive size.
+        Sizes that are missing, infinite, negative or not numbers; strata that are missing or not one a unit; n that is
+        not a number, lacks a stratum, is negative or above the number of units of positive size.
 
     Examples
     --------
@@ -64,7 +64,7 @@ def inclusion_probabilities(size: ArrayLike, n: SampleSize, strata: ArrayLike | 
 
 
 def sizes_of(size: ArrayLike) -> Floats:
-    """The sizes as an array, or an InputError."""
+    """The sizes as a float array (N,); InputError if they are not a column of numbers."""
     try:
         a = np.ascontiguousarray(size, dtype=np.float64)
     except (TypeError, ValueError):
@@ -93,7 +93,7 @@ class Strata:
 
 
 def strata_of(strata: ArrayLike, N: int) -> Strata:
-    """The units of each stratum; InputError if strata are missing or are not N."""
+    """The units of each stratum; InputError if a stratum is missing or ``strata`` has not N entries."""
     typed = isinstance(strata, (np.ndarray, pd.Series, pd.Categorical, pd.Index))
     values: Any = strata if typed else np.asarray(strata, dtype=object)
     code, label = guarded(
@@ -108,7 +108,7 @@ def strata_of(strata: ArrayLike, N: int) -> Strata:
 
 
 def sample_sizes(n: SampleSize, strata: Strata | None) -> Floats:
-    """The sample size of each stratum (H,), or of the population (1,)."""
+    """The sample size of each stratum (H,), or of the population (1,); InputError if ``n`` does not give it."""
     named = dict(n.items()) if isinstance(n, (Mapping, pd.Series)) and strata is not None else None
     labels = [None] if strata is None else strata.labels
     if named is not None and not all(name in named for name in labels):
@@ -123,7 +123,7 @@ def sample_sizes(n: SampleSize, strata: Strata | None) -> Floats:
 
 
 def proportional_to(a: Floats, n_h: Floats, strata: Strata | None) -> Floats:
-    """Inclusion probabilities (N,) of units of size a, as in :func:`inclusion_probabilities`."""
+    """Inclusion probabilities (N,) of units of size a, as by :func:`inclusion_probabilities`."""
     check_sizes(a, n_h, strata)
     pi = np.empty(a.size)
     if strata is None:
@@ -136,7 +136,7 @@ def proportional_to(a: Floats, n_h: Floats, strata: Strata | None) -> Floats:
 
 
 def check_sizes(a: Floats, n_h: Floats, strata: Strata | None, *, replacement: bool = False) -> None:
-    """Refuse sizes and sample sizes without a solution (InputError), and warn of sizes of 0."""
+    """Refuse sizes and sample sizes that allow no sample (InputError), and warn of sizes of 0."""
     low, high = (a.min(), a.max()) if a.size else (1.0, 1.0)
     if not (low >= 0 and high < np.inf):
         bad = ~np.isfinite(a)
@@ -250,7 +250,8 @@ def proportional_allocation(units: ArrayLike, n: int) -> Positions:
     Returns
     -------
     int array (H,)
-        Sample sizes that add up to n, each within 1 of n N_h / N.  Among equal remainders the first has priority.
+        Sample sizes that add up to n, each within 1 of n N_h / N.  Of strata with equal remainders the first comes
+        first.
 
     Examples
     --------

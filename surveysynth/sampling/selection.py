@@ -1,8 +1,8 @@
-"""Selection with given inclusion probabilities: one function for each method.
+"""Selection with given inclusion probabilities: one function for each method (Tille 2006, Sampling Algorithms).
 
-Each returns the positions of the selected units, in order.  Unit k is drawn with probability exactly pi_k;
-for a fixed sample size, pi adds up to it, units with pi = 1 are always drawn and
-units with pi = 0 never.  Elimination and maximum entropy have modules of their own.  (Tille 2006, Sampling Algorithms.)
+Each function returns the positions of the selected units, in order.  Unit k is drawn with probability exactly pi_k:
+always if pi_k = 1, never if pi_k = 0.  If the sample size is fixed, the pi_k add up to the sample size.  Tille's
+elimination procedure and maximum entropy selection have modules of their own.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .probabilities import Floats, Positions
 
 
 def whole_sample(pi: ArrayLike) -> tuple[Floats, int]:
-    """The probabilities as an array and the sample size that they add up to, or an InputError."""
+    """The probabilities as an array, and the sample size that they add up to; InputError if they do not."""
     p = probabilities(pi)
     n = np.round(p.sum())
     if not abs(p.sum() - n) < 1e-6:
@@ -26,7 +26,7 @@ def whole_sample(pi: ArrayLike) -> tuple[Floats, int]:
 
 
 def probabilities(pi: ArrayLike) -> Floats:
-    """The probabilities as an array, or an InputError."""
+    """The probabilities as an array; InputError if one is below 0 or above 1."""
     p = np.ascontiguousarray(pi, dtype=np.float64)
     if p.ndim != 1 or not ((p >= 0) & (p <= 1)).all():
         raise InputError("selection needs probabilities between 0 and 1 that add up to a whole number")
@@ -72,7 +72,7 @@ def systematic(pi: ArrayLike, rng: np.random.Generator) -> Positions:
 
 @nb.njit(cache=True)
 def _steps(pi: Floats, start: float, n: int, drawn: Positions) -> int:
-    """Fill ``drawn`` with the certain units and n others, and return their number."""
+    """Fill ``drawn`` with the certain units and n other units, and return the number of units found."""
     at, found = start, 0
     for i in range(pi.size):
         if pi[i] < 1:
@@ -119,7 +119,7 @@ def random_systematic(pi: ArrayLike, rng: np.random.Generator) -> Positions:
 
 
 def poisson(pi: ArrayLike, rng: np.random.Generator) -> Positions:
-    """Poisson selection: units are independent, the sample size is random (pi may add up to anything).
+    """Poisson selection: units are selected independently of each other, and the sample size is random.
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ def simple_random(N: int, n: int, rng: np.random.Generator) -> Positions:
     Raises
     ------
     InputError
-        An n that is negative or above N.
+        n is negative or above N.
 
     Examples
     --------
@@ -184,9 +184,9 @@ def multinomial(size: ArrayLike, n: int, rng: np.random.Generator) -> Positions:
     Parameters
     ----------
     size : float array (N,)
-        Not negative; some are positive.
+        Sizes of the units, not negative and not all 0.
     n : int
-        Draws.
+        Number of draws.
     rng : numpy.random.Generator
         Source of the randomness.
 
@@ -222,9 +222,10 @@ def multinomial(size: ArrayLike, n: int, rng: np.random.Generator) -> Positions:
 
 
 def split(pi: ArrayLike) -> tuple[Positions, Positions, Floats, int]:
-    """The certain units, the units with 0 < pi < 1, the pi of these, and the number of them to draw.
+    """Positions of the certain units, positions and pi of the uncertain units, and how many of the latter to draw.
 
-    If this number is 0 (up to rounding), there is no unit to draw from.
+    Units with 0 < pi < 1 are uncertain.  If none of them is to be drawn (up to rounding), none is returned.  If all
+    are to be drawn, they count as certain.
     """
     p, n = whole_sample(pi)
     certain, free = np.flatnonzero(p == 1), np.flatnonzero((p > 0) & (p < 1))
@@ -239,8 +240,8 @@ def split(pi: ArrayLike) -> tuple[Positions, Positions, Floats, int]:
 def brewer(pi: ArrayLike, rng: np.random.Generator) -> Positions:
     """Brewer's draw by draw procedure (Brewer 1975; Tille 2006, Algorithm 6.10).
 
-    With m units to be drawn and s the sum of pi over the units that were not drawn yet, the next one is drawn
-    with probability proportional to pi (s - pi) / (s - m pi).
+    Let m be the number of units still to be drawn, and s the sum of pi over the units that were not drawn yet.
+    The next unit is drawn with probability proportional to pi (s - pi) / (s - m pi).
 
     Parameters
     ----------
@@ -274,9 +275,10 @@ def brewer(pi: ArrayLike, rng: np.random.Generator) -> Positions:
 def _draw_by_draw(pi: Floats, n: int, rng: np.random.Generator) -> Positions:
     """Positions of n selected units.
 
-    Weights are computed at some draw (m0, s0) and corrected by rejection: in later draws
-    (s - pi) / (s - m pi) is lower for every unit (s >= m and the drawn pi are below 1), so that its
-    ratio to the computed one is a probability.  They are computed again when rejections have cost as much.
+    The weights pi (s - pi) / (s - m pi) are computed for one draw, with m0 and s0, and also used for later draws.
+    There (s - pi) / (s - m pi) is lower for every unit (as s >= m and the drawn pi are below 1), so its ratio to
+    the computed value is a probability, with which the drawn unit is accepted.  The weights are computed again
+    when the rejections have cost as much time as that would.
     """
     drawn = np.empty(n, dtype=np.intp)
     taken = np.zeros(pi.size, dtype=np.bool_)

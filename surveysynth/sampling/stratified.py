@@ -1,4 +1,4 @@
-"""Samples from a frame, by stratum."""
+"""Samples from a frame, drawn separately in each stratum."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ class Selection:
     positions : int array (n,)
         Positions of the selected units in the frame, in order; with replacement a unit may occur several times.
     pi : float array (n,)
-        Their inclusion probabilities; with replacement the expected number of draws.
+        Inclusion probability of each selected unit; with replacement, its expected number of draws.
     population : int array (n,)
-        Number of units of the frame in the stratum of each.
+        Number of units of the frame in the stratum of each selected unit.
     joint : tuple of Joint
-        Joint inclusion probabilities of each stratum, in the order of strata in the frame
-        (without those that have no selected unit); empty for a method without joint probabilities.
+        Joint inclusion probabilities, one entry a stratum with selected units, in the order of strata in the
+        frame.  It is empty for a method without joint probabilities.
 
     Examples
     --------
@@ -80,9 +80,10 @@ def draw(
     Parameters
     ----------
     size : array (N,), optional
-        Size of each unit, to which inclusion probabilities are proportional; equal by default.
+        Size of each unit, to which inclusion probabilities are proportional.  By default all sizes are equal.
     n : int, or mapping of stratum to int
-        Sample size, in each stratum; the expected one for Poisson selection, which need not be whole.
+        Sample size; with strata, the sample size of each stratum.  For Poisson selection it is the expected
+        sample size, which need not be a whole number.
     method : str
         One of ``METHODS``.
     rng : numpy.random.Generator
@@ -90,7 +91,7 @@ def draw(
     strata : array (N,), optional
         Stratum of each unit.
     N : int, optional
-        Units of the frame; needed where there are neither sizes nor strata.
+        Number of units of the frame.  It is needed if neither sizes nor strata are given.
 
     Returns
     -------
@@ -100,8 +101,10 @@ def draw(
     Raises
     ------
     InputError
-        Another method; sizes with ``srs``; sizes, sample sizes or strata as in
-        :func:`inclusion_probabilities`; a sample size that is not whole.
+        An unknown method; sizes with ``srs``; no sizes, strata or N; sizes, sample sizes or strata as in
+        :func:`inclusion_probabilities`; a sample size that is not a whole number.
+    ModelError
+        As :func:`conditional_poisson`, under "maximum_entropy".
 
     Examples
     --------
@@ -163,7 +166,7 @@ def _expected_draws(a: Floats, n_h: Floats, strata: Strata | None) -> Floats:
 
 
 def _draw(pi: Floats, n: float, method: str, rng: np.random.Generator) -> tuple[Positions, Joint | None]:
-    """Positions of a sample from one stratum, and its joint probabilities, if the method has them."""
+    """Positions of a sample from one stratum, and its joint inclusion probabilities if the method has them."""
     if method == "multinomial":
         return multinomial(pi, int(n), rng), None
     if method == "maximum_entropy":

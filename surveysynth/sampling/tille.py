@@ -1,10 +1,10 @@
-"""Tille's elimination procedure: one of all N units is eliminated at a time until n are left.
+"""Tille's elimination procedure: start with all N units, and eliminate one at a time until n are left.
 
-Let pi(i|k) be the inclusion probability of unit i in a sample of k.  From k + 1 to k units, unit i
-is eliminated with probability r = 1 - pi(i|k) / pi(i|k+1).  In samples of k, c_k units are certain, and the
-others have pi(i|k) = f_k size_i, f_k = (k - c_k) / (sum of their sizes).  So all units that were not
-certain at k + 1 have the same r, and each unit has one other r, at the step where it
-ceases to be certain.  Sorted by size, a sample takes O(N) (Tille 1996).
+Let pi(i|k) be the inclusion probability of unit i in a sample of k units.  In the step from k + 1 to k units, unit i
+is eliminated with probability r = 1 - pi(i|k) / pi(i|k+1).  In samples of k units, c_k units are certain, and the
+other units have pi(i|k) = f_k size_i, with f_k = (k - c_k) / (sum of the sizes of these others).  So all units that
+were not certain at k + 1 have the same r.  A unit has another r only in the step where it ceases to be certain.  If
+the units are sorted by size, drawing a sample takes O(N) operations (Tille 1996).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def tille(pi: ArrayLike, rng: np.random.Generator) -> Positions:
 
 @nb.njit(cache=True)
 def _eliminate(x: Floats, n: int, rng: np.random.Generator) -> Positions:
-    """Positions of the n units that are left, for units of descending size x."""
+    """Positions of the n units that are left at the end; the sizes x are in descending order."""
     N = x.size
     left = np.empty(N, dtype=np.intp)  # units that are neither certain nor eliminated
     count, c, T = 0, N, 0.0  # the c largest are certain; T is the size of the others, eliminated or not
@@ -72,7 +72,7 @@ def _eliminate(x: Floats, n: int, rng: np.random.Generator) -> Positions:
             count -= 1
             left[int(rng.random() * (count + 1))] = left[count]
         elif out < 0:
-            out = before - 1  # no other unit: the probabilities of the new ones add up to 1 up to rounding
+            out = before - 1  # only new uncertain units are left: their r add up to 1 up to rounding
         for i in range(c, before):
             if i != out:
                 left[count] = i
@@ -85,19 +85,20 @@ def _eliminate(x: Floats, n: int, rng: np.random.Generator) -> Positions:
 
 @dataclass(frozen=True)
 class Path:
-    """Quantities of units from which joint probabilities are computed, each an array (k,).
+    """Quantities of k units from which their joint inclusion probabilities are computed, each an array (k,).
 
     Attributes
     ----------
     size : float array
     step : int array
-        Sample size k at which the unit ceases to be certain.
+        Number of units left after the step in which the unit ceases to be certain.
     gone : float array
-        Probability 1 - pi(i|k) of being eliminated there.
+        Probability 1 - pi(i|k) that the unit is eliminated in this step.
     before : float array
-        Joint probability with a unit that ceased to be certain earlier, over the size of the latter.
+        Joint inclusion probability with a unit that ceased to be certain in an earlier step, divided by the size of
+        that earlier unit.
     among : float array
-        Probability that two units left after this step are left at the end.
+        Probability that two uncertain units left after this step are both left at the end.
     """
 
     size: Floats
@@ -123,10 +124,11 @@ def path(pi: Floats, n: int, units: Positions) -> Path:
     Parameters
     ----------
     pi : float array (N,)
-        Between 0 and 1, both excluded; adds up to n.
+        Inclusion probabilities above 0 and below 1, which add up to n.
     n : int
+        Sample size.
     units : int array (k,)
-        Positions in ``pi``.
+        Positions in ``pi`` of the selected units.
     """
     order = np.argsort(-pi, kind="stable")
     rank = np.empty(pi.size, dtype=np.intp)
@@ -138,15 +140,15 @@ def path(pi: Floats, n: int, units: Positions) -> Path:
 
 @nb.njit(cache=True)
 def _path(x: Floats, n: int) -> tuple[Positions, Floats, Floats, Floats]:
-    """The arrays of :class:`Path` after the size, for units of descending size x.
+    """The arrays of :class:`Path` except the size; the sizes x are in descending order.
 
-    One of two units that are left and not certain is eliminated with probability 2 q, where q is the probability of
-    each.  If only one unit is not certain after a step, no two of them are left.
+    Of two units that are left and not certain, one is eliminated with probability 2 q, where q is the probability of
+    each.  If only one unit is not certain after a step, no two such units are left.
     """
     N = x.size
     step = np.zeros(N, dtype=np.intp)
     gone, before, among = np.zeros(N), np.zeros(N), np.zeros(N)
-    both = np.ones(N)  # probability that two survive the step from k + 1 to k
+    both = np.ones(N)  # probability that two uncertain units survive the step from k + 1 to k
     c, T, f = N, 0.0, 0.0
     for k in range(N - 1, n - 1, -1):
         last, f_last = c, f

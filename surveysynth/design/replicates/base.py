@@ -1,28 +1,28 @@
-"""Replicate weights: Preston's rescaled bootstrap, the jackknife, balanced half samples, and weights of a file.
+"""Replicate weights: what all kinds have in common, and the formulas of some.
 
-The weight of record i in replicate r is w_i times a factor (in a file it may be positive where w_i = 0).  With R's
-``scale`` s and ``rscales`` s_r the variance of an estimate is
+The weight of record i in replicate r is w_i times a factor.  (In a file, the replicate weight may be positive where
+w_i = 0.)  With R's ``scale`` s and ``rscales`` s_r the variance of an estimate is
 
     s sum_r s_r (theta_r - theta)^2.
 
 Bootstrap (Preston 2009; R's ``type = "mrbbootstrap"``).  In each stratum n* = floor(n / 2) of its n
-PSUs are kept, drawn without replacement; in each PSU, n* of its n units; and so on.  At stage k let
-f_k be the sampling fraction, delta_k = 1 for a kept unit, else 0, and
+PSUs are drawn without replacement and kept.  In each kept PSU, n* of its n units are kept, and so on.  At stage k
+let f_k be the sampling fraction, delta_k = 1 for a kept unit and 0 for another, and
 
     lambda_k = sqrt(f_1 ... f_{k-1} n_k* (1 - f_k) / (n_k - n_k*)).
 
-The factor is 1 + sum_k lambda_k (n_k / n_k* delta_k - 1) prod_{j<k} sqrt(n_j / n_j*) delta_j.  With
-one stage, n even and f = 0 this is 2 delta, the half sample doubled of Hu, Savitsky & Williams (2022a, section 2.4).
-For a total, the expected squared difference from the estimate is the variance of :mod:`surveysynth.estimation.taylor`
-exactly, later stages included; for a mean it is so to first order.  A PSU that is alone in its
-stratum and certain (f = 1) is always kept, so that the stages within it have their variance (in R
-they lose it).  With several stages a factor may be negative, as in R.
+The factor is 1 + sum_k lambda_k (n_k / n_k* delta_k - 1) prod_{j<k} sqrt(n_j / n_j*) delta_j.  With one
+stage, n even and f = 0, the factor is 2 delta: the doubled half sample of Hu, Savitsky & Williams (2022a, section 2.4).
+For a total, the expected squared difference from the estimate is exactly the variance of
+:mod:`surveysynth.estimation.taylor`, including later stages.  For a mean this holds to first order.  A PSU that is
+alone in its stratum and certain (f = 1) is always kept, so that the stages within it add their variance (in R they do
+not).  With several stages a factor may be negative, as in R.
 
-Jackknife.  A replicate leaves one PSU out and gives its weight to the others of its stratum.
+Jackknife.  A replicate leaves one PSU out, and gives its weight to the other PSUs of the stratum.
 
-Balanced half samples (BRR; Fay's method).  Of the two PSUs of each stratum one gets the factor
-2 - rho, the other rho.  Strata follow the rows of a Hadamard matrix, so that products of two
-strata cancel over the replicates.
+Balanced half samples (BRR; Fay's method).  Of the two PSUs of each stratum, one gets the factor 2 - rho, and the other
+rho.  Which one it is follows from the row of a Hadamard matrix for the stratum, so that products of two strata cancel
+over the replicates.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ Levels = NDArray[np.uint8]
 Records = slice | Codes
 Signs = NDArray[np.int8]
 
-BLOCK = 2_000_000  # numbers in memory at a time, of random ones, factors or given weights: 16 MB
-RANK_TOLERANCE = 1e-5  # as in R: a replicate adds to the rank if this share of its length is new
+BLOCK = 2_000_000  # random numbers, factors or given weights in memory at a time: 16 MB
+RANK_TOLERANCE = 1e-5  # as in R: a replicate adds to the rank if this share of its length is independent of the others
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,11 +55,12 @@ class Replicates(ABC):
     method : str
         "preston", "Rao-Wu", "JK1", "JKn", "BRR", "Fay", "successive differences" or "given".
     scale : float
+        R's ``scale``.
     rscales : float array (R,)
-        Read-only, as every array here.
+        R's ``rscales``.  Every array of this class is read-only.
     mse : bool
-        Squares are taken around the estimate; else around the mean of the replicates (those with
-        rscales above 0, as in R).
+        Whether squares are taken around the estimate, or else around the mean of the replicates (of
+        those with rscales above 0, as in R).
     """
 
     method: str
@@ -72,11 +73,11 @@ class Replicates(ABC):
             if isinstance(array, np.ndarray):
                 array.flags.writeable = False
 
-    def __reduce__(self) -> tuple[Any, ...]:  # by way of __init__, so that arrays stay read-only
+    def __reduce__(self) -> tuple[Any, ...]:  # by calling __init__, so that arrays stay read-only
         return type(self), tuple(getattr(self, field.name) for field in fields(self))
 
     def around_their_mean(self) -> Self:
-        """The replicates with squares around their mean; a bootstrap then has one degree of freedom less."""
+        """The replicates with squares taken around their mean.  For a bootstrap, the variance then divides by R - 1."""
         R = self.R
         bootstrap = self.method in ("preston", "Rao-Wu") and R > 1
         return replace(self, mse=False, scale=self.scale * R / (R - 1) if bootstrap else self.scale)
@@ -108,12 +109,12 @@ class Replicates(ABC):
         Returns
         -------
         float array (R, domains)
-            Exactly 0 where a replicate gives every record of a domain the factor 0.
+            The sums; exactly 0 if a replicate gives every record of a domain the factor 0.
         """
 
     @abstractmethod
     def degf(self, weights: Floats, inside: Records = slice(None)) -> int:
-        """Degrees of freedom: the rank of the replicate weights less 1, as R's ``degf``.
+        """Degrees of freedom: the rank of the replicate weights minus 1, as R's ``degf``.
 
         Parameters
         ----------
@@ -129,15 +130,15 @@ class Replicates(ABC):
         Parameters
         ----------
         theta_r : float array (R, D)
-            NaN where a replicate has no estimate (no record of the domain was kept): it is left
-            out, and the sum of the others is scaled up by their share of the rscales.  (R does not
-            scale it up.)
+            Estimates in the replicates.  NaN means that a replicate has no estimate, since it keeps no
+            record of the domain.  Such a replicate is left out, and the sum over the others is
+            divided by their share of the rscales.  (R does not do this division.)
         theta : float array (D,)
 
         Returns
         -------
         float array (D,)
-            NaN where no replicate has an estimate.
+            The variances; NaN if no replicate has an estimate.
         """
         exists = ~np.isnan(theta_r)
         squares = np.where(exists, theta_r - self._centre(theta_r, theta), 0.0) ** 2
@@ -149,7 +150,7 @@ class Replicates(ABC):
         Parameters
         ----------
         theta_r : float array (R, p)
-            A replicate counts if all of its estimates exist; otherwise as for :meth:`variance`.
+            As for :meth:`variance`.  A replicate is left out if one of its estimates is NaN.
         theta : float array (p,)
         """
         exists = np.asarray(~np.isnan(theta_r).any(axis=1))
@@ -166,8 +167,8 @@ class Replicates(ABC):
         return np.where(number > 0, np.where(counted, theta_r, 0.0).sum(axis=0) / np.maximum(number, 1), theta)
 
     def _scaled_up(self, exists: NDArray[np.bool_]) -> Floats:
-        """Inverse share of the existing replicates, by their rscales; NaN if none exists."""
-        if not self.rscales.any():  # a complete sample: no replicate counts, and none is missing
+        """1 over the share of the rscales that replicates with an estimate have; NaN if no replicate has one."""
+        if not self.rscales.any():  # a complete sample: the variance is 0
             return np.where(exists.any(axis=0), 1.0, np.nan)
         there = np.asarray(self.rscales @ exists)
         return np.divide(self.rscales.sum(), there, out=np.full_like(there, np.nan), where=there > 0)
@@ -184,13 +185,13 @@ def _gram(block: Floats) -> Floats:
 
 
 def _rank(gram: Floats) -> int:
-    """Rank of a matrix F from F'F, by a Cholesky decomposition with pivots."""
+    """Rank of a matrix F, from F'F, by a Cholesky decomposition with pivots."""
     length = np.sqrt(gram.diagonal())
     gram = gram[np.ix_(length > 0, length > 0)] / np.outer(length[length > 0], length[length > 0])
     return int(dpstrf(gram, tol=RANK_TOLERANCE**2)[2]) if gram.size else 0
 
 
-# loops over replicates are innermost and contiguous, which lets them vectorise
+# the loops over replicates are innermost and contiguous, so that the compiler can vectorise them
 @nb.njit(cache=True)
 def _select(
     uniform: Floats,
@@ -205,7 +206,8 @@ def _select(
 ) -> None:
     """Simple random sampling in all replicates at once, by selection sampling (Knuth, vol. 2, 3.4.2 S).
 
-    ``wanted[r]`` of the last ``left`` units of the stratum, this unit included, are still to be kept.
+    At each unit, ``left`` units of the stratum remain, including this one.  ``wanted[r]`` of them are to be kept in
+    replicate r.
     """
     R = wanted.size
     for j in range(unit.size):

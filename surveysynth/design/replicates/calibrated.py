@@ -1,4 +1,4 @@
-"""Replicates that are each calibrated to the known totals, as the weights are."""
+"""Replicates of a design with calibrated weights: each replicate is calibrated to the same known totals."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Codes = NDArray[np.intp]
 
 @dataclass(frozen=True, eq=False)
 class CalibratedReplicates(Replicates):
-    """Replicates whose weights meet the known totals, stored as multipliers.
+    """Replicates whose weights meet the known totals.  Only the multipliers lambda of the calibration are stored.
 
     Attributes
     ----------
@@ -30,7 +30,7 @@ class CalibratedReplicates(Replicates):
     multipliers : float array (R, p)
     ratio : Ratio
     g : float array (n,)
-        Weights of the design after calibration over those before.
+        Weights of the design after calibration divided by those before.
     """
 
     before: Replicates
@@ -53,9 +53,11 @@ class CalibratedReplicates(Replicates):
         return np.concatenate([(sums @ self.factors(r, min(r + step, self.R))).T for r in range(0, self.R, step)])
 
     def degf(self, weights: Floats, inside: Records = slice(None)) -> int:
-        """Rank of the replicate weights less 1, as R's ``degf``: after linear calibration, else before it.
+        """Rank of the replicate weights minus 1, as R's ``degf``.
 
-        Other calibration is not linear in the weights of a replicate, so a rank after it would be meaningless.
+        After linear calibration without bounds it is the rank of the calibrated weights.  Other calibration is not
+        linear in the weights of a replicate, and the rank after it would be meaningless; it is the rank before
+        calibration then.
         """
         if self.ratio != Ratio("linear", (-np.inf, np.inf)):
             return self.before.degf(weights, inside)
@@ -66,11 +68,12 @@ class CalibratedReplicates(Replicates):
 def calibrated_replicates(
     before: Replicates, d: Floats, w: Floats, X: Any, totals: Floats, ratio: Ratio
 ) -> CalibratedReplicates:
-    """Calibrate every replicate to the totals of the weights (R's ``calibrate`` of a ``svyrep.design``).
+    """Calibrate every replicate to the known totals (R's ``calibrate`` of a ``svyrep.design``).
 
     Parameters
     ----------
     before : Replicates
+        The replicates before calibration.
     d, w : float array (n,)
         Weights of the design before and after calibration.
     X, totals, ratio
@@ -79,7 +82,7 @@ def calibrated_replicates(
     Raises
     ------
     InputError
-        A replicate cannot meet the totals: it has no record of a group, or the bounds are too narrow.
+        A replicate cannot meet the totals, for example since it has no record of a group or the bounds are too narrow.
     """
     found, step, full = np.empty((before.R, totals.size)), max(1, BLOCK // d.size), before.multiplicand(d)
     for start in range(0, before.R, step):

@@ -20,23 +20,23 @@ from .base import BLOCK, Records, Replicates, _gram, _rank
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-CLOSER = 2  # a scale that is this many times closer is not a matter of a few replicates' noise
-FAR = 3  # times the expected sum of replicate weights: no sampling error of a total is that large
+CLOSER = 2  # if one scale fits this many times better than the other, the noise of few replicates is not the reason
+FAR = 3  # most ratio of the sum of replicate weights to its expectation: no sampling error of a total is larger
 
 
 @dataclass(frozen=True, eq=False)
 class GivenReplicates(Replicates):
-    """Replicate weights that came with the file, column by column.
+    """Replicate weights in columns of the file.
 
     Attributes
     ----------
     names : tuple of str (R,)
     columns : tuple of pandas.Series (R,)
-        As series they share the memory of the frame, and pandas protects them from later changes of it.
+        As series, the columns share the memory of the frame, and pandas protects them from later changes of the frame.
     weights : float array (n,)
         Weights of the design.
     combined : bool
-        The columns are full weights; else factors of the weights.
+        Whether the columns are full weights, or else factors of the weights.
     """
 
     names: tuple[str, ...]
@@ -48,24 +48,24 @@ class GivenReplicates(Replicates):
         return self._block(slice(start, stop), slice(None)).T / self._divisors[:, None]
 
     def multiplicand(self, weights: Floats) -> Floats:
-        """The weights; 1 for records of weight 0, whose replicate weights then are their factors."""
+        """The weights, (n,); 1 for records of weight 0 with replicate weights, which then are their own factors."""
         return np.where(self._alone, 1.0, weights) if self._alone.any() else weights
 
     @property
     def usual(self) -> dict[str, Any]:
-        """The default settings."""
+        """The default settings of ``scale``, ``rscales`` and ``mse``."""
         return {"scale": 1 / self.R, "rscales": [1.0] * self.R, "mse": True}
 
     @cached_property
     def _divisors(self) -> Floats:
-        """Divisors that turn the columns into factors."""
+        """The numbers by which columns are divided to get factors: (n,)."""
         divisors = np.where(self.weights > 0, self.weights, 1.0) if self.combined else np.ones_like(self.weights)
         divisors.flags.writeable = False
         return divisors
 
     @cached_property
     def _alone(self) -> NDArray[np.bool_]:
-        """Records of weight 0 that have a replicate weight."""
+        """Marks the records of weight 0 that have a replicate weight other than 0: (n,)."""
         alone = np.zeros(self.weights.size, dtype=bool)
         zero = np.flatnonzero(self.weights == 0)
         if self.combined and zero.size:
@@ -124,18 +124,18 @@ def given(
     scale : float, optional
         Default 1 / R, as for a bootstrap and BRR.
     rscales : sequence of float (R,), optional
-        Default 1.
+        Default 1 each.
     mse : bool
-        R's own default is False.
+        As for :class:`Replicates`.  R's own default is False.
     combined : bool
-        The columns are full weights (R's ``combined.weights = TRUE``), else factors of the weights.
+        Whether the columns are full weights (R's ``combined.weights = TRUE``), or else factors of the weights.
 
     Raises
     ------
     InputError
-        Fewer than two columns, or one twice; a column that is not there, is no number, or is
-        missing or infinite somewhere; scales that are not R numbers, finite and not negative; full weights where
-        ``combined`` says factors, or factors where it says full weights, or neither of the two.
+        Fewer than two columns, or the same column twice; a column that does not exist, is not numeric, or has missing
+        or infinite values; ``rscales`` that are not R finite numbers from 0 on, or a ``scale`` that is not positive;
+        columns that are full weights although ``combined`` is False, factors although it is True, or neither.
     """
     names = tuple(names)
     twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
@@ -157,11 +157,12 @@ def given(
 def _check_combined(columns: Sequence[pd.Series], weights: Floats, combined: bool) -> None:
     """Refuse factors declared as weights, and weights declared as factors (InputError).
 
-    Replicate weights of a record average about its weight, factors about 1: exactly for balanced half samples and
-    jackknives, up to noise for bootstraps.  So the mean of the columns, record by record, is compared with both; a
-    declared scale is refused if the other one is closer by ``CLOSER``.  Weights near 1 cannot be told from factors.
-    Columns whose mean sum is more than ``FAR`` times the expected one, or less than its reciprocal, are refused, too:
-    if only the weights were rescaled to mean 1, say, the standard error of every total would be wrong.
+    The mean of the replicate weights of a record is its weight, and the mean of its factors is 1: exactly for balanced
+    half samples and jackknives, up to noise for bootstraps.  So the mean of the columns is compared with both, record
+    by record.  The declared scale is refused if the other one fits ``CLOSER`` times better.  If weights are near 1, the
+    two cannot be distinguished.  Columns are also refused if the mean of their sums is more than ``FAR`` times the
+    expected sum, or less than 1 / ``FAR`` of it: for example, if only the weights had been rescaled to mean 1, the
+    standard error of every total would be wrong.
     """
     mean = np.zeros(weights.size)
     for column in columns:

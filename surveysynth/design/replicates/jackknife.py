@@ -21,17 +21,18 @@ Codes = NDArray[np.intp]
 
 @dataclass(frozen=True, eq=False)
 class JackknifeReplicates(Replicates):
-    """One replicate for each PSU that can be left out; only the design is stored.
+    """One replicate for each PSU that can be left out.  Only the design is stored, not the factors.
 
     Attributes
     ----------
     unit : int array (n,)
         PSU of each record.
     stratum_of_unit : int array (units,)
+        Stratum of each PSU.
     sampled : int array (strata,)
-        PSUs in the sample, n_h.
+        Number of PSUs in the sample, n_h.
     left_out : int array (R,)
-        PSU left out by each replicate.
+        The PSU that each replicate leaves out.
     """
 
     unit: Codes
@@ -59,12 +60,13 @@ class JackknifeReplicates(Replicates):
         return np.asarray(out)
 
     def _others(self, h: Codes) -> Floats:
-        """Factors of the other PSUs of the strata h."""
+        """The factor n_h / (n_h - 1) of the PSUs that are not left out, for strata h."""
         return np.asarray(self.sampled[h] / (self.sampled[h] - 1.0))
 
     def degf(self, weights: Floats, inside: Records = slice(None)) -> int:  # noqa: D102
-        # PSU c of stratum h has the row 1 + n/(n - 1) a_c; the a_c of h sum to 0 and have no other relation.  The rows
-        # of a complete stratum add up to n 1, so they span the vector 1 and n - 1 more dimensions
+        # PSU c of stratum h has the row 1 + n/(n - 1) a_c.  The a_c of a stratum sum to 0 and have no other linear
+        # relation.  The rows of a complete stratum add up to n times the vector 1, so they span this vector and n - 1
+        # more dimensions.
         there = np.bincount(self.unit[inside], weights[inside], self.stratum_of_unit.size) > 0
         whole_strata = int((np.bincount(self.stratum_of_unit, there) == self.sampled).sum())
         return int(there.sum()) - max(whole_strata, 1)
@@ -73,15 +75,16 @@ class JackknifeReplicates(Replicates):
 def jackknife(stages: tuple[Stage, ...], stratified: bool, lonely_psu: LonelyPSU = "fail") -> JackknifeReplicates:
     """Leave one PSU out at a time, with R's scales: JK1 without strata, JKn with them.
 
-    The squares of stratum h count (n_h - 1)/n_h (1 - f_h) times.  A PSU that is alone in its
+    The squares of stratum h are multiplied by (n_h - 1)/n_h (1 - f_h).  A PSU that is alone in its
     stratum and certain has no replicate.
 
     Parameters
     ----------
     stages : tuple of Stage
-        Stages of the design.  As in R, with a warning, stages after the first are left out: the
-        variance within PSUs, times f_h.
+        Stages of the design.  As in R, stages after the first are not used, which is told by a
+        warning: the variance within PSUs, times f_h, is lacking.
     stratified : bool
+        True for JKn, False for JK1.
     lonely_psu : {"fail", "remove", "adjust", "average"}
         As for :func:`preston`.
 

@@ -1,4 +1,4 @@
-"""Replicates with factors of PSUs or later units, by level."""
+"""Replicates with few different factors, which sampling units have by level."""
 
 from __future__ import annotations
 
@@ -17,17 +17,19 @@ Levels = NDArray[np.uint8]
 
 @dataclass(frozen=True, eq=False)
 class LevelReplicates(Replicates):
-    """Replicates with few different factors: a table of factors, and one byte a unit and replicate.
+    """Replicates with few different factors, stored as a table of factors and one byte for each unit and replicate.
 
     Attributes
     ----------
     unit : int array (n,)
         Sampling unit of each record at the last replicated stage.
     level : uint8 array (units, R)
-        Number of stages that kept the unit, from the first; 0 or 1 in balanced half samples.
+        Level of each unit in each replicate.  In Preston's bootstrap it is the number of stages, from the
+        first on, that kept the unit; in Rao and Wu's, how often the unit was drawn.
     group : int array (units,)
+        Row of each unit in the table of factors.
     value : float array (groups, levels)
-        In replicate r, unit u has the factor ``value[group[u], level[u, r]]``.
+        Table of factors: in replicate r, unit u has the factor ``value[group[u], level[u, r]]``.
     """
 
     unit: Codes

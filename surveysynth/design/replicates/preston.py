@@ -30,15 +30,15 @@ def preston(
     R : int
         Number of replicates.
     rng : numpy.random.Generator
-        Only strata and sampling units enter the draw, nothing confidential.
+        The draw uses only strata and sampling units, nothing confidential.
     lonely_psu : {"fail", "remove", "adjust", "average"}
-        With "remove" a stratum with one unit adds nothing to the variance of its stage; otherwise
-        it is refused.
+        With "remove", a stratum with one unit adds nothing to the variance of its stage.  With the
+        other values, such a stratum is refused.
 
     Raises
     ------
     InputError
-        R is no positive whole number; a stratum with one unit, at any stage, that is not sampled
+        R is not a positive whole number; a stratum, at any stage, that has one unit and is not sampled
         completely.
     """
     whole(R, "the number of replicates")
@@ -52,7 +52,7 @@ def preston(
 
 
 def refuse_lonely_units(stages: tuple[Stage, ...], lonely_psu: LonelyPSU) -> None:
-    """Refuse single units of a stratum at any stage, unless they are to be removed (InputError)."""
+    """Refuse a stratum of one unit that is not sampled completely, unless ``lonely_psu`` is "remove" (InputError)."""
     for number, stage in enumerate(stages):
         lonely = stage.lonely[stage.stratum]
         if lonely.any() and lonely_psu != "remove":
@@ -64,7 +64,7 @@ def refuse_lonely_units(stages: tuple[Stage, ...], lonely_psu: LonelyPSU) -> Non
 
 
 def _draw(stage: Stage, number: int, above: Levels, rng: np.random.Generator) -> Levels:
-    """Levels of the units of one stage, from the levels ``above``: (units, R)."""
+    """Levels of the units of one stage, (units, R), from the levels ``above`` of the units of the stage before."""
     h, R = stage.stratum_of_unit, above.shape[1]
     order, last = np.argsort(h, kind="stable"), np.cumsum(stage.sampled)
     level, wanted = np.empty((h.size, R), dtype=np.uint8), np.empty(R)
@@ -79,7 +79,7 @@ def _draw(stage: Stage, number: int, above: Levels, rng: np.random.Generator) ->
 
 
 def _values(stages: tuple[Stage, ...]) -> Floats:
-    """Factors by stratum of the last stage, and by level, from dropped to kept by all: (strata, stages + 1)."""
+    """Factors by stratum of the last stage and by number of stages that keep a unit: (strata, stages + 1)."""
     strata = stages[0].sampled.size
     share, root, kept_so_far = np.ones(strata), np.ones(strata), np.ones(strata)
     value = np.empty((strata, 0))

@@ -12,13 +12,13 @@ from ..stages import Stage
 from .levels import LevelReplicates
 from .preston import refuse_lonely_units
 
-MOST = 255  # draws of one PSU in a replicate, stored in a byte
+MOST = 255  # largest number of draws of one PSU in a replicate that a byte can store
 
 
 def rao_wu(
     stages: tuple[Stage, ...], R: int, rng: np.random.Generator, lonely_psu: LonelyPSU = "fail"
 ) -> LevelReplicates:
-    """Draw R replicates: n - 1 of the n PSUs of each stratum with replacement (R's ``"subbootstrap"``).
+    """Draw R replicates, each by n - 1 draws with replacement from the n PSUs of a stratum (R's ``"subbootstrap"``).
 
     A PSU drawn t times has the factor t n / (n - 1), which is never negative.  The variance of a total is, in
     expectation, that of PSUs drawn with replacement.
@@ -28,19 +28,19 @@ def rao_wu(
     Parameters
     ----------
     stages : tuple of Stage
-        Stages of the design.  As in R, with a warning, an fpc is not used: the first stage is taken as
-        drawn with replacement, and carries the whole variance.
+        Stages of the design.  As in R, an fpc is not used, which is told by a warning: PSUs are taken as drawn
+        with replacement, and the variance between them is the whole variance.
     R : int
-        Replicates.
+        Number of replicates.
     rng : numpy.random.Generator
-        Only strata and PSUs enter the draw, nothing confidential.
+        The draw uses only strata and PSUs, nothing confidential.
     lonely_psu : {"fail", "remove", "adjust", "average"}
         As for :func:`surveysynth.design.replicates.preston.preston`.
 
     Raises
     ------
     InputError
-        R is no positive whole number; a stratum with one PSU.
+        R is not a positive whole number; a stratum that has one PSU and is not sampled completely.
     """
     whole(R, "the number of replicates")
     refuse_lonely_units(stages[:1], lonely_psu)

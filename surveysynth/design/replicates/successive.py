@@ -1,4 +1,4 @@
-"""Successive differences: replicates of samples drawn in an order."""
+"""Successive differences: replicates for samples that were drawn in an order."""
 
 from __future__ import annotations
 
@@ -15,36 +15,37 @@ from .levels import LevelReplicates
 from .preston import refuse_lonely_units
 
 Codes = NDArray[np.intp]
-LEAST = 4  # replicates
+LEAST = 4  # smallest number of replicates
 
 
 def successive_differences(stages: tuple[Stage, ...], R: int, lonely_psu: LonelyPSU = "fail") -> LevelReplicates:
     """Replicates for systematic samples, by differences of neighbouring PSUs (R's scale 4 / R).
 
-    The PSUs of a stratum count in the order of the file, as they were drawn.  PSU i has two rows a and b of a
-    Hadamard matrix and the factor 1 + sqrt(1 - f) 2^(-3/2) (H_ar - H_br); b is row a of the next PSU, and for the last
-    PSU row a of the first.  With as many rows as PSUs, the variance of a total is exactly
+    The PSUs of a stratum are taken in the order of the file, which must be the order in which they were drawn.  Each
+    PSU has two rows a and b of a Hadamard matrix, and in replicate r the factor
+    1 + sqrt(1 - f) 2^(-3/2) (H_ar - H_br).  Row b of a PSU is row a of the next PSU, and row b of the last PSU is row a
+    of the first.  If there are as many rows as PSUs, the variance of a total is exactly
 
-        sum_h (1 - f_h) / 2 sum_i (z_i - z_{i+1})^2,    i + 1 of the last being the first;
+        sum_h (1 - f_h) / 2 sum_i (z_i - z_{i+1})^2,    where i + 1 of the last PSU is the first.
 
-    otherwise rows are used again, in other pairs, and this holds in expectation only.
+    If there are fewer rows, they are used again, in other pairs, and this is the variance only in expectation.
 
     Source: Fay & Train 1995; Ash 2014, eq. 2.4 (the circular SD2) and section 3.
 
     Parameters
     ----------
     stages : tuple of Stage
-        Stages of the design.  With a warning, those after the first are left out.
+        Stages of the design.  Stages after the first are not used, which is told by a warning.
     R : int
-        The most replicates.  Their number is the order of a Hadamard matrix, just above the number of PSUs or about R,
-        whichever is less.
+        Approximate largest number of replicates.  The number of replicates is the smallest order of a Hadamard matrix
+        that is above the number of PSUs or, if this is less, at least R.
     lonely_psu : {"fail", "remove", "adjust", "average"}
         As for :func:`surveysynth.design.replicates.preston.preston`.
 
     Raises
     ------
     InputError
-        R is no positive whole number; a stratum with one PSU that is not sampled completely.
+        R is not a positive whole number; a stratum that has one PSU and is not sampled completely.
     """
     whole(R, "the number of replicates")
     refuse_lonely_units(stages[:1], lonely_psu)
@@ -71,12 +72,16 @@ def successive_differences(stages: tuple[Stage, ...], R: int, lonely_psu: Lonely
 
 
 def _first_records(stage: Stage) -> Codes:
-    """Position of the first record of each unit in the file."""
+    """Position in the file of the first record of each unit: (units,)."""
     return np.unique(stage.unit, return_index=True)[1]
 
 
 def _rows(units: int, rows: int) -> Codes:
-    """Rows for consecutive units, in steps of 1, then of 2, ..., so that no pair of rows occurs twice."""
+    """Row a for consecutive units: (units,).
+
+    Rows follow each other in steps of 1, then in steps of 2, and so on, so that no pair of consecutive rows occurs
+    twice while there are new steps.
+    """
     cycles = [np.arange(rows)]
     step = 2
     while sum(map(len, cycles)) < units:
