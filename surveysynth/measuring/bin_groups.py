@@ -1,4 +1,4 @@
-"""Groups and scores of the cells of a variable, from a smooth fit of its noisy histogram."""
+"""Groups and scores of the cells of a variable, from a smooth fit of the variable's noisy histogram."""
 
 from __future__ import annotations
 
@@ -7,31 +7,33 @@ import numpy as np
 from .bins import Codes, Floats
 
 MOST, LEAST = 24, 3  # most and fewest groups of the body of a distribution
-# Least expected records of a cell of a table, and of a tail in all levels, in standard deviations of the noise
+# Smallest expected number of records, in standard deviations of the noise: in a cell of a table (FULL), and in a group
+# of a tail over all levels together (TAIL)
 FULL, TAIL = 12.0, 2.0
-TAILS = 2  # most groups of each tail, each twice as large as the next one outwards
-# Records of a level beyond the extreme scores, in standard deviations of the noise; their least and largest share
+TAILS = 2  # most groups of each tail; a group is twice as large as its outer neighbour
+# Records of a level outside the range of the scores, in standard deviations of the noise, and limits of their share
 BEYOND, LEAST_BEYOND, MOST_BEYOND = 3.0, 0.002, 0.4
-IN_TAIL = 0.05, 0.2, 0.5  # shares at which the first and the last group are cut
+IN_TAIL = 0.05, 0.2, 0.5  # shares of its records, from outside, at which the first and the last group are cut
 
 
 def table_groups(
     p: Floats, numbers: int, n: int, levels: int, sd: float, most: int = MOST, tails: int = TAILS
 ) -> Codes:  # fmt: skip
-    """Groups of cells with probabilities p, of equal shares of records in the body and finer in both tails.
+    """Group of each cell: groups of the body have equal shares of the records, and groups of both tails are smaller.
 
-    A group of the body has enough records in each level compared with noise of standard deviation
-    ``sd``; a group of a tail has enough in all levels together.  Special values are groups of their own.
+    A group of the body has enough records in each level compared with the noise.  A group of a tail has enough
+    records in all levels together.  Each special value is a group of its own.
 
     Parameters
     ----------
     p : float array (G,)
+        Probabilities of the cells.
     numbers : int
-        Number of cells that are bins of a number; the others are special values.
+        Number of cells that are bins of a number.  The cells after these are special values.
     n : int
         Number of records.
     levels : int
-        Number of levels of the term with which the groups are crossed.
+        Number of levels of the term by which the table of groups is made.
     sd : float
         Standard deviation of the noise of a count.
     most : int
@@ -65,7 +67,10 @@ def table_groups(
 
 
 def coarser_groups(groups: Codes, p: Floats, numbers: int, most: int) -> Codes:
-    """Groups (G,) of numbers merged to ``most`` groups with about equal shares; special values stay separate."""
+    """Group of each cell (G,) after groups of numbers are merged to at most ``most`` groups of similar shares.
+
+    Each special value remains a group of its own.
+    """
     if numbers == 0:
         return groups
     share = np.bincount(groups[:numbers], p[:numbers])
@@ -76,19 +81,22 @@ def coarser_groups(groups: Codes, p: Floats, numbers: int, most: int) -> Codes:
 
 
 def cell_scores(p: Floats, values: Floats, n: int, levels: int, sd: float, unit: int) -> Codes:
-    """Scores of cells from -unit to unit, linear in the amount between two quantiles; special values have the unit.
+    """Score of each cell, from -unit to unit and linear in the amount between two quantiles.
 
-    The sum of scores measures the mean of a level by one number, whose noise does not grow with the number of groups.
-    About ``BEYOND`` standard deviations of the noise, in records of a level, lie outside the quantiles on each side.
+    Special values have the score ``unit``.  The sum of the scores measures the mean of a level by one number, so the
+    noise does not grow with the number of groups.  The quantiles are chosen so that in each level the number of records
+    beyond either quantile is approximately ``BEYOND`` standard deviations of the noise.
 
     Parameters
     ----------
     p : float array (G,)
+        Probabilities of the cells.
     values : float array (numbers,)
         Amount of each bin, ascending.
     n, levels, sd
-        As for :func:`groups_of`.
+        As for :func:`table_groups`.
     unit : int
+        Largest score.
 
     Returns
     -------
@@ -105,14 +113,18 @@ def cell_scores(p: Floats, values: Floats, n: int, levels: int, sd: float, unit:
 
 
 def effect_steps(p: Floats, groups: Codes, numbers: int) -> Codes:
-    """Groups of cells (G,), where the first and the last group of numbers are cut finer for their long tails.
+    """Step of each cell (G,): the groups, with the first and the last group of numbers cut into several steps.
+
+    These two groups contain the long tails of a distribution.
 
     Parameters
     ----------
     p : float array (G,)
+        Probabilities of the cells.
     groups : int array (G,)
+        Group of each cell.
     numbers : int
-        Number of cells that are bins of a number; special values stay groups of their own.
+        Number of cells that are bins of a number.  Each special value remains a step of its own.
     """
     step = np.zeros(len(groups), dtype=np.intp)
     if numbers:

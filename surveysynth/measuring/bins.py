@@ -21,13 +21,13 @@ Codes = NDArray[np.intp]
 Bools = NDArray[np.bool_]
 
 FINE = 128  # number of bins of a number
-RANGE = 2_000.0  # ratio of the larger bound to the amount from which bins have equal ratios
-WEIGHT_BINS, WEIGHT_KNEE = 96, 0.2  # bins of a weight; multiple of the mean weight from which they have equal ratios
+RANGE = 2_000.0  # ratio of the larger bound to the amount from which the edges of bins have equal ratios
+WEIGHT_BINS, WEIGHT_KNEE = 96, 0.2  # number of bins of a weight, and their knee as a multiple of the mean weight
 # Expected indices of the Pareto tails of amounts and weights
 PARETO, WEIGHT_INDEX = 2.5, 4.0
-# Expected fall of the log density of a count over the distance from its median to its upper 5%; least bins of a tail
+# Expected fall of the log density of a count between its median and its upper 5% point; fewest bins for a tail
 COUNTS, LEAST_OF_TAIL = 1.7, 20
-INSIDE = 40  # points by which the mean of a bin is computed
+INSIDE = 40  # number of points over which the mean of a bin is computed
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,9 +37,9 @@ class Bins:
     Attributes
     ----------
     edges : float array (G + 1,)
-        In the unit of the outcome.
+        Edges in the unit of the outcome.
     knee : float
-        Amount from which bins have about equal ratios; if infinite, all have the same width.
+        Amount from which the edges have about equal ratios.  If it is infinite, all bins have the same width.
     """
 
     edges: Floats
@@ -56,14 +56,14 @@ class Bins:
 
     @classmethod
     def for_amounts(cls, low: float, high: float, knee: float | None = None) -> Bins:
-        """Bins of about equal ratios, or of equal width for shares, which are not skewed."""
+        """Bins whose edges have about equal ratios.  For shares, which are not skewed, bins have equal width."""
         if knee is None:
             knee = np.inf if low >= 0 and high <= 1 else max(abs(low), abs(high)) / RANGE
         return cls.between(low, high, knee, FINE)
 
     @classmethod
     def for_whole_numbers(cls, low: float, high: float, knee: float | None = None) -> Bins:
-        """A bin for each whole number, or for several if there are many."""
+        """A bin for each whole number between the bounds, or for several whole numbers if there are many."""
         low, high = np.ceil(low), np.floor(high)
         if high - low < FINE:
             return cls(np.arange(low, high + 2) - 0.5, np.inf)
@@ -82,32 +82,32 @@ class Bins:
         return len(self.edges) - 1
 
     def codes(self, values: Floats) -> Codes:
-        """Bin of each value (n,); values beyond the edges are in the first and the last bin."""
+        """Bin of each value (n,).  Values beyond the edges are in the first or the last bin."""
         inside = np.searchsorted(self.edges, values, side="right") - 1
         return np.clip(inside, 0, len(self) - 1)
 
     @cached_property
     def means(self) -> Floats:
-        """Mean of the values drawn within each bin: (G,)."""
+        """Mean of the values that are drawn within each bin (G,)."""
         low, high = self.scaled(self.edges[:-1]), self.scaled(self.edges[1:])
         at = (np.arange(INSIDE) + 0.5) / INSIDE
         return self.back(low[:, None] + at * (high - low)[:, None]).mean(axis=1)
 
     def draw(self, codes: Codes, rng: np.random.Generator) -> Floats:
-        """A value within each bin, uniform on the scale of equal bins."""
+        """A random value within the bin of each record, uniform on the scale on which bins have equal width."""
         low, high = self.scaled(self.edges[:-1]), self.scaled(self.edges[1:])
         return self.back(low[codes] + rng.random(len(codes)) * (high - low)[codes])
 
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """The cells of an outcome, one for every value: bins of numbers first, then special values.
+    """The cells of an outcome.  Every value has one cell: bins of numbers are first, then special values.
 
     Attributes
     ----------
     outcome : Outcome
     bins : Bins or None
-        Bins of a number.
+        Bins of a number; None for a category.
     index : float
         Expected index of the Pareto tail of a number.
     """
@@ -118,7 +118,7 @@ class Cells:
 
     @property
     def tail(self) -> Tail | None:
-        """Prior knowledge of the upper tail of numbers on a log scale and of counts; None without it."""
+        """Prior knowledge of the upper tail, for amounts and for counts; None if there is none."""
         if self.bins is None or self.bins.edges[-1] <= 0 or len(self.bins) < LEAST_OF_TAIL:
             return None
         if np.isinf(self.bins.knee):
@@ -128,7 +128,7 @@ class Cells:
 
     @classmethod
     def for_outcome(cls, outcome: Outcome) -> Cells:
-        """The cells of an outcome with this schema."""
+        """The cells of an outcome with a given schema."""
         if outcome.bounds is None:
             return cls(outcome, None)
         bins = Bins.for_whole_numbers if outcome.whole else Bins.for_amounts
@@ -136,13 +136,13 @@ class Cells:
 
     @classmethod
     def for_weights(cls, bounds: tuple[float, float], unit: float) -> Cells:
-        """The cells of weights, with bounds in units of the mean weight."""
+        """The cells of weights.  ``bounds`` are multiples of ``unit``, the mean weight."""
         low, high = bounds[0] * unit, bounds[1] * unit
         bins = Bins.between(low, high, WEIGHT_KNEE * unit, WEIGHT_BINS)
         return cls(Outcome(bounds=(low, high)), bins, WEIGHT_INDEX)
 
     def codes_of_numbers(self, values: Floats) -> Codes:
-        """Cells of numbers none of which is special (n,)."""
+        """Cells of numbers (n,).  No number may be a special value."""
         assert self.bins is not None
         return self.bins.codes(values)
 
@@ -161,27 +161,30 @@ class Cells:
 
     @property
     def answers(self) -> int:
-        """Number of cells of records that are asked; the cell of other records, if any, is the last."""
+        """Number of cells for records that are asked.  The cell of other records, if there is one, is the last cell."""
         return len(self) - (self.outcome.applies is not None)
 
     def judged(self, codes: Codes) -> Bools:
-        """Whether an edit rule can apply to each answer (n,): it cannot to a missing answer or one not asked for."""
+        """Whether an edit rule can apply to each answer (n,).  It cannot if the question was not asked.
+
+        For a number, it cannot apply to a missing answer either.
+        """
         there = codes < self.answers
         return there & (codes != self.answers - 1) if self.outcome.missing and self.bins is not None else there
 
     @property
     def columns_of_asked(self) -> set[str]:
-        """Columns of the condition under which the question is asked."""
+        """Columns in the condition under which the question is asked."""
         rule = self.outcome.applies
         return set() if rule is None else columns_of_condition(rule, "applies")
 
     def asked(self, frame: pd.DataFrame) -> Bools:
-        """Whether each record of a file is asked, by its earlier columns: (n,)."""
+        """Whether each record of a file is asked (n,), from the columns that come before the question."""
         rule = self.outcome.applies
         return np.ones(len(frame), dtype=bool) if rule is None else obeyed([rule], frame, "applies")
 
     def names(self, groups: Codes) -> list[str]:
-        """Names of groups of cells, intervals of numbers first."""
+        """Names of groups of cells: intervals for numbers, then the names of special values."""
         found = []
         for group in range(int(groups.max()) + 1):
             inside = np.flatnonzero(groups == group)
@@ -193,7 +196,7 @@ class Cells:
         return found
 
     def values(self, codes: Codes, rng: np.random.Generator) -> pd.Series:
-        """A value within each cell (n,): random numbers within bins, labels of categories, and missing values."""
+        """A value for the cell of each record (n,): a random number within the bin, a label, or a missing value."""
         outcome = self.outcome
         if self.bins is None:
             labels = [*(outcome.levels or ()), *(["missing"] if outcome.missing else [])]
@@ -202,25 +205,25 @@ class Cells:
                 codes = np.where(codes == self.answers, place, codes)
                 labels += [outcome.outside] if place == len(labels) else []
             if all(isinstance(label, int | float | np.number) and not isinstance(label, bool) for label in labels):
-                return pd.Series(np.array(labels)[codes])  # codes stay numbers
+                return pd.Series(np.array(labels)[codes])  # numeric labels remain numbers
             return pd.Series(pd.Categorical.from_codes(codes, pd.Index(labels)))
         return self._finished(self.bins.draw(np.minimum(codes, self.numbers - 1), rng), codes)
 
     def every_answer(self, n: int) -> Iterator[tuple[Codes, pd.Series]]:
-        """For n records, each level of a category; or the bounds of a number, and each special value."""
+        """For n records, every answer in turn: each level, or both bounds of a number and each special value."""
         if self.bins is None:
             for code in range(self.answers):
                 codes = np.full(n, code)
-                yield codes, self.values(codes, np.random.default_rng(0))  # labels are not drawn
+                yield codes, self.values(codes, np.random.default_rng(0))  # the seed is not used for labels
             return
         for code in (0, *range(self.numbers - 1, self.answers)):
             codes = np.full(n, code)
             yield codes, self._finished(np.full(n, self.bins_ends[code > 0]), codes)
 
     def as_drawn(self, column: pd.Series, codes: Codes) -> pd.Series:
-        """The answers (n,) of the file in the form of synthetic ones: clipped and rounded numbers, labels, missing."""
+        """The answers of the file (n,) in the form of synthetic answers: rounded and clipped numbers, or labels."""
         if self.bins is None:
-            return self.values(codes, np.random.default_rng(0))  # labels are not drawn
+            return self.values(codes, np.random.default_rng(0))  # the seed is not used for labels
         numbers = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
         low, high = self.bins_ends
         beyond = (numbers < low) | (numbers > high)  # in the first or the last cell
@@ -228,7 +231,7 @@ class Cells:
         return self._finished(np.where(beyond | np.isnan(numbers), inside, numbers), codes)
 
     def _finished(self, drawn: Floats, codes: Codes) -> pd.Series:
-        """Numbers rounded and clipped as declared, with the values of special cells."""
+        """Numbers, rounded and clipped as declared.  Records in special cells get the values of these cells."""
         outcome = self.outcome
         if outcome.whole:
             drawn = np.rint(drawn)
@@ -246,24 +249,25 @@ class Cells:
 
     @property
     def bins_ends(self) -> tuple[float, float]:
-        """Least and largest value of a number within its bounds."""
+        """Smallest and largest possible value of a number: the bounds, or the whole numbers next to them, inside."""
         assert self.outcome.bounds is not None
         low, high = self.outcome.bounds
         return (float(np.ceil(low)), float(np.floor(high))) if self.outcome.whole else (low, high)
 
     @property
     def special_numbers(self) -> list[float]:
-        """Values of the special cells zero and heaps."""
+        """Values of the special cells for zero and heaps."""
         heaps = [heap for heap in self.outcome.heaps if not (self.outcome.zeros and heap == 0)]
         return [*([0.0] if self.outcome.zeros else []), *heaps]
 
     def codes(self, column: pd.Series, name: str, asked: Bools | None = None) -> Codes:
-        """Cell of each record (n,), the last one for records that are not asked.
+        """Cell of each record (n,).  Records that are not asked are in the last cell.
 
         Raises
         ------
         InputError
-            The column contradicts the schema: text among numbers, levels or missing values that are not declared.
+            The column contradicts the schema: it has text among numbers, dates, or levels or missing values that were
+            not declared.
         """
         if asked is not None and not asked.all():
             codes = np.full(len(column), self.answers, dtype=np.intp)

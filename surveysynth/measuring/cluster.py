@@ -1,6 +1,7 @@
-"""Counting of files by the workers of a Dask cluster, which return counts alone.
+"""Counting of files by the workers of a Dask cluster, which return only counts.
 
-A part is one file.  Workers read its outcomes; they are sent its public columns and weights, which the design holds.
+A part is one file.  Workers read the outcomes of a file.  They are sent the public columns and the weights of the file,
+which are in the design.
 """
 
 from __future__ import annotations
@@ -30,20 +31,20 @@ def counting(
     design: SurveyDesign, public: Collection[str], terms: Sequence[Term], parts: Codes | int, asked: Collection[str],
     blank: int | None, scheduler: str | None,
 ) -> Iterator[Counter]:  # fmt: skip
-    """The counter of the records of a file: this process, or the workers of a cluster.
+    """The counter of the records of a file, in this process or by the workers of a cluster.
 
     Parameters
     ----------
     design : SurveyDesign
     public : set of str
-        Public columns in the conditions of questions.
+        Public columns in the conditions under which questions are asked.
     terms : list of Term
     parts : int or int array (n,)
         Weight of each record.
     asked : set of str
         Outcomes in the conditions of later questions.
     blank : int, optional
-        A record of weight 0.
+        A record that gets weight 0.
     scheduler : str, optional
         Address of the cluster.
 
@@ -69,7 +70,7 @@ def counting(
 
 
 class Cluster:
-    """Parts of a file on the workers of a cluster."""
+    """The counter of a file whose parts are on the workers of a cluster."""
 
     def __init__(
         self, client: Any, files: Sequence[Path], frame: pd.DataFrame, weights: pd.Series, levels: dict[str, Codes],
@@ -88,7 +89,7 @@ class Cluster:
         ]  # fmt: skip
 
     def add(self, name: str, cells: Cells) -> None:
-        """As :meth:`~surveysynth.measuring.counting.Counter.add`; an error names the first file at fault."""
+        """As :meth:`~surveysynth.measuring.counting.Counter.add`; an error names the first file that caused it."""
         self.parts = [self.client.submit(_added, part, name, cells, pure=False) for part in self.parts]
         for part, file in zip(self.parts, self.files, strict=True):
             error = part.exception()
@@ -128,7 +129,7 @@ def _column(file: str, weights: pd.Series, name: str) -> pd.Series:
 
 
 def _added(part: Part, name: str, cells: Cells) -> Part:
-    """A copy of the part with one more variable, as tasks of a cluster must not change their arguments."""
+    """A copy of the part with one more variable.  Tasks of a cluster must not change their arguments."""
     made = copy(part)
     made.codes = dict(part.codes)
     made.add(name, cells)

@@ -1,6 +1,6 @@
-"""Requests for counts of confidential values, which can be answered for each part of a file where it is stored.
+"""Requests for counts of confidential values.  Each part of a file can be counted where it is stored.
 
-Counts are whole numbers, so that those of parts add up exactly to those of the file.
+Counts are whole numbers, so the counts of the parts add up exactly to the counts of the file.
 """
 
 from __future__ import annotations
@@ -20,24 +20,26 @@ BLOCK = 1 << 18  # records counted at a time
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Count:
-    """A table of records by levels of a term, groups of an earlier variable, and groups of a variable's cells.
+    """A requested table of records: rows by a term and an earlier variable, columns by groups of a variable's cells.
 
     Attributes
     ----------
     variable : str
         The variable that is counted.
     groups : int array (G,)
-        Group of each of its cells.
+        Group of each cell of the variable.
     term : str, optional
-        The term with these ``levels``.
+        The term by which records are counted.
     levels : int
+        Number of levels of the term.
     earlier : str, optional
-        The earlier variable, with its cells in groups ``by_groups``.
+        The earlier variable by which records are counted.
     by_groups : int array (G,), optional
+        Group of each cell of the earlier variable.
     scores : int array (G,), optional
-        Scores of the cells, which are added up instead of records.
+        Scores of the cells.  If given, the scores of the records are added up instead of the records.
     times : int array (G,), optional
-        Scores of the cells of the earlier variable, by which records are multiplied.
+        Scores of the cells of the earlier variable, by which the contributions of records are multiplied.
     """
 
     variable: str
@@ -51,24 +53,24 @@ class Count:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and columns of the table."""
+        """Numbers of rows and columns of the table."""
         by = 1 if self.by_groups is None else int(self.by_groups.max()) + 1
         return self.levels * by, int(self.groups.max()) + 1
 
 
 class Counter(Protocol):
-    """Holds the cells of the records of a file, by variable, and counts tables of them."""
+    """Finds the cells of the records of a file, variable by variable, and counts tables of these cells."""
 
     def add(self, name: str, cells: Cells) -> None:
-        """Find the cells of one more variable (InputError: its column contradicts the schema)."""
+        """Find the cells of one more variable (InputError if the column of the variable contradicts the schema)."""
         ...
 
     def count(self, what: Count) -> Counts:
-        """Count a table (L, J)."""
+        """Count a table, as an array (L, J)."""
         ...
 
     def groups_of(self, name: str, groups: Codes, records: Codes) -> Codes:
-        """Groups of the cells of selected records: (R,)."""
+        """Group of the cell of each selected record (R,)."""
         ...
 
 
@@ -80,7 +82,7 @@ class Part:
     column : function
         Returns the column (n,) of an outcome, or of weights, by name.
     frame : DataFrame
-        Public columns in the conditions of questions.
+        Public columns in the conditions under which questions are asked.
     levels : dict of str to int array (n,)
         Level of each record, by term.
     parts : int or int array (n,)
@@ -101,7 +103,7 @@ class Part:
         column = self.column(name)
         code = cells.codes(column, name, cells.asked(self.frame))
         self.codes[name] = code.astype(np.min_scalar_type(len(cells)))
-        if name in self.asked:  # later conditions are evaluated on synthetic values
+        if name in self.asked:  # later conditions are evaluated on values in the form of synthetic values
             self.frame = self.frame.assign(**{name: cells.as_drawn(column, code).array})
 
     def count(self, what: Count) -> Counts:
@@ -109,7 +111,7 @@ class Part:
         levels, J = what.shape
         counts = np.zeros(levels * J, dtype=np.int64)
         code = self.codes[what.variable]
-        for first in range(0, len(code), BLOCK):  # sums of a block are whole numbers that floats represent exactly
+        for first in range(0, len(code), BLOCK):  # floats represent the whole-number sums of a block exactly
             these = slice(first, first + BLOCK)
             cell = self._rows(what, these) * J + what.groups[code[these]]
             parts = self.parts if isinstance(self.parts, int) else self.parts[these]
@@ -125,7 +127,7 @@ class Part:
         return counts.reshape(levels, J)
 
     def _rows(self, what: Count, these: slice) -> Codes | int:
-        """Row of the table of each record of a slice (R,); 0 for a table of one row."""
+        """Row of the table to which each record of a slice belongs (R,); 0 for a table of one row."""
         level: Codes | int = 0 if what.term is None else self.levels[what.term][these].astype(np.intp)
         if what.earlier is None or what.by_groups is None:
             return level

@@ -1,7 +1,7 @@
 """Noisy tables of an earlier year as further data for the fit of this year, with the same outcomes and formulas.
 
-The tables are aligned to the terms of this year and written with a release as counts of public cells, so that every
-reader of the release can make the same fit.
+The tables are aligned to the terms of this year.  They are written with a release, together with the counts of the
+public cells of the earlier year, so that every reader of the release can make the same fit.
 """
 
 from __future__ import annotations
@@ -16,17 +16,18 @@ from ..errors import InputError
 from .noisy_tables import WEIGHT, NoisyTables, Variable, tables_from_json
 from .terms import Term, public_cells
 
-NEAR = 1e-6  # largest difference between edges of cells, over the last edge
+NEAR = 1e-6  # largest difference between the edges of the same cell in both years, relative to the last edge
 
 
 def aligned_tables(earlier: NoisyTables, measured: NoisyTables) -> NoisyTables:
-    """Tables of an earlier year by the levels of this year's terms, without those of strata and PSUs.
+    """Tables of an earlier year by the levels of this year's terms, without tables by strata and PSUs.
 
     Raises
     ------
     InputError
-        Another outcome, formula or schema; units of several records; a numeric predictor, whose groups differ between
-        years; levels that do not occur in the file of this year.
+        An outcome was not measured in the earlier year, or had another formula or schema, or is asked only of some
+        records.  Units of several records are protected.  A predictor is numeric, so that its groups differ between
+        years.  A level of the earlier year does not occur in the file of this year.
     """
     if earlier.unit is not None or measured.unit is not None:
         raise InputError("earlier=: units of several records have no fit to two years")
@@ -42,7 +43,7 @@ def aligned_tables(earlier: NoisyTables, measured: NoisyTables) -> NoisyTables:
 
 
 def _variable(theirs: Variable | None, ours: Variable, earlier: NoisyTables, measured: NoisyTables) -> Variable:
-    """A variable of the earlier year, after the check that it is the same as this year."""
+    """A variable of the earlier year, after a check that this year has the same variable with the same schema."""
     name = ours.name
     if theirs is None:
         raise InputError(f"earlier=: {name!r} was not measured in the earlier year")
@@ -76,7 +77,7 @@ def _term(theirs: Term, ours: Term) -> Term:
 
 
 def _totals_by_level(earlier: NoisyTables, measured: NoisyTables, name: str) -> Any:
-    """Public totals of the earlier year in the order of this year's levels; 0 for levels that it lacked."""
+    """Public totals of the earlier year in the order of this year's levels; 0 for levels that are new this year."""
     place = {labels: level for level, labels in enumerate(measured.terms[name].labels)}
     out = np.zeros(measured.terms[name].levels)
     for labels, total in zip(earlier.terms[name].labels, earlier.population_totals[name], strict=True):
@@ -85,7 +86,7 @@ def _totals_by_level(earlier: NoisyTables, measured: NoisyTables, name: str) -> 
 
 
 def as_json(earlier: NoisyTables) -> dict[str, Any]:
-    """Tables of an earlier year, with the numbers of records of its public cells, to be written as JSON."""
+    """A JSON document of the tables of an earlier year, with the number of records of each public cell of that year."""
     steps, _, records = public_cells(earlier.terms.values(), earlier.n)
     names = list(earlier.terms)
     return earlier.as_json() | {"cells": {"levels": dict(zip(names, steps.T.tolist(), strict=True)),
@@ -93,7 +94,7 @@ def as_json(earlier: NoisyTables) -> dict[str, Any]:
 
 
 def read(document: Mapping[str, Any], measured: NoisyTables) -> NoisyTables:
-    """Read what :func:`as_json` wrote, with the terms of this year."""
+    """The tables in a document of :func:`as_json`, with the terms of this year."""
     records = np.array(document["cells"]["records"], dtype=np.intp)
     terms = {}
     for name, steps in document["cells"]["levels"].items():

@@ -1,7 +1,7 @@
-"""Public cells divided by earlier variables of a sequence: the rows of the model of a later variable.
+"""Public cells divided by earlier variables of a sequence.  The parts are the rows of the model of a later variable.
 
-one earlier variable  ->  every combination of public levels by each of its steps, exactly
-several               ->  simulated records, raked to the fitted counts of each earlier variable
+one earlier variable       ->  every combination of public levels by every step of this variable, exactly
+several earlier variables  ->  simulated records, raked to the fitted counts of each earlier variable
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 Bools = NDArray[np.bool_]
 
-LEAST = 1e-12  # least share by which is divided
+LEAST = 1e-12  # smallest divisor, against division by 0
 ROUNDS = 20  # rounds of raking
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Expanded:
-    """Parts of the combinations of public levels, with one step of every earlier variable in each.
+    """Parts of the combinations of public levels.  Every earlier variable has one step in each part.
 
     Attributes
     ----------
     cell : int array (K,)
-        Combination of each part.
+        Combination to which each part belongs.
     share : float array (K,)
-        Share of the records of the combination.
+        Share of the combination's records that are in the part.
     step : dict of str to int array (K,)
-        Step of every earlier variable.
+        Step of every earlier variable in each part.
     mean : dict of str to callable
-        Maps values (G,) of the cells of an earlier variable to their means (K,) in the parts.
+        For each earlier variable, a function from values of the variable's cells (G,) to the means in the parts (K,).
     """
 
     cell: Codes
@@ -49,12 +49,16 @@ class Expanded:
 
 
 def without_earlier(cell: Codes, n: int) -> Expanded:
-    """Parts without earlier variables: one for each record or combination, with combinations ``cell`` (K,)."""
+    """Parts without earlier variables.  ``cell`` is the combination of each part (K,); there are n combinations."""
     return Expanded(cell, 1 / np.bincount(cell, minlength=n)[cell], {}, {})
 
 
 def by_one(name: str, steps: Codes, p: Floats) -> Expanded:
-    """Parts by the steps (G,) of one earlier variable, whose probabilities in combinations are p (C, G)."""
+    """Parts by the steps of one earlier variable.
+
+    ``steps`` is the step of each cell of this variable (G,), and p has the probabilities of these cells in each
+    combination (C, G).
+    """
     inside = one_hot(steps, int(steps.max()) + 1)
     share, C = p @ inside, len(p)
 
@@ -68,16 +72,20 @@ def by_one(name: str, steps: Codes, p: Floats) -> Expanded:
 def by_simulated(
     cell: Codes, records: Floats, codes: Mapping[str, Codes], steps: Mapping[str, Codes], expected: Mapping[str, Floats]
 ) -> Expanded:  # fmt: skip
-    """Parts from simulated records in combinations ``cell`` (K,), with numbers of ``records`` (C,) of these.
+    """Parts that are simulated records, with shares raked to the fitted counts of each earlier variable.
 
     Parameters
     ----------
+    cell : int array (K,)
+        Combination of each simulated record.
+    records : float array (C,)
+        Number of records of each combination.
     codes : dict of str to int array (K,)
-        Cells of earlier variables.
+        Cells of the simulated records, by earlier variable.
     steps : dict of str to int array (G,)
-        Step of each cell.
+        Step of each cell, by earlier variable.
     expected : dict of str to float array (G,)
-        Fitted number of records of each cell, to which the steps of simulated records are raked.
+        Fitted number of records of each cell, by earlier variable.  The steps are raked to the sums of these numbers.
     """
     step = {name: own[codes[name]] for name, own in steps.items()}
     w = (records / np.bincount(cell))[cell]

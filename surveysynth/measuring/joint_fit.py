@@ -1,7 +1,7 @@
 """The joint distribution of variables in sequence from noisy tables: fits, draws, and synthetic records.
 
 formula terms        ->  a log-linear model of public cells, and of earlier variables
-strata, PSUs, units  ->  effects of their levels in addition, drawn anew for each data set
+strata, PSUs, units  ->  additional effects of each stratum, PSU and unit, drawn anew for each data set
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ from .variable_fit import Feature, VariableDraw, VariableFit, centred, perturbat
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-KNOWN = 0.003  # relative standard error of a known total, for rounding
-IMPOSSIBLE = -30.0  # about the log probability of a cell that breaks a rule
-SIMULATED = 6_000  # about the number of records that represent several earlier variables
+KNOWN = 0.003  # relative standard error of a known total, which allows for rounding
+IMPOSSIBLE = -30.0  # approximate log probability of a cell that breaks a rule
+SIMULATED = 6_000  # approximate number of records that represent several earlier variables
 
 Draw = tuple[VariableDraw, ...]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class JointFit:
-    """The fits of outcomes given public columns and earlier outcomes, and of the weight given all of them.
+    """The fits of all variables: each outcome given public columns and earlier outcomes, the weight given all outcomes.
 
     Attributes
     ----------
     measured : NoisyTables
     cells : PublicCells
     variables : dict of str to VariableFit
-        In sequence, the weight last.
+        Fits of the variables, in sequence.  The weight is the last variable.
     records : Records or None
-        Simulated records that represent several earlier variables.
+        Simulated records that represent several earlier variables; None if no variable needs them.
     """
 
     measured: NoisyTables
@@ -60,9 +60,10 @@ class JointFit:
     def draws(self, count: int, rng: np.random.Generator, *, opposite: bool = True) -> list[Draw]:
         """``count`` draws of the coefficients.
 
-        With ``opposite``, every second draw has the perturbation of the previous one with the opposite sign, so that
-        the mean of all draws is about the fit.  Otherwise all draws have the same effects of strata and PSUs, and
-        differ by noise and prior alone.  Draws are centred by :func:`~surveysynth.measuring.variable_fit.centred`.
+        With ``opposite``, draws come in pairs whose simulated errors have opposite signs, so the mean of the draws is
+        close to the fit.  Without it, all draws share the same effects of strata, PSUs and units.  They differ only in
+        the simulated noise and prior errors.  Draws are centred by
+        :func:`~surveysynth.measuring.variable_fit.centred`.
         """
         fits = [*self.variables.values()]
         levels = [fit.drawn_levels(rng) for fit in fits]
@@ -93,7 +94,7 @@ class JointFit:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Rule:
-    """A public edit rule on columns, or a rule that at least one answer to the later question ``ahead`` has to obey."""
+    """A public edit rule on columns.  With ``ahead``, at least one answer to this later question must obey the rule."""
 
     text: str
     ahead: Variable | None = None
@@ -101,7 +102,7 @@ class Rule:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Records:
-    """Synthetic records, with the variables that are drawn so far.
+    """Synthetic records, with the variables that have been drawn so far.
 
     Attributes
     ----------
@@ -110,9 +111,9 @@ class Records:
     frame : DataFrame
         Public columns, and values of the drawn variables.
     codes : dict of str to int array (K,)
-        Cells of the drawn variables.
+        Cells of the records, by drawn variable.
     cells : dict of str to Cells
-        Definition of the cells of these variables.
+        Definition of the cells, by drawn variable.
     """
 
     cell: Codes
@@ -123,9 +124,10 @@ class Records:
     def with_variable(
         self, variable: Variable, fit: VariableFit, drawn: VariableDraw, rng: Generator, rules: Sequence[Rule] = ()
     ) -> Records:  # fmt: skip
-        """The records with a further variable; records that are not asked are in its last cell.
+        """The records with one more variable.  Records that are not asked are in the last cell of the variable.
 
-        If a rule on the variable and earlier columns is broken, the cell is drawn among those that obey the rule.
+        If a record breaks a rule on the variable and earlier columns, the record's cell is drawn again among the cells
+        that obey the rule.
         """
         p = fit.probabilities(drawn, self.cell, self.codes)
         code = np.where(variable.cells.asked(self.frame), p.draw(rng), variable.cells.answers)
@@ -133,10 +135,10 @@ class Records:
         return made._obeying(variable, p, rules, rng.spawn(1)[0]) if rules else made
 
     def rules_of(self, variable: Variable, edits: Sequence[str], later: Sequence[Variable]) -> list[Rule]:
-        """Rules on the next variable and existing columns, or also on one later variable.
+        """The rules that concern the next variable, existing columns and at most one later variable.
 
-        Rules of more than one comparison on a later number are left out, as bounds do not tell whether some number
-        obeys them.
+        If the later variable is a number, rules of more than one comparison are left out: for these, the bounds do not
+        show whether some number obeys the rule.
         """
         found, there = [], {*self.frame, variable.name}
         for text in edits:
@@ -155,7 +157,7 @@ class Records:
     def possible(
         self, variable: Variable, rules: Sequence[Rule], which: Codes, rng: Generator
     ) -> tuple[NDArray[np.bool_], pd.Series]:  # fmt: skip
-        """Whether each cell of a variable obeys the rules for selected records (W, A), and the tried values (W A,)."""
+        """Whether each cell of a variable obeys the rules in each selected record (W, A), and the values tried (W A,)."""
         A = variable.cells.answers
         code = np.tile(np.arange(A), len(which))
         tried, at = variable.cells.values(code, rng), np.repeat(which, A)
@@ -169,9 +171,9 @@ class Records:
         )  # fmt: skip
 
     def broken(self, rules: Sequence[Rule]) -> NDArray[np.bool_]:
-        """Whether each record breaks a rule, for every answer to its later question: (K,).
+        """Whether each record breaks a rule (K,).  A rule with a later question is broken if every answer breaks it.
 
-        A rule on a missing answer, or on one that was not asked for, holds.
+        No record breaks a rule on a number that is missing, or on a question that was not asked.
         """
         out = np.zeros(len(self.frame), dtype=bool)
         for rule in rules:
@@ -190,7 +192,7 @@ class Records:
         return out
 
     def _obeying(self, variable: Variable, p: RowProbabilities, rules: Sequence[Rule], rng: Generator) -> Records:
-        """The records with new cells of the variable where rules are broken, if some cell obeys them."""
+        """The records, where those that break a rule get a new cell of the variable, if some cell obeys the rules."""
         code, A = self.codes[variable.name].copy(), variable.cells.answers
         broken = np.flatnonzero(self.broken(rules) & (code < A))
         possible, tried = self.possible(variable, rules, broken, rng)
@@ -203,7 +205,7 @@ class Records:
         return self._with(variable, code, values)
 
     def replaced(self, there: NDArray[np.bool_], others: Records) -> Records:
-        """The records with the records ``there`` replaced by others."""
+        """The records after the records where ``there`` is True have taken the drawn variables of ``others``."""
         frame, codes = self.frame.copy(), {name: code.copy() for name, code in self.codes.items()}
         for name, code in codes.items():
             code[there] = others.codes[name]
@@ -214,7 +216,7 @@ class Records:
 def fit_measurements(
     measured: NoisyTables, public: pd.DataFrame, edits: Sequence[str] = (), earlier: NoisyTables | None = None
 ) -> JointFit:  # fmt: skip
-    """Fit every variable to its noisy tables, in sequence.
+    """Fit every variable to the variable's noisy tables, in sequence.
 
     Parameters
     ----------
@@ -237,7 +239,7 @@ def fit_measurements(
     if not exact:
         selected = cells.representative_records(SIMULATED)
         records = Records(cells.cell_of_record[selected], public.iloc[selected].reset_index(drop=True), {})
-    rng = np.random.default_rng(0)  # a public seed, so that every reader makes the same fit
+    rng = np.random.default_rng(0)  # a public seed: every reader of the tables must get the same fit
     for k, variable in enumerate(measured.variables):
         asked = records is not None and variable.name != WEIGHT
         rules = records.rules_of(variable, edits, measured.outcomes[k + 1 :]) if records is not None and asked else []
@@ -252,7 +254,7 @@ def _fit(
     measured: NoisyTables, variable: Variable, cells: PublicCells, fits: Mapping[str, VariableFit],
     records: Records | None, rules: Sequence[Rule], past: JointFit | None,
 ) -> VariableFit:  # fmt: skip
-    """Fit one variable, given the fits of its earlier variables and the tables of an earlier year."""
+    """Fit one variable, given the fits of the variables before it and the tables of an earlier year."""
     steps, features = dict[str, Codes](), list[Feature]()
     before = None if past is None else past.measured.variable(variable.name)
     for name in variable.parents:
@@ -282,23 +284,27 @@ def _fit(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _Data:
-    """The noisy tables of a variable, and the rows of its model: combinations of its terms and earlier variables.
+    """The noisy tables of a variable, and the rows of the variable's model.
+
+    A row is a combination of steps of the variable's terms and of earlier variables.
 
     Attributes
     ----------
     expanded : Expanded
         Parts of the public cells.
     x : int array (C,)
-        Combination of the variable's own terms.
+        Combination of the variable's own terms in each public cell.
     row : int array (K,)
-        Row of each part.
+        Row to which each part belongs.
     rows : Rows
     step : dict of str to int array (R,)
-        Step of each term and earlier variable.
+        Step of each row, by term and earlier variable.
     cell : dict of str to int array (R,)
-        A cell of each earlier variable in its step.
-    observed, totals : lists
-        Noisy counts and sums, and known sums.
+        A cell of each earlier variable that belongs to the row's step.
+    observed : list of Observed
+        Noisy counts and sums.
+    totals : list of Total
+        Known sums.
     counted : float
         Sum of the weights of the records that are asked.
     """
@@ -318,7 +324,7 @@ class _Data:
         cls, measured: NoisyTables, variable: Variable, cells: PublicCells, fits: Mapping[str, VariableFit],
         steps: Mapping[str, Codes], records: Records | None, rules: Sequence[Rule],
     ) -> _Data:  # fmt: skip
-        """The data of one variable, given the fits of its earlier variables."""
+        """The data of one variable, given the fits of the variables before it."""
         x = cells.by(variable.terms)
         expanded = _expanded(variable, cells, fits, steps, records, ruled=bool(rules))
         alike, possible = [x[expanded.cell], *expanded.step.values()], None
@@ -354,14 +360,14 @@ class _Data:
         )  # fmt: skip
 
     def features(self, feature: Feature) -> Floats:
-        """Features of each row: (R, A)."""
+        """Features of an effect in each row (R, A)."""
         assert feature.source is not None
         return feature.rows(self.step[feature.source], None if feature.times is None else self.cell[feature.times])
 
     def with_year(self, other: _Data) -> tuple[Rows, list[Observed], list[Total], Floats]:
-        """Rows, noisy counts and known sums of this year and an earlier one, and 1 for the rows of this year.
+        """Rows, noisy counts and known sums of this year and of an earlier year, and an indicator of this year's rows.
 
-        Products of weights and outcomes are from this year alone.
+        Sums of products of weights and outcomes are taken from this year only.
         """
         rows, past, X = self.rows, other.rows, len(self.rows.n)
         R, P = len(rows.unit), len(past.unit)
@@ -383,12 +389,12 @@ class _Data:
         return both, observed, totals, now
 
     def smooth(self, variable: Variable) -> Floats:
-        """Approximate probability of each cell: (A,)."""
+        """Approximate probability of each cell (A,), from the smoothed histogram."""
         return smoothed(variable.answers[0], variable.cells, self.counted)
 
 
 def _crossed(table: NoisyTable, measured: NoisyTables) -> Feature:
-    """The feature of a crossed table: levels of a term by groups of an earlier variable."""
+    """The feature for a crossed table, of levels of a term by groups of an earlier variable."""
     assert table.by is not None and table.by_groups is not None
     term = measured.terms[table.by]
     groups = one_hot(table.by_groups, int(table.by_groups.max()) + 1)
@@ -396,7 +402,7 @@ def _crossed(table: NoisyTable, measured: NoisyTables) -> Feature:
 
 
 def _product(table: NoisyTable, measured: NoisyTables) -> Feature:
-    """The feature of a table of products: levels of a term by kind and score of an earlier variable."""
+    """The feature for a table of products, of levels of a term by kind and score of an earlier variable."""
     assert table.by is not None and table.by_groups is not None and table.by_scores is not None
     term, kinds = measured.terms[table.by], one_hot(table.by_groups, int(table.by_groups.max()) + 1)
     levels = one_hot(term.level_of_step, term.levels)
@@ -404,7 +410,7 @@ def _product(table: NoisyTable, measured: NoisyTables) -> Feature:
 
 
 def _totals(measured: NoisyTables, level: Mapping[str, Codes], rows: int) -> list[Total]:
-    """Known sums of the weights, in all and by level."""
+    """Known sums of the weights: the population total, and the totals by level."""
     assert measured.weight is not None and measured.weight.cells.bins is not None
     values, N = measured.weight.cells.bins.means, measured.population_total
     return [
@@ -418,7 +424,7 @@ def _expanded(
     variable: Variable, cells: PublicCells, fits: Mapping[str, VariableFit], steps: Mapping[str, Codes],
     records: Records | None, *, ruled: bool,
 ) -> Expanded:  # fmt: skip
-    """Parts of the public cells by earlier variables, without records that are not asked.
+    """The public cells divided by earlier variables, without records that are not asked.
 
     If rules concern the variable, the parts are simulated records.
     """
@@ -443,14 +449,14 @@ def _expanded(
 def _steps(
     variable: Variable, parent: Variable, fit: VariableFit, before: Variable | None
 ) -> tuple[Codes, list[Floats]]:  # fmt: skip
-    """Steps of the cells of an earlier variable, and their features (J, A) for each effect.
+    """Step of each cell of an earlier variable (G,), and the features of the steps (J, A) for each effect.
 
-    Steps are finer than the groups of the tables of this and an earlier year, because the effect continues to change
-    within the first and the last group.
+    Steps are finer than the groups in the tables of this year and of an earlier year, because the effect continues to
+    change within the first and the last group.
     """
     model, numbers = fit.fit.model, parent.cells.numbers
     p = (fit.is_now(model) * model.records) @ model.probabilities(fit.fit.theta)
-    p = p if p.sum() > 0 else fit.p  # possibly no records are asked
+    p = p if p.sum() > 0 else fit.p  # the sum is 0 if no records are asked
     steps = effect_steps(p, _groups(variable, parent.name), numbers)
     if before is not None:
         steps = np.unique(np.stack([steps, _groups(before, parent.name)]), axis=1, return_inverse=True)[1].ravel()
@@ -459,7 +465,7 @@ def _steps(
     if many:
         response = Response(p, numbers)
         inside = one_hot(steps[:numbers], J)[:, :many]
-        # ranks in the upper tail, where a line would have the most noise
+        # in the upper tail, where a line would have the most noise, the axis has ranks
         axis = np.minimum(response.axis, response.scores)
         mean = (inside.T @ (response.bins * axis)) / np.maximum(inside.T @ response.bins, 1e-12)
         features = [np.pad(z, ((0, J - many), (0, 0))) for z in smooth_features(mean)]
@@ -467,7 +473,7 @@ def _steps(
 
 
 def _groups(variable: Variable, parent: str) -> Codes:
-    """Groups of the cells of ``parent`` in the table by it."""
+    """Group of each cell of ``parent`` (G,) in the variable's table by ``parent``."""
     found = next(table.by_groups for table in variable.tables if table.earlier == parent and table.by is None)
     assert found is not None
     return found

@@ -1,4 +1,4 @@
-"""The only step that reads confidential values: it counts, and adds noise.
+"""The only step that reads confidential values: it counts records and adds noise.
 
 histograms of the outcome and of the weight  ->  smooth fits  ->  groups
 outcome by terms,  weight by outcome,  weight by terms,  both by strata and PSUs  ->  counts of groups, sums of scores
@@ -30,24 +30,25 @@ from .terms import Term, public_cells, unit_name
 # Relative shares of epsilon by kind of table, for an outcome and for the weight
 OUTCOME = {"histogram": 0.12, "by terms": 0.4, "by design": 0.12}
 OF_WEIGHT = {"histogram": 0.06, "by outcomes": 0.18, "by terms": 0.24, "products by terms": 0.08, "by design": 0.06}
-OF_LEVELS = 4  # most groups by strata or PSUs
-MOST_CELLS = 800  # about the most cells of a table: more add little information and make fits slow
-PER_BIN, LEAST_BINS = 30.0, 16  # records times epsilon per bin of a histogram; fewest bins
+OF_LEVELS = 4  # most groups of a variable in tables by strata or PSUs
+MOST_CELLS = 800  # approximate limit of the cells of a table: more cells add little information and make fits slow
+PER_BIN, LEAST_BINS = 30.0, 16  # records times epsilon for each bin of a histogram; fewest bins
 MOST_OF_WEIGHTS = 12  # most groups of the weights
-# Epsilon of a table times the root of the records of a level, from which scores of weights, and products, are measured
+# Smallest epsilon of a table times the root of the records of a level at which scores of weights (WEIGHT_SCORED), and
+# products (PRODUCTS), are measured
 WEIGHT_SCORED, PRODUCTS = 5.5, 1.0
-WEIGHT_BOUNDS = (0.02, 20.0)  # default bounds, in mean weights
-# Groups of the outcome in the table of weights: nominal levels, most, fewest; and most rows of the model of weights
-CROSSED = 4  # most groups of numbers crossed with a term
-MOST_PRODUCTS = 12  # about the most tables of products, by the terms with fewest levels
+WEIGHT_BOUNDS = (0.02, 20.0)  # default bounds, as multiples of the mean weight
+CROSSED = 4  # most groups of a number in tables by a term and this number
+MOST_PRODUCTS = 12  # approximate limit of the tables of products; the terms with the fewest levels get them
+# Groups of an outcome in the table of weights: nominal levels, most, fewest; and most rows of the model of weights
 PARENT_LEVELS, MOST_PARENTS, LEAST_PARENTS, ROWS = 4, 12, 4, 3_000
 
 
 @dataclass(frozen=True)
 class Question:
-    """An outcome with its schema, public terms, earlier outcomes, and products of a term and an outcome.
+    """An outcome with its schema and its formula: public terms, earlier outcomes, products of a term and an outcome.
 
-    ``importance`` multiplies the epsilon of its tables.
+    ``importance`` multiplies the outcome's share of epsilon.
     """
 
     name: str
@@ -75,30 +76,32 @@ def measure_design(
     scheduler: str | None = None,
     rng: np.random.Generator | None = None,
 ) -> NoisyTables:
-    """Noisy tables of outcomes in sequence and of the weight.
+    """Measure noisy tables of the outcomes, in sequence, and of the weight.
 
     Parameters
     ----------
     design : SurveyDesign
         The confidential file.
     questions : sequence of Question
-        The outcomes; the weight depends on all outcomes and all terms.
+        The outcomes.  The weight depends on all outcomes and all terms.
     predictors : str
         The public predictors of all outcomes, such as ``"region + sex"``.
     terms : list of Term
-        Terms of the predictors, with the size of units; strata and PSUs that they do not determine; units of records.
+        Terms of the predictors and of the size of units, then strata and PSUs that these terms do not determine, then
+        the protected units.
     epsilon : float
-        For blanking the outcomes and weight of a record, or of a unit; at most twice as much for replacing them.
+        Epsilon for blanking the outcomes and the weight of a record or unit.  Under Laplace noise, replacing them has
+        at most twice this epsilon.
     delta : float, optional
-        Delta of (epsilon, delta); the noise is Gaussian then.
+        Delta of (epsilon, delta).  If given, the noise is Gaussian.
     population_total : float
         The public sum of the weights.
     weight_bounds : (float, float)
-        Public bounds of a weight, over the mean weight.
+        Public bounds of a weight, as multiples of the mean weight.
     population_totals : mapping of term to float array, optional
-        Public totals of the levels of a term.
+        Public totals of the weights in the levels of a term.
     public_weight : bool
-        Whether weights are public, so that they are not measured.
+        Whether weights are public.  Public weights are not measured.
     unit : str, optional
         Column of the protected units of several records.
     blank : int, optional
@@ -106,12 +109,12 @@ def measure_design(
     scheduler : str, optional
         Address of a Dask cluster whose workers read and count the files of a scanned design.
     rng : numpy.random.Generator, optional
-        For tests only, as it is not safe.
+        Generator of the noise, for tests only: such noise does not protect the file.
 
     Raises
     ------
     InputError
-        The file contradicts the schema, or no cluster answers.
+        The file contradicts the schema, no cluster answers, or ``scheduler`` is given for a design without files.
     """
     fixed, levels = [t for t in terms if not t.drawn], [t for t in terms if t.drawn]
     every = [Cells.for_outcome(question.outcome) for question in questions]
@@ -200,15 +203,30 @@ def shares(
     budget: TableBudget, outcomes: Sequence[tuple[int, bool, float]], terms: int, levels: int, records: float,
     multiplied: int, *, public_weight: bool,
 ) -> list[dict[str, float]]:  # fmt: skip
-    """Epsilon of each table of every variable, by kind; all tables together spend the budget, up to rounding.
+    """Epsilon of each table of every variable, by kind.  All tables together spend the budget, up to rounding.
 
-    ``outcomes`` holds for each outcome the number of its terms and earlier outcomes, whether its scores are measured,
-    and its importance, which multiplies its shares.  The weight, the last variable, depends on all outcomes
-    and all ``terms``, ``multiplied`` of which have products with each outcome; the term with most levels has
-    ``records`` per level.  ``levels`` is the number of drawn terms: strata, PSUs and units.  With scores there are two
-    tables of the outcome by each term.  Sums of scores of weights correct totals by level for the error of smoothing,
-    and sums of products identify the covariance of weight and outcome in each level; both are measured if their noise
-    is small in comparison.
+    Parameters
+    ----------
+    budget : TableBudget
+    outcomes : sequence of (int, bool, float)
+        For each outcome the number of terms, earlier outcomes and products in the formula, whether scores of the
+        outcome are measured, and the importance of the outcome, which multiplies its shares.
+    terms : int
+        Number of terms by which the weight is measured.
+    levels : int
+        Number of drawn terms: strata, PSUs and units.
+    records : float
+        Number of records in a level of the term with the most levels.
+    multiplied : int
+        Number of terms by which products of the weight and each outcome are measured.
+    public_weight : bool
+        Whether weights are public.  Otherwise the weight is the last variable.
+
+    Notes
+    -----
+    With scores, there are two tables of the outcome by each term.  Sums of scores of weights correct totals by level
+    for the error of smoothing.  Sums of products identify the covariance of weight and outcome in each level.  Both
+    sums are measured only if their noise is small enough.
     """
     V = len(outcomes)
 
@@ -241,7 +259,7 @@ def shares(
 
 
 def _split(budget: TableBudget, made: Sequence[Mapping[str, tuple[float, int]]]) -> list[dict[str, float]]:
-    """Epsilon of each table, from the share and the number of tables of its kind."""
+    """Epsilon of each table by kind, from the share and the number of tables of each kind."""
     found = iter(budget.split([(share / many, many) for kinds in made for share, many in kinds.values() if many]))
     return [{kind: next(found) for kind, (_, many) in kinds.items() if many} for kinds in made]
 
@@ -249,8 +267,8 @@ def _split(budget: TableBudget, made: Sequence[Mapping[str, tuple[float, int]]])
 def pairs_tell_more(levels: int, size: float, epsilon: float) -> bool:
     """Whether pairs estimate the correlation within levels of ``size`` records better than counts by level.
 
-    Compared are the variances of estimates from counts of one half of the outcome in each level, whose own variance is
-    size / 4, and from size / 2 pairs per level.
+    The comparison is between the variance of an estimate from size / 2 pairs per level and that of an estimate from a
+    count in each level.  The count is of one half of the outcome's distribution, with variance size / 4 before noise.
     """
     noise = discrete_laplace_variance(epsilon)
     from_counts = 2 / levels * ((size / 4 + noise) / (size**2 / 4)) ** 2
@@ -259,10 +277,10 @@ def pairs_tell_more(levels: int, size: float, epsilon: float) -> bool:
 
 
 def pairs_of(level: Codes, rng: np.random.Generator, unit: Codes | None = None) -> tuple[Codes, Codes]:
-    """Random pairs of records of the same level: (P,) each; a record is in at most one pair.
+    """Random pairs of records of the same level: the first record (P,) and the second record (P,) of each pair.
 
-    A unit of several records has one record in at most one pair, or one pair if the levels are
-    the units.
+    A record is in at most one pair.  A unit of several records has at most one record in a pair.  If the levels are the
+    units themselves, a unit has at most one pair.
     """
     order = rng.permutation(len(level))
     if unit is not None and unit is not level:
@@ -275,7 +293,7 @@ def pairs_of(level: Codes, rng: np.random.Generator, unit: Codes | None = None) 
 
 
 def histogram_groups(cells: Cells, n: int, epsilon: float) -> Codes:
-    """Groups of the cells of a histogram (G,): all bins, or fewer if noise is large; special values are separate."""
+    """Group of each cell of a histogram (G,).  Bins are merged if noise is large; special values remain separate."""
     numbers = cells.numbers
     many = int(np.clip(n * epsilon / PER_BIN, min(LEAST_BINS, numbers), numbers))
     bins = np.arange(numbers) * many // max(numbers, 1)
@@ -283,14 +301,14 @@ def histogram_groups(cells: Cells, n: int, epsilon: float) -> Codes:
 
 
 def smoothed(table: NoisyTable, cells: Cells, n: float) -> Floats:
-    """Probabilities of the cells (G,) from a smooth fit of their histogram of n records."""
+    """Probabilities of the cells (G,), from a smooth fit of their noisy histogram of n records."""
     with threadpool_limits(1, "blas"):
         return smooth_histogram(table.sums[0], table.variance, table.groups, cells.numbers, n, cells.tail)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _File:
-    """A file that is measured: the counter of its records, and the kind of noise.
+    """A file while it is measured: the counter of the records, and what determines the noise.
 
     ``blank`` is a record that is not counted.
     """
@@ -304,17 +322,17 @@ class _File:
 
     @property
     def per(self) -> int:
-        """Number of counted parts of a record."""
+        """Number of parts that one whole record adds to a count."""
         return 1 if self.units is None else PARTS
 
     @property
     def most(self) -> int:
-        """Most records for which a protected unit counts."""
+        """Largest number of records as which one protected unit can count."""
         return 1 if self.units is None else self.units.most
 
     @cached_property
     def counted(self) -> float:
-        """Sum of the weights of all records, which is public and includes a blank record."""
+        """Sum of the weights of all records, which is public.  It includes the record ``blank``."""
         return float(self.n if self.units is None else self.units.parts.sum() / PARTS)
 
     def sd(self, epsilon: float) -> float:
@@ -323,7 +341,7 @@ class _File:
 
 
 class _Measured:
-    """A variable while it is measured, with its tables and the probabilities from its histogram."""
+    """A variable while it is measured, with its tables and the probabilities from the smoothed histogram."""
 
     def __init__(self, name: str, cells: Cells, file: _File) -> None:
         self.name, self.cells, self.file = name, cells, file
@@ -337,7 +355,7 @@ class _Measured:
         earlier: _Measured | None = None, by_groups: Codes | None = None, scores: Codes | None = None,
         by_scores: Codes | None = None,
     ) -> None:  # fmt: skip
-        """Count a table and add noise; with ``by_scores``, records are multiplied by thousandths of these."""
+        """Count a table and add noise.  With ``by_scores``, records are multiplied by these scores, in thousandths."""
         name, file = None if earlier is None else earlier.name, self.file
         whole = file.counter.count(
             Count(self.name, groups, None if term is None else term.name, levels, name, by_groups, scores, by_scores)
@@ -356,7 +374,10 @@ class _Measured:
         self.p = smoothed(self.tables[0], self.cells, self.file.counted)
 
     def groups(self, levels: int, epsilon: float, most: int | None = None) -> Codes:
-        """Groups of the cells (G,) for a table of ``levels``; with ``most``, at most so many, without finer tails."""
+        """Group of each cell (G,) for a table with ``levels`` rows.
+
+        With ``most`` there are at most this many groups of numbers, and the tails are not divided more finely.
+        """
         most, tails = (MOST, TAILS) if most is None else (most, 0)
         most = min(most, max(MOST_CELLS // levels, OF_LEVELS))
         file = self.file
@@ -368,13 +389,13 @@ class _Measured:
         self.add(epsilon, term.name, groups, term=term, levels=term.levels)
 
     def by_term(self, term: Term, epsilon: float, *, scored: bool) -> None:
-        """Measure groups of the cells by a term, and with ``scored`` sums of scores."""
+        """Measure groups of the cells by a term and, with ``scored``, also sums of scores."""
         if scored:
             self.scores(term, epsilon)
         self.by(term, epsilon)
 
     def by_earlier(self, earlier: _Measured, epsilon: float, most: int, *, scored: bool = False) -> None:
-        """Measure groups of the cells by at most ``most`` groups of an earlier variable."""
+        """Measure groups of the cells by groups of an earlier variable, with at most ``most`` groups of its numbers."""
         sd = noise_variance(epsilon, gaussian=self.file.gaussian) ** 0.5
         group = table_groups(earlier.p, earlier.cells.numbers, self.file.n, PARENT_LEVELS, sd, most, tails=0)
         self.earlier_groups[earlier.name] = group
@@ -396,7 +417,7 @@ class _Measured:
         self.add(epsilon, name, self.groups(rows, epsilon, MOST_OF_WEIGHTS), **table)
 
     def within(self, term: Term, epsilon: float) -> None:
-        """Measure the differences between strata or PSUs, by level or by pairs, whichever is more informative."""
+        """Measure differences between strata, PSUs or units, by level or by pairs, whichever is more informative."""
         file = self.file
         by_unit = file.units is not None and term.level is file.units.unit_of_record
         if by_unit or pairs_tell_more(term.levels, file.n / term.levels, epsilon / file.most):
@@ -405,9 +426,9 @@ class _Measured:
             self.by(term, epsilon, most=OF_LEVELS)
 
     def pairs(self, term: Term, epsilon: float) -> None:
-        """Measure the group of one record by the group of another in random pairs of the same level.
+        """Measure random pairs of records of the same level, by the groups of both records.
 
-        A record, or a unit of several, is in at most one pair.
+        A record, or a unit of several records, is in at most one pair.
         """
         file = self.file
         rng = file.rng or np.random.default_rng()
@@ -423,7 +444,7 @@ class _Measured:
 
     @property
     def _kinds(self) -> Codes:
-        """Groups of cells for sums of scores (G,): all numbers, and each special value."""
+        """Group of each cell for sums of scores (G,): all numbers are one group, each special value is another."""
         numbers = self.cells.numbers
         return np.concatenate([np.zeros(numbers, dtype=np.intp), 1 + np.arange(len(self.cells) - numbers)])
 
@@ -433,14 +454,14 @@ class _Measured:
         self.add(epsilon, term.name, self._kinds, term=term, levels=term.levels, scores=scores)
 
     def scores_by(self, levels: int, epsilon: float) -> Codes:
-        """Score of each cell (G,), for sums by ``levels``."""
+        """Score of each cell (G,), for sums in a table with ``levels`` rows."""
         assert self.cells.bins is not None
         return cell_scores(self.p, self.cells.bins.means, self.file.n, levels, self.file.sd(epsilon), SCORE_UNIT)
 
     def products(self, term: Term, epsilon: float, earlier: _Measured) -> None:
         """Measure sums of products of the scores of two variables, by the levels of a term.
 
-        A special value of the earlier variable has its own sum, and the score 1.
+        Each special value of the earlier variable has a sum of its own, and has the score 1.
         """
         numbers, special = earlier.cells.numbers, len(earlier.cells) - earlier.cells.numbers
         scores = np.full(len(earlier.cells), SCORE_UNIT) if numbers < 2 else earlier.scores_by(term.levels, epsilon)

@@ -1,6 +1,6 @@
-"""Noisy tables of a confidential file with all public facts about them, written as JSON and read back.
+"""Noisy tables of a confidential file, with all public facts about the tables.  They are written as JSON and read back.
 
-The published file defines the tables completely: cells by their edges and names, and the law of the noise.
+The published file defines the tables completely: it has the edges and names of the cells, and the law of the noise.
 """
 
 from __future__ import annotations
@@ -41,38 +41,38 @@ SCORE_UNIT = 1000  # scores are counted in thousandths, so that their sums and t
 
 @dataclass(frozen=True, eq=False, repr=False)
 class NoisyTable:
-    """Noisy counts of levels of a term, or of groups of an earlier variable, by groups of cells.
+    """Noisy counts of records by rows (levels of a term or groups of an earlier variable) and groups of cells.
 
-    In a table of scores a record adds its score between -1 and 1 instead of 1; in a table of products, its score
-    times that of its value of an earlier variable.
+    In a table of scores, a record adds a score between -1 and 1 instead of 1.  In a table of products, a record adds
+    its score times the score of its value of an earlier variable.
 
     Attributes
     ----------
     by : str or None
-        The term; None for a histogram or a table by an earlier variable alone.
+        The term of the rows; None for a histogram, and for a table by an earlier variable alone.
     groups : int array (G,)
         Group of each cell of the variable.
     counts : int array (L, J)
-        Noisy counts, which can be negative; scores are in thousandths.
+        Noisy counts, which can be negative.  Sums of scores are in thousandths.
     epsilon : float
-        Epsilon spent on a record whose values are blanked; Laplace noise has the scale unit / epsilon.  Gaussian noise
-        has about the same variance, and the table spends rho = epsilon^2 / 4.
+        Epsilon of the table for blanking the values of a record.  Laplace noise has the scale unit / epsilon.  Gaussian
+        noise has approximately the same variance, and the table spends rho = epsilon^2 / 4.
     earlier : str, optional
-        The earlier variable of a table by one; with ``by``, the table is by both, crossed.
+        The earlier variable of the rows.  With ``by``, rows are levels of the term crossed with groups of the variable.
     by_groups : int array, optional
         Group of each cell of the earlier variable.
     scores : int array (G,), optional
         Score of each cell, in thousandths.
     by_scores : int array, optional
-        Score of each cell of the earlier variable, in thousandths, in a table of products.
+        Score of each cell of the earlier variable, in thousandths, for a table of products.
     unit : int
         The largest total contribution of a protected record or unit.
     per : int
-        Divisor of counts: 1,000 for scores, its square for products, 60 for parts of records in units.
+        Divisor of counts: 1,000 for scores and 1,000,000 for products, times 60 if records count in sixtieths.
     gaussian : bool
         Whether noise is Gaussian instead of Laplace.
     pairs : bool
-        Whether the table counts disjoint pairs of records of the same level, by the groups of both (J, J).
+        Whether the table counts disjoint pairs of records of the same level, by the groups of both records (J, J).
     """
 
     by: str | None
@@ -102,11 +102,11 @@ class NoisyTable:
 
     @property
     def sums(self) -> Floats:
-        """Counts or sums of scores: (L, J)."""
+        """Noisy counts of records, or noisy sums of scores or products (L, J)."""
         return self.counts / self.per
 
     def first(self, cells: int) -> NoisyTable:
-        """The table of the first ``cells`` alone, if the others are in separate groups."""
+        """The table without all cells after the first ``cells``.  No group may contain cells of both kinds."""
         J = int(self.groups[:cells].max()) + 1
         counts = self.counts[:J, :J] if self.pairs else self.counts[:, :J]
         scores = None if self.scores is None else self.scores[:cells]
@@ -114,7 +114,7 @@ class NoisyTable:
 
     @property
     def adds(self) -> Floats:
-        """Contribution of a record in each cell to each column: (G, J)."""
+        """Contribution to each column of a record in each cell (G, J)."""
         indicators = one_hot(self.groups, self.counts.shape[1])
         return indicators if self.scores is None else indicators * self.scores[:, None] / SCORE_UNIT
 
@@ -128,11 +128,11 @@ class Variable:
     name : str
     cells : Cells
     terms : tuple of str
-        Public terms of its formula.
+        Public terms of the variable's formula.
     parents : tuple of str
-        Earlier variables.
+        Earlier variables in the formula.
     tables : tuple of NoisyTable
-        The first is the histogram of all cells.
+        The tables.  The first table is the histogram of all cells.
     """
 
     name: str
@@ -143,14 +143,14 @@ class Variable:
 
     @property
     def answers(self) -> tuple[NoisyTable, ...]:
-        """Tables of the records that are asked, without the cell of other records."""
+        """The tables without the cell for records that are not asked."""
         asked = self.cells.answers
         return self.tables if asked == len(self.cells) else tuple(table.first(asked) for table in self.tables)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class NoisyTables:
-    """All noisy tables of a file; computations from these and from public columns cost no epsilon.
+    """All noisy tables of a file.  Results computed from these tables and from public columns cost no further epsilon.
 
     Attributes
     ----------
@@ -159,19 +159,20 @@ class NoisyTables:
     outcomes : tuple of Variable
         Outcomes, in sequence.
     weight : Variable or None
-        The last variable; None for public weights.
+        The weight, which is the last variable; None if weights are public.
     terms : dict of str to Term
-        Public terms with the levels of all records; then strata and PSUs that these do not determine.
+        Public terms with the levels of all records, then strata and PSUs that these terms do not determine, then the
+        protected units.
     n : int
         Number of records.
     population_total : float
-        Sum of the weights.
+        Public sum of the weights.
     population_totals : dict of str to float array
-        Public totals of the levels of some terms.
+        Public totals of the weights in the levels of some terms.
     unit : str, optional
         Column of the protected units of several records.
     most : int
-        Most records for which a unit counts.
+        Largest number of records as which one unit can count.
     delta : float, optional
         Delta of (epsilon, delta), for Gaussian noise.
     """
@@ -193,7 +194,7 @@ class NoisyTables:
         return self.outcomes if self.weight is None else (*self.outcomes, self.weight)
 
     def variable(self, name: str) -> Variable:
-        """The variable of that name."""
+        """The variable with a given name."""
         return next(variable for variable in self.variables if variable.name == name)
 
     @property
@@ -208,7 +209,7 @@ class NoisyTables:
 
     @property
     def units(self) -> str | None:
-        """Name of the term of the protected units."""
+        """Name of the term of the protected units; None if single records are protected."""
         return None if self.unit is None else unit_name(self.unit)
 
     def terms_of(self, public: SurveyDesign) -> list[Term]:
@@ -217,7 +218,7 @@ class NoisyTables:
 
     @cached_property
     def epsilons(self) -> tuple[float, float]:
-        """Epsilon for blanking the values of a record and for replacing them, by the maps of OpenDP."""
+        """Epsilon for blanking the values of a record, and epsilon for replacing them, by the maps of OpenDP."""
         return composed([(table.epsilon, table.unit, table.kind != "counts") for table in self.tables], self.delta)
 
     @property
@@ -226,7 +227,7 @@ class NoisyTables:
         return self.epsilons[0]
 
     def as_json(self) -> dict[str, Any]:
-        """The tables as JSON, without the public levels of records, which are in the public columns."""
+        """The tables as a JSON document.  It does not repeat the levels of records, which are in the public columns."""
         return {
             "format": FORMAT,
             "noise": NOISE if self.delta is None else GAUSSIAN,
@@ -283,12 +284,12 @@ class NoisyTables:
 
 
 def read_json(document: Mapping[str, Any], public: SurveyDesign) -> NoisyTables:
-    """Read what :meth:`NoisyTables.as_json` wrote, with its public columns.
+    """The tables in a document of :meth:`NoisyTables.as_json`, with the public columns of the same file.
 
     Raises
     ------
     InputError
-        The document has another version, is damaged, or belongs to other columns.
+        The document has another version, is damaged, or belongs to other public columns.
     """
     if document.get("format") != FORMAT:
         raise InputError(f"these are no measurements that this version reads: their format is not {FORMAT!r}")
@@ -313,7 +314,7 @@ def _read(document: Mapping[str, Any], public: SurveyDesign) -> NoisyTables:
 
 
 def tables_from_json(terms: Mapping[str, Term], content: Mapping[str, Any]) -> NoisyTables:
-    """Read what :meth:`NoisyTables.as_json` wrote, with terms that hold the levels of the records."""
+    """The tables in a document of :meth:`NoisyTables.as_json`, with terms that have the levels of the records."""
     variables = [_read_variable(variable) for variable in content["variables"]]
     weight = variables.pop() if variables[-1].name == WEIGHT else None
     totals = {

@@ -16,7 +16,7 @@ NOT_ASKED = "not applicable"
 
 
 def label_of(level: object) -> str:
-    """A level as text; 1.0 becomes "1", as pandas reads whole numbers with missing values as floats."""
+    """A level as text.  1.0 becomes "1", because pandas reads whole numbers with missing values as floats."""
     return str(int(level)) if isinstance(level, float) and level.is_integer() else str(level)
 
 
@@ -24,38 +24,40 @@ def label_of(level: object) -> str:
 class Outcome:
     """The public facts about an outcome: its type, its bounds or levels, and its special values.
 
-    A number has ``bounds``, a category has ``levels``.  Everything here is declared: nothing is taken from the file.
-    A kind of number of your own is a subclass with a ``knee`` and a ``tail_index``, which docs/extending.md explains.
+    A number has ``bounds``, a category has ``levels``.  All these facts are declared; none is taken from the file.
+    To define a kind of number of your own, write a subclass with a ``knee`` and a ``tail_index``: see
+    docs/extending.md.
 
     Parameters
     ----------
     bounds : (float, float), optional
-        Lowest and highest value.  Values beyond count as values at the bound.
+        Lowest and highest value.  A value outside the bounds counts as a value at the nearest bound.
     levels : sequence, optional
-        Every level of a category.
+        All levels of a category.
     zeros : bool
-        Zero is a value of its own, which may be beyond the bounds of other values, with a probability that is
-        independent of that of numbers near it.
+        Whether zero is a value of its own.  Zero may then lie outside the bounds, and the probability of zero does not
+        depend on the probability of numbers near zero.
     missing : {"category"}, optional
-        Missing values are an answer of their own; by default a missing value is refused.
+        Missing values are an answer of their own.  By default a missing value is refused.
     whole : bool
-        Values are whole numbers.
+        Whether values are whole numbers.
     heaps : sequence of float
-        Values that many records share, such as a top code, each with its own cell.
+        Values that many records share, such as a top code.  Each of these values has its own cell.
     round : float, optional
         Unit to which synthetic values are rounded.
     applies : str, optional
-        Public condition on columns that come before, such as ``"tenure == 'tenant'"``: the question is asked where it
-        holds, and values of the file elsewhere are not used.
+        Public condition on columns that come before, such as ``"tenure == 'tenant'"``.  The question is asked of the
+        records that satisfy the condition; values of other records in the file are not used.
     elsewhere : 0 or str, optional
-        Value in synthetic files where the question is not asked: 0, or a label of a category; by default numbers are
-        missing there, and categories are ``"not applicable"``.
+        Value in synthetic files where the question is not asked: 0 for a number, a label for a category.  By default
+        numbers are missing there, and categories are ``"not applicable"``.
 
     Raises
     ------
     InputError
-        Neither bounds nor levels, or both; bounds that are not in order; levels that are not distinct; heaps
-        beyond the bounds; ``elsewhere`` without ``applies``, or of the wrong type.
+        There are neither bounds nor levels, or both.  Bounds are not in order, there are not 2 to 100 distinct levels,
+        or heaps are not distinct numbers within the bounds.  A category has ``zeros``, ``whole``, ``heaps`` or
+        ``round``.  ``elsewhere`` is given without ``applies`` or has the wrong type, or another value is not valid.
 
     Examples
     --------
@@ -75,8 +77,8 @@ class Outcome:
     applies: str | None = None
     elsewhere: float | str | None = None
 
-    knee: ClassVar[float | None] = None  # amount from which bins have equal ratios; None: as the bounds say
-    tail_index: ClassVar[float | None] = None  # of the Pareto tail of amounts; None: as of incomes
+    knee: ClassVar[float | None] = None  # amount from which edges of bins have equal ratios; None: set by the bounds
+    tail_index: ClassVar[float | None] = None  # index of the Pareto tail of amounts; None: that of incomes
 
     def __post_init__(self) -> None:
         for name in ("knee", "tail_index"):
@@ -129,7 +131,7 @@ class Outcome:
 
     @property
     def outside(self) -> float | str:
-        """Value of the outcome in files where the question is not asked."""
+        """Value of the outcome, in synthetic files, for records that are not asked."""
         if self.elsewhere is not None:
             return self.elsewhere
         return np.nan if self.levels is None else NOT_ASKED
@@ -150,7 +152,7 @@ class Outcome:
 
     @property
     def special(self) -> tuple[str, ...]:
-        """Names of the values that have a cell of their own: levels, zero, heaps, missing, not applicable."""
+        """Names of the special values, which have a cell of their own: levels, zero, heaps, missing, not applicable."""
         names = [str(level) for level in self.levels or ()]
         names += ["zero"] if self.zeros else []
         names += [f"{heap:g}" for heap in self.heaps if not (self.zeros and heap == 0)]

@@ -1,7 +1,7 @@
-"""Units of several records, such as households, that are protected as one, and the weights of their records.
+"""Units of several records, such as households, that are protected as a whole, and the weights of their records.
 
-A record of a unit of k records has the weight min(1, most / k), rounded down to sixtieths, so that a unit changes a
-table by at most ``most`` records, and noise stays on whole numbers.
+If a unit has k records, each of them has the weight min(1, most / k), rounded down to sixtieths.  So a unit changes a
+table by at most ``most`` records, and counts in sixtieths are whole numbers, as the noise requires.
 """
 
 from __future__ import annotations
@@ -23,12 +23,14 @@ TYPICAL = 0.02  # share of the records in a typical cell of a table
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Units:
-    """The protected units, and the most records for which one of them counts.
+    """The protected units, and the largest number of records as which one unit can count.
 
     Attributes
     ----------
-    of_record : int array (n,)
+    unit_of_record : int array (n,)
+        Unit of each record.
     most : int
+        Largest number of records as which one unit can count.
     """
 
     unit_of_record: Codes
@@ -36,16 +38,16 @@ class Units:
 
     @cached_property
     def parts(self) -> Codes:
-        """Weight of each record in sixtieths: (n,)."""
+        """Weight of each record (n,), in sixtieths."""
         return np.minimum(PARTS, PARTS * self.most // np.bincount(self.unit_of_record)[self.unit_of_record])
 
 
 def most_records(unit_of_record: Codes, epsilon: float, *, gaussian: bool = False) -> int:
-    """The most records for which a unit should count, which minimises the variance of a typical count.
+    """The largest number of records as which a unit should count: it minimises the variance of a typical count.
 
     Parameters
     ----------
-    of_record : int array (n,)
+    unit_of_record : int array (n,)
         Unit of each record.
     epsilon : float
         Epsilon of a table.

@@ -1,4 +1,4 @@
-"""Combinations of public levels that occur: of formula terms, strata, PSUs and units."""
+"""The combinations of levels of formula terms, strata, PSUs and units that occur in a file."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ from .terms import Term, combined, public_cells
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-CLASSES = 5  # classes of strata, PSUs or units with similar effects, which are fitted as one
-MOST = 16  # most leaves that represent a class
+CLASSES = 5  # number of classes of strata, PSUs or units; a class has similar effects and is fitted as one
+MOST = 16  # most leaves that represent a class; a leaf is a level of the finest of strata, PSUs and units
 EQUAL = np.full(MOST, 1 / MOST)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PublicCells:
-    """Combinations of the terms of the formulas, strata and PSUs that occur in the file.
+    """The combinations of formula terms, strata, PSUs and units that occur in the file.
 
     Attributes
     ----------
     step : dict of str to int array (C,)
-        Step of each term, including strata, PSUs and units.
+        Step of each combination, by term, including strata, PSUs and units.
     n : int array (C,)
-        Number of records.
+        Number of records of each combination.
     cell_of_record : int array (n,)
         Combination of each record.
     leaf : int array (C,)
-        The level of the finest of strata, PSUs and units; 0 without these.
+        Leaf of each combination: the level of the finest of strata, PSUs and units; 0 if there are none.
     levels : dict of str to int array (L,)
-        Level of strata, PSUs and units of each leaf.
+        For each of strata, PSUs and units, the level to which each leaf belongs.
     pairs : dict of str to int array (levels,)
-        Number of pairs of records in each level, if pairs were measured.
+        For each of strata, PSUs and units, the number of pairs of records in each level.
     times : float array (C,) or None
-        Mean weight of a record, if units of several records are protected.
+        Mean weight of the records of each combination, if units of several records are protected.
     """
 
     step: Mapping[str, Codes]
@@ -56,7 +56,7 @@ class PublicCells:
 
     @classmethod
     def from_tables(cls, measured: NoisyTables) -> PublicCells:
-        """The combinations of the measured records."""
+        """The combinations that occur among the measured records."""
         terms, n = [*measured.terms.values()], measured.n
         steps, cell, records = public_cells(terms, n)
         step = {term.name: steps[:, k] for k, term in enumerate(terms)}
@@ -70,38 +70,41 @@ class PublicCells:
         if measured.units not in levels:
             return cls(step, records, cell, leaf, levels, pairs, None)
         units = Units(drawn[-1].level, measured.most)
-        pairs = {name: np.bincount(level) // 2 for name, level in levels.items()}  # one record of each unit
+        pairs = {name: np.bincount(level) // 2 for name, level in levels.items()}  # pairs have one record of a unit
         pairs[measured.units] = np.minimum(np.bincount(units.unit_of_record) // 2, 1)
         times = np.bincount(cell, units.parts) / PARTS / records
         return cls(step, records, cell, leaf, levels, pairs, times)
 
     def representative_records(self, count: int) -> Codes:
-        """About ``count`` records (K,), at least one of every combination and in proportion to its records."""
+        """Approximately ``count`` records (K,), at least one of every combination, otherwise proportional to ``n``."""
         order = np.argsort(self.cell_of_record, kind="stable")
         times = np.maximum(np.rint(self.n * (count / self.n.sum())), 1).astype(np.intp)
         inside = places(times) * np.repeat(self.n, times) // np.repeat(times, times)
         return order[np.repeat(np.cumsum(self.n) - self.n, times) + inside]
 
     def by(self, names: Sequence[str]) -> Codes:
-        """Combination of these terms alone in each combination: (C,)."""
+        """For each combination (C,), the number of its combination of the named terms alone."""
         return combined([np.zeros(len(self.n), dtype=np.intp), *(self.step[name] for name in names)])[1]
 
     @cached_property
     def counted(self) -> Floats:
-        """Sum of the weights of the records of each combination: (C,)."""
+        """Sum of the weights of the records of each combination (C,)."""
         return np.asarray(self.n * (1.0 if self.times is None else self.times), dtype=np.float64)
 
     def mean_of(self, values: Floats, place: Codes) -> Floats:
-        """Means (P, J) of values of the combinations (C, J) over the records of each place."""
+        """Means of values (C, J) over the records of each group (P, J); ``place`` is each combination's group (C,)."""
         sums = np.stack([np.bincount(place, self.n * each) for each in values.T], axis=1)
         return np.asarray(sums / np.bincount(place, self.n)[:, None], dtype=np.float64)
 
     def times_of(self, place: Codes) -> Floats | None:
-        """Mean weights of the records of each place, for places (C,) of the combinations numbered from 0."""
+        """Mean weights of the records of each group (P,); ``place`` is each combination's group (C,), from 0.
+
+        None if records have equal weights.
+        """
         return None if self.times is None else self.mean_of(self.times[:, None], place)[:, 0]
 
     def cells_of_records(self, terms: Iterable[Term], n: int) -> Codes:
-        """The combination of each of n records, from their terms (n,).
+        """The combination of each of n other records (n,), from the terms of these records.
 
         Raises
         ------
@@ -117,11 +120,11 @@ class PublicCells:
         return unit
 
     def classes(self, effects: Floats, p: Floats) -> tuple[Codes, list[tuple[Codes, Floats]]]:
-        """Classes (L,) of leaves with similar effects (L, G), and the leaves that represent each class.
+        """The class of each leaf (L,), and for each class the leaves that represent it, with shares.
 
-        Leaves are sorted by the first principal axis of their effects under probabilities p (G,), and cut into
-        classes.  A class is represented by its leaves with their shares of its records; a class of many leaves, by
-        quantiles along the second axis.
+        Leaves of a class have similar effects (L, G).  Leaves are sorted by the first principal axis of their effects
+        under probabilities p (G,), and cut into classes.  All leaves of a class represent it, with their shares of the
+        records of the class.  A class with many leaves is represented by quantiles along the second axis.
         """
         weight = np.bincount(self.leaf, self.n)
         if len(effects) <= CLASSES:

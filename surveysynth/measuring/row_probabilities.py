@@ -1,4 +1,4 @@
-"""Probabilities of the cells of a variable for many records, stored once for records with equal public values."""
+"""Probabilities of the cells of a variable for many records.  Records with equal predictors share one stored row."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ class RowProbabilities:
     Attributes
     ----------
     rows : float array (R, G)
+        Probabilities of the cells.
     record : int array (n,)
         Row of each record.
     """
@@ -27,11 +28,11 @@ class RowProbabilities:
 
     @classmethod
     def one_by_one(cls, p: Floats) -> RowProbabilities:
-        """A row for each record."""
+        """Probabilities (n, G) with a row of its own for each record."""
         return cls(p, np.arange(len(p)))
 
     def draw(self, rng: np.random.Generator) -> Codes:
-        """A cell for each record (n,), by inversion, so that common random numbers make similar draws."""
+        """A random cell for each record (n,), drawn by inversion, so that common random numbers make similar draws."""
         R, G = self.rows.shape
         ends = np.cumsum(self.rows, axis=1) + np.arange(R)[:, None]  # rows one after another, each of length 1
         place = np.searchsorted(ends.ravel(), rng.random(len(self.record)) + self.record, side="right")
@@ -39,9 +40,9 @@ class RowProbabilities:
         return np.clip(found, 0, G - 1)
 
     def mean(self, values: Floats) -> Floats:
-        """Expectation of the cells' values (G,) for each record: (n,)."""
+        """Expectation for each record (n,), given values of the cells (G,)."""
         return np.asarray((self.rows @ values)[self.record])
 
     def subset(self, records: Codes) -> Floats:
-        """Probabilities of selected records: (K, G)."""
+        """Probabilities of the cells for selected records (K, G)."""
         return np.asarray(self.rows[self.record[records]])

@@ -1,9 +1,9 @@
-"""Integer Laplace or Gaussian noise by OpenDP, and the privacy cost of tables together by OpenDP's maps.
+"""Integer Laplace or Gaussian noise by OpenDP, and the privacy cost of all tables together by OpenDP's maps.
 
-Laplace noise satisfies epsilon alone, Gaussian noise (epsilon, delta) by zero-concentrated differential privacy (Bun &
-Steinke 2016; discrete Gaussian noise: Canonne, Kamath & Steinke 2020).  Gaussian noise is smaller for many tables, as
-it grows with the root of their number.  The epsilon of a Gaussian table is that of Laplace noise of the same variance,
-2 / epsilon^2, so that its rho is epsilon^2 / 4.
+Laplace noise gives pure epsilon-differential privacy.  Gaussian noise gives (epsilon, delta) by zero-concentrated
+differential privacy (Bun & Steinke 2016; discrete Gaussian noise: Canonne, Kamath & Steinke 2020).  Its standard
+deviation grows with the root of the number of tables, so it is smaller for many tables.  The epsilon of a Gaussian
+table is the epsilon of Laplace noise with the same variance, 2 / epsilon^2, so that its rho is epsilon^2 / 4.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ SMALL = 20.0  # standard deviation of Gaussian noise up to which its probabiliti
 
 @dataclass(frozen=True)
 class TableBudget:
-    """The budget of all tables together for blanking the values of a record: epsilon, or (epsilon, delta).
+    """The budget of all tables together, for blanking the values of a record: epsilon, or (epsilon, delta).
 
     Attributes
     ----------
     epsilon : float
     delta : float, optional
-        If given, noise is Gaussian.
+        If given, the noise is Gaussian.
     """
 
     epsilon: float
@@ -44,9 +44,9 @@ class TableBudget:
 
     @cached_property
     def rho(self) -> float:
-        """Rho of zero-concentrated differential privacy that gives (epsilon, delta) by OpenDP's map.
+        """The rho of zero-concentrated differential privacy that gives (epsilon, delta) by OpenDP's map.
 
-        Proposition 1.3 of Bun & Steinke (2016), epsilon = rho + 2 sqrt(rho log(1 / delta)), would allow somewhat less.
+        Proposition 1.3 of Bun & Steinke (2016), epsilon = rho + 2 sqrt(rho log(1 / delta)), would give a smaller rho.
         """
         assert self.delta is not None
         delta, asked = self.delta, self.epsilon * (1 - ROUNDING)
@@ -60,11 +60,11 @@ class TableBudget:
         return float(np.exp(found - 1e-10))
 
     def split(self, kinds: Sequence[tuple[float, int]]) -> list[float]:
-        """Epsilon of each table of every kind, from the share and the number of tables of each kind.
+        """Epsilon of one table of each kind.  ``kinds`` has the share of one table and the number of tables.
 
-        With Laplace noise the shares divide epsilon.  The weighted sum of the variances of tables is least if epsilons
-        are proportional to the third root of the weights, and rho to their square root; so rho is proportional to
-        shares to the power 3/2.
+        Under Laplace noise epsilon is divided in proportion to the shares.  A weighted sum of the variances of tables
+        is smallest if the epsilons (Laplace) are proportional to the cube root of the weights, or the rhos (Gaussian)
+        to the square root of the weights.  So under Gaussian noise rho is proportional to the shares to the power 3/2.
         """
         share, many = np.array(kinds, dtype=np.float64).T
         if not self.gaussian:
@@ -79,13 +79,13 @@ def noise_variance(epsilon: float, *, gaussian: bool) -> float:
         return discrete_laplace_variance(epsilon)
     sd = _gaussian_scale(epsilon)
     if sd > SMALL:
-        return sd**2  # that of the discrete law to 1e-9
+        return sd**2  # equals the variance of the discrete law to 1e-9
     k, p = _gaussian_law(sd)
     return float(p @ k.astype(np.float64) ** 2)
 
 
 def simulated_noise(rng: np.random.Generator, epsilon: float, size: int, *, gaussian: bool) -> Counts:
-    """Noise of the same law by numpy, for refits to simulated noise and for tests, never to protect a file."""
+    """Noise of the same law from numpy, for refits to simulated noise and for tests.  It must not protect a file."""
     if not gaussian:
         return discrete_laplace(rng, epsilon, size)
     sd = _gaussian_scale(epsilon)
@@ -111,7 +111,7 @@ def discrete_laplace_variance(epsilon: float) -> float:
 
 
 def discrete_laplace(rng: np.random.Generator, epsilon: float, size: int) -> Counts:
-    """Integer Laplace noise by numpy."""
+    """Integer Laplace noise of scale 1 / epsilon from numpy, which must not protect a file."""
     stop = -np.expm1(-epsilon)
     return rng.geometric(stop, size) - rng.geometric(stop, size)
 
@@ -124,13 +124,14 @@ def noisy(
     Parameters
     ----------
     counts : int array
-        Counts in which a record changes one cell by at most ``unit``.
+        Counts in which the blanking of a record changes one cell by at most ``unit``.
     epsilon : float
         Epsilon of the table for blanking the values of a record.
     unit : int
     gaussian : bool
     rng : numpy.random.Generator, optional
-        For tests only, as it is not safe; by default noise is OpenDP's.
+        Generator of the noise, for tests only: such noise does not protect the file.  By default the noise is from
+        OpenDP.
     """
     if rng is not None:
         return counts + simulated_noise(rng, epsilon / unit, counts.size, gaussian=gaussian).reshape(counts.shape)
@@ -139,16 +140,16 @@ def noisy(
 
 
 def composed(parts: Sequence[tuple[float, int, bool]], delta: float | None = None) -> tuple[float, float]:
-    """Epsilon of all tables together for blanking the values of a record, and for replacing them.
+    """Epsilon of all tables together for blanking the values of a record, and epsilon for replacing them.
 
-    A blanked record leaves one cell of every table; a record with other values leaves one cell and enters another, with
-    an L1 distance of 2 and an L2 distance of the root of 2.  A score can change from one end to the other in one cell,
-    with a distance of 2 in both.
+    A blanked record leaves one cell of every table.  A record whose values are replaced leaves one cell and enters
+    another cell; this is an L1 distance of 2 and an L2 distance of the root of 2.  A score can change within one cell
+    from the lowest to the highest value, and then both distances are 2.
 
     Parameters
     ----------
     parts : sequence of (float, int, bool)
-        Epsilon and unit of each table, and whether it is one of scores.
+        For each table the epsilon, the unit, and whether it is a table of scores or products.
     delta : float, optional
         Delta, for Gaussian noise.
     """
@@ -186,7 +187,7 @@ def _up_to(rho: float, delta: float) -> float:
 
 
 def _opendp(*, gaussian: bool) -> tuple[Any, tuple[Any, Any]]:
-    import opendp.prelude as dp  # half a second, and only measuring needs it
+    import opendp.prelude as dp  # the import takes half a second, and only measuring needs it
 
     dp.enable_features("contrib")
     distance = dp.l2_distance(T="f64") if gaussian else dp.l1_distance(T="i64")

@@ -1,4 +1,4 @@
-"""Terms of a formula as public levels, by which tables are made and on which effects of models depend."""
+"""Terms of a formula as public levels.  Tables are made by these levels, and effects of models depend on them."""
 
 from __future__ import annotations
 
@@ -26,29 +26,30 @@ from ..validation import rows
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-FEW = 10  # most different values of a number that make a level each
-GROUPS, STEPS = 6, 24  # for other numbers: groups in tables, steps of effects
+FEW = 10  # a number with at most this many different values has a level for each value
+GROUPS, STEPS = 6, 24  # for other numbers, the number of groups in tables and of steps of effects
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Term:
-    """A term of a formula, one or several crossed columns, as levels.
+    """A term of a formula (one column, or several crossed columns) as levels.
 
     Attributes
     ----------
     name : str
-        Such as ``region`` or ``region:sex``.
+        Name of the term, such as ``region`` or ``region:sex``.
     columns : tuple of str
+        Columns of the term.
     labels : tuple of tuple of str
-        Labels of each level, one for each column; a group of numbers is an interval.
+        Labels of each level, one label for each column.  The label of a group of numbers is an interval.
     level : int array (n,)
         Level of each record.
     step : int array (n,)
-        Step of each record, finer than the level for a number, or else the level.
+        Step of each record.  The steps of a number are finer than the levels; otherwise steps are levels.
     score : float array (steps,) or None
-        Normal score of each step of a number.
+        Normal score of each step of a number; None for other terms.
     drawn : bool
-        Whether these are strata, PSUs or units, whose effects are drawn anew for each data set.
+        Whether the term stands for strata, PSUs or units, whose effects are drawn anew for each data set.
     """
 
     name: str
@@ -75,16 +76,16 @@ class Term:
 def terms_of(
     design: SurveyDesign, predictors: str, grouped: bool = False, unit: str | None = None
 ) -> list[Term]:  # fmt: skip
-    """The terms of the right-hand side of a formula, including main effects of interactions.
+    """The terms of the right-hand side of a formula, including main effects of interactions, and of the design.
 
-    The size of the protected units follows, if it differs; with ``grouped``, strata and PSUs that are not determined
-    by these terms; and the units.
+    The terms of the formula are first.  Then follow the size of the protected units, if sizes differ; with
+    ``grouped``, the strata and PSUs that the terms before do not determine; and the protected units.
 
     Raises
     ------
     InputError
-        A term other than a column, ``C(column)`` or a product of these; a missing value in a predictor; an interaction
-        with a number.
+        A term is not a column, ``C(column)`` or a product of these.  A predictor or the unit has a missing value.  An
+        interaction contains a number.
     """
     wanted = columns_of_terms(predictors)
     single = {column for columns in wanted for column in columns}
@@ -95,7 +96,7 @@ def terms_of(
         units = unit_term(design, unit)
         size = np.bincount(units.level)[units.level].astype(np.float64)
         found += [_number(f"size ({unit})", size)] if np.ptp(size) else []
-        # PSUs that are the units have one effect
+        # PSUs that are at the same time the units get only one effect, that of the units
         own = [units] if units.levels < design.n else []
         groups = [term for term in groups if len(np.unique(term.level)) < units.levels or not own]
     return [*found, *groups, *own]
@@ -108,7 +109,7 @@ def term_names(predictors: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class RightHandSide:
-    """The right-hand side of an outcome: public terms as a formula, earlier outcomes, and products of these."""
+    """The right-hand side of an outcome: public terms as a formula, earlier outcomes, and products of both."""
 
     public: str
     earlier: tuple[str, ...]
@@ -136,7 +137,7 @@ def split_terms(predictors: str, earlier: Collection[str]) -> RightHandSide:
 
 
 def columns_of_terms(predictors: str) -> list[tuple[str, ...]]:
-    """Columns of each term, including main effects of interactions; a:b and b:a are one term."""
+    """Columns of each term, including main effects of interactions.  a:b and b:a are the same term."""
     named = [_columns(term.factors) for term in _products(predictors)]
     found = dict[frozenset[str], tuple[str, ...]]()
     for each in [*((column,) for columns in named for column in columns), *named]:
@@ -145,7 +146,7 @@ def columns_of_terms(predictors: str) -> list[tuple[str, ...]]:
 
 
 def design_terms(design: SurveyDesign, columns: Iterable[str]) -> list[Term]:
-    """Strata, then PSUs, that the columns of a formula do not determine."""
+    """Terms of the strata and of the PSUs, each only if the columns of a formula do not determine it."""
     groups = groups_of(design, [*columns])
     if groups is None:
         return []
@@ -164,7 +165,10 @@ def unit_name(unit: str) -> str:
 
 
 def unit_term(design: SurveyDesign, unit: str) -> Term:
-    """The term of the protected units; labels of PSUs are nested in strata (InputError for missing values)."""
+    """The term of the protected units (InputError for missing values).
+
+    PSUs with the same label in different strata or parent units are different units.
+    """
     missing = design.column(unit).isna()
     if missing.any():
         raise InputError(f"unit {unit!r} is missing in {rows(missing)}; give these records units of their own")
@@ -173,7 +177,7 @@ def unit_term(design: SurveyDesign, unit: str) -> Term:
 
 
 def _grouped(design: SurveyDesign, name: str, columns: list[str]) -> Term:
-    """Combinations of labels as levels, in the order of their labels as text."""
+    """A drawn term whose levels are combinations of labels, in the order of the labels as text."""
     codes, texts = [], []
     for column in columns:
         own = design.column(column)
@@ -187,7 +191,11 @@ def _grouped(design: SurveyDesign, name: str, columns: list[str]) -> Term:
 
 
 def public_cells(terms: Iterable[Term], n: int) -> tuple[Codes, Codes, Codes]:
-    """Combinations of the steps of terms that occur: steps (X, T), cell of each record (n,), records (X,)."""
+    """The combinations of the steps of terms that occur in a file.
+
+    Returns the steps of each combination (X, T), the combination of each record (n,) and the number of records of each
+    combination (X,).
+    """
     steps = [term.step for term in terms]
     if not steps:
         return np.zeros((1, 0), dtype=np.intp), np.zeros(n, dtype=np.intp), np.array([n])
@@ -198,7 +206,7 @@ def public_cells(terms: Iterable[Term], n: int) -> tuple[Codes, Codes, Codes]:
 def _products(predictors: str) -> Sequence[FormulaTerm]:
     if predictors.strip() in ("", "1"):
         return []
-    factors_of(predictors)  # refuses a text that is no formula
+    factors_of(predictors)  # refuses a text that is not a formula
     return [term for term in formulaic.Formula(f"1 + {predictors}") if str(term) != "1"]
 
 
@@ -241,7 +249,7 @@ def _number(column: str, values: Floats) -> Term:
 
 
 def _cuts(values: Floats, groups: int) -> Floats:
-    """Inner quantiles of a public column; equal values are in one group."""
+    """The inner quantiles at which a public column is cut into groups.  Equal values are in the same group."""
     cuts = np.unique(np.quantile(values, np.arange(1, groups) / groups))
     return cuts[cuts > values.min()]
 
@@ -257,7 +265,7 @@ def _crossed(terms: Sequence[Term]) -> Term:
 
 
 def combined(codes: Sequence[Codes]) -> tuple[Codes, Codes]:
-    """Combinations of codes (n,) that occur, in order: the first record of each (R,), and that of each record (n,)."""
+    """The first record of each combination of codes that occurs (R,), in order, and each record's combination (n,)."""
     place = np.zeros_like(codes[0])
     for code in codes:
         many = int(code.max(initial=0)) + 1

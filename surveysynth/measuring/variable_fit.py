@@ -1,4 +1,4 @@
-"""Fit of one variable to its noisy tables: effects of formula terms, and additional ones of strata, PSUs and units."""
+"""Fit of one variable to its noisy tables: effects of formula terms, then effects of strata, PSUs and units."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 Bools = NDArray[np.bool_]
 
-CENTRINGS, NEAR = 20, 1e-3  # most steps of centring draws; sum of differences of shares at which it ends
-PASSES = 2  # iterations between effects of formula terms and of strata, PSUs and units
-Coefficients = tuple[Floats, ...]  # of strata and of PSUs, (L, K) each
+CENTRINGS, NEAR = 20, 1e-3  # most steps of the centring of draws; sum of differences of shares at which it ends
+PASSES = 2  # how often effects of formula terms and effects of strata, PSUs and units are fitted in turn
+Coefficients = tuple[Floats, ...]  # coefficients (L, K) of each of strata, PSUs and units
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Feature:
-    """The features of an effect: of steps of a term or earlier variable, possibly times scores of a variable.
+    """The features of an effect: features of the steps of a term or variable, possibly times scores of a variable.
 
     Attributes
     ----------
     source : str or None
-        The term or the earlier variable; None for an effect of all records.
+        The term or the earlier variable; None for an effect that is the same for all records.
     by_step : float array (S, A)
         Features of each step.
     times : str, optional
-        The earlier variable by whose scores the features are multiplied.
+        The earlier variable whose scores multiply the features.
     score : float array (G, J), optional
-        Scores of its cells, by kind.
+        Scores of the cells of the variable ``times``, by kind.
     """
 
     source: str | None
@@ -51,7 +51,7 @@ class Feature:
     score: Floats | None = None
 
     def rows(self, step: Codes, cell: Codes | None) -> Floats:
-        """Features (R, A J) of rows with these steps and cells of the variable ``times``."""
+        """Features of rows (R, A J), given the rows' steps and their cells of the variable ``times``."""
         z = self.by_step[step]
         if cell is None or self.score is None:
             return z
@@ -68,23 +68,23 @@ class VariableFit:
     expanded : Expanded
         Parts of the public cells.
     row : int array (K,)
-        Row of the model for each part.
+        Row of the model to which each part belongs.
     x : int array (C,)
-        Combination of the variable's own terms.
+        Combination of the variable's own terms in each public cell.
     steps : dict of str to int array (G,)
-        Step of each cell of every earlier variable.
+        Step of each cell, by earlier variable.
     features : sequence of Feature
-        Features of each effect except that of all records.
+        Features of each effect, apart from the effect of all records.
     base : TableModel
-        The model without effects of strata and PSUs.
+        The model without effects of strata, PSUs and units.
     fit : TableFit
-        The fit of a model that has these effects in classes.
+        The fit of a model that includes these effects, by classes of strata, PSUs or units.
     p : float array (G,)
         Approximate probability of each cell.
     past : int
         Number of counts of an earlier year in the fit.
     effects : dict of str to LevelEffects
-        Effects of strata, PSUs and units.
+        Effects of strata, PSUs and units, by term.
     """
 
     cells: PublicCells
@@ -100,7 +100,7 @@ class VariableFit:
     past: int = 0
 
     def changes(self, coefficients: Coefficients) -> Floats | None:
-        """Changes (L, G) of log probabilities by leaf; None without effects."""
+        """Changes of the log probabilities for each leaf (L, G); None without effects of strata, PSUs and units."""
         if not self.effects:
             return None
         pairs = zip(self.effects.items(), coefficients, strict=True)
@@ -116,11 +116,11 @@ class VariableFit:
         return tuple(effect.draw(rng) for effect in self.effects.values())
 
     def opposite(self, coefficients: Coefficients) -> Coefficients:
-        """The coefficients reflected at the mean, which are equally probable."""
+        """The coefficients with the opposite deviation from the mean, which are equally probable."""
         return tuple(2 * mean - b for mean, b in zip(self.mean_levels, coefficients, strict=True))
 
     def model(self, coefficients: Coefficients) -> TableModel:
-        """The model with these effects of strata, PSUs and units, in classes."""
+        """The model with given effects of strata, PSUs and units, which are grouped into classes."""
         changes = self.changes(coefficients)
         if changes is None:
             return self.fit.model
@@ -135,7 +135,7 @@ class VariableFit:
         offset, base = self._mean_effects(changes, members)[row, code[unit] % Q], self.base
         if base.offset is not None:
             offset = offset + base.offset[row]
-        past = np.arange(int(self.row.max()) + 1, len(base.unit))  # rows of an earlier year stay unchanged
+        past = np.arange(int(self.row.max()) + 1, len(base.unit))  # rows of an earlier year do not change
         X = self.cells_now
         unit = np.concatenate([unit, base.unit[past] - X + len(n)])
         offset = np.concatenate([offset, np.zeros((len(past), offset.shape[1]))])
@@ -147,11 +147,14 @@ class VariableFit:
 
     @cached_property
     def _without_levels(self) -> Floats:
-        """Probabilities (R, G) of the rows at the fit, without effects of strata and PSUs."""
+        """Probabilities of the cells in each row (R, G) at the fit, without effects of strata, PSUs and units."""
         return np.maximum(self.base.probabilities(self.fit.theta), LEAST)
 
     def _mean_effects(self, changes: Floats, members: Sequence[tuple[Codes, Floats]]) -> Floats:
-        """Changes (R, Q, G) of log probabilities that give rows the mean probabilities of the leaves of a class."""
+        """Changes of the log probabilities for each row and class (R, Q, G).
+
+        With these changes, a row has the mean of the probabilities that the leaves of the class give it.
+        """
         p = self._without_levels
         out, every = np.empty((len(p), len(members), p.shape[1])), np.zeros(len(p), dtype=np.intp)
         for k, (leaves, shares) in enumerate(members):
@@ -160,11 +163,11 @@ class VariableFit:
         return out
 
     def draw(self, by: Perturbation, coefficients: Coefficients) -> Floats:
-        """A draw of the coefficients of the formula's terms."""
+        """A draw of the coefficients of the formula's terms, given random errors and the effects of levels."""
         return draw(self.fit, by, self.model(coefficients) if self.effects else None)
 
     def level_rows(self, theta: Floats) -> LevelRows:
-        """Rows for every part of every combination of public levels, by leaf."""
+        """The parts of all combinations of public levels as rows, each with its leaf."""
         cell = self.expanded.cell
         records = self.cells.counted[cell] * self.expanded.share
         leaves = int(self.cells.leaf.max()) + 1
@@ -196,13 +199,13 @@ class VariableFit:
         return made
 
     def most_probable(self) -> LevelRows:
-        """Rows for the parts of the combinations, with the most probable effects."""
+        """The parts of all combinations as rows, with the most probable effects of strata, PSUs and units."""
         rows = self.level_rows(self.fit.theta)
         changes = self.changes(self.mean_levels)
         return rows if changes is None else rows.tilted(changes)
 
     def margin(self, drawn: VariableDraw) -> Floats:
-        """Expected weighted records (G,) of this year in each cell under a draw."""
+        """Expected weighted number of this year's records in each cell (G,), under a draw."""
         if (changes := self.changes(drawn.levels)) is not None:
             every = self.level_rows(drawn.theta).tilted(changes)
             return np.asarray(every.records @ every.p)
@@ -210,7 +213,7 @@ class VariableFit:
         return np.asarray((self.is_now(model) * model.counted) @ model.probabilities(drawn.theta))
 
     def margin_of_fit(self) -> Floats:
-        """Expected weighted records (G,) of this year in each cell under the fit, with effects in classes."""
+        """Expected weighted number of this year's records in each cell (G,), under the fit with effects in classes."""
         if not self.effects:
             return self.margin(VariableDraw(self.fit.theta, ()))
         model = self.fit.model
@@ -218,11 +221,11 @@ class VariableFit:
 
     @cached_property
     def cells_now(self) -> int:
-        """Number of public cells of this year in the base model; those of an earlier year follow."""
+        """Number of public cells of this year in the base model.  The cells of an earlier year come after these."""
         return int(self.base.unit[: int(self.row.max()) + 1].max()) + 1
 
     def is_now(self, model: TableModel) -> Bools:
-        """Whether each row of a model belongs to this year: (R,)."""
+        """Whether each row of a model belongs to this year (R,)."""
         return np.asarray(model.unit < len(model.n) - (len(self.base.n) - self.cells_now))
 
     def probabilities(self, drawn: VariableDraw, cell: Codes, code: Mapping[str, Codes]) -> RowProbabilities:
@@ -232,9 +235,9 @@ class VariableFit:
         ----------
         drawn : VariableDraw
         cell : int array (n,)
-            Combination of public levels.
+            Combination of public levels of each record.
         code : dict of str to int array (n,)
-            Cells of earlier variables.
+            Cell of each record, by earlier variable.
         """
         scored = {feature.times for feature in self.features if feature.times is not None}
         alike = [self.x[cell], *(code[name] if name in scored else at[code[name]] for name, at in self.steps.items())]
@@ -259,16 +262,17 @@ class VariableFit:
 
 @dataclass(frozen=True)
 class VariableDraw:
-    """Coefficients of one draw: of the formula's terms, and of strata, PSUs and units."""
+    """Coefficients of one draw: ``theta`` of the formula's terms, ``levels`` of strata, PSUs and units."""
 
     theta: Floats
     levels: Coefficients
 
 
 def perturbation(variable: Variable, made: VariableFit, rng: np.random.Generator) -> Perturbation:
-    """New noise of each table by its own law, and normal errors of known totals and of prior means.
+    """Random errors for one draw: new noise of each table by its own law, normal errors of known totals and priors.
 
-    Tables of an earlier year vary by noise and sampling, which is all the uncertainty about that year.
+    The errors of the tables of an earlier year include noise and sampling, which is all the uncertainty about that
+    year.
     """
     fit = made.fit
     counted = [
@@ -285,11 +289,11 @@ def perturbation(variable: Variable, made: VariableFit, rng: np.random.Generator
 
 
 def centred(fit: VariableFit, draws: Sequence[VariableDraw]) -> list[VariableDraw]:
-    """Draws shifted so that their mean probabilities of the cells, over all records, are those of the fit.
+    """Draws, shifted so that their mean probabilities of the cells, over all records, equal those of the fit.
 
-    Probabilities are convex in the coefficients, so draws would on average have more records in the tails than the
-    fit, because coefficients are most uncertain there.  All draws get the same change of the log density, so that
-    their differences stay the same.
+    Probabilities are convex in the coefficients, and coefficients are most uncertain in the tails.  So, without the
+    shift, draws would on average have more records in the tails than the fit.  All draws get the same change of the
+    log density, and their differences do not change.
     """
     if len(draws) < 2:
         return [*draws]
@@ -306,5 +310,5 @@ def centred(fit: VariableFit, draws: Sequence[VariableDraw]) -> list[VariableDra
 
 
 def term_tables(variable: Variable) -> list[NoisyTable]:
-    """The histogram and the tables by the formula's terms and earlier variables, without those of strata and PSUs."""
+    """The histogram and the tables by the formula's terms and earlier variables, but no tables by strata and PSUs."""
     return [table for table in variable.answers if table.by is None or table.by in variable.terms]

@@ -17,14 +17,14 @@ class Budget:
     Parameters
     ----------
     epsilon : float or None
-        Budget of the whole release; None if constants of the mechanism decide it.
+        Budget of the whole release; None if the constants of the mechanism determine epsilon.
     m : int
         Number of data sets, each from its own draw.
 
     Raises
     ------
     InputError
-        epsilon is not a positive number, or m is not a whole number of at least 1.
+        epsilon is not a positive number, or m is not a whole number from 1 to 10,000.
     """
 
     epsilon: float | None
@@ -37,9 +37,10 @@ class Budget:
 
     @property
     def bound(self) -> float:
-        """The largest Lipschitz bound of a draw, epsilon / (2 m), rounded so that 2 m times it never exceeds epsilon.
+        """The largest permitted Lipschitz bound of a draw, epsilon / (2 m).
 
-        Without an epsilon it is 1, for the inverse map alpha_i = c1 bound / f_i.
+        It is rounded down where 2 m times the bound would exceed epsilon.  Without an epsilon it is 1, for the inverse
+        map alpha_i = c1 bound / f_i.
 
         Hu, Savitsky & Williams (2022a), section 1.4.1, step 5.
         """

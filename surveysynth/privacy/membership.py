@@ -1,12 +1,12 @@
 """A membership attack on a fit: how well an intruder can infer whether a record was in the file.
 
 The intruder knows every other record, the model and the privacy weights, and sees m parameter draws
-theta ~ p(theta | D).  With c_j(theta) the contribution of record j, its weighted (and perhaps clamped) log
-density,
+theta ~ p(theta | D).  The contribution c_j(theta) of record j is its weighted (and perhaps clamped) log
+density, so
 
     p(theta | D)  proportional to  prior(theta) prod_j exp(c_j(theta))
 
-so leaving record i out re-weights the draws:
+and leaving record i out re-weights the draws:
 
     r_i(theta) = p(theta | D without i) / p(theta | D) = exp(-c_i(theta)) / E_in exp(-c_i)
 
@@ -15,20 +15,21 @@ positive rate at the best threshold, is the total variation distance
 
     TV_i = 1/2 E_in |1 - r_i|;   for m draws, E_in max(0, 1 - r_i(theta_1) ... r_i(theta_m))
 
-An intruder who sees only synthetic data, made from the draws, knows less.  Under epsilon-differential privacy for
-records added or removed no advantage exceeds (e^epsilon - 1) / (e^epsilon + 1) (Kairouz, Oh &
-Viswanath 2015).  This attack stays below that bound for half the epsilon: |c_i| <= Delta bounds the range of
-log r_i by 2 Delta, and so the advantage of m draws by that of epsilon / 2 (Dong, Durfee & Rogers 2020).
+An intruder who sees only synthetic data, which are made from the draws, knows less.  Under epsilon-differential privacy
+for the addition or removal of a record, no advantage exceeds (e^epsilon - 1) / (e^epsilon + 1) (Kairouz, Oh &
+Viswanath 2015).  This attack even remains below the bound for epsilon / 2: |c_i| <= Delta bounds the range of
+log r_i by 2 Delta, and this bounds the advantage of m draws by the bound for epsilon / 2 (Dong, Durfee & Rogers 2020).
 
-***This holds the privacy weights fixed, and so understates the advantage.**  If they are computed from the file, one
-record changes them: the risks of all others, and c1, which is tuned to the largest bound.  So the most exposed records
-are really left out: without record i, risks, constants, privacy weights and draws are computed again, and
+**This attack holds the privacy weights fixed, and so understates the advantage.**  If the weights are computed from the
+file, one record changes the weights of all others: it changes their risks, and c1, which is tuned to the largest bound.
+So the most exposed records are really left out: without record i, risks, constants, privacy weights and draws are
+computed again, and
 
     log r_i(theta) = sum_j (alpha'_j - alpha_j) log p_j(theta) - log(Z' / Z),     alpha'_i = 0,
 
-where Z and Z' are the normalizing constants of the two pseudo posteriors.  The draws of both give their ratio by the
-acceptance ratio of Bennett (1976): the C for which E sigma(l - C) over draws "in" equals E sigma(C - l) over draws
-"out", with l the sum and sigma(x) = 1 / (1 + e^-x).  Nothing bounds this r_i: epsilon assumes fixed weights.
+where Z and Z' are the normalizing constants of the two pseudo posteriors.  The ratio Z' / Z is estimated from the draws
+of both by the acceptance ratio of Bennett (1976): the C for which E sigma(l - C) over draws "in" equals E sigma(C - l)
+over draws "out", with l the sum and sigma(x) = 1 / (1 + e^-x).  Nothing bounds this r_i: epsilon assumes fixed weights.
 
 All results concern single records and are internal to the agency.
 """
@@ -74,7 +75,7 @@ class Attacked(Protocol):
 
     @property
     def risk(self) -> Floats:
-        """Risks of all records, or units."""
+        """Risks of all records or units (U,)."""
         ...
 
     @property
@@ -87,7 +88,7 @@ class Attacked(Protocol):
         ...
 
     def log_ratio(self, other: ProtectedFit, posterior: Draws) -> Floats:
-        """Log pseudo likelihood of another fit minus that of this one, at draws of either: (S,)."""
+        """Log pseudo likelihood under another fit minus that under this fit (S,), at S draws of one of the two."""
         ...
 
     @property
@@ -107,28 +108,30 @@ class MembershipAttack:
     Attributes
     ----------
     records : pandas.DataFrame
-        The attacked records, the most exposed first: ``row`` (of the confidential file, from 0; the first of a unit).
-        With privacy weights held fixed: ``advantage_one`` (from one draw), ``advantage`` and ``auc`` (from m draws, by
-        simulation, with standard errors of at most 0.005), ``epsilon_seen`` (m max |log r|) and ``ess``, effective
-        draws "out".  From a refit without the record: ``advantage_refit``, ``auc_refit``, ``beyond_refit``
-        (probability that the privacy loss of a release, |log r| summed over its m draws, exceeds epsilon),
+        The attacked records, with the most exposed first.  ``row`` is the row in the confidential file, from 0 (for a
+        unit the row of its first record).  Some columns hold the privacy weights fixed: ``advantage_one`` (from one
+        draw), ``advantage`` and ``auc`` (from m draws, by simulation, with standard errors of at most 0.005),
+        ``epsilon_seen`` (m max |log r|) and ``ess``, the number of effective draws "out".  Other columns come from a
+        refit without the record, and are NaN without a refit: ``advantage_refit``, ``auc_refit``, ``beyond_refit``
+        (probability that the privacy loss of a release, |log r| summed over m draws, exceeds epsilon),
         ``loss_refit`` (m max |log r| over the draws of both fits) and ``error_refit``, the standard error of
-        m log(Z' / Z); NaN without a refit.
+        m log(Z' / Z).
     screened : int
-        Number of records, or units, examined with one draw.
+        Number of records, or units, that were examined with one draw.
     others : float
-        Bound on the advantage over all other records, from m draws with privacy weights held fixed: 1 - (1 - TV)^m of
-        the largest among them; 0 if all were attacked.
+        Bound on the advantage against every record that was not attacked, from m draws with privacy weights held fixed:
+        1 - (1 - TV)^m with the largest TV of these records.  0 if all records were attacked.
     refitted : int
-        Number of records, or units, with a refit without them.
+        Number of records, or units, that were attacked by a refit without them.
     refused : int
-        Number of further records without which the file could not be fitted.
+        Number of records, or units, whose refit failed: the file could not be fitted without them.
     same_file : float or None
-        ``advantage_refit`` between two fits of the same file, whose draws, and so constants, are random.
+        ``advantage_refit`` between two fits of the same file, which differ because draws, and constants tuned on draws,
+        are random.  None without refits.
     m : int
-        Draws that the intruder sees.
+        Number of draws that the intruder sees.
     epsilon : float
-        2 Delta m, exact.
+        2 Delta m, not rounded.
 
     Examples
     --------
@@ -150,7 +153,7 @@ class MembershipAttack:
 
     @property
     def advantage(self) -> float:
-        """The largest advantage from m draws, with or without a refit: true minus false positive rate."""
+        """The largest advantage (true minus false positive rate) from m draws, with or without a refit."""
         return float(self.records[["advantage", "advantage_refit"]].max().max())
 
     @property
@@ -207,14 +210,14 @@ def membership_attack(
 ) -> MembershipAttack:
     """Attack the most exposed records of a fit with the best test of membership.
 
-    Every record is examined with one draw; those with the largest advantage are then attacked with m draws, all with
-    privacy weights held fixed.  Some are attacked again by a refit: risks, constants such as c1, privacy weights
-    and draws are computed without the record, and the intruder must distinguish the draws of the two fits.  If
-    epsilon protects groups of records, a whole group is left out.
+    First every record is examined with one draw.  The records with the largest advantage are then attacked with m
+    draws.  Both steps hold privacy weights fixed.  Some records are attacked again by a refit: risks, constants such
+    as c1, privacy weights and draws are computed without the record, and the intruder must distinguish the draws of the
+    two fits.  If epsilon protects groups of records, a whole group is left out.
 
     The attack shows what the fit of one file reveals to an intruder who knows all other records and both sets of
-    privacy weights, and sees the m parameter draws; it is no bound over files.  Records without a refit may be more
-    exposed than the other columns show.
+    privacy weights, and sees the m parameter draws.  It is not a bound over all files.  Records without a refit may be
+    more exposed than the columns with fixed weights show.
 
     Parameters
     ----------
@@ -223,30 +226,30 @@ def membership_attack(
     records : int
         Number of records attacked with m draws.
     refit : int
-        Number of these attacked by a refit, alternately those with the largest risks and those with the largest
-        advantage, at the cost of that many fits and one more.  If privacy weights do not depend on other records (a
-        policy, ``Censored(weighted=False)``) nothing is refitted: re-weighting the draws is exact.
+        Number of records that are attacked by a refit: alternately the records with the largest risks and the records
+        with the largest advantage.  This takes as many fits, and one more.  If privacy weights do not depend on other
+        records (a policy, ``Censored(weighted=False)``) nothing is refitted, because re-weighting the draws is exact.
     seed : int, optional
-        Seed of the simulated attacks and the refits; nothing is released.
+        Seed of the simulated attacks and the refits.  A seed is safe here, as nothing is released.
 
     Returns
     -------
     MembershipAttack
-        Internal.
+        Results about single records, for the agency only.
 
     Raises
     ------
     InputError
-        The argument is not a fit; numbers out of range.
+        ``fit`` is not a fit or has no privacy protection, or a number is out of range.
 
     Warns
     -----
     UserWarning
-        Less than 100 effective draws are left without a record.
+        For some records, less than 100 effective draws remain when the record is left out.
 
     Notes
     -----
-    Neyman & Pearson (1933) for the test, Bennett (1976, eq. 12) for the ratio of normalizing constants.
+    The test is that of Neyman & Pearson (1933); the ratio of normalizing constants is from Bennett (1976, eq. 12).
 
     Examples
     --------
@@ -304,7 +307,7 @@ def membership_attack(
 
 
 def _refitted(fit: Attacked, left_out: Sequence[int], rng: np.random.Generator) -> tuple[float, ...]:
-    """The attack of :func:`between` by a refit without some units; NaN if there is no such fit."""
+    """The attack of :func:`between` by a refit without some units; NaN if the file cannot be fitted without them."""
     try:
         other = fit.refitted(left_out, rng)
     except SurveySynthError:
@@ -323,7 +326,7 @@ def between(
     Parameters
     ----------
     inside, outside : float arrays (S,), (S',)
-        Log of the unnormalized density "out" minus that of "in", at draws "in" and "out".
+        Log of the unnormalized density "out" minus log of the unnormalized density "in", at draws "in" and "out".
     weight_in, weight_out : float arrays (S,), (S',)
         Probabilities of the draws.
     """
@@ -337,7 +340,10 @@ def between(
 
 
 def log_normalizers(inside: Floats, weight_in: Floats, outside: Floats, weight_out: Floats) -> tuple[float, float]:
-    """Estimate of log(Z' / Z) by Bennett's acceptance ratio, with standard error; arguments as for :func:`between`."""
+    """Estimate of log(Z' / Z) by Bennett's acceptance ratio, and its standard error.
+
+    The arguments are those of :func:`between`.
+    """
 
     def excess(c: float) -> float:
         return float(weight_in @ expit(inside - c) - weight_out @ expit(c - outside))
@@ -352,13 +358,13 @@ def log_normalizers(inside: Floats, weight_in: Floats, outside: Floats, weight_o
 
 
 def log_ratios(c: Floats, weight: Floats) -> Floats:
-    """Log ratios log r at every draw, (S, records), from contributions c and probabilities of the draws (S,)."""
+    """Log ratios log r (S, records) at every draw, from contributions c (S, records) and draw probabilities (S,)."""
     highest = (-c).max(axis=0)
     return np.asarray(-c - (highest + np.log(weight @ np.exp(-c - highest))))
 
 
 def advantage_of_one(log_r: Floats, weight: Floats) -> Floats:
-    """Total variation distance between one draw "in" and one "out", 1/2 E_in |1 - r|: (records,)."""
+    """Total variation distance between a draw "in" and a draw "out", 1/2 E_in |1 - r|, by record (records,)."""
     return np.asarray(weight @ np.abs(np.expm1(log_r)) / 2)
 
 
@@ -370,7 +376,7 @@ def play(log_r: Floats, weight: Floats, m: int, rng: np.random.Generator) -> tup
     log_r : float array (S,)
         Log ratio at every draw.
     weight : float array (S,)
-        Probabilities of the draws "in"; those "out" are weight * r.
+        Probabilities of the draws "in".  The probabilities "out" are weight * r.
     """
     out = weight * np.exp(log_r)
     out = out / out.sum()
@@ -381,7 +387,7 @@ def play(log_r: Floats, weight: Floats, m: int, rng: np.random.Generator) -> tup
 
 
 def _auc(inside: Floats, outside: Floats) -> float:
-    """Probability that log r of a game "out" exceeds that of one "in"; ties count half."""
+    """Probability that log r of a game "out" exceeds log r of a game "in"; ties count half."""
     ranks = rankdata(np.concatenate([inside, outside]))[GAMES:]
     return float((ranks.sum() - GAMES * (GAMES + 1) / 2) / GAMES**2)
 
@@ -396,7 +402,7 @@ def _units(fit: Attacked) -> tuple[Codes, Codes, Codes]:
 
 
 def _blocks(fit: Attacked, order: Codes, start: Codes, units: Codes) -> Iterator[Floats]:
-    """Contributions of some units, (S, units), a few at a time; each is the sum over its records."""
+    """Contributions of some units, a few units at a time (S, units).  A unit contributes the sum over its records."""
     size = np.diff(start)[units]
     most = max(BLOCK // fit.weighted.posterior.size, 1)
     block = (np.cumsum(size) - size) // most

@@ -2,34 +2,35 @@
 
 Source: Hu, Savitsky & Williams 2022b, sections 2.1 and 3.1.
 
-An intruder knows some variables of record i that were not synthesized, and its true value y_i.  The
-records with the same known variables are its pattern, M of them; among their synthetic values y*_h
-the intruder looks for those in the closed ball B_i around y_i.  With T_i = 1 where y*_i is in B_i,
+An intruder knows some variables of record i that were not synthesized, and the record's true value y_i.  The
+M records with the same known variables are the pattern of record i.  Among their synthetic values y*_h
+the intruder looks for the values in the closed ball B_i around y_i.  With T_i = 1 where y*_i is in B_i,
 
     IR_i  = T_i #{h : y*_h not in B_i} / M                         (eq. 8)
     IR_ij = T_i T_j #{h : y*_h neither in B_i nor in B_j} / M      (eq. 11)
     alpha~_i = 1 - sum_{j != i} IR_ij / (M - 1)                    (eq. 14)
 
-with h over the whole pattern, i and j included; all three are averaged over the synthetic data sets.
+where h runs over the whole pattern, including i and j.  All three are averaged over the synthetic data sets.
 
-The sum over pairs does not need pairs.  Let K be the number of j in the pattern with T_j = 1, and c_h
-the number of them whose ball holds y*_h.  For h outside of B_i, i is counted in K but not in c_h, so
+The sum over pairs can be computed without a loop over pairs.  Let K be the number of records j in the pattern with
+T_j = 1, and c_h the number of these records whose ball holds y*_h.  If y*_h is outside of B_i, record i is counted
+in K but not in c_h, so
 
     sum_{j != i} IR_ij = T_i / M sum_{h not in B_i} (K - 1 - c_h).
 
-A ball is an interval of the sorted synthetic values of its pattern, and a sum over it is a difference
-of two prefix sums, so both measures cost no more than the sort.
+A ball is an interval of the sorted synthetic values of its pattern, and a sum over a ball is a difference
+of two prefix sums.  So neither measure takes longer than the sort.
 
 In a file with several synthesized variables the intruder may know some of these as well.  The pattern
-of record i in a data set then consists of the synthetic records that match its true values: the same
-in each known category, and in the closed ball around each known number (Reiter & Mitra 2009; Hornby &
-Hu 2021, who match numbers within a radius).  Their number M_i depends on the record and the data set,
-and T_i = 1 if i is one of them and y*_i is in B_i.  Eq. 8 becomes
+of record i in a data set then consists of the synthetic records that match the true values of record i: they have
+the same known categories, and each known number lies in the closed ball around the true one (Reiter & Mitra 2009;
+Hornby & Hu 2021, who match numbers within a radius).  The number M_i of matching records depends on the record and
+the data set, and T_i = 1 if record i is in its own pattern and y*_i is in B_i.  Eq. 8 becomes
 
-    IR_i = T_i #{h in the pattern of i : y*_h not in B_i} / M_i,  0 where none matches (T_i = 0).
+    IR_i = T_i #{h in the pattern of i : y*_h not in B_i} / M_i,  0 if no record matches (T_i = 0).
 
-If the known variables were not synthesized these are the records with the same values, as before.
-The match risk, for an intruder who picks one of the records that match in all known values, y_i included, is
+If the known variables were not synthesized, the pattern is the same as before.
+For an intruder who picks one of the records that match in all known values, including y_i, the match risk is
 
     T_i / #{h in the pattern of i : y*_h in B_i}.
 """
@@ -54,7 +55,13 @@ Sizes = float | Sequence[float]
 
 
 def sizes(given: Sizes, name: str, d: int, each: str = "value") -> Floats:
-    """Sizes of balls, one for each value."""
+    """Sizes of balls, one for each of d values: the given size for all, or the d given sizes.
+
+    Raises
+    ------
+    InputError
+        A size is negative or not a finite number, or there are not d sizes.
+    """
     listed = isinstance(given, Sequence | np.ndarray) and not isinstance(given, str)
     numbers: list[Any] = several(given) if listed else [given] * d
     if len(numbers) != d or not all(is_finite(s) and s >= 0 for s in numbers):
@@ -72,8 +79,8 @@ def ends(y: Floats, radius: Floats, floor: Floats, relative: bool) -> tuple[Floa
 class Balls:
     """The balls of n confidential records among the n synthetic values of one data set.
 
-    Synthetic values are sorted by pattern and then by the first value: those in a ball, by the first
-    value alone, are ``first[i]`` to ``last[i] - 1``.
+    Synthetic values are sorted by pattern and then by the first of their d numbers.  By this first number alone, the
+    ball of record i holds the sorted values ``first[i]`` to ``last[i] - 1``.
     """
 
     pattern: Codes  # (n,) of each record
@@ -87,14 +94,14 @@ class Balls:
     value: Floats  # (n, d) sorted synthetic values
 
     def inside(self, x: Codes) -> Codes:
-        """Sums of x, (n,) in the order of synthetic values, over the ball of each record: (n,)."""
+        """Sum of x over the ball of each record (n,); x has one number for each sorted synthetic value."""
         if self.low.shape[1] == 1:
             below = np.concatenate([[0], np.cumsum(x)])
             return np.asarray(below[self.last] - below[self.first])
         return np.asarray(_sums(self.first, self.last, self.low, self.high, self.value, x))
 
     def cover(self) -> Codes:
-        """Number c_h of records with T = 1 whose balls hold each sorted synthetic value: (n,)."""
+        """For each sorted synthetic value (n,), the number c_h of records with T = 1 whose ball holds the value."""
         first, last, n = self.first[self.hit], self.last[self.hit], self.hit.size
         if self.low.shape[1] == 1:
             steps = np.bincount(first, minlength=n + 1) - np.bincount(last, minlength=n + 1)
@@ -105,17 +112,17 @@ class Balls:
 def balls_of(
     pattern: Codes, low: Floats, high: Floats, synthetic: Floats, *, seen: Codes | None = None, known: int = 0
 ) -> Balls:
-    """The balls from ``low`` to ``high`` of records in patterns (n,), among synthetic values (n, d).
+    """The balls of n records, with limits ``low`` and ``high``, among the synthetic values of one data set.
 
     Parameters
     ----------
     pattern : int array (n,)
-        True combination of known categories of each record.
+        Number of each record's true combination of known categories.
     low, high, synthetic : float arrays (n, d)
     seen : int array (n,), optional
-        Combination of its synthetic record, with the same numbers; default the true one.
+        Number of the combination in each synthetic record; by default ``pattern``.
     known : int
-        Number of last columns, fewer than d, that are known numbers and part of the pattern.
+        How many of the last columns are numbers known to the intruder, fewer than d.  These are part of the pattern.
     """
     seen = pattern if seen is None else seen
     order = np.lexsort((synthetic[:, 0], seen))
@@ -134,7 +141,7 @@ def balls_of(
 
 @nb.njit(cache=True)
 def _spans(value: Floats, start: Codes, end: Codes, low: Floats, high: Floats) -> tuple[Codes, Codes]:
-    """Positions of the values in [low, high] among those sorted from ``start`` to ``end - 1``."""
+    """Position of the first value in [low, high], and the position after the last, within ``start`` to ``end - 1``."""
     first, last = np.empty_like(start), np.empty_like(start)
     for i in range(start.size):
         own = value[start[i] : end[i]]
@@ -145,7 +152,7 @@ def _spans(value: Floats, start: Codes, end: Codes, low: Floats, high: Floats) -
 
 @nb.njit(cache=True)
 def _sums(first: Codes, last: Codes, low: Floats, high: Floats, value: Floats, x: Codes) -> Codes:
-    """Sums of x over the values in each box; their first coordinates are already in it."""
+    """Sum of x over the values in each box.  The first coordinates of values ``first`` to ``last - 1`` are inside."""
     total = np.zeros_like(first)
     for i in range(first.size):
         for h in range(first[i], last[i]):
@@ -178,12 +185,12 @@ def marginal(balls: Balls) -> Floats:
 
 
 def attribute(balls: Balls) -> Floats:
-    """Share of the synthetic values of the pattern in the ball, 0 without a match: (n,)."""
+    """Share of the pattern's synthetic values that lie in the ball (n,); 0 if no synthetic record matches."""
     return np.asarray(balls.inside(np.ones_like(balls.order)) / np.maximum(balls.M, 1))
 
 
 def match(balls: Balls) -> Floats:
-    """T_i over the number of matching synthetic records in the ball: (n,)."""
+    """Match risk (n,): T_i over the number of matching synthetic records in the ball."""
     return np.where(balls.hit, 1 / np.maximum(balls.inside(np.ones_like(balls.order)), 1), 0.0)
 
 
@@ -201,4 +208,4 @@ def pairwise(balls: Balls) -> Floats:
     last = np.flatnonzero(np.diff(value_pattern, append=-1))
     everywhere = np.diff(np.cumsum(uncovered)[last], prepend=0)  # the sum over each pattern
     pairs = np.where(balls.hit, everywhere[pattern] - balls.inside(uncovered), 0)
-    return np.asarray(1 - pairs / (M * np.maximum(M - 1, 1)))  # alone in its pattern: no pairs, 1 - 0
+    return np.asarray(1 - pairs / (M * np.maximum(M - 1, 1)))  # a record alone in its pattern has no pairs: 1 - 0

@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, repr=False)  # a repr would show confidential values
 class PseudoLikelihood:
-    """A model and its file, fitted under privacy weights of the protected units.
+    """A model and its records, which are fitted under the privacy weights of the protected units.
 
     Source: Hu, Savitsky & Williams 2022a, eq. 1.
 
@@ -34,41 +34,43 @@ class PseudoLikelihood:
         return self.model.fit(self.records, self.unit.spread(alpha), self.sampler)
 
     def censored(self, alpha: Floats, bound: float) -> Draws:
-        """Draws with contributions also clamped to [-bound, bound]; units are single records."""
+        """Draws under privacy weights, with contributions clamped to [-bound, bound].  Units are single records."""
         assert isinstance(self.model, Boundable)
         return self.model.censored(self.records, alpha, bound, self.sampler)
 
     def lipschitz(self, posterior: Draws, alpha: Floats) -> Floats:
-        """Bounds M_i = max over draws of |log p_i| (U,)."""
+        """Bounds M_i (U,): the maximum of |log p_i| over the draws."""
         return self.model.lipschitz(self.records, posterior, self.unit.by_record, self.unit.spread(alpha))
 
     def log_ratio(self, before: Floats, after: Floats, posterior: Draws) -> Floats:
-        """Log pseudo likelihood under weights ``after`` minus that under ``before``: (S,)."""
+        """Log pseudo likelihood under weights ``after`` minus log pseudo likelihood under ``before``, by draw (S,)."""
         return self.model.log_ratio(self.records, self.unit.spread(before), self.unit.spread(after), posterior)
 
 
 @dataclass(frozen=True, repr=False)
 class ProtectedFit:
-    """The fit by a mechanism: draws under privacy weights, and the bounds checked on them.
+    """The fit by a mechanism: draws under privacy weights, and the bounds found on these draws.
 
     Attributes
     ----------
     c1 : float
-    alpha : float array (n,)
+        Scale of the privacy weights.
+    alpha : float array (U,)
+        Privacy weights of records (units).
     posterior : Draws
-    bounds : float array (n,)
-        max over draws of alpha_i |log p_i|.
+    bounds : float array (U,)
+        Maximum of alpha_i |log p_i| over the draws.
     clamp : float, optional
-        Contributions are clamped to [-clamp, clamp]; ``bounds`` are those before the clamp.
+        Contributions are clamped to [-clamp, clamp].  ``bounds`` are computed before the clamp.
     invocations : int, optional
         Number of records (units) that were cut off (Weighted-e), or whose contribution is at the clamp in at
         least one draw (Censored), as in Table 1 of Hu, Williams & Savitsky (2025).
     k : float, optional
-        k of the last step of re-weighting; c1 is that of the first weights.
+        k of the last step of re-weighting.  ``c1`` is still the scale of the first weights.
     steps, asked : int
-        Number of steps of re-weighting taken, and requested.
+        Number of steps of re-weighting that were taken, and number requested.
     cap : float, optional
-        Declared overall bound, if it is neither the largest of ``bounds`` nor a clamp.
+        Overall bound that was declared, if it is neither the largest of ``bounds`` nor a clamp.
     risk : float array (U,)
         Risks behind the privacy weights; NaN if weights do not come from risks.
     """
@@ -87,18 +89,18 @@ class ProtectedFit:
 
     @property
     def weighted_down(self) -> float:
-        """Share of records (units) with alpha_i < 1, which must vanish with n for the asymptotic guarantee."""
+        """Share of records (units) with alpha_i < 1.  The asymptotic guarantee needs a share that vanishes with n."""
         return float((self.alpha < 1).mean())
 
     @property
     def flatness(self) -> float:
-        """Least bound of the records with 0 < alpha_i < 1, as a share of Delta; 1 without such records."""
+        """Smallest bound of the records with 0 < alpha_i < 1, over the largest bound; 1 without such records."""
         reduced = (self.alpha > 0) & (self.alpha < 1)
         return float(self.bounds[reduced].min() / self.bounds.max()) if reduced.any() else 1.0
 
     @property
     def delta(self) -> float:
-        """The overall Lipschitz bound: max_i of ``bounds``, or the clamp or cap chosen by the agency.
+        """The overall Lipschitz bound: the declared cap, else the clamp, else the largest of ``bounds``.
 
         Source: Hu, Savitsky & Williams 2022a, section 1.4.1 step 4.
         """
@@ -107,6 +109,6 @@ class ProtectedFit:
 
 
 def times(alpha: Floats, bounds: Floats) -> Floats:
-    """Products alpha * bound; 0 for alpha 0, even if the bound is infinite."""
+    """Products alpha * bound; 0 where alpha is 0, even if the bound is infinite."""
     with np.errstate(invalid="ignore"):
         return np.where(alpha > 0, alpha * bounds, 0.0)

@@ -19,7 +19,7 @@ from .risks.identification import Identification
 
 Floats = NDArray[np.float64]
 
-ROUNDING = 1e-12  # a mean of shares equal to the limit up to rounding is not above it
+ROUNDING = 1e-12  # a mean of shares that exceeds the limit only by rounding is not above the limit
 PASSED = (
     "that these data sets passed a rule: {}, is at most {:g} for every record. The rule looks at the confidential "
     "file: epsilon holds for draws that are not screened, and does not cover that these passed. The rule does not "
@@ -34,8 +34,8 @@ class IdentificationRule(Identification):
 
     Source: Hu, Savitsky & Williams 2022b, eq. 8.
 
-    The risk is computed as in :func:`surveysynth.identification_risk`, from the data sets before their release, and
-    averaged over them.  If a record is above the limit, nothing is released and no epsilon is spent.
+    The risk is computed as in :func:`surveysynth.identification_risk` and averaged over the data sets, before they are
+    released.  If the risk of a record is above the limit, nothing is released and no epsilon is spent.
 
     Parameters
     ----------
@@ -56,12 +56,13 @@ class IdentificationRule(Identification):
 
     Notes
     -----
-    The rule depends on the confidential file, and epsilon does not cover its result.  Whether a release was blocked
-    depends on the file: do not publish that one was.  Nor does epsilon cover data sets that are drawn again until they
-    pass, since the file selects them.  The rule and its numbers are published.
+    The rule depends on the confidential file, and epsilon does not cover the result of the rule.  Do not publish that a
+    release was blocked, since this depends on the file.  Epsilon does not cover data sets that are drawn again until
+    they pass either, since the file selects these data sets.  The rule and its numbers are published.
 
-    Among M records with the same known variables the measure is at most (M - 1) / M; for a unique record it is 0,
-    although the known variables alone identify it.  So a rule of 0.5 finds fewer records the more the intruder knows.
+    Among M records with the same known variables the measure is at most (M - 1) / M.  For a unique record the measure
+    is 0, although the known variables alone identify the record.  So the more variables the intruder knows, the fewer
+    records exceed a limit of 0.5.
 
     Examples
     --------
@@ -118,7 +119,7 @@ class IdentificationRule(Identification):
         Returns
         -------
         str
-            A clause, for the report.
+            A clause with the measure and the limit.
         """
         risk = f"the probability of identification {self._intruder}, averaged over the data sets"
         return PASSED.format(risk, self.max_risk)

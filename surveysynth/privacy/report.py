@@ -30,31 +30,34 @@ def public_epsilon(exact: float, requested: float | None) -> float:
 
 @dataclass(frozen=True)
 class PrivacyReport:
-    """The public facts about the privacy of a release, and the internal ones.
+    """The facts about the privacy of a release: public facts, and in ``internal`` the facts for the agency only.
 
     Attributes
     ----------
     kind : str
         ``asymptotic``, ``strict``, ``strict given alpha`` or ``none``.
     epsilon : float
-        Epsilon of the whole release, for neighbours that differ in whether one record's (one unit's) confidential
-        values take part: blanked, under mechanisms that hold the number of records fixed; added or removed, under the
-        pseudo posterior.  It is the requested epsilon for this m, since the reached one depends on the file and stays
-        in ``internal``.  Without a requested one it is the reached one, rounded up at two decimals, and
-        ``data_dependent`` says so.  It is infinite for kind ``none``.
+        Epsilon of the whole release, for neighbouring files that differ in whether one record's (one unit's)
+        confidential values take part.  Mechanisms with a fixed number of records blank these values; under the pseudo
+        posterior the record is added or removed.  It is the requested epsilon for this m, because the epsilon that was
+        reached depends on the file and is only in ``internal``.  If no epsilon was requested, it is the epsilon that
+        was reached, rounded up at two decimals, and ``data_dependent`` says so.  It is infinite for kind ``none``.
     mechanism : str
         ``noisy tables``, ``pseudo posterior``, ``weighted-e``, ``censored`` or ``perturbed histogram``.
     epsilon_replace_one : float
-        The same bound for neighbours that differ in one record's (one unit's) values: twice epsilon, or ``replaced``.
+        Epsilon for neighbouring files that differ in the values of one record (unit): twice epsilon, or ``replaced``.
     epsilon_requested : float or None
+        The epsilon that was requested.
     m : int
-        Synthetic data sets released.
+        Number of synthetic data sets.
     draws : int
-        Number of posterior draws behind the maximum, the released ones included; 0 without a maximum.
+        Number of posterior draws behind the maximum, including the released draws; 0 without a maximum.
     verdict : str
         A sentence on whether the sampler's diagnostics passed.
-    assumptions, data_dependent : list of str
-        Facts taken as public or as given; results computed from the confidential file.
+    assumptions : list of str
+        Facts that are taken as public or as given.
+    data_dependent : list of str
+        Results that were computed from the confidential file.
     publishable : bool
         False for a seeded run: anyone who knows the seed can undo the randomness.
     little_left : bool
@@ -62,11 +65,11 @@ class PrivacyReport:
     unit : str or None
         Column of the protected units, if they are groups of records.
     delta : float or None
-        Probability up to which epsilon holds, for all m data sets; None without one.
+        Epsilon holds except with this probability, for all m data sets together; None for a pure epsilon.
     replaced : float or None
-        Epsilon for replaced values, if it is not twice the other: under Gaussian noise.
+        Epsilon for replaced values where it is not twice ``epsilon``, which is so under Gaussian noise.
     internal : dict
-        Exact numbers, for the agency only; not pickled, nor copied.
+        Exact numbers, for the agency only.  They are neither pickled nor copied.
     """
 
     kind: Kind
@@ -103,7 +106,7 @@ class PrivacyReport:
 
     @property
     def epsilon_replace_one(self) -> float:
-        """Epsilon for neighbours that differ in one record's (one unit's) values."""
+        """Epsilon for neighbouring files that differ in the values of one record (unit)."""
         return 2 * self.epsilon if self.replaced is None else self.replaced
 
     @property

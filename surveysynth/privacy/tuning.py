@@ -1,25 +1,26 @@
-"""Fits under privacy weights: c1 tuned to a target bound, weights cut off or re-weighted, or contributions clamped.
+"""Fits whose scale c1 is tuned to a target bound, with weights cut off or raised again, or with clamped contributions.
 
-***Tuning** finds the scale c1 at which the Lipschitz bound is just below its target.
+**Tuning** finds the scale c1 at which the Lipschitz bound is just below its target.
 
 A fit under the weights alpha(c1) gives each record's M_i = max_s |log p_i|.  Over the same draws
-the bound at another c1' is max_i alpha_i(c1') M_i, so the c1' that meets the target is found
-without a refit.  If it is near, the draws are carried over to alpha(c1') by the importance
-weights prod_i p_i^(alpha_i' - alpha_i), which hardly vary; if it is far, the model is fitted there.
+the bound at another scale c1' is max_i alpha_i(c1') M_i, so the c1' that meets the target is found
+without a refit.  If c1' is near c1, the importance weights prod_i p_i^(alpha_i' - alpha_i), which then hardly vary,
+carry the draws over to alpha(c1').  If c1' is far from c1, the model is fitted again at c1'.
 
-If effects of PSUs are integrated out, M_i depends slightly on the privacy weights of the PSU:
-c1' is then found again with M_i at alpha(c1') until its own bound meets the target.
+If effects of PSUs are integrated out, M_i depends slightly on the privacy weights of the PSU.
+Then M_i is computed at alpha(c1') and c1' is searched again, until the bound at c1' meets the target.
 
 **Re-weighting** (Hu, Savitsky & Williams 2020, Algorithm 1) raises the weights of records whose bounds alpha_i M_i lie
-below the overall one,
+below the overall bound,
 
     alpha^w_i = clip(k alpha_i Delta / (alpha_i M_i), 0, 1) = min(1, k Delta / M_i),
 
-with k such that the bound of the new fit is not above the first one.  So one step turns any weights into those of the
-inverse map, with M_i of the weighted fit in place of f_i of the unweighted one; only weights of 0 stay.  The fixed
-point is alpha_i = min(1, Delta / M_i) under the fit with these weights: every bound is Delta, or its record counts in
-full.  It is reached only approximately, as M_i, a maximum over draws, differs from fit to fit.  Weights of units of
-different sizes are evened after each step (:mod:`.units`), and their bounds stay below Delta.
+with k such that the bound of the new fit is not above the bound of the first fit.  So one step turns any weights into
+weights of the inverse map, with M_i of the weighted fit in place of f_i of the unweighted fit.  Only weights of 0
+remain as they are.  At the fixed point alpha_i = min(1, Delta / M_i) under the fit with these weights: a record either
+has the bound Delta or counts in full.  The fixed point is reached only approximately, because M_i is a maximum over
+draws and differs from fit to fit.  Weights of units of different sizes are evened after each step (:mod:`.units`); the
+bounds of these units then remain below Delta.
 """
 
 from __future__ import annotations
@@ -37,11 +38,11 @@ Floats = NDArray[np.float64]
 FITS = 10  # two or three are usual
 START = 0.95  # first k (Hu, Savitsky & Williams 2020, section 2.2)
 CLOSER = 5  # searches of c1 over the draws of one fit, if its bounds change with c1
-EFFICIENCY = 0.9  # least effective share of draws carried over without a refit
+EFFICIENCY = 0.9  # smallest effective share of the draws at which they are carried over without a refit
 
 
 def weighted_fit(c1: float, alpha: Floats, pseudo: PseudoLikelihood) -> tuple[ProtectedFit, Floats]:
-    """The fit under alpha with its bounds, and M_i = max over draws of |log p_i|."""
+    """The fit under alpha with its bounds, and M_i, the maximum of |log p_i| over the draws."""
     posterior = pseudo.fit(alpha)
     M = pseudo.lipschitz(posterior, alpha)
     return ProtectedFit(c1, alpha, posterior, times(alpha, M)), M
@@ -55,20 +56,19 @@ def tune(
     start: float = 1.0,
     tolerance: float = 0.01,
 ) -> ProtectedFit:
-    """Find a fit with target (1 - tolerance) <= Delta <= target, or else the best below the target.
+    """Find a fit with target (1 - tolerance) <= Delta <= target, or the fit with the largest Delta up to the target.
 
-    Delta is a maximum over draws and varies from fit to fit, especially with few records behind a
-    coefficient.  If the search does not converge for that reason, the fit with the largest Delta below
-    the target is taken.
+    Delta is a maximum over draws and varies from fit to fit, especially if few records determine a
+    coefficient.  For that reason the search may not converge.
 
     Parameters
     ----------
     alpha : function of c1
-        Privacy weights (n,), or (U,) of units.  Those of records increase with c1; those of units, which are evened,
-        may decrease in places.
+        Privacy weights of records (n,) or units (U,).  Weights of records increase with c1.  Weights of units are
+        evened, so a weight may decrease when c1 increases.
     pseudo : PseudoLikelihood
     target : float
-        epsilon / (2 m); never exceeded.
+        epsilon / (2 m), which Delta never exceeds.
     start : float
         First c1.
     tolerance : float
@@ -81,7 +81,7 @@ def tune(
     Raises
     ------
     PrivacyError
-        No fit is below the target, which is too low for this model and file.
+        No fit has a Delta up to the target: the target is too low for this model and file.
     """
     c1, best = start, None
     for _ in range(FITS):
@@ -114,8 +114,8 @@ def truncated(c1: float, alpha: Floats, risk: Floats, pseudo: PseudoLikelihood, 
 
     Source: Hu, Williams & Savitsky 2025, section 2.2.
 
-    f_i is the bound under the unweighted fit, which reproduces the counts of their Table 1; the bound under the
-    weighted fit does not.  The bounds of the new fit can exceed the target, as in their section 4.2.
+    f_i is the bound under the unweighted fit.  This reproduces the counts of the authors' Table 1, which bounds under
+    the weighted fit do not.  The bounds of the new fit can exceed the target, as in the authors' section 4.2.
 
     Parameters
     ----------
@@ -139,29 +139,29 @@ def truncated(c1: float, alpha: Floats, risk: Floats, pseudo: PseudoLikelihood, 
 
 
 def reweight(first: ProtectedFit, pseudo: PseudoLikelihood, steps: int, *, tolerance: float = 0.01) -> ProtectedFit:
-    """Raise the weights of records whose bounds lie below the overall one, step by step.
+    """Raise the weights of records whose bounds lie below the overall bound, step by step.
 
     Source: Hu, Savitsky & Williams 2020, Algorithm 1.
 
-    Every step is a new fit, with its own draws and Delta: the M_i behind its weights come from earlier fits, and only
-    one number, k, is found on its draws (:func:`tune`).  M_i, a maximum over draws, varies from fit to fit; later steps
-    take its geometric mean over the fits since the first step.
+    Every step is a new fit with its own draws and its own Delta.  The weights of a step use the M_i of earlier fits;
+    only one number, k, is found on the draws of the step itself (:func:`tune`).  M_i is a maximum over draws and varies
+    from fit to fit, so later steps use the geometric mean of M_i over the fits since the first step.
 
     Parameters
     ----------
     first : ProtectedFit
-        Its Delta is the guarantee: no later fit exceeds it.
+        The fit whose Delta is the guarantee: no later fit has a larger Delta.
     pseudo : PseudoLikelihood
     steps : int
-        Largest number of steps; a step that does not raise the sum of the weights is the last.
+        Largest number of steps.  The search ends before at a step that does not raise the sum of the weights.
     tolerance : float
-        Largest relative distance of a later Delta below the first one, tau of the algorithm.
+        Largest relative distance of a later Delta below the first Delta, tau of the algorithm.
 
     Returns
     -------
     ProtectedFit
-        ``first`` with its posterior if there is no gain.  The bound decides k, so that k may exceed 1; in the paper it
-        is just below 1.
+        The fit of the last step that raised the sum of the weights, or ``first`` if no step did; ``asked`` has the
+        requested steps.  Here k is set by the bound and may exceed 1; in the paper k is just below 1.
     """
     done, k = first, START
     logs: list[Floats] = []
@@ -188,14 +188,14 @@ def reweight(first: ProtectedFit, pseudo: PseudoLikelihood, steps: int, *, toler
 
 
 def censored_fit(c1: float, alpha: Floats, pseudo: PseudoLikelihood, clamp: float) -> ProtectedFit:
-    """A fit with every alpha_i log p_i clamped, and the number of clamped units."""
+    """The fit with every alpha_i log p_i clamped; ``invocations`` is the number of clamped units."""
     posterior = pseudo.censored(alpha, clamp)
     bounds = times(alpha, pseudo.lipschitz(posterior, alpha))
     return ProtectedFit(c1, alpha, posterior, bounds, clamp, int((bounds >= clamp).sum()))
 
 
 def first_guess(alpha: Callable[[float], Floats], pseudo: PseudoLikelihood, target: float) -> float:
-    """First c1 from the model's pilot (FBS: exact draws under the flat prior), or 1, to save fits."""
+    """A first c1 that saves fits: tuned on the model's pilot (FBS: exact draws, flat prior), or 1 if that fails."""
     pilot = pseudo.model.pilot()
     if pilot is None:
         return 1.0

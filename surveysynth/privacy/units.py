@@ -1,13 +1,14 @@
 """The units that epsilon protects: single records, or groups of records whose log densities add up.
 
-A group of records, such as a household or a PSU, joins or leaves the file at once.  Its density is the
-product over its records, so bounds carry over: f_g = max_s |sum_i log p_i| over its records, one privacy
-weight alpha_g for all of them, and Delta is the largest alpha_g f_g.
+A group of records, such as a household or a PSU, joins or leaves the file at once.  The density of a group is the
+product of the densities of its records, so the group has the bound f_g = max_s |sum_i log p_i|, with the sum over its
+records.  All records of the group share one privacy weight alpha_g, and Delta is the largest alpha_g f_g.
 
-f_g grows with the number of records, so alpha_g would fall with it: the fit would describe small households, and
-means correlated with size would be biased.  So weights are evened: each is multiplied by the least mean weight of any
-class of sizes over the mean weight of its own class, with means over records.  Weights only fall, so Delta holds, and
-their mean is the same in every class.
+f_g grows with the number of records, so alpha_g would fall as groups become larger.  The fit would then describe small
+households, and means of variables that are correlated with size would be biased.  Therefore weights are evened.  Units
+of similar size form a class, and the weights of a class are multiplied by the smallest class mean over the mean of
+this class (means are over records).  Afterwards all classes have the same mean weight.  No weight becomes larger, so
+Delta remains a bound.
 """
 
 from __future__ import annotations
@@ -30,12 +31,13 @@ CLASS = (0.05, 10)  # least share of the records, and least number of units, of 
 
 @dataclass(frozen=True, repr=False)
 class Unit:
-    """The units that are protected.
+    """The units that epsilon protects: single records or groups of records.
 
     Attributes
     ----------
     column : str or None
-        Column of the units, after those of the strata and parent units of a PSU; None for single records.
+        Name of the column with the labels of the units.  For PSUs the names of the columns of strata and parent units
+        precede it, separated by commas.  None for single records.
     by_record : int array (n,) or None
         Unit of each record, 0 to U - 1.
     """
@@ -58,16 +60,16 @@ class Unit:
 
     @property
     def classes(self) -> int:
-        """Number of classes of sizes between which privacy weights are evened; 1 if there is nothing to even."""
+        """Number of classes of sizes between which privacy weights are evened; 1 if no weight needs evening."""
         return 1 if self.by_record is None else int(size_classes(np.bincount(self.by_record)).max()) + 1
 
     def even(self, alpha: Floats, present: Floats | None = None) -> Floats:
-        """Privacy weights (U,) whose mean does not depend on the size of units: see :func:`even`."""
+        """Evened privacy weights (U,), whose mean does not depend on the size of units: see :func:`even`."""
         return alpha if self.by_record is None else even(alpha, np.bincount(self.by_record), present)
 
 
 def even(alpha: Floats, size: Codes, present: Floats | None = None) -> Floats:
-    """Privacy weights with equal means in all classes of sizes, the least of the class means.
+    """Privacy weights, lowered so that every class of sizes has the mean weight of the class with the smallest mean.
 
     Parameters
     ----------
@@ -76,12 +78,12 @@ def even(alpha: Floats, size: Codes, present: Floats | None = None) -> Floats:
     size : int array (U,)
         Number of records of each unit, at least 1.
     present : float array (U,), optional
-        0 for units that are left out of means over records; default none.
+        0 for units that the class means leave out, otherwise 1; by default the means include all units.
 
     Returns
     -------
     float array (U,)
-        None is larger than before; all are 0 if those of a class are.
+        The evened weights.  No weight is larger than before.  All are 0 if all weights of one class are 0.
     """
     size_class = size_classes(size)
     counted = size * (1.0 if present is None else present)
@@ -95,10 +97,11 @@ def even(alpha: Floats, size: Codes, present: Floats | None = None) -> Floats:
 
 
 def size_classes(size: Codes) -> Codes:
-    """Classes of neighbouring sizes, 0 for the largest, each with at least 5% of the records and 10 units.
+    """Class of each unit by its size: class 0 has the largest units.
 
-    A few very large units share a class with the next smaller ones: otherwise all weights would fall to theirs, near 0.
-    Smallest units too few for a class belong to the next larger sizes.  Fewer than 20 units are one class.
+    A class has at least 5% of the records and at least 10 units.  So a few very large units share a class with the
+    next smaller ones; otherwise all weights would be lowered to the weights of the very large units, which are near 0.
+    If the smallest units are too few for a class, they join the class above.  Fewer than 20 units form one class.
     """
     units = np.bincount(size)
     records = units * np.arange(len(units))
@@ -116,12 +119,12 @@ def size_classes(size: Codes) -> Codes:
 
 
 def unit_of(design: SurveyDesign, column: str | None) -> Unit:
-    """The units of a column; labels of PSUs count within their stratum and parent unit.
+    """The units of a column.  PSUs with the same label in different strata or parent units are different units.
 
     Raises
     ------
     InputError
-        An unknown column, or missing values.
+        ``column`` is not a text, the design has no such column, or the column has missing values.
     """
     if column is None:
         return Unit()

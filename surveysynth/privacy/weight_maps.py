@@ -20,11 +20,11 @@ def inverse_map(f: Floats, c1: float, c2: float, target: float, span: Span = Non
     Parameters
     ----------
     f : float array (n,)
-        Lipschitz bounds of the records; alpha is 0 for one that is not finite.
+        Lipschitz bounds of the records.  A record whose bound is not finite gets alpha = 0.
     c1, c2 : float
         Scale and shift.
     target : float
-        The overall Lipschitz bound aimed at, epsilon / (2 m).
+        The target for the overall Lipschitz bound, epsilon / (2 m).
     span : pair of float, optional
         Not used.
     """
@@ -38,7 +38,7 @@ def linear_map(f: Floats, c1: float, c2: float, target: float, span: Span = None
 
     Source: Hu, Savitsky & Williams 2020, Algorithm 2.
 
-    Parameters are those of :func:`inverse_map`; the target is not used.  ``span`` is (min f, max f) if
+    The parameters are those of :func:`inverse_map`, but the target is not used.  ``span`` gives (min f, max f) where
     these must not depend on the file; f~ is then clipped to [0, 1].
     """
     finite = np.isfinite(f)

@@ -1,4 +1,4 @@
-"""Predictors for formulas such as ``"income ~ ."``: as many public columns and earlier outcomes as noise allows."""
+"""The predictors of formulas such as ``"income ~ ."``: as many public columns and earlier outcomes as noise allows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..measuring.terms import terms_of
 from ..validation import positive, several
 
 ALL = "."
-GROUPS, WORTH = 3, 2.0  # least number of an outcome's groups; least records of a cell, in noise standard deviations
+GROUPS, WORTH = 3, 2.0  # fewest groups of an outcome; fewest records of a cell, in standard deviations of the noise
 
 
 def written_out(
@@ -24,27 +24,28 @@ def written_out(
 ) -> Any:  # fmt: skip
     """Write out the predictors of formulas whose right-hand side is a dot.
 
-    A dot stands for the public columns and the earlier outcomes.  Columns with fewer levels come first; a column is
-    left out if noise would drown its table, that is if a cell has fewer records than ``WORTH`` standard deviations of
-    noise.  This follows from public numbers.
+    A dot stands for the public columns and the earlier outcomes.  A column is left out if the noise would be too large
+    for its table: if a cell would have fewer records than ``WORTH`` standard deviations of the noise.  Columns with the
+    most levels are left out first.  The choice depends on public numbers only.
 
     Parameters
     ----------
     design : SurveyDesign
-        Only its public columns are used, and the types of others.
+        Only the values of public columns and the types of other columns are used.
     formula : str, list of str, or another model
-        Formulas; one without a dot is returned as it is.
+        Formulas, or a model.  A formula without a dot, and a model, are returned as they are.
     public : list of str, optional
         Columns for which a dot stands.
     epsilon, delta : float, optional
-        Budget of the release; without epsilon no column is left out.
+        Budget of the release.  Without epsilon no column is left out.
     outcomes : mapping of outcome to Outcome, optional
-        Declarations that give the number of levels of earlier outcomes; a number has few groups.
+        Declarations, which give the number of levels of earlier outcomes.  Numbers are grouped into a few levels.
 
     Raises
     ------
     InputError
-        A dot without public columns; a dot among other terms.
+        There is a dot but ``public`` is not given, a dot stands among other terms, or a public column cannot be a
+        predictor.
     """
     given = [formula] if isinstance(formula, str) else formula
     if not isinstance(given, list | tuple) or not all(isinstance(one, str) for one in given):
@@ -86,11 +87,14 @@ def _levels(name: str, outcomes: Mapping[str, Outcome] | None) -> int:
 
 
 def _worth_measuring(levels: Mapping[str, int], n: int, outcomes: int, budget: TableBudget | None) -> list[str]:
-    """The columns whose tables noise does not drown, in their order; columns with fewest levels go first."""
+    """The columns for whose tables the noise is not too large, in the given order.
+
+    Columns with the most levels are left out first.  At least one column remains.
+    """
     ordered = sorted(levels, key=lambda name: levels[name])
     for many in range(len(ordered), 1, -1) if budget is not None else ():
         assert budget is not None
-        share = OUTCOME["by terms"] / (2 * many)  # scores, and groups
+        share = OUTCOME["by terms"] / (2 * many)  # two tables for each column: of scores, and of groups
         epsilon = budget.split([(share, 2 * many * outcomes), (1 - OUTCOME["by terms"], outcomes)])[0]
         sd = noise_variance(epsilon, gaussian=budget.gaussian) ** 0.5
         if n / (GROUPS * levels[ordered[many - 1]]) >= WORTH * sd:

@@ -1,4 +1,4 @@
-"""What is declared before a file is counted: formulas, outcomes, units and totals."""
+"""The declarations that come before a file is counted: formulas, outcomes, units and totals."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def without_options(model: FBS | FBP) -> FBS | FBP:
 
 
 def in_sequence(formula: Formulas) -> tuple[FBS | FBP, dict[str, RightHandSide]]:
-    """One model of all outcomes, and the right-hand side of each.
+    """One model of all outcomes, and the right-hand side of each outcome, by name.
 
     Raises
     ------
@@ -91,7 +91,14 @@ def schema_of(
     design: SurveyDesign, model: FBS | FBP, bounds: Bounds | None, outcomes: Mapping[str, Outcome] | None, *,
     complete: bool = True,
 ) -> dict[str, Outcome]:  # fmt: skip
-    """The declaration of each outcome (InputError: of other columns; ``complete``: an outcome without one)."""
+    """The declaration of each outcome, by name.
+
+    Raises
+    ------
+    InputError
+        A declaration is for a column that is not an outcome, or is not valid.  ``bounds`` fits no outcome or several.
+        With ``complete``, an outcome has no declaration.
+    """
     if not isinstance(design, SurveyDesign):
         raise InputError(NO_DESIGN)
     names, given = model.outcomes, as_dict(outcomes, "outcomes", "{outcome: Outcome(...)}")
@@ -124,7 +131,7 @@ def schema_of(
 
 
 def _declared(design: SurveyDesign, name: str, given: Mapping[str, Outcome]) -> Outcome | None:
-    """The declaration of an outcome, by the caller or by the type of its column; None if there is none."""
+    """The declaration of an outcome: the caller's, else that of the column's type, else None."""
     column = design.typed(name)
     if name in OWN:
         raise InputError(f"{name}: tables have a column of that name; rename it")
@@ -139,7 +146,7 @@ def _declared(design: SurveyDesign, name: str, given: Mapping[str, Outcome]) -> 
 
 
 def how_to_declare(design: SurveyDesign, model: FBS | FBP, schema: Mapping[str, Outcome]) -> list[str]:
-    """The arguments that would declare the outcomes without a declaration."""
+    """Texts that name the arguments to give for the outcomes that have no declaration yet."""
     lines = []
     for name in model.outcomes:
         if name in schema or name not in design.columns or name in OWN:
@@ -155,7 +162,7 @@ def how_to_declare(design: SurveyDesign, model: FBS | FBP, schema: Mapping[str, 
 
 
 def check_unit(design: SurveyDesign, outcomes: Sequence[str], unit: str | None) -> None:
-    """Refuse a unit that is no column of labels (InputError)."""
+    """Refuse a unit that is not a column of labels, or that is an outcome or a weight (InputError)."""
     if unit is None:
         return
     if not isinstance(unit, str):
@@ -169,7 +176,13 @@ def public_totals(
     design: SurveyDesign, terms: Sequence[Term], total: float | Mapping[Any, float] | None, totals: Totals | None, *,
     public_weight: bool,
 ) -> tuple[float, dict[str, Floats]]:  # fmt: skip
-    """The population total, and the totals of levels."""
+    """The population total, and totals of levels by term.
+
+    Raises
+    ------
+    InputError
+        There is no total, or totals contradict each other, the terms or the number of records.
+    """
     given = as_dict(totals, "population_totals", "{term: {level: total}}")
     if isinstance(total, Mapping):
         if design.strata_name is None:
@@ -193,14 +206,14 @@ def public_totals(
 
 
 def as_dict(given: Any, name: str, form: str) -> dict[Any, Any]:
-    """A mapping as a dictionary, empty for None (InputError: no mapping); ``form`` shows one."""
+    """A mapping as a dictionary, empty for None.  InputError, with ``form`` as an example, if it is not a mapping."""
     if not isinstance(given, Mapping | None):
         raise InputError(f"{name} must be a mapping, {form}")
     return dict(given or {})
 
 
 def _level_totals(terms: Mapping[str, Term], name: str, given: Mapping[Any, float]) -> Floats:
-    """The totals in the order of the term's levels."""
+    """The totals of a term in the order of its levels (InputError if they do not match the levels)."""
     if name not in terms:
         raise InputError(f"population_totals: {name!r} is no term of the formula ({', '.join(terms) or 'it has none'})")
     if not isinstance(given, Mapping):

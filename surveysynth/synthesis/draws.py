@@ -13,7 +13,7 @@ from ..validation import whole
 
 
 def check_chains(chains: int, warmup: int, draws: int) -> None:
-    """Refuse numbers of chains or draws that are no whole numbers, or too large for any machine (InputError)."""
+    """Raise InputError unless the numbers of chains, warm-up draws and draws are positive whole numbers within limits."""
     for name, number, most in (("chains", chains, 100), ("warmup", warmup, 1_000_000), ("draws", draws, 1_000_000)):
         whole(number, name, most)
 
@@ -21,15 +21,21 @@ def check_chains(chains: int, warmup: int, draws: int) -> None:
 def choose_draws(
     posterior: Draws, m: int, rng: np.random.Generator, used: Sequence[int] = ()
 ) -> tuple[list[int], float]:
-    """Choose m well separated draws, from different chains where there are enough.
+    """Choose m well separated draws, from different chains if there are enough chains.
 
     Returns
     -------
     draws : list of int
-        Positions in the posterior: none is in ``used``, or near one of these in its chain.
+        Positions in the posterior.  No position is in ``used``, and none is near a used position of the same chain if
+        enough other draws are left.
     lag_correlation : float
         Largest absolute autocorrelation of a parameter, at the smallest lag between two released
-        draws of one chain; 0 if no two share a chain, or if draws are independent.
+        draws of one chain; 0 if no two released draws share a chain, or if draws are independent.
+
+    Raises
+    ------
+    PrivacyError
+        Too few unused draws are left.
     """
     chains = rng.permutation(np.unique(posterior.chain))
     before = np.asarray(used, dtype=np.intp)
@@ -47,7 +53,7 @@ def choose_draws(
             distance = np.abs(members[:, None] - earlier).min(axis=1)
             far = members[distance >= whole.size // (4 * (earlier.size + wanted))]
             members = far if far.size >= 2 * wanted else members
-        # one draw from the first half of each of `wanted` stretches: no two are near
+        # one draw from the first half of each of `wanted` stretches, so that no two draws are near each other
         stretches = [s[: (s.size + 1) // 2] if wanted > 1 else s for s in np.array_split(members, wanted)]
         weights = [posterior.weight[s] for s in stretches]
         picked = [int(rng.choice(s, p=w / w.sum())) for s, w in zip(stretches, weights, strict=True)]

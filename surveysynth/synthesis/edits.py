@@ -1,7 +1,7 @@
-"""Edit rules, such as "rent <= income": every synthetic record obeys them.
+"""Edit rules, such as "rent <= income", which every synthetic record obeys.
 
-Rules are public.  A record that breaks one is replaced by another draw of the same record from the same parameters, so
-that files are draws from the model given the rules (rejection sampling): post-processing, which spends nothing.
+Rules are public.  A record that breaks a rule is drawn again from the same parameters, so that files are draws from the
+model given the rules (rejection sampling).  This is post-processing and spends no epsilon.
 """
 
 from __future__ import annotations
@@ -23,17 +23,19 @@ from ..validation import several
 
 Bools = NDArray[np.bool_]
 
-ROUNDS = 100  # if a record obeys a rule with a probability of 5%, 6 of a thousand still break it after 100 draws
+ROUNDS = 100  # of records that obey a rule with a probability of 5%, 6 in a thousand still break it after 100 draws
 RULES_TEXT = "public rules that every synthetic record obeys, those that broke one drawn again: {}"
 
 
 def check_rules(rules: Sequence[str] | str | None, columns: Sequence[str], entry: str = "edits") -> list[str]:
-    """Check that rules are conditions on these columns, and return them as a list; messages call them ``entry``.
+    """The rules as a list, after a check that they are conditions on given columns.
+
+    ``entry`` is the name of the rules in messages.
 
     Raises
     ------
     InputError
-        A rule that is no expression, or names a column that synthetic files do not have.
+        A rule is not a valid expression, or names a column that synthetic files do not have.
     """
     given = [] if rules is None else several(rules)
     for rule in given:
@@ -50,15 +52,16 @@ def check_rules(rules: Sequence[str] | str | None, columns: Sequence[str], entry
 
 
 def check_derived(derived: Mapping[str, str] | None, frame: pd.DataFrame) -> dict[str, RowWise]:
-    """Derived columns as functions of the frame, by name; an expression may use the derived columns before it.
+    """The derived columns by name, each as a function of the frame.
 
-    They are tried on a frame with the columns of the synthetic files, so that nothing is spent before they work.
+    An expression may use the derived columns listed before it.  Each expression is computed here once, so an error
+    appears before any epsilon is spent.
 
     Raises
     ------
     InputError
-        A name that is taken; an expression that is none, cannot be computed, or names other columns than those of the
-        synthetic files.
+        A name is already a column.  An expression is not valid, cannot be computed, or names a column that neither the
+        synthetic files nor earlier expressions have.
     """
     out = dict[str, RowWise]()
     for name, expression in (derived or {}).items():
@@ -73,16 +76,24 @@ def check_derived(derived: Mapping[str, str] | None, frame: pd.DataFrame) -> dic
 def redrawn(
     made: Synthetic, again: Callable[[], Synthetic], rules: Sequence[str], frame: Callable[[Synthetic], pd.DataFrame]
 ) -> tuple[Synthetic, float]:
-    """Draw records that break a rule again; returns the data set and the share of records that broke one.
+    """Draw records that break a rule again, until every record obeys all rules.
 
     Parameters
     ----------
     made : Synthetic
+        The data set.
     again : function
-        Makes another data set from the same draw.
+        Makes another data set from the same draw of the parameters.
     rules : list of str
     frame : function
-        Makes the columns of a data set.
+        Returns the columns of a data set.
+
+    Returns
+    -------
+    made : Synthetic
+        A data set that obeys the rules.
+    share : float
+        Share of records that broke a rule in the given data set.
 
     Raises
     ------
@@ -103,7 +114,7 @@ def redrawn(
 
 
 def _mixed(made: Synthetic, other: Synthetic, there: Bools) -> Synthetic:
-    """The data set with the records ``there`` from another one."""
+    """The data set ``made``, with the records ``there`` taken from ``other``."""
 
     def mixed(mine: Any, theirs: Any) -> Any:
         return None if mine is None else np.where(there.reshape(-1, *[1] * (np.ndim(mine) - 1)), theirs, mine)

@@ -1,4 +1,4 @@
-"""A fit and its releases: m draws, m synthetic data sets, and their report."""
+"""A fit and its releases, each with m draws, m synthetic data sets and a report."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ LITTLE_LEFT = (
 
 @dataclass(frozen=True, repr=False)
 class DataSets:
-    """The data sets of a release, their internal part, and the roles for standard errors of counts.
+    """The data sets of a release, facts for the agency only, and the roles for standard errors of counts.
 
-    ``redrawn`` is the share of records of each data set that broke an edit rule and were drawn again.
+    ``redrawn`` has, for each data set, the share of records that broke an edit rule and were drawn again.
     """
 
     datasets: tuple[SurveyDesign, ...]
@@ -57,30 +57,31 @@ class DataSets:
 
 @dataclass(frozen=True, repr=False)  # a repr would show confidential values
 class SelectedDraws:
-    """The draws of a release: their positions in the posterior, and the draws that data are simulated from."""
+    """The draws of a release: their positions in the posterior, and the draws from which data are simulated."""
 
     positions: list[int]
-    draws: Draws  # corrected, or all of them
-    simulated: Sequence[int]  # positions among ``draws``
+    draws: Draws  # the corrected draws of the release or, without a correction, all draws of the posterior
+    simulated: Sequence[int]  # positions of the released draws among ``draws``
 
 
 class Fit(FittedModel):
-    """A synthesizer fitted to a design under tuned privacy weights; all of it is confidential.
+    """A synthesizer fitted to a design under the protection of a mechanism.  The whole object is confidential.
 
-    One fit makes several releases: ``fit.release(m=3)``.  Each spends its own epsilon, and draws are never used twice.
+    One fit can make several releases: ``fit.release(m=3)``.  Each release spends its own epsilon, and no draw is used
+    twice.
 
     Attributes
     ----------
     design : SurveyDesign
         The confidential file, without records that were left out.
     rows : int array (n,)
-        Rows of its records in the file, from 0.
+        Row in the file of each record of ``design``, from 0.
     synthesizer : Synthesizer
         The model.
     mechanism : RecordMechanism
         How records are protected.
     policy : Policy or None
-        The policy, if everything was set on a historical file.
+        The policy, if model, budget and privacy weights were set on a historical file.
     records : Records
         The records to which the model was fitted.
     unit : Unit
@@ -88,23 +89,23 @@ class Fit(FittedModel):
     weighted : ProtectedFit
         The protected posterior, with privacy weights and risks.
     budget : Budget
-        The budget of a release of the m that was asked for.
-    population_total : float or dict of stratum to float
-        The total or totals to which synthetic weights add up.
+        The budget of a release of the requested m data sets.
+    population_total : float or dict of stratum to float, or None
+        The public total or totals to which synthetic weights add up; None for the sum of the survey weights.
     report_notes : list of str
         Further sentences of the report.
     sampler, streams, protect : objects
-        How draws are made; internal.
+        Internal objects that make draws and protected fits.
     seeded : bool
-        Whether a seed was given: releases are then not for publication.
+        Whether a seed was given.  Releases with a seed are not for publication.
     used : list of int
-        Draws that were released.
+        Positions of the draws that were used for releases.
     spent : list of float
-        Epsilon of each released data set, of this fit and of those re-weighted from it.
+        Epsilon of each released data set, of this fit and of all fits that were re-weighted from it.
     blocked : list of int
-        m of each release that a rule refused.
+        For each release that a rule refused, the number m of data sets.
     coded : dict of str to dtype
-        Types of categories that are coded as numbers and whose levels were declared in the call.
+        Types of the categories that are coded as numbers and whose levels were declared in the call.
 
     Examples
     --------
@@ -119,28 +120,29 @@ class Fit(FittedModel):
     """
 
     def reweighted(self, steps: int = 1, *, tolerance: float = 0.01) -> Fit:
-        """Raise privacy weights of records whose bounds lie below the overall one, at the same epsilon.
+        """Raise the privacy weights of records whose bounds lie below the overall bound, at the same epsilon.
 
         Source: Hu, Savitsky & Williams 2020, Algorithm 1.
 
         Parameters
         ----------
         steps : int
-            Largest number of steps; they end sooner if a step does not raise the sum of the weights.
+            Largest number of steps.  Re-weighting ends sooner if a step does not raise the sum of the weights.
         tolerance : float
-            Share by which the new Delta may stay below this fit's.
+            Largest relative distance of the new Delta below the Delta of this fit.
 
         Returns
         -------
         Fit
-            A fit that shares :attr:`epsilon_spent` with this one.  If no weight can be raised, it has the same draws
-            and privacy weights.  Under raised weights nothing is corrected (``debias``, the spread between PSUs,
+            A fit that shares :attr:`epsilon_spent` with this fit.  If no weight can be raised, it has the same draws
+            and privacy weights.  Re-weighted fits make no corrections (``debias``, the spread between PSUs,
             shares).
 
         Raises
         ------
         InputError
-            The mechanism clamps contributions, so that no bound can be raised.
+            The mechanism clamps contributions, so that no bound can be raised; ``steps`` is not a whole number of at
+            least 1; or ``tolerance`` is not between 0 and 1.
         """
         steps = check_steps(steps, self.mechanism)
         whole(steps, "steps")
@@ -157,9 +159,10 @@ class Fit(FittedModel):
         return replace(self, weighted=weighted, protect=protect, used=used)
 
     def refitted(self, left_out: Sequence[int], rng: np.random.Generator) -> ProtectedFit:
-        """Fit again without some records or units: constants, privacy weights and draws are new.
+        """Fit again without some records or units.  Constants, privacy weights and draws are computed again.
 
-        Their predictors are public and stay, as do the mean of the survey weights and risks by counting.
+        The predictors of the records that are left out are public and remain in the fit.  The mean of the survey
+        weights and risks by counting are not computed again.
 
         Parameters
         ----------
@@ -171,7 +174,7 @@ class Fit(FittedModel):
         Returns
         -------
         ProtectedFit
-            Confidential, as this fit is.
+            The new fit, which is confidential.
 
         Raises
         ------
@@ -184,7 +187,7 @@ class Fit(FittedModel):
         return self.protect(pseudo, present, lambda text: None)
 
     def log_ratio(self, other: ProtectedFit, posterior: Draws) -> Floats:
-        """Difference in log pseudo likelihood between another fit of this file and this one, at draws of either.
+        """Log pseudo likelihood under another fit of this file minus that under this fit, at draws of one of the two.
 
         Parameters
         ----------
@@ -210,7 +213,7 @@ class Fit(FittedModel):
         return total
 
     def contributions(self, records: Codes) -> Floats:
-        """Contributions of records to the log pseudo likelihood at every draw: alpha_i log p_i, or its clamp.
+        """Contributions of records to the log pseudo likelihood at every draw: alpha_i log p_i, clamped by a clamp.
 
         Parameters
         ----------
@@ -220,7 +223,7 @@ class Fit(FittedModel):
         Returns
         -------
         float array (S, r)
-            One row per draw.
+            One row for each draw.
         """
         alpha, clamp = self.unit.spread(self.weighted.alpha)[records], self.weighted.clamp
         added = times(alpha, self.synthesizer.log_density(self.records.subset(records), self.weighted.posterior))
@@ -242,49 +245,50 @@ class Fit(FittedModel):
         Parameters
         ----------
         m : int, optional
-            Number of data sets; the default is the m that the fit was tuned for.
+            Number of data sets.  The default is the m for which the fit was made.
         epsilon : float, optional
-            Largest epsilon of this release; the default is the epsilon of the fit.
+            Largest epsilon of this release.  The default is the epsilon of the fit.
         debias : bool
             Correct the released draws for the effect of privacy weights on the model, by the
-            model's own rule (:mod:`surveysynth.models.corrections`); assumes that the model is right.  The
-            correction uses c1.  If c1 was tuned on this file, it stays internal, and the correction is **not covered
-            by epsilon**: the report says so.  With ``PseudoPosterior(c1=...)`` it is post-processing, as it is under
-            ``Censored(weighted=False)``, where it corrects for the clamp alone.
+            model's own rule (:mod:`surveysynth.models.corrections`).  This assumes that the model is right.  The
+            correction uses c1.  If c1 was tuned on this file, c1 is not published, and the correction is **not covered
+            by epsilon**, as the report says.  With ``PseudoPosterior(c1=...)`` the correction is post-processing.  It
+            is post-processing as well under ``Censored(weighted=False)``, where it corrects for the clamp.
         accept_diagnostics : list of str
-            Names of what you accept: failed diagnostics ("divergences", "rhat", "ess_bulk",
+            Names of the faults that you accept: failed diagnostics ("divergences", "rhat", "ess_bulk",
             "ess_tail"), and "information": privacy weights keep less than 30% of the file's information.
         ledger : Ledger, optional
-            Ledger that is asked before anything is drawn, and that both epsilons are entered in before the release
-            is returned; the manifest has number and head of the entry.
+            The ledger of the survey.  Its cap is checked before data are simulated, and both epsilons are entered
+            before the release is returned.  The manifest has the number and the head of the entry.
         rule : IdentificationRule, optional
-            Rule that the data sets must pass.  It looks at the confidential file: epsilon covers neither a refusal,
-            which must not be published, nor the fact that another release passed.
+            Rule that the data sets must pass.  The rule looks at the confidential file.  Epsilon covers neither a
+            refusal, which must not be published, nor the fact that a release passed.
         edits : list of str, optional
-            Public rules that every synthetic record is to obey, conditions on columns of the files:
-            ``["rent <= income", "hours > 0 or wages == 0"]``.  Records that break one are drawn again, from the same
-            parameters: epsilon does not change, nor does the model of the others.
+            Public rules that every synthetic record must obey, as conditions on columns of the files:
+            ``["rent <= income", "hours > 0 or wages == 0"]``.  Records that break a rule are drawn again from the same
+            parameters.  Neither epsilon nor the model of the other records changes.
 
         Returns
         -------
         Release
-            m data sets, each from a draw of the parameters that no other release had.
+            m data sets.  Each data set comes from a draw of the parameters that no other release used.
 
         Raises
         ------
         InputError
-            edits that are no conditions on columns of the files; accept_diagnostics under the censored mechanism;
-            debias where privacy weights do not follow from a record's risk and constants (linear map, Count,
-            re-weighting), in a paper's setting, for FBP with effects of PSUs, or for units of several records without
-            such effects; a rule that does not suit the file.
+            An edit rule is not a condition on columns of the files.  ``accept_diagnostics`` is given under the censored
+            mechanism, or has an unknown name.  ``debias`` is given where privacy weights are not a function of a
+            record's risk and constants (linear map, risks by counting, re-weighting), in a paper's setting, for FBP
+            with effects of PSUs, or for units of several records without such effects.  The file does not have what
+            ``rule`` needs.  ``m`` or ``epsilon`` is not valid, or the ledger has this release already.
         PrivacyError
-            m data sets would spend more than epsilon, or than the ledger's cap leaves; no unused draws are left; the
-            rule is broken, and then nothing is spent.
+            m data sets would spend more than epsilon or more than the ledger's cap leaves, or too few unused draws are
+            left.  Or the data sets break ``rule``; then nothing is spent.
         NotFitForRelease
-            A diagnostic failed, or privacy weights keep less than 30% of the file's information, and it was not
+            A diagnostic failed, or privacy weights keep less than 30% of the file's information, and this was not
             accepted by name.
         ModelError
-            The model hardly ever obeys an edit rule; nothing is spent.
+            Some records break an edit rule in each of 100 draws.  Nothing is spent.
         """
         return self.drawn(
             release_request(
@@ -310,7 +314,7 @@ class Fit(FittedModel):
 
         Raises
         ------
-        PrivacyError, NotFitForRelease, ModelError
+        InputError, PrivacyError, NotFitForRelease, ModelError
             As :meth:`release`.
         """
         rule, rules, debias = asked.rule, asked.edits, asked.debias
@@ -323,7 +327,7 @@ class Fit(FittedModel):
         with breakdown_as_error():
             factor = self._variance_factor(positions, corrected=debias)
             selected = self._corrected_draws(positions, debias)
-        self.used.extend(positions)  # even if no release is made of them
+        self.used.extend(positions)  # the draws count as used even if the release fails
         with breakdown_as_error():
             made = self._data_sets(spending.m, selected, rules, rule)
             found = {} if factor is None else {"variance_factor": factor}
@@ -343,14 +347,14 @@ class Fit(FittedModel):
             )
             try:
                 return release.entered(asked.ledger)
-            except BaseException:  # a release that the ledger refuses is counted in no later report
+            except BaseException:  # later reports do not count a release that the ledger refuses
                 del self.spent[-spending.m :]
                 raise
 
     def _data_sets(
         self, m: int, selected: SelectedDraws, rules: Sequence[str], rule: IdentificationRule | None
     ) -> DataSets:
-        """Simulate m data sets."""
+        """Simulate m data sets that obey the edit rules and pass the release rule."""
         public = public_frame(self.design, self.synthesizer, self.streams.order)
         values = self.streams.values
         simulated = [*self.synthesizer.simulations(self.records, selected.draws, selected.simulated, values)]
@@ -360,7 +364,7 @@ class Fit(FittedModel):
         count_roles = count_roles_of(simulated[0], roles, [*public.columns, *self.synthesizer.outcomes])
         totals = totals_of(self.design, self.population_total)
         datasets, rows = list[SurveyDesign](), np.empty((m, self.design.n), dtype=self.rows.dtype)
-        for k in range(m):  # one after the other: of a large file each takes much memory
+        for k in range(m):  # one after the other, as each data set of a large file takes much memory
             order = self.streams.order.permutation(self.design.n)
             made = simulated.pop(0)
             datasets.append(assemble(
@@ -370,7 +374,7 @@ class Fit(FittedModel):
         return DataSets(tuple(datasets), {"rows": rows}, count_roles, shares)
 
     def _spending(self, m: int | None, epsilon: float | None) -> Spending:
-        """The budget of m data sets (PrivacyError: more epsilon than was asked for)."""
+        """The budget of m data sets (PrivacyError if they would spend more than the requested epsilon)."""
         m = whole(self.budget.m if m is None else m, "m", MOST_DATASETS)
         if epsilon is not None and self.kind == "none":
             raise InputError("what is drawn given the confidential records has no epsilon, and none is to be named")
@@ -383,7 +387,7 @@ class Fit(FittedModel):
         return Spending(m, asked, None if self.kind == "none" else self._published_epsilon(m, asked))
 
     def _corrected_draws(self, positions: list[int], debias: bool) -> SelectedDraws:
-        """The draws of a release, corrected for privacy weights or the clamp where that was asked for."""
+        """The draws of a release, corrected for privacy weights or the clamp if this was requested or is always done."""
         model, records = self.synthesizer, self.records
         if not (debias or self.corrected):
             return SelectedDraws(positions, self.draws, positions)
@@ -391,7 +395,7 @@ class Fit(FittedModel):
             assert isinstance(model, Boundable) and self.weighted.clamp is not None
             corrected = model.uncensored(records, self.draws, positions, self.weighted.clamp)
             return SelectedDraws(positions, corrected, range(len(positions)))
-        assert isinstance(model, Debiasable)  # as check_debias sees to
+        assert isinstance(model, Debiasable)  # ensured by check_debias
         alpha = self.mechanism.weigh_again(self.weighted, self.budget.bound)
         corrected = model.debias_draws(
             records, self.draws, positions, alpha, self.unit.by_record, self.streams.draws, debias=debias
@@ -401,7 +405,7 @@ class Fit(FittedModel):
     def _edited(
         self, simulated: list[Synthetic], selected: SelectedDraws, rules: Sequence[str], public: pd.DataFrame
     ) -> tuple[list[Synthetic], list[float]]:
-        """Data sets that obey the public rules, and the share of records of each that were drawn again."""
+        """Data sets that obey the edit rules, and for each data set the share of records that were drawn again."""
         if not rules:
             return simulated, []
 
@@ -415,7 +419,7 @@ class Fit(FittedModel):
         return [made for made, _ in found], [share for _, share in found]
 
     def _enforce(self, rule: IdentificationRule | None, simulated: Sequence[Synthetic]) -> None:
-        """Refuse data sets that break the rule; their draws were not released and may be used again."""
+        """Refuse data sets that break the rule.  Their draws were not released, so they may be used again."""
         if rule is None:
             return
         try:
@@ -428,7 +432,7 @@ class Fit(FittedModel):
     def _refuse_unfit(self, accepted: Sequence[str]) -> None:
         """Refuse failed diagnostics, and too little information, unless they were accepted by name."""
         failed = [name for name in self.draws.failures if name not in accepted]
-        # under a strict guarantee draws must be exact, and no failure can be accepted
+        # a strict guarantee needs exact draws, so no failure can be accepted
         accept = "" if self.kind == "strict" else f"; or accept the failure by name: accept_diagnostics={failed}"
         if failed:
             raise NotFitForRelease(
@@ -440,7 +444,7 @@ class Fit(FittedModel):
             raise NotFitForRelease(LITTLE_LEFT.format(self.mechanism.more_left))
 
     def _expense(self, spending: Spending, positions: Sequence[int]) -> Expense:
-        """The expense of a release of these draws; its id is random, or made from the draws under a seed."""
+        """The expense of a release of these draws.  The id is random; with a seed it is computed from the draws."""
         released = self.draws.subset(positions).values.values()
         id = id_of("draws", *released) if self.seeded else new_id()
         replaced = None if spending.epsilon is None else 2 * spending.epsilon
@@ -451,22 +455,27 @@ class Fit(FittedModel):
         return [np.inf if self.kind == "none" else Budget(None, 1).spent(self.delta)] * m
 
     def _published_epsilon(self, m: int, asked: float | None) -> float:
-        """The published epsilon of m data sets: the one that was asked for, as the other one tells of the file.
+        """The epsilon of m data sets that is published.
 
-        If none was asked for, it is the one that was reached, rounded up.
+        If the bounds of the fit are within the request, it is the epsilon of the requested bound, because the epsilon
+        that was reached would reveal something about the file.  Otherwise it is the named epsilon or, if none was
+        named, the epsilon that was reached, rounded up.
         """
         if asked is not None and not self.within_request:
             return asked
         return public_epsilon(self.budget_of(m).spent(self.budget.bound if self.within_request else self.delta), asked)
 
     def _variance_factor(self, draws: Sequence[int], *, corrected: bool) -> float | None:
-        """The factor by which the clamp raises variances, from released draws alone; only under alpha = 1."""
+        """The factor by which the clamp raises variances, from released draws alone.
+
+        None if there are privacy weights, or if the factor cannot be computed.
+        """
         if not self.mechanism.clamp_alone:
             return None
         model, clamp = self.synthesizer, self.weighted.clamp
         assert isinstance(model, Boundable) and clamp is not None
         try:
             factor = model.variance_factor(self.records, self.draws, draws, clamp, corrected=corrected)
-        except ModelError:  # under so tight a clamp its effect is unknown
+        except ModelError:  # the clamp is so tight that its effect is unknown
             return None
         return None if factor is None else float(f"{factor:.3g}")

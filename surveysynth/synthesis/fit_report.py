@@ -1,4 +1,4 @@
-"""The documentation of a release: its privacy report, the public facts of its manifest, and its internal part."""
+"""The documentation of a release: the privacy report, the public facts of the manifest, and the internal facts."""
 
 from __future__ import annotations
 
@@ -67,7 +67,8 @@ def report(
 ) -> PrivacyReport:  # fmt: skip
     """The privacy report of a release: guarantee, assumptions, and internal numbers.
 
-    ``edits`` are the rules that its records obey; ``redrawn`` is the share of records of each data set that broke one.
+    ``edits`` are the rules that all records obey.  ``redrawn`` has, for each data set, the share of records that broke
+    a rule at first.
     """
     assumptions = notes(fit, spending, debias, factor) + ([RULES_TEXT.format("; ".join(edits))] if edits else [])
     d = fit.draws.diagnostics
@@ -112,7 +113,7 @@ def notes(fit: FittedModel, spending: Spending, debias: bool, factor: float | No
     if not posterior.diagnostics.exact:
         what = fit.mechanism.posterior
         found.append(f"draws by Markov chain Monte Carlo stand in for exact draws from the {what} posterior")
-    if fit.weighted.asked or not (fit.constants_given or fit.kind == "none"):  # whether or not it was done
+    if fit.weighted.asked or not (fit.constants_given or fit.kind == "none"):  # says "may", as it does not look
         found.append(
             "draws of a fit under nearby privacy weights may have been carried over to the weights of this release "
             "by importance weights (effective share of the draws at least 90%)"
@@ -124,7 +125,7 @@ def notes(fit: FittedModel, spending: Spending, debias: bool, factor: float | No
         )
         together = public_epsilon(reached, None)
         when = "from the same fit before"
-        if len(fit.spent) > len(fit.used):  # fits under other privacy weights have their own draws
+        if len(fit.spent) > len(fit.used):  # a fit under other privacy weights, with other draws, made releases too
             when = "before, from the same fit or from it before or after re-weighting"
         found.append(f"{earlier} data sets were released {when}; together with these they spend epsilon = {together:g}")
     if posterior.failures:  # all were accepted, or nothing would be released
@@ -133,7 +134,7 @@ def notes(fit: FittedModel, spending: Spending, debias: bool, factor: float | No
 
 
 def separation(fit: FittedModel, spending: Spending) -> str:
-    """A sentence on the distance between released draws; empty for exact draws and for a single draw."""
+    """A sentence on the distance between released draws; an empty text for exact draws and for a single draw."""
     if fit.draws.diagnostics.exact or len(fit.used) == 1:
         return ""
     if spending.lag == 0:
@@ -142,7 +143,7 @@ def separation(fit: FittedModel, spending: Spending) -> str:
 
 
 def bias_text(fit: FittedModel, debias: bool) -> list[str]:
-    """Sentences on biases by the mechanism, and on their correction."""
+    """Sentences on the biases that the mechanism causes, on their correction and on the mechanism's assumptions."""
     found = fit.mechanism.bias_text(fit.weighted, debias)
     if fit.mechanism.clamps:
         found += [NEIGHBOURS] if fit.public_weights else [NEIGHBOURS, SCALED]
@@ -158,9 +159,9 @@ def bias_text(fit: FittedModel, debias: bool) -> list[str]:
 
 
 def depends(fit: FittedModel, debias: bool, rule: IdentificationRule | None, *, reached: bool) -> list[str]:
-    """Sentences on facts that were computed from the confidential file outside epsilon.
+    """Sentences on facts that were computed from the confidential file and that epsilon does not cover.
 
-    ``reached``: whether an epsilon that was not asked for is printed.
+    ``reached`` is True if the report prints an epsilon that was not requested.
     """
     passed = [] if rule is None else [rule.describe()]
     found = [ONLY_WHETHER, *fit.mechanism.refuses, PUBLIC_OR_NOT, *passed]
@@ -202,7 +203,7 @@ def method(fit: FittedModel, debias: bool) -> dict[str, Any]:
 
 
 def internal(fit: FittedModel) -> dict[str, Any]:
-    """Record-level risks and weights, and the draws that were not released."""
+    """For the agency only: risks and privacy weights of all records, and the draws that were not used."""
     posterior = fit.draws
     unused = np.setdiff1d(np.arange(posterior.size), fit.used)
     columns = {name: fit.unit.spread(column) for name, column in fit.mechanism.record_columns(fit.weighted).items()}

@@ -1,4 +1,4 @@
-"""The requests for a fit to records and for its releases: all arguments are checked here before a model is fitted."""
+"""Requests for a fit to records and for releases of the fit.  All arguments are checked before a model is fitted."""
 
 from __future__ import annotations
 
@@ -60,14 +60,14 @@ INDEPENDENT = (
 
 @dataclass(frozen=True, repr=False)
 class FitRequest:
-    """A fit to records whose arguments, columns and design passed every check.
+    """The checked arguments of a request to fit a model to records.
 
     Attributes
     ----------
     design : SurveyDesign
         The confidential file, without records that are left out.
     rows : int array (n,)
-        Rows of its records in the file, from 0.
+        Row in the file of each record of ``design``, from 0.
     synthesizer, mechanism, policy
         As for :func:`surveysynth.fit`.
     budget : Budget
@@ -75,14 +75,14 @@ class FitRequest:
     unit : Unit
         The unit that epsilon protects.
     notes : list of str
-        Sentences of the report on records left out, clusters and units.
+        Sentences of the report on records that are left out, on clusters and on units.
     warnings : list of str
-        Sentences on records left out.
+        Sentences that warn of records that are left out.
     reweight : int
-        Steps of re-weighting.
+        Number of steps of re-weighting.
     engine : Engine
     coded : dict of str to dtype
-        Types of categories that are coded as numbers.
+        Types of the categories that are coded as numbers.
     """
 
     design: SurveyDesign
@@ -102,13 +102,13 @@ class FitRequest:
 
 @dataclass(frozen=True, repr=False)
 class ReleaseRequest:
-    """A release of a fit whose arguments passed every check.
+    """The checked arguments of a request to release a fit.
 
     Attributes
     ----------
     debias : bool
     accepted : sequence of str
-        Diagnostics that the caller accepts.
+        Names of the faults that the caller accepts.
     ledger : Ledger or None
     rule : IdentificationRule or None
     edits : list of str
@@ -130,7 +130,7 @@ def fit_request(
     tolerance: float = 0.01, chains: int = 4, warmup: int = 1000, draws: int = 1000, seed: int | None = None,
     release: Mapping[str, Any] | None = None,
 ) -> tuple[FitRequest, ReleaseRequest]:  # fmt: skip
-    """Check all arguments of :func:`surveysynth.fit`.
+    """Check all arguments of :func:`surveysynth.fit`, and of a release of the fit.
 
     Parameters
     ----------
@@ -139,10 +139,17 @@ def fit_request(
     design, synthesizer, ...
         As for :func:`surveysynth.fit`.
 
+    Returns
+    -------
+    FitRequest
+        The checked arguments of the fit.
+    ReleaseRequest
+        The checked arguments of the release.
+
     Raises
     ------
     InputError, ModelError, PrivacyError
-        As :func:`surveysynth.fit`; all obstacles in one message.
+        As :func:`surveysynth.fit`.  One error lists everything that is wrong.
     """
     if policy is not None:
         given = {"a synthesizer": synthesizer, "epsilon=": epsilon, "m=": m, "mechanism=": mechanism}
@@ -168,7 +175,7 @@ def fit_request(
     if there is not None:
         units = wrong.check(unit_of, there[0], unit)
     if there is not None and there[2].any():
-        wrong.check(check_total, population_total, there[0])  # by stratum: one may have no records left
+        wrong.check(check_total, population_total, there[0])  # a stratum with a total may have no records left
     if units is not None:
         wrong.check(protected.check_units, units)
     asked = wrong.check(
@@ -197,16 +204,20 @@ def release_request(
     Parameters
     ----------
     epsilon : float or None
-        Epsilon about which the ledger is asked; a fit that is there asks for its own.
+        Epsilon for which the ledger's cap is checked before the fit; None if the fit exists and checks its own.
     reweighted : int
-        Steps of re-weighting.
+        Number of steps of re-weighting.
     design, model, mechanism, ...
         As for :meth:`Fit.release`.
+
+    Returns
+    -------
+    ReleaseRequest
 
     Raises
     ------
     InputError, PrivacyError
-        As :meth:`Fit.release`; all obstacles in one message.
+        As :meth:`Fit.release`.  One error lists everything that is wrong.
     """
     wrong = Obstacles()
     rules = wrong.check(check_rules, edits, [*public_columns(design, model), *model.outcomes])
@@ -228,7 +239,7 @@ def _check_tolerance(tolerance: float) -> None:
 
 
 def _set_by_policy(policy: Policy, given: Mapping[str, Any]) -> tuple[Synthesizer, int, Censored]:
-    """The model, m and mechanism of a policy (InputError: one of them is given, too); epsilon is the mechanism's."""
+    """The model, m and mechanism of a policy (InputError if one of these or epsilon is given as well)."""
     if not isinstance(policy, Policy):
         raise InputError("policy must be a surveysynth.Policy: Policy.from_historical(...) or Policy.load(...)")
     twice = [name for name, value in given.items() if value is not None]
@@ -241,7 +252,13 @@ def check_kinds(
     design: SurveyDesign, synthesizer: Synthesizer | str | Sequence[Synthesizer | str] | None,
     mechanism: Mechanism | None,
 ) -> tuple[Synthesizer, RecordMechanism]:  # fmt: skip
-    """The model and the mechanism of a fit to records (InputError: no model, or a mechanism that counts records)."""
+    """The model and the mechanism of a fit to records.
+
+    Raises
+    ------
+    InputError
+        ``design`` is not a design, ``synthesizer`` is not a model, or ``mechanism`` is not one that fits records.
+    """
     if not isinstance(design, SurveyDesign):
         raise InputError(NO_DESIGN)
     if not isinstance(mechanism, RecordMechanism):
@@ -257,7 +274,7 @@ def check_kinds(
 
 
 def given_once(epsilon: float | None, mechanism: Mechanism | None) -> float | None:
-    """The epsilon of a release (InputError: it is given twice)."""
+    """The epsilon of a release, from the call or from the mechanism (InputError if both have one)."""
     own = None if mechanism is None else mechanism.epsilon
     if epsilon is not None and own is not None:
         raise InputError("epsilon is given twice: to synthesize and to the mechanism; give it once")
@@ -265,7 +282,7 @@ def given_once(epsilon: float | None, mechanism: Mechanism | None) -> float | No
 
 
 def _check_names(synthesizer: Synthesizer, unit: str | None) -> None:
-    """Refuse categories with the name of a column of tables, and a unit that is synthesized."""
+    """Refuse a category that has the name of a column of tables, and a unit that is synthesized (InputError)."""
     taken = [name for name in synthesizer.categorical if name in OWN]
     if taken:
         raise InputError(f"{', '.join(taken)}: tables have columns of that name; rename it")
@@ -276,7 +293,7 @@ def _check_names(synthesizer: Synthesizer, unit: str | None) -> None:
 
 
 def _budget(epsilon: float | None, m: int | None, synthesizer: Synthesizer, mechanism: RecordMechanism) -> Budget:
-    """The budget of a fit (InputError: no epsilon, two of them, or one that cannot hold)."""
+    """The budget of a fit (InputError if epsilon is missing, is given twice, or cannot hold for the model)."""
     budget = Budget(given_once(epsilon, mechanism), M_OF_RECORDS if m is None else m)
     if synthesizer.from_records:
         _refuse_epsilon(budget.epsilon, mechanism)
@@ -286,7 +303,7 @@ def _budget(epsilon: float | None, m: int | None, synthesizer: Synthesizer, mech
 
 
 def _refuse_epsilon(epsilon: float | None, mechanism: RecordMechanism) -> None:
-    """Refuse an epsilon for synthetic values that are drawn given the confidential ones (method 11.10)."""
+    """Refuse an epsilon for synthetic values that are drawn given the confidential values (method 11.10)."""
     if epsilon is not None or mechanism.needs_epsilon:
         raise InputError(
             "allocation='posterior' draws what is published given the confidential value of each record "
@@ -305,7 +322,7 @@ def _units_text(design: SurveyDesign, unit: Unit) -> list[str]:
 
 
 def check_accepted(accepted: Sequence[str], mechanism: RecordMechanism) -> None:
-    """Refuse names that cannot be accepted under the mechanism (InputError)."""
+    """Refuse unknown names of faults, and names that the mechanism does not let anyone accept (InputError)."""
     names = ("divergences", "rhat", "ess_bulk", "ess_tail", "information")
     listed = isinstance(accepted, list | tuple | set | frozenset)
     if not listed or not set(as_list(accepted)) <= set(names):
@@ -316,7 +333,7 @@ def check_accepted(accepted: Sequence[str], mechanism: RecordMechanism) -> None:
 def check_rule(
     rule: IdentificationRule | None, design: SurveyDesign, synthesizer: Synthesizer, mechanism: RecordMechanism
 ) -> None:
-    """Refuse rules that do not suit the file or a strict guarantee (InputError)."""
+    """Refuse a rule that cannot be computed for the file or contradicts a strict guarantee (InputError)."""
     if not isinstance(rule, IdentificationRule | None):
         raise InputError("rule must be a surveysynth.IdentificationRule(known, max_risk=0.5)")
     if rule is None:
@@ -326,7 +343,11 @@ def check_rule(
 
 
 def check_debias(synthesizer: Synthesizer | None, mechanism: RecordMechanism, reweighted: bool) -> None:
-    """Refuse ``debias`` where privacy weights do not follow from record and constants, and in a paper's setting."""
+    """Raise InputError if ``debias`` is not available.
+
+    It needs privacy weights that are a function of a record's risk and constants, without re-weighting, and a model
+    that has a correction and is not in a paper's setting.
+    """
     mechanism.check_debias()
     if reweighted:
         raise InputError("debias corrects for the inverse map, and re-weighting changes it: use one of them")
@@ -337,7 +358,7 @@ def check_debias(synthesizer: Synthesizer | None, mechanism: RecordMechanism, re
 
 
 def check_steps(steps: int, mechanism: RecordMechanism) -> int:
-    """The number of steps of re-weighting (InputError: no number, or a mechanism without bounds to raise)."""
+    """The number of steps of re-weighting (InputError if it is not valid, or if the mechanism has no bounds to raise)."""
     steps = int(steps) if isinstance(steps, bool | np.bool_) else steps
     if isinstance(steps, int | np.integer) and steps == 0:
         return 0

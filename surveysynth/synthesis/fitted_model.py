@@ -1,4 +1,4 @@
-"""A model fitted to a confidential file under a mechanism, and its properties."""
+"""A model that is fitted to a confidential file under a mechanism, and the properties of the fit."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ Protect = Callable[[PseudoLikelihood, Floats, Callable[[str], None]], ProtectedF
 
 @dataclass(frozen=True)
 class Spending:
-    """The budget of one release: m draws, the epsilon that was asked for, and the published epsilon.
+    """The budget of one release: m draws, the requested epsilon ``asked``, and the published ``epsilon``.
 
-    ``epsilon`` is None for the kind "none"; ``lag`` is the largest autocorrelation between released draws of one
+    ``epsilon`` is None for the kind "none".  ``lag`` is the largest autocorrelation between released draws of one
     chain.
     """
 
@@ -44,10 +44,10 @@ class Spending:
 
 @dataclass
 class FittedModel:
-    """A fitted model with its file, its privacy weights and its releases; all of it is confidential."""
+    """A fitted model with its file, its privacy weights and its releases.  The whole object is confidential."""
 
     design: SurveyDesign
-    rows: Codes  # rows of the design's records in the file, of which some may have been left out
+    rows: Codes  # row in the file of each record of the design; some records of the file may have been left out
     synthesizer: Synthesizer
     mechanism: RecordMechanism
     policy: Policy | None
@@ -59,10 +59,10 @@ class FittedModel:
     report_notes: list[str]
     sampler: Sampler = field(repr=False)
     streams: Streams = field(repr=False)
-    protect: Protect = field(repr=False)  # makes the protected fit, with the arguments of :func:`fit`
+    protect: Protect = field(repr=False)  # makes the protected fit with the arguments that were given to :func:`fit`
     seeded: bool
     used: list[int] = field(default_factory=list)
-    spent: list[float] = field(default_factory=list)  # epsilon of each data set, re-weighted fits included
+    spent: list[float] = field(default_factory=list)  # epsilon of each data set, including those of re-weighted fits
     blocked: list[int] = field(default_factory=list)  # m of each release that a rule refused
     coded: Mapping[str, Any] = field(default_factory=dict)
 
@@ -77,7 +77,7 @@ class FittedModel:
 
     @property
     def risk(self) -> Floats:
-        """Risks (U,) of the records or units, from which the privacy weights were made."""
+        """Risks of the records or units (U,), from which the privacy weights were computed."""
         return self.weighted.risk
 
     @property
@@ -87,12 +87,12 @@ class FittedModel:
 
     @property
     def information(self) -> float | None:
-        """The mean privacy weight, as the share of the file's information that is kept; None under a clamp."""
+        """The share of the file's information that is kept, which is the mean privacy weight; None under a clamp."""
         return None if self.mechanism.clamps else self.mean_alpha
 
     @property
     def little_left(self) -> bool:
-        """Whether privacy weights keep so little information that a release has to be accepted by name."""
+        """Whether privacy weights keep so little information that a release must be accepted by name."""
         return self.information is not None and self.information < LEAST_INFORMATION
 
     @property
@@ -102,44 +102,47 @@ class FittedModel:
 
     @property
     def kind(self) -> Kind:
-        """The guarantee: ``asymptotic``, ``strict``, ``strict given alpha`` or ``none``."""
+        """The kind of the guarantee: ``asymptotic``, ``strict``, ``strict given alpha`` or ``none``."""
         if self.synthesizer.from_records:
             return "none"
         return "strict" if self.policy is not None else self.mechanism.kind
 
     @property
     def weights_from_file(self) -> bool:
-        """Whether a privacy weight depends on other records, by their risks or by constants tuned on them."""
+        """Whether a record's privacy weight depends on other records: on their risks, or on constants tuned on them."""
         return self.policy is None and self.mechanism.weights_from_file
 
     @property
     def epsilon_spent(self) -> float:
-        """The sum of 2 Delta over all data sets released so far; infinite for the kind ``none``.
+        """The sum of 2 Delta over all data sets released so far; infinite after a release of the kind ``none``.
 
-        Fits that were re-weighted from each other share one sum.
+        A fit and the fits that were re-weighted from it share one sum.
         """
         return math.fsum(self.spent)
 
     @property
     def biased(self) -> dict[str, bool]:
-        """Parts of the model that privacy weights bias much, and whether the model can correct them."""
+        """The parts of the model that privacy weights bias much, each with whether the model can correct it."""
         model = self.synthesizer
         return model.biased(self.records, self.unit.by_record) if isinstance(model, Debiasable) else {}
 
     @property
     def corrected(self) -> tuple[str, ...]:
-        """Parts of the model that are always corrected, where privacy weights follow from risk and constants."""
+        """The parts of the model that are corrected even without ``debias``.
+
+        There are such parts only if privacy weights are a function of risk and constants, without re-weighting.
+        """
         follow = self.mechanism.corrects and self.weighted.asked == 0
         return tuple(what for what, can_be in self.biased.items() if can_be and follow)
 
     @property
     def constants_given(self) -> bool:
-        """Whether the constants of a correction were given: the clamp, or c1."""
+        """Whether the constants of a correction (the clamp, or c1) were given, rather than tuned on the file."""
         return self.mechanism.constants_given
 
     @property
     def within_request(self) -> bool:
-        """Whether the epsilon that was asked for bounds the release; under a given c1 it may not."""
+        """Whether the requested epsilon bounds the release.  Under a given c1 it may not."""
         return self.budget.epsilon is not None and self.delta <= self.budget.bound
 
     @property

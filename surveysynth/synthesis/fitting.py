@@ -1,4 +1,4 @@
-"""Synthetic data from a confidential design: fit, tune to an epsilon, release.
+"""Synthetic data from a confidential design: fit a model, tune the fit to an epsilon, and release data sets.
 
     f_i = max_s |log p_i|  under alpha = 1           (Hu, Savitsky & Williams 2022a, section 1.4.1 steps 1-2)
     alpha_i = map(f_i), refit, Delta = max_i max_s alpha_i |log p_i|     (steps 3-4)
@@ -77,7 +77,7 @@ def fit(
     draws: int = 1000,
     seed: int | None = None,
 ) -> Fit:
-    """Fit a synthesizer under privacy weights tuned to an epsilon, without releasing anything.
+    """Fit a synthesizer to confidential records under a mechanism, without releasing anything.
 
     Parameters
     ----------
@@ -85,59 +85,61 @@ def fit(
         The confidential file.
     synthesizer : Synthesizer, str, or sequence of such
         For example ``FBS("salary ~ field + gender")``; a formula alone stands for FBS.  Several models are fitted in
-        sequence, each given the outcomes of those before it: :class:`surveysynth.Sequential`.
+        sequence, and each model may use the outcomes of the models before it: :class:`surveysynth.Sequential`.
     epsilon : float
-        Privacy budget of a release of m data sets, which is never exceeded: for one record added or removed, or,
-        under ``Censored``, for the confidential values of one record.  Not needed if the mechanism fixes c1.
+        Privacy budget of a release of m data sets, which is never exceeded.  It bounds the addition or removal of one
+        record; under ``Censored`` it bounds the blanking of one record's confidential values.  Not needed if the
+        mechanism fixes c1.
     m : int
         Number of synthetic data sets; default 3.
     mechanism : PseudoPosterior, WeightedE or Censored
-        How records are protected; a policy has its own mechanism.  The guarantee of ``Censored`` is strict, those of
-        the others are asymptotic.
+        How records are protected.  A policy has its own mechanism.  The guarantee of ``Censored(weighted=False)``, and
+        of a policy, is strict; that of ``Censored(weighted=True)`` is strict given the privacy weights; the guarantees
+        of ``PseudoPosterior`` and ``WeightedE`` are asymptotic.
     policy : Policy, optional
-        Model, epsilon, m and privacy weights of ``Censored``, set on a historical file.  None of them depends on
-        this file, and none of them is given here.
+        Model, epsilon, m and privacy weights of ``Censored`` that were set on a historical file.  They do not depend on
+        this file, and must not be given as arguments.
     population_total : float or mapping of stratum to float, optional
-        Public number of population units to which the synthetic weights add up, in all or in
-        each stratum (these totals then have no standard error); the default is the sum of the
-        survey weights, which is computed from the file and not covered by epsilon: the report says so.
+        Public number of population units to which the synthetic weights add up, as one number or for
+        each stratum (these totals then have no standard error).  The default is the sum of the
+        survey weights, which is computed from the file and not covered by epsilon, as the report says.
     levels : mapping of outcome to list of levels, optional
-        All levels of a categorical outcome, ``{"job": ["none", "part time", "full time"]}``: they are published, so
-        they are declared, and not taken from the file.  A categorical column declares its own, and True and False are
-        declared.
+        All levels of a categorical outcome, ``{"job": ["none", "part time", "full time"]}``.  Levels are published, so
+        they are declared, and not taken from the file.  Columns of a categorical type and columns of True and False
+        declare their levels by their type.
     public : list of str, optional
-        Names of the columns that you declare public: every column of the public files that is not synthesized.
-        Without it, formula and design name them.
+        Names of the columns that you declare public.  Every column of the public files that is not synthesized must be
+        among them.  Without this list, formula and design determine the public columns.
     clusters : {"model", "ignore"}
-        PSUs, and strata that the predictors do not determine, get normal effects in the model, so
-        that synthetic files have the survey's standard errors; "ignore" draws records
-        independently given the predictors, and the report says so.
+        With "model", PSUs, and strata that the predictors do not determine, get normal effects in the model, so
+        that synthetic files have the survey's standard errors.  With "ignore", records are drawn
+        independently given the predictors, as the report says.
     unit : str, optional
         Column of the units that epsilon protects, if these are groups of records: households,
-        or PSUs.  The log densities of their records add up.  Default: single records.
+        or PSUs.  The log densities of the records of a unit add up.  By default, single records are protected.
     reweight : int
-        Steps of re-weighting (Hu, Savitsky & Williams 2020, Algorithm 1): privacy weights of records whose bounds lie
-        below the overall one are raised, at the same epsilon.  True is one step, as in that paper; ``reweight=10`` goes
-        on while weights rise, for at most 10 steps.  Nothing is then corrected: neither ``debias``, nor the spread
-        between PSUs, nor shares.
+        Number of steps of re-weighting (Hu, Savitsky & Williams 2020, Algorithm 1), which raises the privacy weights of
+        records whose bounds lie below the overall bound, at the same epsilon.  True is one step, as in that paper.
+        ``reweight=10`` continues as long as weights rise, for at most 10 steps.  Re-weighted fits make no corrections:
+        neither ``debias``, nor those of the spread between PSUs and of shares.
     engine : {"auto", "embedded", "cmdstan"}
     tolerance : float
-        Share by which the result may stay below epsilon.
+        Largest relative distance of the epsilon that is reached below the requested epsilon.
     chains, warmup, draws : int
-        Sampler settings; warm-up and draws are those of each chain.
+        Sampler settings: the number of chains, and the numbers of warm-up draws and draws of each chain.
     seed : int, optional
-        For tests only: a seeded run is marked "reproducible, not for publication".
+        Seed for tests only.  A seeded run is marked "reproducible, not for publication".
 
     Returns
     -------
     Fit
-        Confidential; :meth:`Fit.release` makes releases of it.
+        The confidential fit, from which :meth:`Fit.release` makes releases.
 
     Raises
     ------
     InputError, ModelError
-        The file or the arguments do not suit the model; a categorical outcome has no declared levels, or other
-        values.
+        The file or the arguments do not suit the model.  A categorical outcome has no declared levels, or has values
+        that were not declared.
     PrivacyError
         The epsilon cannot be reached.
     EngineError
@@ -165,7 +167,7 @@ def fitted(
     asked: FitRequest, *, clusters: Clusters = "model", tolerance: float = 0.01, chains: int = 4, warmup: int = 1000,
     draws: int = 1000, seed: int | None = None,
 ) -> Fit:  # fmt: skip
-    """The fit of a checked request, as :func:`fit` makes it."""
+    """Make the fit of a checked request, as :func:`fit` does."""
     for note in asked.warnings:
         warnings.warn(note, stacklevel=3)
     design, model, policy, mechanism = asked.design, asked.synthesizer, asked.policy, asked.mechanism
@@ -197,7 +199,7 @@ def protected_by(
     design: SurveyDesign, mechanism: RecordMechanism, policy: Policy | None, budget: Budget, tolerance: float,
     reweight: int, pseudo: PseudoLikelihood, present: Floats, say: Callable[[str], None],
 ) -> ProtectedFit:  # fmt: skip
-    """The protected fit of a file; ``present`` (U,) is 0 for units that are left out, and 1 for others."""
+    """The protected fit of a file.  ``present`` (U,) is 0 for units that are left out and 1 for all other units."""
 
     def risks(unweighted: Callable[[], Draws]) -> Floats:
         if policy is not None:
@@ -231,30 +233,31 @@ def synthesize(
     """Release m weighted synthetic data sets in one call.
 
     Without ``mechanism=`` the release is strict: outcomes and weight are counted, noise is added to the counts as by
-    :func:`measure`, and the data sets are drawn from the noisy tables.  Under the other mechanisms records are fitted,
-    as by :func:`fit`.
+    :func:`measure`, and the data sets are drawn from the noisy tables.  Under other mechanisms than ``Strict()`` a
+    model is fitted to the records, as by :func:`fit`.
 
-    Under privacy weights it prints on stderr the share of the file's information that they keep: for the agency, not
-    for publication.
+    If privacy weights are used, the function prints on stderr the share of the file's information that the weights
+    keep.  This number is for the agency, not for publication.
 
     Parameters
     ----------
     design, population_total, public, unit, clusters
         As for :func:`measure` and :func:`fit`.
     synthesizer : str, FBS or FBP, list of str, or Synthesizer
-        Formula or formulas, as for :func:`measure`; a model of records as for :func:`fit`.
+        Formula or formulas, as for :func:`measure`; or a model of records, as for :func:`fit`.
     epsilon : float
         Privacy budget of the whole release.
     mechanism : Strict, PseudoPosterior, WeightedE or Censored, optional
         How records are protected: by default ``Strict()``.
     population_totals, bounds, outcomes, weight, earlier
-        As for :func:`measure`; refused where records are fitted.
+        As for :func:`measure`.  They are refused if a model is fitted to records.
     edits : list of str, optional
         Public rules that every synthetic record obeys: ``"rent <= income"``.
     m : int, optional
-        Number of data sets: by default 20 from noisy tables, where they cost no epsilon, and 3 from a fit to records.
+        Number of data sets.  The default is 20 from noisy tables, where more data sets cost no epsilon, and 3 from a
+        fit to records.
     ledger : Ledger, optional
-        Where epsilon is entered, before the release is returned.
+        Ledger in which epsilon is entered before the release is returned.
     **settings
         Rarer settings: ``weight_bounds``, ``importance`` and ``scheduler`` of :func:`measure`; ``policy``, ``levels``,
         ``reweight``, ``engine``, ``tolerance``, ``chains``, ``warmup`` and ``draws`` of :func:`fit`;
@@ -263,14 +266,16 @@ def synthesize(
     Returns
     -------
     Release
-        Not written yet: :meth:`Release.write` does that.
+        The release in memory.  :meth:`Release.write` writes it.
 
     Raises
     ------
     InputError, ModelError, PrivacyError, EngineError
-        As :func:`fit` and :meth:`Fit.release`; a rule that does not suit the file is refused before the fit.
+        As :func:`measure`, or as :func:`fit` and :meth:`Fit.release`.  Arguments of the release are checked before the
+        fit.
     NotFitForRelease
-        The sampler's diagnostics failed, or privacy weights keep less than 30% of the file's information.
+        The sampler's diagnostics failed, or privacy weights keep less than 30% of the file's information, and this was
+        not accepted by name.
 
     Examples
     --------
@@ -302,7 +307,7 @@ def prepared(design: SurveyDesign, synthesizer: Any, **given: Any) -> Callable[[
     Raises
     ------
     InputError, ModelError, PrivacyError
-        As :func:`synthesize`; all obstacles in one message.
+        As :func:`synthesize`.  One error lists everything that is wrong.
     """
     mechanism = given.get("mechanism")
     if not isinstance(mechanism, Mechanism | None):
@@ -313,7 +318,7 @@ def prepared(design: SurveyDesign, synthesizer: Any, **given: Any) -> Callable[[
 
 
 def _from_records(design: SurveyDesign, synthesizer: Any, given: dict[str, Any]) -> Callable[[], Release]:
-    """A function that fits records and makes a release of the fit."""
+    """Check the arguments, and return a function that fits a model to the records and makes a release of the fit."""
     refuse_schema(given)
     release = {name: given[name] for name in RELEASE_ARGUMENTS if name in given}
     settings = {name: value for name, value in given.items() if name not in (*RELEASE_ARGUMENTS, *SCHEMA_ENTRIES)}
@@ -330,7 +335,7 @@ def _from_records(design: SurveyDesign, synthesizer: Any, given: dict[str, Any])
 
 
 def _from_noisy_tables(design: SurveyDesign, formula: Any, given: Mapping[str, Any]) -> Callable[[], Release]:
-    """A function that counts a file, adds noise, and draws m data sets from the noisy tables."""
+    """Check the arguments, and return a function that makes noisy tables and draws m data sets from them."""
     if not isinstance(design, SurveyDesign):
         raise InputError(NO_DESIGN)
     if formula is None or (isinstance(formula, str) and "~" not in formula):
@@ -341,7 +346,7 @@ def _from_noisy_tables(design: SurveyDesign, formula: Any, given: Mapping[str, A
     epsilon = wrong.check(given_once, given.get("epsilon"), given.get("mechanism"))
     m = M if given.get("m") is None else wrong.check(check_m, given["m"])
     asked = wrong.check(strict_arguments, formula, rest)
-    if asked is None:  # the other checks are about its outcomes
+    if asked is None:  # the other checks need the outcomes in these arguments
         wrong.refuse()
     assert asked is not None
     request = wrong.check(

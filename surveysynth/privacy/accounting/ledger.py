@@ -1,27 +1,29 @@
-"""The privacy ledger: the epsilons spent by the releases of a survey, and a cap on them.
+"""The privacy ledger: the epsilons spent by the releases of a survey, and a cap on their sum.
 
-One text file of numbered, hash-chained lines (:mod:`surveysynth.privacy.accounting.ledger_file`).  ``spend`` writes
-its entry when the release is made and before anyone sees it, in one write under an exclusive lock, and returns once
-it is on the disk (fsync).  So a crash leaves one of three states:
+A ledger is one text file of numbered, hash-chained lines (:mod:`surveysynth.privacy.accounting.ledger_file`).
+``spend`` writes an entry when the release is made and before anyone sees the release.  It writes the entry at once,
+under an exclusive lock, and returns when the entry is on the disk (fsync).  So a crash leaves one of three states:
 
-- no part of the entry, which then was not acknowledged, and nothing was released;
-- the beginning of its line, likewise: it is not counted, and the next entry puts it aside (``.torn``);
-- the whole entry.  The release behind the charge is on the disk by then, staged next to its place, or, if it was
-  charged before it had one (``synthesize(ledger=)``), next to the ledger: :func:`surveysynth.resume` publishes it.
+- The file has no part of the entry.  The entry was not acknowledged, and nothing was released.
+- The file has the beginning of the entry's line.  Again nothing was released.  The line is not counted, and the next
+  entry moves it to another file (``.torn``).
+- The file has the whole entry.  The release is then on the disk as well: in a temporary folder next to its final
+  folder or, if it was charged before it had a folder (``synthesize(ledger=)``), next to the ledger.
+  :func:`surveysynth.resume` publishes it.
 
-Any other damage of a file stops all spending.  Two processes wait for each other.
+If a file is damaged in any other way, nothing can be spent.  A process waits until another has finished writing.
 
 An entry has two epsilons, for two ways in which indistinguishable files may differ:
 
-- ``blank``: one record's confidential values are removed or added, or the record is;
-- ``replace``: one record's confidential values are replaced by others.
+- ``blank``: the confidential values of one record, or the whole record, are in one file and not in the other;
+- ``replace``: one record has other confidential values.
 
-Releases can share expenses, such as noisy tables, also of an earlier year.  A release names all its expenses by random
-numbers; an entry adds those that no earlier entry named, and is refused if they do not add up to the epsilon of the
-release.
+Releases can share expenses, such as noisy tables, also those of an earlier year.  A release lists all its expenses
+by random ids.  Its entry adds the expenses that no earlier entry listed.  The entry is refused if all expenses of the
+release do not add up to the epsilon of the release.
 
-The two epsilons are summed separately.  If an entry lacks one of them, its sum is unknown: not 0, and not the sum of
-the others.  Numbers are kept as printed decimals: ten times 0.1 is 1.
+Each of the two epsilons is summed separately.  If an entry lacks an epsilon, the sum of this epsilon is unknown: it
+is not 0, and it is not the sum over the other entries.  Numbers are stored as decimals: ten times 0.1 is 1.
 """
 
 from __future__ import annotations
@@ -97,7 +99,7 @@ class Published(Protocol):
 
     @property
     def rests_on(self) -> tuple[Expense, ...]:
-        """The expenses behind that epsilon."""
+        """The expenses that add up to the epsilon of the release."""
         ...
 
 
@@ -109,22 +111,21 @@ class Ledger:
     path : str or Path
         The file, mode 0600.
     survey : str
-        Name of the survey; releases on the same people belong under one name.
+        Name of the survey.  Releases about the same people belong under one name.
     cap : float, optional
-        The most that may be spent on the survey under blanking.  Releases without that epsilon do
-        not fit under a cap.  The first call with a cap records it; later calls may leave it out or
-        repeat it.
+        Largest sum of the ``blank`` epsilons of the survey.  A release without a ``blank`` epsilon is refused under a
+        cap.  The first call with a cap records the cap; later calls may leave it out or repeat it.
     create : bool
-        Begin the survey, and the file if needed; its folder must exist.  An existing name is
-        refused, as is one that differs from it only in case, spaces or signs; a similar name gives a
-        warning.
+        Begin the survey, and the file if there is none; the folder must exist.  An existing name is
+        refused, as is a name that differs from an existing name only in case, spaces or signs.  A similar name gives
+        a warning.
 
     Raises
     ------
     InputError
-        The ledger, or the survey in it, does not exist (the error names similar ones), or, with
-        ``create``, exists; the file is not a ledger or cannot be opened; the cap is not the recorded
-        one, which :meth:`set_cap` changes.
+        The ledger does not exist or does not have the survey (the error names similar surveys); with ``create``, the
+        ledger has the survey already.  The file is not a ledger or cannot be opened.  The cap differs from the
+        recorded cap, which :meth:`set_cap` changes.
     PrivacyError
         The ledger is damaged.
 
@@ -159,45 +160,46 @@ class Ledger:
         salt: str | None = None,
         rests_on: Sequence[Expense] = (),
     ) -> Entry:
-        """Record the epsilon of a release before anyone sees it.
+        """Record the epsilon of a release before anyone sees the release.
 
-        The record stays, even if the release then fails.
+        The entry remains even if the release fails afterwards.
 
         Parameters
         ----------
         blank : float or None
-            Epsilon for one unit's confidential values removed from the file or added to it, or for
-            the unit removed or added.  None if unknown, as for strict Laplace tables, which protect a
-            change of values: the survey's sum is then unknown.
+            Epsilon of the change that removes or adds one unit's confidential values, or the whole unit.
+            None if unknown, as for strict Laplace tables, which protect a change of values: the survey's
+            sum is then unknown.
         replace : float or None
-            Epsilon for these values replaced by others: twice ``blank``, unless the release has
-            another.  None if unknown, as for kind "per-instance".
+            Epsilon of the change that replaces one unit's confidential values: twice ``blank``, unless the release
+            reports another.  None if unknown, as for kind "per-instance".
         kind : {"asymptotic", "per-instance", "strict", "strict given alpha", "none"}
-            Kind of guarantee.  Without one ("none"), as for local Laplace tables, both epsilons are
-            None: nothing can be added, and the sums have no guarantee from then on.
+            Kind of guarantee.  For "none", as for local Laplace tables, both epsilons are None: the entry has nothing
+            to add, and the sums have no guarantee from then on.
         what : str
-            The release, in a few words, written to the ledger.
+            Short description of the release, written to the ledger.
         unit : str
             The protected unit: "record", or the column of households, say.
         salt : str, optional
             Text by which :meth:`find` finds the entry; random by default.
         rests_on : sequence of Expense, optional
-            All parts of ``blank`` and ``replace``, from :attr:`Release.rests_on`.  Parts named by earlier entries of
-            the survey are not counted again.
+            All expenses in ``blank`` and ``replace``, from :attr:`Release.rests_on`.  Expenses that earlier entries of
+            the survey list are not counted again.
 
         Returns
         -------
         Entry
-            The entry with its number, the head by which a release names it, and the epsilons that it adds.
+            The entry, with its number, its head (which the manifest of the release cites) and the epsilons that it
+            adds.
 
         Raises
         ------
         InputError
-            An epsilon is not positive, or missing for a kind that needs one; an unknown kind; no text; all parts are in
-            the ledger already.
+            An epsilon is not positive.  Both epsilons are None for a kind other than "none", or one is given for
+            "none".  The kind is unknown, or a text is empty or not valid.  Earlier entries list all expenses.
         PrivacyError
-            The cap would be exceeded; the parts do not add up to the epsilon; the ledger is damaged or cannot be
-            written.  Nothing may be released then; the ledger is unchanged.
+            The cap would be exceeded, the expenses do not add up to the epsilon, or the ledger is damaged or cannot be
+            written.  Nothing may be released then, and the ledger does not change.
 
         Examples
         --------
@@ -235,19 +237,21 @@ class Ledger:
         return done
 
     def check(self, blank: float, rests_on: Sequence[Expense] = ()) -> None:
-        """Check, before the work of a fit, whether :meth:`spend` would accept an epsilon; records nothing.
+        """Check whether :meth:`spend` would accept an epsilon, before a fit is computed.
+
+        The ledger does not change.
 
         Parameters
         ----------
         blank : float
-            Epsilon for one unit's confidential values removed or added.
+            Epsilon of the change that removes or adds one unit's confidential values.
         rests_on : sequence of Expense, optional
-            Parts of the epsilon, as for :meth:`spend`.
+            Expenses in the epsilon, as for :meth:`spend`.
 
         Raises
         ------
         InputError
-            The epsilon is not a positive number.
+            The epsilon is not a positive number, or earlier entries list all expenses.
         PrivacyError
             The cap would be exceeded, or the ledger is damaged.
         """
@@ -256,7 +260,7 @@ class Ledger:
         self._check_cap(own, adds.blank, "strict")
 
     def find(self, salt: str) -> Entry | None:
-        """The entry of the survey with a salt.
+        """The entry of the survey that has a given salt.
 
         Parameters
         ----------
@@ -277,11 +281,11 @@ class Ledger:
 
     @property
     def head(self) -> str:
-        """SHA-256 of the ledger in its present state, which distinguishes it from all others."""
+        """SHA-256 of the ledger in its present state, which distinguishes this state from all others."""
         return self._read().head
 
     def knows(self, head: str) -> bool:
-        """Whether a head belongs to a line of this ledger, so that the ledger continues from there.
+        """Whether a head belongs to a line of this ledger, so that the ledger continues from that line.
 
         Parameters
         ----------
@@ -301,19 +305,19 @@ class Ledger:
         return any(line.head == head for line in self._read().lines)
 
     def set_cap(self, cap: float, *, what: str) -> None:
-        """Set a new cap from now on; the old one stays on record.
+        """Set a new cap from now on.  The old cap remains on record.
 
         Parameters
         ----------
         cap : float
-            The new cap; nothing is left if it is below the sum spent.
+            The new cap.  If it is below the sum spent, nothing is left.
         what : str
-            The reason, or who decided it.
+            The reason for the new cap, or who decided on it.
 
         Raises
         ------
         InputError
-            The cap is not a positive number, or there is no text.
+            The cap is not a positive number, or ``what`` is empty.
         PrivacyError
             The ledger is damaged or cannot be written.
         """
@@ -326,15 +330,15 @@ class Ledger:
         self._append(other_cap)
 
     def verify(self, releases: Published | Iterable[Published] | Mapping[str, Published] = ()) -> pd.DataFrame:
-        """Check that the ledger is intact and holds the entries of some releases.
+        """Check that the ledger is intact and has the entries of some releases.
 
-        Every line is checked against the one before.  A release names the number and the head of its
-        entry, so a ledger that was truncated before that entry, or rebuilt, does not fit it.
+        Every line is checked against the line before.  The manifest of a release cites the number and the head of the
+        release's entry, so a ledger that was truncated before that entry, or rebuilt, does not fit the release.
 
-        This finds accidents: a file that was truncated, edited or restored from an old copy, and
+        The check finds accidents: a file that was truncated, edited or restored from an old copy, and
         releases that were never entered.  It does not stop a determined editor, who can recompute all
-        heads and write them to the manifests of unpublished releases.  Lines after the last entry
-        named by a release can be removed unnoticed.
+        heads and write them to the manifests of unpublished releases.  Lines after the last entry that a release
+        cites can be removed unnoticed.
 
         Parameters
         ----------
@@ -344,15 +348,15 @@ class Ledger:
         Returns
         -------
         pandas.DataFrame
-            :meth:`entries`, with a column ``release`` for the release of each: its name, or
-            "release 1" and so on; empty without a release.
+            :meth:`entries`, with a column ``release``.  This column has the name of the entry's release, "release 1"
+            and so on if ``releases`` is a list, and an empty text if no given release has the entry.
 
         Raises
         ------
         InputError
             An argument is not a release.
         PrivacyError
-            The ledger is damaged, or some releases do not fit it; the error names all of them.
+            The ledger is damaged, or some releases do not fit it; the error names all these releases.
 
         Examples
         --------
@@ -387,13 +391,13 @@ class Ledger:
     def entries(self) -> pd.DataFrame:
         """Entries of the survey: ``number, time, what, kind, unit, blank, replace, sum_blank, sum_replace``.
 
-        Sums are running sums.  Missing epsilons and unknown sums are NaN; sums are infinite once an
-        entry has no guarantee.
+        Sums are running sums.  Missing epsilons and unknown sums are NaN.  From an entry without a guarantee on, sums
+        are infinite.
 
         Returns
         -------
         pandas.DataFrame
-            One row an entry, in the order of entry.
+            One row for each entry, in the order of the ledger.
         """
         table = table_of(self._entries())
         for name in COLUMNS:
@@ -408,17 +412,17 @@ class Ledger:
 
     @property
     def cap(self) -> Decimal | None:
-        """The most that may be spent on the survey under blanking; None without a cap."""
+        """Largest permitted sum of the ``blank`` epsilons of the survey; None without a cap."""
         return last_cap(self._own(self._read().lines))
 
     @property
     def left(self) -> Decimal | None:
-        """Cap minus the sum spent under blanking, at least 0, and 0 if that is unknown; None without a cap."""
+        """Cap minus the sum of ``blank``, at least 0, and 0 if the sum is unknown; None without a cap."""
         return left_of(self._own(self._read().lines))
 
     @property
     def surveys(self) -> list[str]:
-        """Surveys of the file, in the order of their beginning."""
+        """Names of the surveys in the file, in the order in which they were begun."""
         return surveys_of(self.path)
 
     def __str__(self) -> str:
@@ -451,7 +455,7 @@ class Ledger:
     __repr__ = __str__
 
     def _unwritten(self, entries: Iterable[Entry]) -> list[str]:
-        """Sentences on charged releases that are kept next to the ledger until they are written."""
+        """Sentences on releases that were charged but not yet written, and are stored next to the ledger."""
         numbers = {entry.salt: entry.number for entry in entries}
         sentences = []
         for folder in paid_folders(self.path.absolute()):
@@ -464,7 +468,7 @@ class Ledger:
         return _read(self.path)
 
     def _own(self, lines: Iterable[Line]) -> list[Line]:
-        """Lines of the survey (InputError if there are none)."""
+        """Lines of the survey (InputError if the ledger does not have the survey)."""
         lines = list(lines)
         own = [line for line in lines if line.survey == self.survey]
         if own:
@@ -505,7 +509,7 @@ class Ledger:
             )
 
     def _check_cap(self, own: list[Line], asked: Decimal | None, kind: Kind) -> None:
-        """Refuse to exceed a cap, under which releases without an epsilon for blanking do not fit."""
+        """Refuse an epsilon above what the cap leaves, and, under a cap, a release without a ``blank`` epsilon."""
         cap = last_cap(own)
         if cap is None:
             return
@@ -533,7 +537,7 @@ class Ledger:
         return cap if recorded is None else None
 
     def _fault(self, release: Published, lines: tuple[Line, ...]) -> str | None:
-        """The reason why a release does not fit the lines of the ledger, or None."""
+        """The reason why a release does not fit the lines of the ledger; None if it fits."""
         recorded = release.method.get("ledger")
         if recorded is None:
             return "was not entered in a ledger"
@@ -559,7 +563,7 @@ class Ledger:
         return None
 
     def _append(self, make: Callable[..., Line | None]) -> Line | None:
-        """Add the line that ``make`` gives, from all lines and the next number, if any."""
+        """Add the line that ``make`` returns, given all lines and the next number; add nothing if it returns None."""
         with ledger_file.locked(self.path, write=True) as file:
             before = ledger_file.contents(file, self.path)
             time = datetime.now(UTC).isoformat(timespec="seconds")
@@ -574,7 +578,7 @@ def check_ledger(ledger: object) -> None:
 
 
 def surveys_of(path: str | Path) -> list[str]:
-    """Surveys of a ledger, in the order of their beginning.
+    """Names of the surveys of a ledger, in the order in which they were begun.
 
     Raises
     ------
@@ -595,7 +599,7 @@ def _amounts(expense: Expense) -> Amounts:
 
 
 def _expenses(given: object) -> list[Expense]:
-    """Expenses of an entry as a list (InputError)."""
+    """Expenses of an entry as a list (InputError if one is not an expense)."""
     listed = several(given)
     if not all(isinstance(each, Expense) for each in listed):
         raise InputError("rests_on lists the parts of a release, as Release.rests_on has them")
@@ -603,7 +607,7 @@ def _expenses(given: object) -> list[Expense]:
 
 
 def _refuse_unnamed(whole: Spent, parts: Sequence[Expense]) -> None:
-    """Refuse an epsilon that exceeds the sum of the named parts (PrivacyError)."""
+    """Refuse an epsilon that exceeds the sum of the listed expenses (PrivacyError)."""
     if not parts:
         return
     named = total(parts)
@@ -619,7 +623,7 @@ def _refuse_unnamed(whole: Spent, parts: Sequence[Expense]) -> None:
 
 
 def _added(own: Iterable[Line], whole: Spent, parts: Sequence[Expense]) -> Spent:
-    """Sum of the parts that no entry of the survey names yet (InputError if there are none)."""
+    """Sum of the expenses that no entry of the survey lists yet (InputError if entries list all expenses)."""
     entries = [line for line in own if isinstance(line, Entry)]
     counted = {id: entry.number for entry in entries for id in entry.rests_on}
     new = [each for each in parts if each.id not in counted]
@@ -642,7 +646,7 @@ def _names(lines: Iterable[Line]) -> list[str]:
 
 
 def _near(survey: str, names: Iterable[str]) -> list[str]:
-    """Names similar to a survey's, apart from case, spaces and signs, by difflib's ratio."""
+    """Names that are similar to the name of a survey by difflib's ratio.  Case, spaces and signs do not count."""
     plain = {_plain(name): name for name in names}
     return [plain[match] for match in difflib.get_close_matches(_plain(survey), plain)]
 

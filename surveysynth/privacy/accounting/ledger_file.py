@@ -5,8 +5,8 @@ a line is its head,
 
     head_0 = SHA-256(heading),    head_i = SHA-256(head_{i-1} followed by line i without its head),
 
-so that a changed, removed or moved line no longer fits.  Every line holds a random salt: no two heads are equal, and
-a published head does not allow anyone to guess and check the contents of the ledger.
+so that a changed, removed or moved line no longer fits.  Every line has a random salt, so no two heads are equal.  A
+published head does not let anyone test guesses of the ledger's contents.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ WITH_HEAD = re.compile(rb'(\{.*), "head": "([0-9a-f]{64})"\}', re.DOTALL)
 
 
 class Amounts(NamedTuple):
-    """Epsilons for values removed and for values replaced; None if there is none."""
+    """Epsilons of an expense, for blanking a unit's values and for replacing them; None where there is no epsilon."""
 
     blank: Decimal | None
     replace: Decimal | None
@@ -49,23 +49,23 @@ class Entry:
     number : int
         Number of the line, not counting the heading.
     time : str
-        UTC, ISO 8601.
+        Time of the entry, UTC, ISO 8601.
     survey, what : str
-        The survey, and the release in the agency's words.
+        The survey, and a description of the release in the agency's words.
     kind : str
         ``asymptotic``, ``per-instance``, ``strict``, ``strict given alpha`` or ``none``.
     unit : str
         The protected unit: a record, or the column of households, say.
     blank : Decimal or None
-        Epsilon for one unit's confidential values removed from the file or added to it (or for the unit
-        removed or added); None if undefined.
+        Epsilon of the change that removes or adds one unit's confidential values, or the whole unit; None if undefined.
     replace : Decimal or None
-        Epsilon for one unit's confidential values replaced by others; None if undefined.
+        Epsilon of the change that replaces one unit's confidential values; None if undefined.
     salt : str
-        Random, 32 hexadecimal digits: it identifies the entry, also before it is written.
+        A random text, 32 hexadecimal digits unless :meth:`Ledger.spend` was given another.  It identifies the entry,
+        even before the entry is written.
     rests_on : dict of str to Amounts
-        Epsilons of all expenses of the release, by id; ``blank`` and ``replace`` are sums over those that no earlier
-        entry of the survey named.  Empty if none were named.
+        Epsilons of all expenses that the release rests on, by id.  ``blank`` and ``replace`` sum only the expenses that
+        no earlier entry of the survey lists.  Empty if no expenses were listed.
     head : str
         SHA-256 of the ledger up to this line, 64 hexadecimal digits.
     """
@@ -84,13 +84,13 @@ class Entry:
 
     @property
     def reference(self) -> dict[str, Any]:
-        """Number and head, the only public part, for the manifest of a release."""
+        """Number and head of the entry, for the manifest of a release.  Nothing else of the entry is public."""
         return {"entry": self.number, "head": self.head}
 
 
 @dataclass(frozen=True)
 class Cap:
-    """The most that a survey may spend from this line on (None: no cap); the first one begins the survey."""
+    """A line that sets the cap of a survey from there on (None: no cap).  The first such line begins the survey."""
 
     number: int
     time: str
@@ -106,7 +106,7 @@ Line = Entry | Cap
 
 @dataclass(frozen=True)
 class Contents:
-    """Contents of a ledger: lines, head, number of bytes, and a torn line left by a crash."""
+    """Contents of a ledger: lines, head, number of bytes, and the incomplete last line that a crash left."""
 
     lines: tuple[Line, ...]
     head: str
@@ -116,7 +116,7 @@ class Contents:
 
 
 def create(path: Path) -> None:
-    """Make an empty ledger, whole or not at all; a ledger of another process that was first stays."""
+    """Make an empty ledger, completely or not at all.  A ledger that another process has just made is not replaced."""
     if not path.parent.is_dir():
         raise InputError(f"the ledger {str(path)!r} cannot be made: its folder does not exist")
     try:
@@ -128,7 +128,7 @@ def create(path: Path) -> None:
 
 @contextmanager
 def locked(path: Path, *, write: bool) -> Iterator[int]:
-    """The open ledger, locked exclusively for writing, else shared with other readers."""
+    """The open ledger, locked: exclusively for writing, otherwise shared with other readers."""
     import fcntl  # not on Windows, where the rest of the package works
 
     file = -1
@@ -143,7 +143,7 @@ def locked(path: Path, *, write: bool) -> Iterator[int]:
                     break
             except OSError as error:
                 raise InputError(f"the ledger {str(path)!r} cannot be opened: {error.strerror}") from None
-            os.close(file)  # another file took its place during the wait
+            os.close(file)  # another file replaced this one during the wait
             file = -1
         yield file
     finally:
@@ -160,7 +160,7 @@ def contents(file: int, path: Path) -> Contents:
     InputError
         The file is not a ledger, or has another version.
     PrivacyError
-        A line does not fit.
+        A line does not fit the chain.
     """
     with open(file, "rb", closefd=False) as readable:
         data = readable.read()
@@ -169,7 +169,7 @@ def contents(file: int, path: Path) -> Contents:
     tail = raw.pop()
     torn = tail if tail and _json(tail) is None else b""
     if tail and not torn:
-        raw.append(tail)  # complete but for the newline, perhaps removed by an editor: it counts
+        raw.append(tail)  # only the newline is missing, perhaps removed by an editor: the line counts
     lines: list[Line] = []
     damaged = []
     head = hashlib.sha256(heading).hexdigest()
@@ -180,7 +180,7 @@ def contents(file: int, path: Path) -> Contents:
             damaged.append(str(number + 1))
         else:
             lines.append(line)
-        head = own_head or head  # so that only the changed line does not fit
+        head = own_head or head  # so that only the changed line is reported as damaged
     if damaged:
         raise PrivacyError(
             f"the ledger {str(path)!r} is damaged in {len(damaged)} lines (line numbers {', '.join(damaged[:5])}; the "
@@ -190,7 +190,7 @@ def contents(file: int, path: Path) -> Contents:
 
 
 def append(file: int, line: Line, before: Contents, path: Path) -> Line:
-    """Add a line in one write and wait for the disk, after putting a torn line aside.
+    """Add a line in one write and wait for the disk.  An incomplete last line is moved to another file first.
 
     Returns
     -------
@@ -200,7 +200,7 @@ def append(file: int, line: Line, before: Contents, path: Path) -> Line:
     Raises
     ------
     PrivacyError
-        The line could not be written; the ledger is unchanged.
+        The line could not be written.
     """
     record: dict[str, Any] = {"number": line.number, "time": line.time, "survey": line.survey}
     if isinstance(line, Cap):
@@ -230,7 +230,7 @@ def append(file: int, line: Line, before: Contents, path: Path) -> Line:
 
 
 def _put_aside(file: int, before: Contents, path: Path) -> None:
-    """Move a torn line to a file of its own."""
+    """Move an incomplete last line to a file of its own, with a warning."""
     aside = path.with_name(f"{path.name}.torn")
     kept = os.open(aside, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
@@ -266,7 +266,7 @@ def _head(previous: str, body: bytes) -> str:
 
 
 def _split(text: bytes) -> tuple[bytes, str]:
-    """A line without its head, and its head, which is empty if there is none."""
+    """A line without its head, and the head, which is empty if the line has none."""
     found = WITH_HEAD.fullmatch(text)
     return (text, "") if found is None else (found[1] + b"}", found[2].decode())
 
@@ -321,7 +321,7 @@ def _rests_on(parsed: Any) -> dict[str, Amounts] | None:
 
 
 def _is_amount(value: object) -> bool:
-    """Whether a number is positive and the shortest decimal of a float, so that sums are exact."""
+    """Whether a number is positive and the shortest decimal of a float, as exact sums require."""
     if isinstance(value, bool) or not isinstance(value, (int, Decimal)) or value <= 0:
         return False
     with suppress(OverflowError):

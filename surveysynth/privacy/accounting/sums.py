@@ -1,4 +1,7 @@
-"""Exact sums of the epsilons of a ledger, unknown if a part is, and infinite if a part has no guarantee."""
+"""Exact sums of the epsilons of a ledger.
+
+A sum is infinite if a part has no guarantee, and otherwise unknown if a part is unknown.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +23,14 @@ COLUMNS = ("blank", "replace")
 
 
 class Spent(NamedTuple):
-    """Exact sums: infinite if an entry has no guarantee, None if one is unknown."""
+    """Exact sums: infinite if an entry has no guarantee, otherwise None if the epsilon of an entry is unknown."""
 
     blank: Decimal | None
     replace: Decimal | None
 
 
 def sum_of(column: str) -> str:
-    """The column of a table with the running sum of another."""
+    """Name of the column with the running sum of a column."""
     return f"sum_{column}"
 
 
@@ -36,14 +39,14 @@ def _amounts(entries: Iterable[Entry], column: str) -> list[Decimal | None]:
 
 
 def _add(one: Decimal | None, other: Decimal | None) -> Decimal | None:
-    """A sum, without guarantee if a part has none, else unknown if a part is."""
+    """The sum of two epsilons: infinite if one has no guarantee, otherwise None if one is unknown."""
     if NOT_COUNTED in (one, other):
         return NOT_COUNTED
     return None if one is None or other is None else EXACT.add(one, other)
 
 
 def table_of(entries: list[Entry]) -> pd.DataFrame:
-    """Entries with exact epsilons and running sums, one row an entry."""
+    """A table of entries with exact epsilons and running sums, one row for each entry."""
     table = pd.DataFrame({"number": pd.Series([entry.number for entry in entries], dtype=int)})
     for name in ("time", "what", "kind", "unit"):
         table[name] = pd.Series([getattr(entry, name) for entry in entries], dtype=str)
@@ -68,7 +71,7 @@ def last_cap(lines: Iterable[Line]) -> Decimal | None:
 
 
 def left_of(lines: list[Line]) -> Decimal | None:
-    """Cap minus the sum spent under blanking, at least 0, and 0 if that is unknown; None without a cap."""
+    """Cap minus the sum of ``blank``, at least 0, and 0 if the sum is unknown; None without a cap."""
     cap, spent = last_cap(lines), spent_on(line for line in lines if isinstance(line, Entry)).blank
     if cap is None:
         return None
@@ -82,7 +85,7 @@ def both_sums(entries: Iterable[Entry]) -> str:
 
 
 def shown(amount: Decimal | None, rounding: str = ROUND_CEILING) -> str:
-    """An epsilon as text with four decimals, rounded up; a remaining amount is rounded down."""
+    """An epsilon as text with up to four decimals, rounded up unless ``rounding`` says otherwise."""
     if amount is None:
         return "unknown"
     if not amount.is_finite():

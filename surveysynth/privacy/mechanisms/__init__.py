@@ -23,12 +23,12 @@ MECHANISMS: dict[str, type[Mechanism]] = {  # by name in reports
 
 
 def in_plans() -> Mapping[str, tuple[type[Mechanism], InPlans]]:
-    """Mechanisms of plans, by name in plans."""
+    """Mechanisms that plans can use, by their name in plans, each with the plan's entries for it."""
     return {name: (mechanism, entry) for mechanism in MECHANISMS.values() for name, entry in mechanism.plan.items()}
 
 
 def check_listed(mechanism: Mechanism) -> None:
-    """Refuse a mechanism that is not in the list, or whose class says too little for a report (InputError)."""
+    """Refuse a mechanism that is not in ``MECHANISMS``, or whose class lacks what a report needs (InputError)."""
     kind = type(mechanism)
     lacking = [name for name in ("name", "in_r", "guarantees") if not hasattr(kind, name)]
     if lacking:

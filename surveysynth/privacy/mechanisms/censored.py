@@ -48,16 +48,17 @@ class Censored(PrivacyWeights):
 
     Source: Hu, Williams & Savitsky 2025, section 3.
 
-    Epsilon is for one record's confidential values removed from the fit or added to it, and twice that for these values
-    replaced by others.  The number of records is public.
+    Epsilon bounds the change that removes one record's confidential values from the fit or adds them; twice epsilon
+    bounds the change that replaces them.  The number of records is public.
 
     The clamp holds for all parameters, so the guarantee does not depend on the sample size:
 
-    - ``weighted=False`` ("Censor_uw"), alpha = 1: ``strict``.  Only the clamp protects, and it is policy.
-    - ``weighted=True`` ("Censor_w"): records are weighted down before they are clamped, so fewer are.
+    - ``weighted=False`` ("Censor_uw") sets alpha = 1, and the guarantee is ``strict``.  Only the clamp protects, and
+      the clamp is policy.
+    - ``weighted=True`` ("Censor_w") weights records down before they are clamped, so fewer records reach the clamp.
       With weights computed from this file the guarantee is ``strict given alpha``: it does not
-      cover information on a record in the weights of others.  With a
-      :class:`surveysynth.Policy` from a historical file it is ``strict``.
+      cover what the weights of other records reveal about a record.  With a
+      :class:`surveysynth.Policy` from a historical file the guarantee is ``strict``.
 
     Parameters
     ----------
@@ -71,7 +72,7 @@ class Censored(PrivacyWeights):
     Raises
     ------
     InputError
-        As :class:`WeightedE`.
+        As :class:`WeightedE`, and if ``weighted`` is neither True nor False.
 
     Examples
     --------
@@ -105,22 +106,22 @@ class Censored(PrivacyWeights):
 
     @property
     def kind(self) -> Kind:
-        """The guarantee with weights from the current file."""
+        """The kind of the guarantee, if privacy weights are computed from the current file."""
         return "strict given alpha" if self.weighted else "strict"
 
     @property
     def weights_from_file(self) -> bool:
-        """Whether there are privacy weights, which depend on risks of the file's records."""
+        """Whether the mechanism has privacy weights, which then depend on the risks of the file's records."""
         return self.weighted
 
     @property
     def constants_given(self) -> bool:
-        """True, since the clamp is policy."""
+        """True: the clamp is policy, and is not tuned."""
         return True
 
     @property
     def clamp_alone(self) -> bool:
-        """Whether alpha is 1."""
+        """Whether the clamp is the only protection, because every alpha is 1."""
         return not self.weighted
 
     def fit(
@@ -139,7 +140,7 @@ class Censored(PrivacyWeights):
         return with_risk(censored_fit(self.c1, alpha, pseudo, budget.bound), risk)
 
     def check_model(self, model: Synthesizer, unit: str | None) -> None:
-        """Refuse a model without a clamp (ModelError), and units of several records (InputError)."""
+        """Refuse a model that has no clamp (ModelError), and units of several records (InputError)."""
         if not isinstance(model, Boundable):
             raise ModelError(f"{model.name} is not fitted under the censored mechanism; use the pseudo posterior")
         if unit is not None:
@@ -155,7 +156,7 @@ class Censored(PrivacyWeights):
         )
 
     def check_rule(self) -> None:
-        """Refuse a rule, as data sets that pass it are not strictly private (InputError)."""
+        """Refuse a release rule, as data sets that pass a rule are not strictly private (InputError)."""
         raise InputError(
             "a rule looks at the confidential file, and data sets that were let through by it are no longer strictly "
             "private: leave the rule out, or use the pseudo posterior. On a historical file, identification_risk tells "
@@ -163,7 +164,7 @@ class Censored(PrivacyWeights):
         )
 
     def check_accepted(self, accepted: Sequence[str]) -> None:
-        """Refuse failed diagnostics, as only exact draws are strictly private (InputError)."""
+        """Refuse names of failed diagnostics that the agency accepts: only exact draws are strict (InputError)."""
         if accepted:
             raise InputError(
                 "a strict release needs exact draws, and only chains that passed can replace them: leave "
@@ -171,19 +172,19 @@ class Censored(PrivacyWeights):
             )
 
     def check_debias(self) -> None:
-        """Refuse a correction for more than the clamp (InputError)."""
+        """Refuse a correction if there are privacy weights: only the clamp can be corrected for (InputError)."""
         if self.weighted:
             super().check_debias()
 
     def bias_text(self, fitted: ProtectedFit, debias: bool) -> list[str]:
-        """Sentences on the bias by the clamp and its correction, for the report."""
+        """Sentences for the report: on the bias that the clamp causes or, with ``debias``, on its correction."""
         return [DEBIASED.format("the clamp"), BY_GIVEN_CONSTANTS] if debias else [CLAMPED.format(fitted.clamp)]
 
     def constants(self, fitted: ProtectedFit, target: float) -> dict[str, Any]:
-        """The clamp, by name."""
+        """The clamp, for the manifest."""
         return {"clamp": fitted.clamp}
 
     @property
     def refuses(self) -> list[str]:
-        """Several modes of the posterior, for the report."""
+        """For the report: the reason to refuse a posterior with several modes."""
         return [MODES]

@@ -52,7 +52,7 @@ WHETHER_ENOUGH = f"whether the privacy weights keep at least {LEAST_INFORMATION:
 
 
 class PrivacyWeights(RecordMechanism):
-    """A mechanism with privacy weights alpha_i by a map of risks with scale c1 and shift c2."""
+    """A mechanism whose privacy weights alpha_i are a map of the risks, with scale c1 and shift c2."""
 
     map: MapName
     c1: float | None
@@ -60,16 +60,16 @@ class PrivacyWeights(RecordMechanism):
     risk: Risk
 
     def bias_text(self, fitted: ProtectedFit, debias: bool) -> list[str]:
-        """Sentences on the bias by protection and its correction, for the report."""
+        """Sentences for the report: on the bias that privacy weights cause or, with ``debias``, on its correction."""
         return [DEBIASED.format("the privacy weights") if debias else NARROWED]
 
     @property
     def refuses(self) -> list[str]:
-        """Too little information, for the report."""
+        """For the report: the reason to refuse privacy weights that keep too little information."""
         return [WHETHER_ENOUGH]
 
     def depends(self) -> list[str]:
-        """The privacy weights, for the report."""
+        """For the report: that the privacy weights were computed from the file, and whether c1 was tuned on it."""
         tuned = " and their scale c1, tuned on this file" if self.c1 is None else "; their scale c1 was given"
         return [f"the privacy weights (map {self.map} of {self.risk.describe()}){tuned}"]
 
@@ -78,37 +78,37 @@ class PrivacyWeights(RecordMechanism):
         return {self.risk.name: fitted.risk, **super().record_columns(fitted)}
 
     def internal(self, fitted: ProtectedFit) -> dict[str, Any]:
-        """Constants of the map, and the targets of their tuning."""
+        """Numbers for the agency alone: constants of the map, results of re-weighting, largest unweighted bound."""
         unweighted = float(fitted.risk.max()) if isinstance(self.risk, LipschitzRisk) else np.nan
         return {
-            "delta_unweighted": unweighted if np.isfinite(unweighted) else None,  # JSON has no other numbers
+            "delta_unweighted": unweighted if np.isfinite(unweighted) else None,  # JSON has only finite numbers
             "c1": fitted.c1, "c2": self.c2, "map": self.map,
             "weighted_down": fitted.weighted_down, "reweighting_steps": fitted.steps, "k": fitted.k,
             **super().internal(fitted),
         }  # fmt: skip
 
     def constants(self, fitted: ProtectedFit, target: float) -> dict[str, Any]:
-        """The map and its shift, and its scale and target if given."""
+        """The map and the shift c2, for the manifest; also the scale c1 and the target, if c1 was given."""
         given = {"c1": fitted.c1, "target": target} if self.constants_given else {}
         return {"map": self.map, "c2": self.c2, **given}
 
     def risks(self, design: SurveyDesign, pseudo: PseudoLikelihood, unweighted: Callable[[], Draws]) -> Floats:
-        """Risks (U,) of records or units, by the measure."""
+        """Risks of records or units (U,), by the mechanism's measure of risk."""
         return self.risk.compute(design, pseudo.model, pseudo.records, pseudo.unit, unweighted, pseudo.sampler.rng)
 
     def alpha(self, f: Floats, c1: float, target: float, span: Span = None) -> Floats:
-        """Privacy weights (n,) of records with Lipschitz bounds ``f``, for a target bound.
+        """Privacy weights (n,) of records with risks ``f`` under the scale c1, for a target bound.
 
-        ``span`` is the least and the largest risk, if a policy sets them.
+        ``span`` has the smallest and the largest risk, if a policy sets them.
         """
         return MAPS[self.map](f, c1, self.c2, target, self.risk.span if span is None else span)
 
     def weigh(self, risk: Floats, unit: Unit, assessment: Assessment, target: float) -> Callable[[float], Floats]:
-        """Privacy weights (U,) as a function of c1, evened over sizes of units."""
+        """A function from c1 to the privacy weights (U,), which are evened over sizes of units."""
         return lambda c1: unit.even(self.alpha(risk, c1, target, assessment.span), assessment.present)
 
     def weigh_again(self, fitted: ProtectedFit, target: float) -> Callable[..., Floats]:
-        """The map of a fit as a function of risk, and of sizes for units of several records."""
+        """The map of a fit, as a function from risks, and sizes of units of several records, to privacy weights."""
 
         def alpha(f: Floats, size: Codes | None = None) -> Floats:
             weights = self.alpha(f, fitted.c1, target)
@@ -138,7 +138,7 @@ class PrivacyWeights(RecordMechanism):
 
     @property
     def by_risk(self) -> bool:
-        """Whether alpha is a function of the Lipschitz bound, c1, c2 and the target (and sizes of units)."""
+        """Whether alpha is a function of the Lipschitz bound, c1, c2, the target and, for units, their sizes."""
         return self.map != "linear" and type(self.risk) is LipschitzRisk
 
 
@@ -158,7 +158,7 @@ def tuned(alpha: Callable[[float], Floats], pseudo: PseudoLikelihood, target: fl
 
 
 def unweighted_fit(pseudo: PseudoLikelihood, assessment: Assessment, say: Say) -> Callable[[], Draws]:
-    """The fit under alpha = 1, made once, when first used."""
+    """A function that returns the fit under alpha = 1.  The fit is made once, at the first call."""
     done: list[Draws] = []
 
     def fitted() -> Draws:
@@ -171,5 +171,5 @@ def unweighted_fit(pseudo: PseudoLikelihood, assessment: Assessment, say: Say) -
 
 
 def with_risk(fitted: ProtectedFit, risk: Floats) -> ProtectedFit:
-    """The fit with the risks behind its weights."""
+    """The fit with the risks from which its weights were computed."""
     return replace(fitted, risk=risk)

@@ -23,7 +23,7 @@ class PseudoPosterior(PrivacyWeights):
 
     Source: Hu, Savitsky & Williams 2022a, section 1.4.1; "Weighted" in Hu, Williams & Savitsky (2025).
 
-    The guarantee is asymptotic: the bound is local to the data and a maximum over draws.
+    The guarantee is asymptotic, because the bound is local to the data and is a maximum over draws.
 
     Parameters
     ----------
@@ -36,14 +36,14 @@ class PseudoPosterior(PrivacyWeights):
     epsilon : float, optional
         Budget of the release, either here or in ``synthesize``.
     risk : LipschitzRisk, CountRisk, MarginalRisk or PairwiseRisk
-        Measure of a record's risk; the guarantee is about Lipschitz bounds under every measure.  "LW" of
-        Hu, Savitsky & Williams (2020) is ``map="linear"``, their "CW" ``map="linear", risk=CountRisk(radius=0.2)``,
-        with alpha_i = c1 (1 - IR_i) + c2.
+        Measure of a record's risk.  Under every measure the guarantee is about Lipschitz bounds.  "LW" of
+        Hu, Savitsky & Williams (2020) is ``map="linear"``, and "CW" of the same paper is
+        ``map="linear", risk=CountRisk(radius=0.2)``, with alpha_i = c1 (1 - IR_i) + c2.
 
     Raises
     ------
     InputError
-        An unknown map, or constants that are not numbers in range.
+        The map is unknown, the risk is not a measure, c1 is not positive, or c2 is not between -1 and 1.
 
     Examples
     --------
@@ -71,18 +71,18 @@ class PseudoPosterior(PrivacyWeights):
 
     @property
     def needs_epsilon(self) -> bool:
-        """Whether c1 was not given."""
+        """Whether an epsilon is required, which is so if c1 was not given."""
         return self.c1 is None
 
     def with_c1(self, c1: float) -> PseudoPosterior:
-        """The mechanism with a scale of its privacy weights (InputError if it has one)."""
+        """The mechanism with the scale c1 of privacy weights (InputError if c1 was given before)."""
         if self.c1 is not None:
             raise InputError("c1 is given twice: to privacy_cost and to the mechanism")
         return replace(self, c1=c1)
 
     @property
     def more_left(self) -> str:  # type: ignore[override]  # of c1
-        """Advice, which is a larger c1 if it was given."""
+        """Advice if privacy weights leave too little of the file: a larger c1, if c1 was given."""
         return MORE_LEFT if self.c1 is None else "Give a larger c1"
 
     @property
@@ -92,7 +92,7 @@ class PseudoPosterior(PrivacyWeights):
 
     @property
     def made(self) -> str:
-        """A phrase on the fit and its m, for a message."""
+        """A phrase for messages that says for which m the fit was tuned, or that c1 was given."""
         return "tuned for m = {}" if self.c1 is None else "made with a c1 that was given"
 
     @property
@@ -115,7 +115,7 @@ class PseudoPosterior(PrivacyWeights):
         return with_risk(reweighted(fitted, pseudo, reweight, tolerance=tolerance, say=say), risk)
 
     def check_debias(self) -> None:
-        """Refuse privacy weights that do not follow from the record and constants (InputError)."""
+        """Refuse a correction, unless privacy weights are the inverse map of Lipschitz bounds (InputError)."""
         if not self.by_risk:
             raise InputError(
                 "debias needs privacy weights that follow from a record's risk and constants: use the inverse map of "

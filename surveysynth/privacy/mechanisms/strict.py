@@ -26,21 +26,21 @@ COUNTED = (
 class Strict(Mechanism):
     """Differential privacy at the file's own number of records, by noisy tables: see :func:`surveysynth.measure`.
 
-    It protects the file before the model is fitted: the model is fitted to tables, not to records.
-    Blanking one record's outcome and weight changes the probability of any release by at most a factor e^epsilon,
-    replacing them by at most e^(2 epsilon).
+    The mechanism protects the file before the model is fitted: the model is fitted to tables, not to records.
+    Blanking one record's outcomes and weight changes the probability of any release by at most a factor e^epsilon.
+    Replacing them changes it by at most a factor e^(2 epsilon) under Laplace noise.
 
     Parameters
     ----------
     epsilon : float, optional
         Budget of the whole release, for any number of data sets, here or in ``synthesize``.
     delta : float, optional
-        Makes the noise Gaussian; epsilon then holds up to this probability, such as 1e-10.
+        If given, the noise is Gaussian, and epsilon holds except with this probability, such as 1e-10.
 
     Raises
     ------
     InputError
-        epsilon is not a positive number, or delta is not between 0 and 1e-4.
+        epsilon is not a positive number, or delta is not above 0 and at most 1e-4.
 
     Examples
     --------
@@ -73,6 +73,6 @@ class Strict(Mechanism):
 
 
 def check_delta(delta: float | None) -> None:
-    """Refuse a delta that is not a small probability (InputError)."""
+    """Refuse a delta that is not above 0 and at most 1e-4 (InputError)."""
     if delta is not None and not (is_finite(delta) and 0 < delta <= MOST_DELTA):
         raise InputError(f"delta is a probability that is next to none: above 0, and {MOST_DELTA:g} at most")

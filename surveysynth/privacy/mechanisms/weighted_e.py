@@ -1,4 +1,4 @@
-"""The pseudo posterior with weights cut off at a bound."""
+"""The pseudo posterior where records above a bound have weight 0."""
 
 from __future__ import annotations
 
@@ -22,28 +22,29 @@ from .privacy_weights import BY_MAP, LOCAL, PrivacyWeights, reweighted, tuned, u
 
 @dataclass(frozen=True)
 class WeightedE(PrivacyWeights):
-    """The pseudo posterior with weights cut off.
+    """The pseudo posterior where records above a bound have weight 0.
 
     Source: Hu, Williams & Savitsky 2025, section 2.2, "Weighted-e".
 
-    alpha_i is 0 if alpha_i f_i exceeds epsilon / (2 m), with f_i the record's bound under the unweighted fit, and the
-    model is fitted under the remaining weights.  Some bounds may still exceed epsilon / (2 m), as in the paper.  Here
-    epsilon is never exceeded: the remaining weights get a common factor, tuned as c1 of :class:`PseudoPosterior`.
+    alpha_i is 0 if alpha_i f_i exceeds epsilon / (2 m), where f_i is the record's bound under the unweighted fit.  The
+    model is fitted under the remaining weights.  In the paper some bounds of this fit may still exceed epsilon / (2 m).
+    Here, if a bound does, the remaining weights are multiplied by a common factor, which is tuned like c1 of
+    :class:`PseudoPosterior`.  So epsilon is never exceeded.
 
     Parameters
     ----------
     epsilon : float, optional
         Budget of the whole release of m data sets, here or in ``synthesize``.
     map, c1, c2
-        Map and constants of the weights before the cut, as for :class:`PseudoPosterior`; the paper has the linear map
-        with c1 = 1, and c1 below 1 for "downscaling" (section 4.4).
-    risk : LipschitzRisk or CountRisk
+        Map and constants of the weights before some are set to 0, as for :class:`PseudoPosterior`.  The paper has the
+        linear map with c1 = 1, and c1 below 1 for "downscaling" (section 4.4).
+    risk : LipschitzRisk, CountRisk, MarginalRisk or PairwiseRisk
         As for :class:`PseudoPosterior`.
 
     Raises
     ------
     InputError
-        As :class:`PseudoPosterior`; no c1.
+        As :class:`PseudoPosterior`, and if c1 is None or epsilon is not a positive number.
 
     Examples
     --------
@@ -94,6 +95,6 @@ class WeightedE(PrivacyWeights):
             )
 
     def depends(self) -> list[str]:
-        """The privacy weights, the records of weight 0, and the factor of the others."""
+        """For the report: that the file decides on the weights, the records of weight 0, and the common factor."""
         cut = "which records have weight 0, as their bound exceeded epsilon / (2 m), and a factor of the others"
         return [*super().depends(), cut]

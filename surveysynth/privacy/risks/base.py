@@ -1,4 +1,4 @@
-"""Disclosure risks of single records, which maps (:mod:`surveysynth.privacy.weight_maps`) turn into weights."""
+"""Disclosure risks of single records.  Maps (:mod:`surveysynth.privacy.weight_maps`) turn them into privacy weights."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class Risk(Protocol):
 
     @property
     def name(self) -> str:
-        """Short name, also of the column in internal files."""
+        """Short name of the measure, which is also the name of its column in internal files."""
         ...
 
     @property
     def span(self) -> Span:
-        """The least and the largest possible risk; None for those of the file."""
+        """The smallest and the largest possible risk; None if the linear map takes both from the risks of the file."""
         ...
 
     def compute(
@@ -39,8 +39,8 @@ class Risk(Protocol):
     ) -> Floats:  # fmt: skip
         """Risks of the records (n,), or of the units that epsilon protects (U,).
 
-        ``records`` are the design as prepared by the model; ``unweighted`` fits the posterior under alpha = 1; ``rng``
-        is for measures that simulate.
+        ``records`` is the design as the model prepared it, and ``unweighted`` fits the posterior under alpha = 1.
+        Measures that simulate use ``rng``.
         """
         ...
 
@@ -56,7 +56,7 @@ class _BallRisk:
     relative: bool
     floor: float | tuple[float, ...]
 
-    instead: ClassVar[str] = "use LipschitzRisk()"  # without numeric outcomes
+    instead: ClassVar[str] = "use LipschitzRisk()"  # advice if there are no numeric outcomes
 
     def _check(self) -> None:
         if not isinstance(self.relative, bool):
@@ -69,7 +69,7 @@ class _BallRisk:
             object.__setattr__(self, field, tuple(numbers) if several else numbers[0])
 
     def _values(self, design: SurveyDesign, model: Synthesizer) -> tuple[Floats, Floats, Floats]:
-        """Numeric outcomes, and the limits of the balls around them: (n, d) each."""
+        """Numeric outcomes and the lower and upper limits of the balls around them, each (n, d)."""
         measure = type(self).__name__
         numeric = model.numeric
         if not numeric:

@@ -26,8 +26,8 @@ class CountRisk(_BallRisk):
 
     Source: Hu, Savitsky & Williams 2020, Algorithm 3, the weights "CW".
 
-    A record with few others nearby is easily distinguished.  A unit of several records has the largest of their risks.
-    The measure needs no model and no fit.
+    A record with few other records nearby is easily distinguished.  A unit of several records has the largest risk of
+    its records.  The measure needs neither a model nor a fit.
 
     Parameters
     ----------
@@ -36,12 +36,12 @@ class CountRisk(_BallRisk):
     relative : bool
         Whether radii are shares of |y_i|.
     floor : float, or one for each numeric outcome
-        Least radius, in the unit of y; without it a relative ball around 0 holds zeros alone.
+        Smallest radius, in the unit of y.  Without a floor, a relative ball around 0 holds only zeros.
 
     Raises
     ------
     InputError
-        A radius or a floor is negative or not a number.
+        A radius or a floor is negative or not a finite number, or ``relative`` is neither True nor False.
 
     Examples
     --------
@@ -63,12 +63,12 @@ class CountRisk(_BallRisk):
         self, design: SurveyDesign, model: Synthesizer, records: Any, unit: Unit, unweighted: Callable[[], Draws],
         rng: np.random.Generator,
     ) -> Floats:  # fmt: skip
-        """Risks IR_i, (n,) or (U,): see :class:`Risk`.
+        """Risks IR_i of records (n,) or units (U,): see :class:`Risk`.
 
         Raises
         ------
         InputError
-            No numeric outcome, or a number of radii that differs from that of outcomes.
+            The model has no numeric outcome, or the number of radii or floors differs from the number of outcomes.
         """
         y, low, high = self._values(design, model)
         everybody = np.zeros(design.n, dtype=np.intp)

@@ -25,7 +25,7 @@ Span = tuple[float, float] | None
 
 
 class Identification(_BallRisk):
-    """Identification risk of records, given the knowledge of an intruder."""
+    """Identification risk of records, given the columns that an intruder knows."""
 
     known: tuple[str, ...]
 
@@ -34,7 +34,7 @@ class Identification(_BallRisk):
         object.__setattr__(self, "known", tuple(as_list(self.known)))
 
     def check(self, design: SurveyDesign, model: Synthesizer) -> None:
-        """Refuse a file, or outcomes, that the measure does not suit.
+        """Refuse a file, or a model, for which the measure cannot be computed.
 
         Parameters
         ----------
@@ -46,13 +46,13 @@ class Identification(_BallRisk):
         Raises
         ------
         InputError
-            As :meth:`CountRisk.compute`; a known column does not exist, is synthesized or has missing values.
+            As :meth:`CountRisk.compute`, and if a known column does not exist, is synthesized or has missing values.
         """
         self._values(design, model)
         _patterns(design, model, self.known)
 
     def among(self, design: SurveyDesign, model: Synthesizer, files: Iterable[Floats]) -> Floats:
-        """The measure of every record, averaged over data sets of the numeric outcomes.
+        """The risk of every record by this measure, averaged over data sets of the numeric outcomes.
 
         Parameters
         ----------
@@ -98,9 +98,10 @@ class MarginalRisk(Identification):
     Source: Hu, Savitsky & Williams 2022b, section 2.1, eq. 8-9.
 
     Data sets are simulated from the unweighted fit.  The intruder knows y_i and the columns ``known``, and searches the
-    records with the same known values for synthetic values in the ball around y_i.  IR_i is the share outside the ball
-    if the record's own value is inside, else 0, averaged over the data sets.  Under the linear map alpha_i =
-    c1 (1 - IR_i) + c2.  A unit of several records has the largest of their risks.
+    records with the same known values for synthetic values in the ball around y_i.  In one data set the risk is the
+    share of these synthetic values outside the ball if the record's own synthetic value is inside, otherwise 0.  IR_i
+    is the average over the data sets.  Under the linear map alpha_i = c1 (1 - IR_i) + c2.  A unit of several records
+    has the largest risk of its records.
 
     Parameters
     ----------
@@ -114,7 +115,7 @@ class MarginalRisk(Identification):
     Raises
     ------
     InputError
-        As :class:`CountRisk`; invalid names of columns, or an invalid number of data sets.
+        As :class:`CountRisk`, and if ``known`` is not a list of names or ``datasets`` is not a positive whole number.
 
     Examples
     --------
@@ -139,7 +140,7 @@ class MarginalRisk(Identification):
         self, design: SurveyDesign, model: Synthesizer, records: Any, unit: Unit, unweighted: Callable[[], Draws],
         rng: np.random.Generator,
     ) -> Floats:  # fmt: skip
-        """Risks IR_i, (n,) or (U,): see :class:`Risk`.
+        """Risks of records (n,) or units (U,): see :class:`Risk`.
 
         Raises
         ------
@@ -147,7 +148,7 @@ class MarginalRisk(Identification):
             As :meth:`check`.
         """
 
-        def simulated() -> Iterator[Floats]:  # the fit comes after all checks
+        def simulated() -> Iterator[Floats]:  # a generator, so that the fit is computed after all checks
             posterior = unweighted()
             positions = rng.choice(posterior.size, self.datasets, p=posterior.weight).tolist()
             yield from (made.outcomes for made in model.simulations(records, posterior, positions, rng))
@@ -169,9 +170,9 @@ class PairwiseRisk(MarginalRisk):
 
     Source: Hu, Savitsky & Williams 2022b, section 3.1, eq. 11-14.
 
-    As :class:`MarginalRisk`, but for pairs: both synthetic values are in their own balls, and the share counts values
-    in neither ball.  It protects records that become risky only after risky neighbours are moved ("whack-a-mole").
-    Under the linear map alpha_i = c1 alpha~_i + c2.
+    As :class:`MarginalRisk`, but for pairs of records: both synthetic values must be in their own balls, and the share
+    counts the values that are in neither ball.  This protects records that become risky only after risky neighbours
+    have moved away ("whack-a-mole").  Under the linear map alpha_i = c1 alpha~_i + c2.
 
     Parameters
     ----------
@@ -200,7 +201,7 @@ class PairwiseRisk(MarginalRisk):
 
 
 def _patterns(design: SurveyDesign, model: Synthesizer, known: tuple[str, ...]) -> Codes:
-    """Combination of known values of each record: (n,)."""
+    """Number of each record's combination of known values (n,).  InputError for a column that cannot be known."""
     for name in known:
         if name in model.outcomes:
             raise InputError(f"known column {name!r} is synthesized: known= names what the intruder sees as it is")

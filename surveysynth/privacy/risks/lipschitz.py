@@ -1,4 +1,4 @@
-"""Lipschitz bounds, the risk behind the guarantee."""
+"""Lipschitz bounds, the risk on which the guarantee rests."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class LipschitzRisk:
         self, design: SurveyDesign, model: Synthesizer, records: Any, unit: Unit, unweighted: Callable[[], Draws],
         rng: np.random.Generator,
     ) -> Floats:  # fmt: skip
-        """Bounds f_i, (n,) or (U,): see :class:`Risk`."""
+        """Bounds f_i of records (n,) or units (U,): see :class:`Risk`."""
         return model.lipschitz(records, unweighted(), unit.by_record)
 
     def describe(self) -> str:
