@@ -252,7 +252,7 @@ class Synthesizer(Generic[R], metaclass=Complete):
             A public number, N / n, by which weights are divided.  Default: the mean of the weights, which depends on
             every record.
         constants : mapping of str to mapping, optional
-            Means, knots and other constants of the formula's terms, from another file; by default from this one.
+            Means, knots and other constants of the formula's terms, from another file; by default from this file.
         unit : int array (n,), optional
             Unit of each record, if epsilon protects units of several records.  The log of the number of records in the
             unit becomes a predictor.
@@ -591,7 +591,7 @@ class Portable(Synthesizer[R]):
 
     @abstractmethod
     def to_original_scale(self, records: R, draws: Draws) -> Draws:
-        """The draws, with coefficients for the original units of the predictors.  They do not depend on the file."""
+        """The draws with coefficients for the original units of predictors, which do not depend on the file."""
 
     @abstractmethod
     def from_original_scale(self, records: R, draws: Draws) -> Draws:

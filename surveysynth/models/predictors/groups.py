@@ -1,4 +1,4 @@
-"""Groups of records with a common effect, PSUs and strata that the predictors do not determine, and their sizes."""
+"""Groups of records with a common effect (PSUs and strata that the predictors do not determine), and group sizes."""
 
 from __future__ import annotations
 
