@@ -402,7 +402,7 @@ class Synthesizer(Generic[R], metaclass=Complete):
         return None, np.log(design.weights / (mean_weight or design.weights.mean()))
 
     def lipschitz(self, records: R, draws: Draws, unit: Codes | None = None, alpha: Floats | None = None) -> Floats:
-        """Largest |log p(record i | draw)| over all draws.  With ``unit``: of |sum of log p over the unit's records|.
+        """Largest |log p(record i | draw)| over all draws.  With ``unit``: largest |sum over the unit's records|.
 
         The bound is alpha times this maximum.  Where effects of PSUs are integrated out, p is the density of the
         record given the other records of its PSU, under ``alpha`` (n,) (default: 1).
@@ -579,7 +579,7 @@ class Debiasable(Synthesizer[R]):
         self, records: R, draws: Draws, positions: Sequence[int], alpha: Callable[..., Floats],
         unit: Codes | None, rng: np.random.Generator, *, debias: bool,
     ) -> Draws:  # fmt: skip
-        """Correct draws for the bias by privacy weights: some :meth:`biased` quantities always, all with ``debias``.
+        """Correct draws for privacy weights: quantities marked in :meth:`biased` always, all others with ``debias``.
 
         ``alpha`` maps risks to privacy weights.  For units of several records, the second argument of ``alpha`` is the
         number of records of each unit.

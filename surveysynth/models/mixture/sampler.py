@@ -439,7 +439,7 @@ def _draw_splits(records: KernelRecords, state: State, rng: np.random.Generator)
     """Pair the components at random, and draw how each pair divides its joint share.
 
     The log odds are slice sampled, with z summed out.  Of two similar components, one can get the whole joint share in
-    one step, which makes the other available.
+    one step, which leaves the other free for other records.
     """
     K, n = state.density.shape
     base, order = np.empty(n), np.arange(K)
