@@ -252,7 +252,7 @@ class Synthesizer(Generic[R], metaclass=Complete):
             A public number, N / n, by which weights are divided.  Default: the mean of the weights, which depends on
             every record.
         constants : mapping of str to mapping, optional
-            Means, knots and other constants of the formula's terms, from another file; by default from this one.
+            Means, knots and other constants of the formula's terms, from another file; by default from this file.
         unit : int array (n,), optional
             Unit of each record, if epsilon protects units of several records.  The log of the number of records in the
             unit becomes a predictor.
@@ -402,7 +402,7 @@ class Synthesizer(Generic[R], metaclass=Complete):
         return None, np.log(design.weights / (mean_weight or design.weights.mean()))
 
     def lipschitz(self, records: R, draws: Draws, unit: Codes | None = None, alpha: Floats | None = None) -> Floats:
-        """Largest |log p(record i | draw)| over all draws.  With ``unit``: of |sum of log p over the unit's records|.
+        """Largest |log p(record i | draw)| over all draws.  With ``unit``: largest |sum over the unit's records|.
 
         The bound is alpha times this maximum.  Where effects of PSUs are integrated out, p is the density of the
         record given the other records of its PSU, under ``alpha`` (n,) (default: 1).
@@ -579,7 +579,7 @@ class Debiasable(Synthesizer[R]):
         self, records: R, draws: Draws, positions: Sequence[int], alpha: Callable[..., Floats],
         unit: Codes | None, rng: np.random.Generator, *, debias: bool,
     ) -> Draws:  # fmt: skip
-        """Correct draws for the bias by privacy weights: some :meth:`biased` quantities always, all with ``debias``.
+        """Correct draws for privacy weights: quantities marked in :meth:`biased` always, all others with ``debias``.
 
         ``alpha`` maps risks to privacy weights.  For units of several records, the second argument of ``alpha`` is the
         number of records of each unit.
@@ -591,7 +591,7 @@ class Portable(Synthesizer[R]):
 
     @abstractmethod
     def to_original_scale(self, records: R, draws: Draws) -> Draws:
-        """The draws, with coefficients for the original units of the predictors.  They do not depend on the file."""
+        """The draws with coefficients for the original units of predictors, which do not depend on the file."""
 
     @abstractmethod
     def from_original_scale(self, records: R, draws: Draws) -> Draws:

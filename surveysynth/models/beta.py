@@ -264,7 +264,7 @@ class BetaRegression(OneOutcome[Standardized], Boundable[Standardized]):
         return np.asarray((c[row] + p[row] * logs[:, :1] + q[row] * logs[:, 1:]).T)
 
     def simulate(self, public: Public, draw: Draws, rng: np.random.Generator) -> Synthetic:
-        """One synthetic data set: y* from the model, within the bounds; the weights are the public ones."""
+        """One synthetic data set: y* from the model, within the bounds, with the public weights."""
         low, high = self.bounds
         eta, lam = np.clip(public.X @ draw["b"][0], -FARTHEST, FARTHEST), draw["lambda"][0]
         y = rng.beta((lam * expit(eta))[public.row], (lam * expit(-eta))[public.row])

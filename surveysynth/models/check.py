@@ -156,8 +156,8 @@ def _carried(model: Synthesizer, records: Records, draws: Draws, sampler: Sample
     """Check that draws of one fit, reweighted, have the means of draws of a fit under other privacy weights.
 
     The other privacy weights fall with the outcome; in a second check they fall with the survey weight, if it is
-    modelled.  They fall so far that a mean moves by about one standard error.  If ``log_density`` lacks a factor of the
-    likelihood, the reweighted mean moves by another amount.
+    modelled.  The privacy weights fall so far that a mean moves by about one standard error.  If ``log_density`` lacks
+    a factor of the likelihood, the reweighted mean moves by another amount.
     """
     by = [records.y.reshape(records.n, -1)[:, 0], *([] if records.log_w is None else [records.log_w])]
     worst = 0.0

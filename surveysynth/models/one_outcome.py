@@ -31,7 +31,8 @@ class Standardized(Records):
     Attributes
     ----------
     mean, sd : float arrays (K,)
-        X is the model matrix minus ``mean``, divided by ``sd``.  For the column of ones they are 0 and 1.
+        X is the model matrix minus ``mean``, divided by ``sd``.  For the column of ones, ``mean`` is 0
+        and ``sd`` is 1.
     """
 
     mean: Floats

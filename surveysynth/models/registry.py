@@ -1,4 +1,4 @@
-"""The registry of models for the command line, policies and the R package; users can add a Python file.
+"""The registry of models for the command line, policies and the R package.  Users can add a Python file.
 
 A new model is two files, ``models/x.py`` and ``stan/x.stan``, and a line here.  Models are imported when they are used.
 """
@@ -88,16 +88,16 @@ def model_from_file(file: str, outcome: Sequence[str], predictors: str) -> Synth
     Parameters
     ----------
     file : str
-        ``file.py:name``: a synthesizer of that name in the file, or a function there that makes one of outcome (a
-        name, or a list of several) and predictors.
+        ``file.py:name``, where ``name`` is a synthesizer in the file, or a function in it that makes a synthesizer from
+        outcome (a name, or a list of several names) and predictors.
     outcome : list of str
     predictors : str
 
     Raises
     ------
     InputError
-        No such file or name; an exception in the file, reported by type and line only, as its message may quote
-        data; a synthesizer of other outcomes or predictors.
+        There is no such file or name; the file raises an exception (reported by type and line only, as the message of
+        the exception may quote data); the synthesizer has other outcomes or predictors.
     """
     from .base import Synthesizer
 
@@ -128,7 +128,7 @@ def model_from_file(file: str, outcome: Sequence[str], predictors: str) -> Synth
 
 
 def _loaded(path: Path) -> Any:
-    """Load the module of a file under a name that shadows no other."""
+    """Load the module of a file under a name that hides no other module."""
     spec = importlib.util.spec_from_file_location(f"surveysynth_model_{path.stem}", path)
     assert spec is not None and spec.loader is not None
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
@@ -137,7 +137,7 @@ def _loaded(path: Path) -> Any:
 
 
 def _line(error: Exception, path: Path) -> str:
-    """The line of the file from which an exception comes, as text; empty if it comes from elsewhere."""
+    """The line of the file from which an exception comes, as text; empty if the exception comes from elsewhere."""
     went = [(f.filename, f.lineno) for f in traceback.extract_tb(error.__traceback__)]
     if isinstance(error, SyntaxError):
         went.append((error.filename or "", error.lineno))

@@ -5,12 +5,12 @@
 where y_j are the outcomes of model j, w is the survey weight and x are public columns
 (Raghunathan, Reiter & Rubin 2003, section 3).
 This is one density of a record, with one privacy weight.  The models have separate parameters, so each is fitted
-separately under the same weights.  A synthetic record gets its outcomes one after the other, each given those
-drawn before.
+separately under the same weights.  The outcomes of a synthetic record are drawn one after the other, each given the
+outcomes drawn before.
 
 **Questions for some records only.**  Let s_i = 1 if a public condition on x_i and earlier outcomes holds, and 0
-otherwise.  Model j is fitted to the records with s_i = 1, and the factor of a record is p(y_j | ...)^s_i:
-elsewhere the outcome is a public constant.  The condition may depend on confidential outcomes.
+otherwise.  Model j is fitted to the records with s_i = 1, and the factor of a record is p(y_j | ...)^s_i: where
+s_i = 0, the outcome is a public constant.  The condition may depend on confidential outcomes.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 Bools = NDArray[np.bool_]
 
-NOT_APPLICABLE, MISSING = "not applicable", "missing"  # values of an outcome where it does not apply
+NOT_APPLICABLE, MISSING = "not applicable", "missing"  # values of an outcome where its question does not apply
 SCALES = (
     "means and standard deviations of the predictors of {}, of which some are confidential: priors of coefficients are "
     "on that scale"
@@ -117,7 +117,7 @@ class SequentialPublic(Public):
     first : Public
         Public data of the first model.
     later : tuple of Later
-        One for each later model.
+        The rules of the later models.
     """
 
     frame: pd.DataFrame
@@ -135,7 +135,7 @@ class SequentialRecords(Records, SequentialPublic):
     others : tuple of Records
         Records of the later models, whose predictors are confidential.
     asked : bool array (n, models)
-        Whether each model applies to a record.  Other records hold placeholder values without weight.
+        Whether each model applies to a record.  Where it does not, ``others`` hold placeholder values, and alpha is 0.
     """
 
     others: tuple[Records, ...]
@@ -159,26 +159,29 @@ class Sequential(Synthesizer[SequentialRecords]):
     Parameters
     ----------
     models : sequence of Synthesizer
-        Two or more.  The first models the survey weight, unless that is public, and may have categories,
-        ``FBS("income + C(job) ~ region")``.  The later ones are amounts, counts, shares, or categories by a
-        :class:`MultinomialRegression`; what they are given of the earlier outcomes is what their formulas name, and the
-        log of the weight.
+        Two or more models.  The first also models the survey weight, unless the weight is public, and may have
+        categories, ``FBS("income + C(job) ~ region")``.  Later models are of amounts, counts or shares, or of
+        categories by a :class:`MultinomialRegression`.  The predictors of a later model are those of its formula, which
+        may name earlier outcomes, and the log of the weight.
     applies : mapping of outcome to str, optional
-        Public conditions on columns that come before, such as ``{"rent": "tenure == 'tenant'"}``: elsewhere the
-        question does not apply, the outcome is ``elsewhere``, and the model is fitted on the records to which it does.
-        Values of the file elsewhere are not used.  Public columns of conditions are predictors, and published.
+        Public conditions on public columns and earlier outcomes, such as ``{"rent": "tenure == 'tenant'"}``.  The model
+        is fitted to the records for which the condition holds.  For other records the question does not apply, the
+        outcome is ``elsewhere``, and values in the file are not used.  Public columns in conditions are predictors, and
+        are published.
     elsewhere : mapping of outcome to 0 or str, optional
-        What synthetic files have where a question does not apply: 0, or a label; by default numbers are missing there,
-        and categories ``"not applicable"``.
+        Value in synthetic files where a question does not apply: 0, or a label.  Default: numbers are missing, and
+        categories are ``"not applicable"``.
 
     Raises
     ------
     InputError
-        Fewer than two models; an outcome twice; a formula that names an outcome of its own or a later model, or has a
-        term of confidential columns that is no function of a record's own values, as ``center(income)``; conditions
-        that are none, of the first model's outcomes, or on columns that do not come before.
+        Fewer than two models; an outcome in two models; a formula that names an outcome of its own or a later model, or
+        has a term of confidential columns that is not a function of a record's own values, such as ``center(income)``;
+        a condition that is not text, is for an outcome of the first model, or names an outcome of its own or a later
+        model; a value in ``elsewhere`` without a condition.
     ModelError
-        A later model of categories within cells, or one that cannot take the weight as given.
+        A later model with categories within cells, or without the weight as a predictor, or a mixture with
+        ``allocation="posterior"``.
 
     Examples
     --------
@@ -225,7 +228,7 @@ class Sequential(Synthesizer[SequentialRecords]):
             public += [c for c in model.predictor_columns if c not in (*self.outcomes, *public, LOG_WEIGHT)]
             rule = self._rule(model)
             if known:
-                # if the condition is confidential, so are terms that depend on all records that are asked
+                # with a condition, terms that depend on all records that are asked can be confidential
                 all_confidential = model.predictor_columns if rule is not None else ()
                 refuse_other_records(
                     model.predictors, {*self.outcomes, LOG_WEIGHT, *all_confidential}, {*self.categorical, *public}
@@ -267,7 +270,7 @@ class Sequential(Synthesizer[SequentialRecords]):
         return next((self.applies[outcome] for outcome in model.outcomes if outcome in self.applies), None)
 
     def _whom(self, model: Synthesizer, frame: pd.DataFrame) -> Bools:
-        """Whether the question of a model applies to each record: (n,)."""
+        """Whether the question of a model applies to each record (n,)."""
         rule = self._rule(model)
         return np.ones(len(frame), dtype=bool) if rule is None else obeyed([rule], frame, "applies")
 
@@ -282,15 +285,15 @@ class Sequential(Synthesizer[SequentialRecords]):
         return tuple(o for o in self.numeric if o in self.applies and o not in self.elsewhere)
 
     def _files(self, frame: pd.DataFrame) -> Iterator[tuple[Synthesizer, pd.DataFrame, Bools]]:
-        """Each later model, its file, and whether it applies to each record.
+        """Each later model, the file for this model, and whether the model applies to each record.
 
-        Earlier outcomes have their synthetic values where they do not apply; the own outcome is missing there.
-        Amounts are converted to numbers, even from text, of which a formula would make levels.
+        Where a question does not apply, an earlier outcome has its value ``elsewhere``, and the model's own outcome is
+        missing.  Amounts that are text are converted to numbers, because a formula would take text as labels.
 
         Raises
         ------
         InputError
-            A condition that cannot be evaluated on the file; an amount that is no number.
+            A condition that cannot be evaluated on the file; an amount that is not a number.
         """
         amounts = [name for name in self.numeric if not pd.api.types.is_numeric_dtype(frame[name])]
         frame = frame.assign(**{name: numeric(frame[name], name) for name in amounts})
@@ -326,7 +329,7 @@ class Sequential(Synthesizer[SequentialRecords]):
         first = self.models[0].prepare(design, "ignore", mean_weight, constants)
         mean = float(design.weights.mean())
         if first.public_weights is None:
-            mean = mean_weight or mean  # the unit of modelled weights, too
+            mean = mean_weight or mean  # modelled weights are relative to this mean, too
         others, later, asked = list[Records](), list[Later](), [np.ones(design.n, dtype=bool)]
         for model, file, there in self._files(_with_log_weight(design.frame, design.weights / mean)):
             weighted = SurveyDesign(_standing_in(model, file, there), **design.roles(), labels=design.labels)
@@ -357,7 +360,7 @@ class Sequential(Synthesizer[SequentialRecords]):
         )  # fmt: skip
 
     def log_density(self, records: SequentialRecords, draws: Draws) -> Floats:
-        """log p of all outcomes and the weight, for each record: (S, n)."""
+        """log p (S, n) of all outcomes and the weight of each record."""
         out = np.zeros((draws.size, records.n))
         for k, (model, part, asked) in enumerate(zip(self.models, records.parts, records.asked.T, strict=True)):
             if asked.all():
@@ -368,12 +371,12 @@ class Sequential(Synthesizer[SequentialRecords]):
         return out
 
     def simulate(self, public: Public, draw: Draws, rng: np.random.Generator) -> Synthetic:
-        """One synthetic data set: the first model's outcomes and weights, then one model after the other."""
+        """One synthetic data set: outcomes and weights of the first model, then the outcomes of each later model."""
         assert isinstance(public, SequentialPublic)
         first, *others = self.models
         made = first.simulate(public.first, _model_draws(draw, 0), rng)
         frame = public.frame.iloc[public.place].reset_index(drop=True).assign(**first.columns_of(made))
-        # Modelled weights are relative to the mean weight of the fit, not to that of the draw.
+        # Modelled weights are relative to the mean weight of the fit, not to the mean weight of the draw.
         relative = made.weights if public.first.public_weights is None else made.weights / made.weights.mean()
         frame = _with_log_weight(frame, relative)
         for k, (model, later) in enumerate(zip(others, public.later, strict=True), 1):
@@ -425,7 +428,7 @@ class Sequential(Synthesizer[SequentialRecords]):
 
 
 def _given_the_weight(model: Synthesizer) -> Synthesizer:
-    """The later model with the log of the weight among its predictors."""
+    """The model with the log of the weight as a predictor.  Raises ModelError if it cannot be a later model."""
     if not hasattr(model, "weight") or model.name == "FBP":
         raise ModelError(f"{model.name} cannot take the weight as given, as later models do: let it be the first")
     if model.from_records:
@@ -452,11 +455,11 @@ def _missing_as_category(model: Synthesizer, frame: pd.DataFrame) -> dict[str, p
 
 
 def _standing_in(model: Synthesizer, frame: pd.DataFrame, there: Bools) -> pd.DataFrame:
-    """The file with placeholders where a question does not apply: values of the first record to which it does.
+    """The file with placeholders where a question does not apply: values of the first record to which it applies.
 
-    Placeholders have no weight, and pass every check that the first record passes.  Labels stay, and so do
-    numbers that the formula uses as labels, so that a formula has the same columns whoever is asked.  Weights stay,
-    too.
+    Placeholders have privacy weight 0, and pass every check that the first record passes.  Predictors that are labels,
+    and numbers that the formula uses as labels, are not replaced, so that the formula has the same columns whichever
+    records are asked.  The weight is not replaced either.
     """
     if there.all():
         return frame

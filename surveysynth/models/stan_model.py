@@ -40,23 +40,24 @@ class StanModel(Synthesizer[Records]):
     program : str or Path
         File of the program.
     outcome : str or list of str
-        Confidential columns of numbers that are synthesized. Or a formula for both, ``"y ~ x"``.
+        Confidential columns of numbers that are synthesized; or a formula with the predictors, ``"y ~ x"``.
     predictors : str
         Right-hand side of a formula of public columns, as in R; ``"1"`` for none.
     measure : str
         Scale of the density, as the report prints it: "income in thousands", "count".
     data : function of (records, alpha)
-        The program's data, by name.  ``records`` has ``x`` (n, K), predictor rows, which are ``X`` (G, K), the distinct
-        ones, at ``row`` (n,); ``y`` (n,), or (n, d) of d outcomes; and ``log_w`` (n,), log(w / mean w), or None.
-        ``alpha`` (n,) are the privacy weights, 0 to 1, that every record's log density is to be multiplied by.
+        Returns the data of the program, by name.  ``records`` has the predictors ``x`` (n, K), which are
+        ``X[row]`` with the distinct rows ``X`` (G, K) and ``row`` (n,); the outcomes ``y`` (n,), or (n, d) for d
+        outcomes; and ``log_w`` (n,), log(w / mean w), or None if the weight is public.  The program must multiply the
+        log density of every record by ``alpha`` (n,), the privacy weights from 0 to 1.
     log_density : function of (records, draws)
-        log p(y_i, log w_i | x_i, draw), normalized: (S, n).  ``draws["b"]`` are the S draws of parameter b.
+        Returns the normalized log p(y_i, log w_i | x_i, draw) (S, n).  ``draws["b"]`` are the S draws of parameter b.
     simulate : function of (public, draw, rng)
-        One synthetic data set, y (n,) or (n, d), and log weights (n,) or None where weights are public.  ``draw["b"]``
-        is one draw of b; ``public`` has no outcome and no weight that is not public.
+        Returns one synthetic data set: y (n,) or (n, d), and log weights (n,), or None if the weight is public.
+        ``draw["b"]`` is one draw of b.  ``public`` has no outcomes, and weights only if they are public.
     weight : {"public", "modelled"}
-        Whether the survey weight is a function of the predictors, or modelled with the outcome.  A weight that turns
-        out to be public is kept, and ``log_w`` is None, in either case.
+        "public": the survey weight is a function of the predictors.  "modelled": the weight is modelled with the
+        outcome.  In both cases a weight that is found to be public is kept, and ``log_w`` is None.
     missing : {"fail", "drop"}
         Treatment of a missing outcome; "drop" leaves the record out, and the report says how many.
 
@@ -65,18 +66,17 @@ class StanModel(Synthesizer[Records]):
     ModelError
         On construction: the program does not compile; line and column are named.
     InputError
-        On construction: no such file; an unknown option.
+        On construction: there is no such file; an unknown option; an argument that is not a function.
 
     Notes
     -----
-    Every parameter that the program declares outside of ``generated quantities`` and ``transformed parameters`` belongs
-    to the draws; so do these two, and records of size n have no place among them: they would be diagnosed one by one.
-    Synthetic values do not come from the program's own random numbers, whose seed has 32 bits: who knows published
-    values could try all of them.
+    The draws hold the parameters, transformed parameters and generated quantities of the program.  None of these may
+    have an entry for every record, because each entry would be diagnosed.  Synthetic values are not made with random
+    numbers of the program, because its seed has 32 bits: somebody who knows published values could try all seeds.
 
     Examples
     --------
-    Of a program in ``rate.stan``, with three functions as above (docs/extending.md writes all four):
+    A model from a program in ``rate.stan`` and three functions as above (docs/extending.md shows all four):
 
     >>> made_of = {"data": data, "log_density": log_density, "simulate": simulate}  # doctest: +SKIP
     >>> model = ss.StanModel("rate.stan", outcome="visits ~ region", measure="count", **made_of)  # doctest: +SKIP
@@ -121,7 +121,7 @@ class StanModel(Synthesizer[Records]):
         self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None,
         constants: Constants | None = None, unit: Codes | None = None,
     ) -> Records:  # fmt: skip
-        """The records; a weight that is not public is refused unless it is modelled."""
+        """Check a file and return its records.  A weight that is not public is refused unless it is modelled."""
         records = super().prepare(design, clusters, mean_weight, constants, unit)
         if records.log_w is not None and self.weight == "public":
             raise InputError(

@@ -277,12 +277,12 @@ class _FitBias(Bias):
         return _Theta(draw.B - self.shift, self.true_root(draw.L), self.log_p, draw.b / steeper, draw.sigma / steeper)
 
     def with_fit(self, limits: _Limits, L: Floats) -> _FitBias:
-        """This bias, with shift and shrinkage from ``limits`` at Sigma = L L'."""
+        """The bias, with shift and shrinkage from ``limits`` at Sigma = L L'."""
         inverse = np.linalg.inv(L)
         return replace(self, shift=limits.shift, shrink=lower_root(inverse @ limits.Sigma @ inverse.T))
 
     def with_shares(self, limits: _Limits, drawn: Floats, cell_size: Floats) -> _FitBias:
-        """This bias, with ``kept`` and ``slope`` moved towards ``limits``; ``drawn`` (C, K): log shares of the draw."""
+        """The bias, with ``kept`` and ``slope`` moved towards ``limits``; ``drawn`` (C, K): log shares of the draw."""
         if (drawn[~(limits.kept > 0)] > np.log(CLOSE)).any():
             raise irreversible()
         # a larger share has a lower risk, so full steps would overshoot

@@ -132,7 +132,7 @@ class Pairs:
         return np.asarray(sigma / np.sqrt(1 + sigma**2 * n_c * p * (1 - p)))
 
     def kept(self, E_alpha: Floats, p: Floats, b: Floats) -> tuple[Floats, float]:
-        """E alpha (C, K) of cells and categories, and the slope of its logarithm on the effects of PSUs.
+        """E alpha (C, K) of cells and categories, and the slope of log E alpha on the effects of PSUs.
 
         With effects of PSUs, both come from a weighted regression of log E alpha on b.  The weight is the information
         of a PSU on log odds: the number of records of the PSU times p (1 - p).

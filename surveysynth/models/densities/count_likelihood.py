@@ -22,7 +22,7 @@ Codes = NDArray[np.intp]
 LARGE = 20.0  # phi from which four terms of Stirling's series are exact to rounding
 SMALL, POINTS = 16, 10  # counts below SMALL are kept; number of points that represent an octave
 WIDE = 0.03  # prior precision with which the mode is searched: a cell without any count has no mode by itself
-FEW, UNKNOWN = 3.0, 0.6  # a row with less and with a larger standard deviation of log mu is uninformed
+FEW, UNKNOWN = 3.0, 0.6  # an uninformed row has fewer weighted counts, and a larger sd of log mu
 ALIKE = 0.9  # correlation of log mu of uninformed rows, above which the rows are treated as one
 DISPERSIONS = (-45.0, 15.0)  # range in which the mode of log(1 / phi) is searched
 ROUNDS, STEPS = 30, 100
@@ -129,7 +129,7 @@ def points(count: Floats, weight: Floats) -> tuple[Floats, Floats]:
 
 
 def _gauss(v: Floats, weight: Floats) -> tuple[Floats, Floats]:
-    """Gauss quadrature of a discrete distribution, by the Lanczos algorithm.  At most POINTS values are kept as is."""
+    """Gauss quadrature of a discrete distribution, by the Lanczos algorithm.  Few values are returned unchanged."""
     if v.size <= POINTS:
         return v, weight
     centre, half, total = (v[0] + v[-1]) / 2, (v[-1] - v[0]) / 2, weight.sum()

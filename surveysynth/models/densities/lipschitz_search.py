@@ -21,7 +21,7 @@ Codes = NDArray[np.intp]
 
 FEW_RECORDS, FEW_DRAWS = 12, 8  # a box with at most so many records or draws is not cut further
 DEPTH = 60  # most cuts
-TASK = 1 << 17  # most records of a task, which one core does
+TASK = 1 << 17  # most records in a task; a task is done by one core
 ROUNDING = 1e-9  # relative rounding error of a log density; draws that are so close are kept
 
 

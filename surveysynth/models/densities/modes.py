@@ -1,4 +1,4 @@
-"""Modes of a clamped posterior: the most probable one, and whether Markov chains cross from one to another."""
+"""Modes of a clamped posterior: the most probable mode, and whether Markov chains cross between modes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def only_mode(log_probability: Sequence[float], bound: float, separated: Callabl
     bound : float
         M, the clamp.
     separated : function
-        Whether the log density falls by more than ``BARRIER`` between two modes; the arguments are their positions.
+        Whether the log density falls by more than ``BARRIER`` between two modes, given the positions of both.
 
     Raises
     ------

@@ -105,7 +105,7 @@ class LevelEffects:
 
 
 def tilted(p: Floats, effects: Floats, level: Codes) -> Floats:
-    """Probabilities (R, G) after the effects (L, G) of each row's level are added to their logarithms."""
+    """Probabilities (R, G), after the effects (L, G) of each row's level are added to log ``p`` (R, G)."""
     w = p * np.exp(effects - effects.max(axis=1, keepdims=True))[level]
     return w / w.sum(axis=1, keepdims=True)
 
@@ -169,8 +169,8 @@ def levels_from_pairs(
     pairs : float array (L,)
         Number of pairs of each level.
     coarser : sequence of LevelEffects
-        Effects of coarser levels that contain these levels.  They also make pairs similar, so their variances are
-        subtracted.
+        Effects of coarser levels that contain these levels.  These effects also make pairs similar, so
+        their variances are subtracted.
     """
     basis, relative, component, components = _level_effect(response)
     m = rows.p @ groups

@@ -92,7 +92,7 @@ class Tail:
     """The upper tail of a number, where the log density falls by about ``index`` over a given distance.
 
     With ``step``, the width of bins on a log scale, the tail is Pareto and the distance is 1 on the log scale.  Without
-    ``step``, bins are evenly spaced, and the distance is the one from the median to the beginning of the tail.
+    ``step``, bins are evenly spaced, and the distance is measured from the median to the beginning of the tail.
     """
 
     step: float | None

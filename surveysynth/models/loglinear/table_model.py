@@ -351,7 +351,7 @@ def _table_jacobian(table: Table, block: _Block, placed: csr_array, w: Floats, m
 
 
 def _common(one: Table, other: Table, w: Floats) -> Floats:
-    """Expected sums over records of the products of their contributions to cells of two tables."""
+    """Expected sums over records of the products of a record's contributions to cells of two tables."""
     out = np.zeros((one.levels, one.bins.shape[1], other.levels, other.bins.shape[1]))
     pair = one.level * other.levels + other.level
     order = np.argsort(pair, kind="stable")

@@ -12,7 +12,7 @@ from .state import Kept, KernelRecords, State
 
 Floats = NDArray[np.float64]
 
-SWEEPS, PLAIN_SWEEPS = 5, 30  # sweeps per draw; of the plain Gibbs sampler, whose sweeps move little
+SWEEPS, PLAIN_SWEEPS = 5, 30  # sweeps per draw: in general, and of the plain Gibbs sampler
 ODDS_SD = 2.5  # prior standard deviation of the coefficients of the log odds of a zero
 NEWTON = 100  # most steps of Newton's method
 

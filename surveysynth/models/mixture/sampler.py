@@ -15,8 +15,8 @@ The first factor is the posterior of a mixture with known components: given z, c
 Dirichlet.  The second factor is the *remainder* of the target.  If every alpha is 1, the remainder is 1, and the
 sampler is the plain Gibbs sampler.  Otherwise the coefficient of log S_i in the log remainder is alpha_i - 1 with
 probability alpha_i, and alpha_i with probability 1 - alpha_i.  The mean of the coefficient is 0, so the log remainder
-varies little around 0, and **elliptical slice sampling** (Murray, Adams & MacKay 2010) around the first factor mostly accepts the
-first proposal.  Nothing is tuned except which records are inside a clamp,
+varies little around 0, and **elliptical slice sampling** (Murray, Adams & MacKay 2010) around the first factor mostly
+accepts the first proposal.  Nothing is tuned except which records are inside a clamp,
 in the warm-up; nothing is approximated except densities below 1e-290 and shares below 1e-14 of a density.
 
 Labels of components mix slowly, but no released value depends on them; diagnostics are of quantities that do not
@@ -439,7 +439,7 @@ def _draw_splits(records: KernelRecords, state: State, rng: np.random.Generator)
     """Pair the components at random, and draw how each pair divides its joint share.
 
     The log odds are slice sampled, with z summed out.  Of two similar components, one can get the whole joint share in
-    one step, which makes the other available.
+    one step, which leaves the other free for other records.
     """
     K, n = state.density.shape
     base, order = np.empty(n), np.arange(K)
@@ -581,7 +581,7 @@ def _draw_zeros(records: KernelRecords, state: State, mode: Floats, root: Floats
 
 @compiled
 def _inside(records: KernelRecords, state: State) -> None:
-    """Let only records that are inside the clamp now take part.  It changes the first factor, but not the target."""
+    """Let only records that are inside the clamp now take part.  This changes the first factor, not the target."""
     S = np.zeros(records.y.size)
     for k in range(state.log_share.size):
         S += np.exp(state.log_share[k]) * state.density[k]

@@ -46,12 +46,12 @@ class State(NamedTuple):
 
     Each of K components has a share (``log_share``) and a regression of y (``b``, ``sd``).  Each component and the
     zeros have a regression of the log weight on (x, y) (``c``, ``sd_w``).  ``scale`` and ``scale_w`` are the prior
-    scales of the coefficients, ``centre`` and ``centre_w`` the prior means.  ``y_log`` and ``w_log`` (K, n) are log densities,
-    and ``density`` (K, n) is exp(y_log + w_log).  ``w0_log`` (n0,) are the log densities of the weights of zeros.
-    ``zero`` (R,) are the coefficients of the log odds of a zero; ``log_zero`` (G,) and ``log_other`` (G,) are the log
-    probabilities of a zero and of another value, and ``other`` (n,) is ``log_other`` of each record.  ``z`` (n,) are
-    the components, -1 for records that do not take part; ``takes`` (n,) is 1 for records that take part, otherwise 0.
-    ``gamma`` (1,) is the concentration.
+    scales of the coefficients, ``centre`` and ``centre_w`` the prior means.  ``y_log`` and ``w_log`` (K, n) are log
+    densities, and ``density`` (K, n) is exp(y_log + w_log).  ``w0_log`` (n0,) are the log densities of the weights of
+    zeros.  ``zero`` (R,) are the coefficients of the log odds of a zero; ``log_zero`` (G,) and ``log_other`` (G,) are
+    the log probabilities of a zero and of another value, and ``other`` (n,) is ``log_other`` of each record.  ``z``
+    (n,) are the components, -1 for records that do not take part; ``takes`` (n,) is 1 for records that take part,
+    otherwise 0.  ``gamma`` (1,) is the concentration.
     """
 
     log_share: Floats

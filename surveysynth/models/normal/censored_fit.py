@@ -9,8 +9,8 @@ records are sorted by predictor row.
 of the file, one record could decide which mode all chains sample.  So modes are searched from several public starts,
 which are spread as widely as the priors.  At such a start every record is at the clamp and the density is flat.
 Therefore the search first approaches the file by Gibbs steps of a regression with t errors (4 degrees of freedom).
-This regression has one mode for every file (Kent & Tyler 1991), and the influence of a record is bounded.  Around the point
-where the Gibbs steps end, the search then climbs under the clamp from points through single records.  A file with
+This regression has one mode for every file (Kent & Tyler 1991), and the influence of a record is bounded.  Around the
+point where the Gibbs steps end, the search then climbs under the clamp from points through single records.  A file with
 another separate mode that is not negligible is refused.
 
 **Negligible modes.**  A record contributes between -M and M to the height of each mode, so one more or one less record

@@ -55,8 +55,8 @@ class FBS(JointRegression[JointRecords]):
     prior : {"paper", "independent", "normal", "flat"}
         "paper": the prior of Hu, Savitsky & Williams (2022a, appendix C).  "independent": the same with Omega = I,
         which is sensible with more than about 20 predictors.  "normal": the same with coefficients ~ N(0, 100), as in
-        FBP; it is the fastest under censoring.  "flat": p(B, Sigma) ~ |Sigma|^-(D+1)/2; the posterior is drawn exactly, without
-        MCMC.
+        FBP; it is the fastest under censoring.  "flat": p(B, Sigma) ~ |Sigma|^-(D+1)/2; the posterior is drawn exactly,
+        without MCMC.
     transform : str, transform, or dict of outcome to either
         ``"log"`` (the default), ``surveysynth.IdentityTransform(scale=)``, ``surveysynth.AsinhTransform(scale=)`` or
         ``surveysynth.NormalScores(...)`` of an earlier file.

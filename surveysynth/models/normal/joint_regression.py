@@ -397,7 +397,7 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         """Draws corrected for the bias by the privacy weights ``alpha`` (Fisher-consistent draws).
 
         The covariance T of effects of PSUs is always corrected, and so are shares of categories, unless units of
-        several records are protected.  With ``debias``, B and Sigma are corrected, too.
+        several records are protected.  With ``debias``, Sigma and, where it is biased, B are corrected, too.
 
         Raises
         ------

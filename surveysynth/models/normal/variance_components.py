@@ -11,7 +11,7 @@ mean as q_c independent records would.  Effects of strata are integrated out by 
 the role of the records (alpha_i, Y_i).
 
 **A fit needs only G(tau) and the cost, at one or two tau for each column.**  G(tau) and the cost are smooth functions
-of phi = log(1 + a_bar tau), where a_bar is the largest a: the nearest singularities have imaginary part pi.  So they are
+of phi = log(1 + a_bar tau), where a_bar is the largest a: the nearest singularities have imaginary part pi.  They are
 computed once at Chebyshev nodes, and the computing time of later fits, draws and gradients (stan/fbs_effects.stan) does
 not depend on the number of PSUs.
 
@@ -20,9 +20,9 @@ product over rows of L^-1, so column j is regressed on the predictors and on the
 
     p(tau_j) ~ |G_a|^-1/2 kappa^-(A - rank - D + j)/2 exp(-cost) p0(tau_j),
 
-where G_a is the matrix G(tau_j) of the predictors and earlier columns, and kappa the residual of column j.  This density
-of one or two dimensions is sampled on a grid.  The other parameters have chi-squared and normal distributions.  No
-Markov chains are needed.
+where G_a is the matrix G(tau_j) of the predictors and earlier columns, and kappa the residual of column j.  This
+density of one or two dimensions is sampled on a grid.  The other parameters have chi-squared and normal distributions.
+No Markov chains are needed.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ def sample_with_effects(
     """Draw (B, Sigma, tau) from the alpha-weighted pseudo posterior, with effects integrated out.
 
     B and Sigma have the priors of FBS; tau_kj ~ half-normal(0, 1).  The posterior under "flat" is drawn without Markov
-    chains, with tau on a grid.  The caller must refuse predictor rows without a weighted record, and alpha with too small a
-    sum, as in fits without effects.
+    chains, with tau on a grid.  The caller must refuse predictor rows without a weighted record, and alpha with too
+    small a sum, as in fits without effects.
 
     Raises
     ------

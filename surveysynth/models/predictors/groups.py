@@ -1,4 +1,4 @@
-"""Groups of records with a common effect, PSUs and strata that the predictors do not determine, and their sizes."""
+"""Groups of records with a common effect (PSUs and strata that the predictors do not determine), and group sizes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ...design.survey_design import SurveyDesign
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-ENOUGH = 5  # a slope on PSU size needs so many PSUs more than columns that are constant within PSUs
+ENOUGH = 5  # PSUs that a slope on PSU size needs, beyond the number of columns constant within PSUs
 
 
 @dataclass(frozen=True)

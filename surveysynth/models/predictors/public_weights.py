@@ -91,11 +91,12 @@ def refuse_proportional(design: SurveyDesign, outcomes: Sequence[str], X: Floats
     """Refuse an outcome that is nearly proportional to a size measure that is not a predictor.
 
     In a sample with probabilities proportional to size, w y hardly varies if y is proportional to size, and neither
-    does the total estimated from the sample.  Synthetic weights are scaled to a population total, so the synthetic total
-    is N sum(w y) / sum(w), where the few smallest units dominate sum(w).  Under the model, the variance of the synthetic
-    total is proportional to exp(s^2) - 1, where s^2 is the variance of log w given the predictors.  The variance of the
-    sample's total is proportional to exp(v) / p - 1, where v is the variance of log(w y) over the records with y > 0,
-    and p is the share of these records.  Outcomes with negative values are not checked.
+    does the total estimated from the sample.  Synthetic weights are scaled to a population total, so the synthetic
+    total is N sum(w y) / sum(w), where the few smallest units dominate sum(w).  Under the model, the variance of the
+    synthetic total is proportional to exp(s^2) - 1, where s^2 is the variance of log w given the predictors.  The
+    variance of the sample's total is proportional to exp(v) / p - 1, where v is the variance of log(w y) given the
+    predictors over the records with y > 0, and p is the share of these records.  Outcomes with negative values are not
+    checked.
 
     Raises
     ------

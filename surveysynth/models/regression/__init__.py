@@ -1,1 +1,1 @@
-"""Weighted linear regression: the sums that it uses of the records, and the regression of the survey weight."""
+"""Weighted linear regression: sufficient statistics, and the regression of the survey weight."""

@@ -13,9 +13,9 @@ Codes = NDArray[np.intp]
 
 @dataclass(frozen=True)
 class SufficientStatistics:
-    """Sums over the records that the alpha-weighted likelihood of a normal regression depends on.
+    """The sums over records on which the alpha-weighted likelihood of a normal regression depends.
 
-    ``A`` sum alpha; ``C0`` (K, K) = X' diag(alpha) X; ``P`` (K, D) = X' diag(alpha) Y;
+    ``A`` = sum alpha; ``C0`` (K, K) = X' diag(alpha) X; ``P`` (K, D) = X' diag(alpha) Y;
     ``Q`` (D, D) = Y' diag(alpha) Y.
     """
 
@@ -25,9 +25,10 @@ class SufficientStatistics:
     Q: Floats
 
     def reduced(self) -> tuple[Floats, Floats, Floats]:
-        """R (rank, K), Z0 (rank, D) and S0 (D, D), for C0 of any rank.
+        """R (rank, K) with R'R = C0, Z0 = R B^ (rank, D), and residual cross products S0 (D, D), for C0 of any rank.
 
-        Columns are scaled to equal length first, so that the rank does not depend on the units of predictors.
+        B^ are the weighted least squares coefficients.  Columns are scaled to equal length first, so that the rank does
+        not depend on the units of predictors.
         """
         length = np.sqrt(np.diag(self.C0))
         length = np.where(length > 0, length, 1.0)
@@ -41,7 +42,7 @@ class SufficientStatistics:
 
 
 def sufficient_statistics(X: Floats, pattern: Codes, Y: Floats, alpha: Floats) -> SufficientStatistics:
-    """Sums over records, by predictor row first, in O(n D + G K^2)."""
+    """Sufficient statistics of records, summed first within predictor rows: O(n D + G K^2) operations."""
     a, t = sums_by_row(len(X), pattern, Y, alpha)
     weighted = alpha[:, None] * Y
     return SufficientStatistics(float(alpha.sum()), X.T @ (a[:, None] * X), X.T @ t, Y.T @ weighted)

@@ -1,4 +1,4 @@
-"""Exact draws of the regression of a log survey weight that is not public on predictors and outcome."""
+"""Exact draws of the regression of the log survey weight on predictors and outcome, if the weight is not public."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PRIOR_WEIGHT = (
 
 
 def draw_weights(statistics: SufficientStatistics, size: int, rng: np.random.Generator) -> dict[str, Floats]:
-    """Exact draws of (c, gamma) and sigma under the conjugate prior."""
+    """Exact draws of the coefficients (c, gamma) and of sigma under the conjugate prior, as ``c`` and ``sigma``."""
     P = statistics.P[:, 0]
     root = np.linalg.cholesky(statistics.C0 + np.eye(len(P)) / WIDTH**2)  # root of the precision, times sigma
     half = solve_triangular(root, P, lower=True)
@@ -29,6 +29,6 @@ def draw_weights(statistics: SufficientStatistics, size: int, rng: np.random.Gen
 
 
 def weight_log_density(log_w: Floats, mean: Floats, sigma: Floats) -> Floats:
-    """log N(log w_i; mean, sigma^2) for means (S, n) and standard deviations (S,): (S, n)."""
+    """log N(log w_i; mean, sigma^2) (S, n), for means (S, n) and standard deviations (S,)."""
     sigma = sigma[:, None]
     return -0.5 * ((log_w - mean) / sigma) ** 2 - np.log(sigma) - 0.5 * np.log(2 * np.pi)

@@ -19,7 +19,7 @@ def _are_truths(column: pd.Series) -> bool:
 
 
 def all_levels(column: pd.Series) -> pd.Index:
-    """The declared levels, or else the levels that occur, sorted as pandas sorts groups."""
+    """The declared levels (both, for truth values); otherwise the levels that occur, sorted as pandas sorts groups."""
     if isinstance(column.dtype, pd.CategoricalDtype):
         return pd.CategoricalIndex(column.cat.categories, dtype=column.dtype)
     if _are_truths(column):
@@ -28,12 +28,13 @@ def all_levels(column: pd.Series) -> pd.Index:
 
 
 def levels_of(column: pd.Series, name: str) -> tuple[Codes, pd.Index]:
-    """Level of each record (n,), and the declared levels or else the sorted levels that occur.
+    """Number (n,) of the level of each record, and the levels: the declared levels or the sorted levels that occur.
 
     Raises
     ------
     InputError
-        A missing value; values that cannot be sorted, or are no text or numbers; fewer than five records per level.
+        A missing value; values that cannot be sorted, or are neither text nor numbers; fewer than five records
+        per level.
     ModelError
         Only one level.
     """

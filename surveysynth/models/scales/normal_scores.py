@@ -2,7 +2,7 @@
 
 Incomes are not lognormal: their logs have heavy tails, heaps and a top code.  A smooth monotone
 map from amounts to normal scores removes that shape, so that the normal model fits.  The map
-must be public or older than the released file, and fixed; it then costs no privacy.
+must be fixed, and it must be public or older than the released file.  Then it costs no privacy.
 """
 
 from __future__ import annotations
@@ -63,24 +63,24 @@ class NormalScores:
         ``surveysynth.LogTransform()``, ``surveysynth.AsinhTransform(scale=)`` for amounts that can be zero or
         negative, or ``surveysynth.IdentityTransform(scale=)``.
     bounds : (float, float), optional
-        Public lowest and highest value, to which values beyond are clipped in both directions.
+        Public lowest and highest value.  Both ``forward`` and ``inverse`` clip amounts to these bounds.
 
     Raises
     ------
     InputError
-        Knots that do not increase or have no image on the base scale, a source without a name,
-        another base, bounds that are no two numbers.
+        Knots that do not increase or are not defined on the base scale; an empty source; another base; bounds that are
+        not two increasing numbers.
 
     Notes
     -----
-    The slope of a tail is that of the chord over the outer one unit of normal score.  Tried on the
-    income of the census workers, with 1,000 to 8,850 of them as history: the scores of the others
-    had an excess kurtosis of 0.1 to 0.6 on average, never above 2 (log income: 6).  A chord of half
-    a unit can fall among the top-coded incomes, and the mean excess beyond the outer knot is
-    that of few records; both put some incomes at z = 10 and more.
+    The slope of a tail is the slope of the chord over the outermost unit of normal score.  It was tried on the
+    incomes of the census workers, with 1,000 to 8,850 workers as the historical file.  The scores of the other
+    workers had an excess kurtosis of 0.1 to 0.6 on average, never above 2 (log income: 6).  Two other rules put
+    some incomes at z = 10 and more: a chord over half a unit, which can fall among the top-coded incomes, and the
+    mean excess beyond the outer knot, which is computed from few records.
 
-    A share of equal amounts, such as zeros, stays a point: the scores have an atom there, and
-    synthetic values spread around it.
+    If many amounts are equal, such as zeros, their scores are one point of positive probability, and synthetic
+    values spread around this point.
 
     Examples
     --------
@@ -127,35 +127,36 @@ class NormalScores:
         knots: int = 70,
         base: str | Transform = "log",
     ) -> NormalScores:
-        """Knots from a historical or public file, never from the file to release.
+        """Make normal scores from a historical or public file, never from the file to release.
 
         Parameters
         ----------
         values : array (n,)
             The outcome in the historical file, in the unit of the file to come.
         source : str
-            What to call that file; published.
+            Name of the historical file, which is published.
         weights : array (n,), optional
-            Its survey weights.
+            Survey weights of the historical file.
         knots : int
-            Number of quantiles.  They are evenly spaced in arcsin sqrt(p), where a sample quantile
-            has the same error everywhere, from p = 0.001, or 5 records, to the same from above.
+            Number of quantiles.  They are evenly spaced in arcsin sqrt(p), a scale on which the error of a sample
+            share is the same everywhere.  The lowest p is 0.001 or 5 / n, whichever is larger, and the highest is 1
+            minus the lowest.
         base : str or transform
             As for the class, or ``"log"``.
 
         Raises
         ------
         InputError
-            Values or weights that are missing, not numbers or out of the base's range; a file
+            Values or weights that are missing, not numbers or not defined on the base scale; a file
             that is too small for the number of knots, or has too few different values.
 
         Notes
         -----
         Quantiles invert the mid-distribution function F(y-) + (F(y) - F(y-)) / 2, interpolated on
         the base scale between different values (Ma, Genton & Parzen 2011), so heaps, weights and
-        copies of records need no rule of their own.  They are rounded to 4 significant digits, which keeps
-        the digits of a historical record out of the knots; equal ones are one knot; and p is
-        the mid-distribution function of the rounded amount.
+        copies of records need no rule of their own.  The quantiles are rounded to 4 significant digits, so that
+        knots do not contain the digits of a historical record.  Equal quantiles become one knot.  The share p of a
+        knot is the mid-distribution function of the rounded amount.
         """
         scale = as_transform(base)
         _check_base(scale)
@@ -192,7 +193,7 @@ class NormalScores:
         return cls(rounded.tolist(), np.round(share, 6).tolist(), source, scale)
 
     def forward(self, y: Floats) -> Floats:
-        """The normal score of y; NaN where y has no image on the base scale.
+        """The normal score of y; NaN where y is not defined on the base scale.
 
         Parameters
         ----------
@@ -231,7 +232,7 @@ class NormalScores:
         Returns
         -------
         str
-            A line.
+            One line.
         """
         return (
             f"normal-score of {self.source} (densities per unit of normal score; {len(self.amounts)} knots, "
@@ -239,25 +240,25 @@ class NormalScores:
         )
 
     def made_from(self, values: ArrayLike, weights: ArrayLike | None = None) -> bool:
-        """Whether these knots come from this file, or from one that is closer to it than chance allows.
+        """Whether the knots were made from this file, or from a file that is closer to it than chance allows.
 
-        A file to release must not have made its own knots.  The test is W^2 = n times
-        the integral of (F(y_k) - p_k)^2 (Cramer and von Mises), which is 0 for the file itself, in any
-        order and with all records repeated; mostly below 0.01 when up to 5% of the records were left
-        out or added; and on average 1/6 or more for an independent file of the same
-        distribution, below 0.01 in 6 of a million.
+        Knots must not be made from the file to release.  The test statistic is W^2 = n times the integral of
+        (F(y_k) - p_k)^2 (Cramer and von Mises).  For the file from which the knots were made, W^2 is 0, in any order of
+        the records and also if all records are repeated.  If up to 5% of the records were left out or added, W^2 is
+        mostly below 0.01.  For an independent file with the same distribution, W^2 is on average 1/6 or more, and below
+        0.01 in 6 of a million files.
 
         Parameters
         ----------
         values : array (n,)
-            The outcome in the file; missing values and values without an image are left out.
+            The outcome in the file.  Missing values, and values that are not defined on the base scale, are left out.
         weights : array (n,), optional
-            Its weights.  The file is tried with and without them.
+            Weights of the file.  The test is made with and without the weights.
 
         Returns
         -------
         bool
-            True where they do.
+            True if W^2 is below 0.01 in one of the tests.
 
         Raises
         ------
@@ -273,9 +274,9 @@ class NormalScores:
         return any(self._distance(u[used], weight) < CLOSER_THAN_CHANCE for weight in tried)
 
     def save(self, path: str | Path) -> None:
-        """Write to a JSON file that only its owner can read (mode 0600).
+        """Write the normal scores to a JSON file that only its owner can read (mode 0600).
 
-        It may be published.
+        The file may be published.
 
         Parameters
         ----------
@@ -299,7 +300,7 @@ class NormalScores:
 
     @classmethod
     def load(cls, path: str | Path) -> NormalScores:
-        """Read what :meth:`save` wrote.
+        """Read normal scores that :meth:`save` wrote.
 
         Parameters
         ----------
@@ -309,13 +310,13 @@ class NormalScores:
         Returns
         -------
         NormalScores
-            As they were saved.
+            The saved normal scores.
 
         Raises
         ------
         InputError
-            No such file; a file of another kind or version; fields that are missing, unknown or
-            not what the class takes.
+            There is no such file; the file is of another kind or version; fields are missing, unknown, or
+            have values that the class refuses.
         """
         try:
             document = json.loads(as_path(path).read_text(encoding="utf-8"))
@@ -352,11 +353,11 @@ class NormalScores:
         slope[0] = reach / (np.interp(z[0] + reach, z, u) - u[0])
         slope[-1] = reach / (u[-1] - np.interp(z[-1] - reach, z, u))
         tails = slope[[0, -1]]
-        # At most twice the chords on either side: then the curve is nowhere flatter than half the
-        # flattest chord, and its inverse is as exact as the curve itself.
+        # A slope is at most twice the slope of the chords on both sides.  Then the curve is nowhere flatter than half
+        # the flattest chord, and the inverse is as exact as the curve itself.
         slope = np.minimum(slope, 2 * np.minimum(np.append(chord, np.inf), np.insert(chord, 0, np.inf)))
         cubic = CubicHermiteSpline(u, z, slope)
-        first, last = u[1] - u[0], u[-1] - u[-2]  # any lengths
+        first, last = u[1] - u[0], u[-1] - u[-2]  # lengths of the straight pieces, which do not matter
         left, right = [0, 0, tails[0], z[0] - tails[0] * first], [0, 0, tails[1], z[-1]]
         return PPoly(np.column_stack([left, cubic.c, right]), np.concatenate([[u[0] - first], u, [u[-1] + last]]))
 
@@ -369,7 +370,7 @@ class NormalScores:
 
 
 def public_bounds(bounds: object, outcome: str) -> tuple[float, float]:
-    """Lowest and highest value as two floats, or an InputError."""
+    """Lowest and highest value as two floats.  Raises InputError unless they are finite and low < high."""
     message = (
         f"bounds of {outcome!r} are two public numbers, the lowest and the highest value, that are not taken from the "
         "file: bounds=(0, 1_000_000)"
@@ -397,7 +398,7 @@ def _check_base(base: object) -> None:
 
 
 def _increasing(values: Sequence[float], name: str) -> Floats:
-    """The values as an array, or an InputError unless they are finite numbers in increasing order."""
+    """The values as an array.  Raises InputError unless they are finite numbers in increasing order."""
 
     def numbers() -> Floats:
         if any(isinstance(v, (bool, str)) for v in values):

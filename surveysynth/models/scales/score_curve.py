@@ -22,7 +22,9 @@ def evaluate(curve: PPoly, u: Floats) -> Floats:
 
 
 def solve(curve: PPoly, z: Floats) -> Floats:
-    """The u with curve(u) = z, by Newton's steps within the piece of z, and bisection if a step leaves it.
+    """The u with curve(u) = z, by Newton's method within the piece that contains z.
+
+    A step that leaves the interval known to contain u is replaced by bisection.
 
     Parameters
     ----------
@@ -34,7 +36,7 @@ def solve(curve: PPoly, z: Floats) -> Floats:
 
 
 def _on_all_cores(kernel: Callable[..., None], values: Floats, *curve: Floats) -> Floats:
-    """Results of a kernel for all values, in Python threads, as those of OpenMP do not survive a fork."""
+    """Results of ``kernel`` for all values.  It runs in Python threads, as OpenMP's threads do not survive a fork."""
     flat, out = np.ascontiguousarray(values).reshape(-1), np.empty(values.size)
 
     def block(first: int) -> None:
@@ -50,7 +52,7 @@ def _on_all_cores(kernel: Callable[..., None], values: Floats, *curve: Floats) -
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
 def _evaluate(u: Floats, x: Floats, c: Floats, z: Floats) -> None:
-    """Fill z (n,) with the values of the curve at u; c (4, pieces) are coefficients of its pieces, x their limits."""
+    """Set z (n,) to the curve at u; c (4, pieces) are the coefficients of the pieces, x the limits of the pieces."""
     for i in range(u.size):
         k = min(max(np.searchsorted(x, u[i], side="right") - 1, 0), x.size - 2)
         step = u[i] - x[k]
@@ -59,7 +61,7 @@ def _evaluate(u: Floats, x: Floats, c: Floats, z: Floats) -> None:
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
 def _solve(z: Floats, x: Floats, c: Floats, at: Floats, u: Floats) -> None:
-    """Fill u (n,) with the inverse at z; ``at`` are values at the limits x of pieces, c (4, pieces) coefficients."""
+    """Set u (n,) to the inverse at z; ``at`` is the curve at the limits x of the pieces, c (4, pieces) coefficients."""
     last = x.size - 2
     for i in range(z.size):
         k = min(max(np.searchsorted(at, z[i], side="right") - 1, 0), last)
@@ -72,13 +74,13 @@ def _solve(z: Floats, x: Floats, c: Floats, at: Floats, u: Floats) -> None:
             newton = step - value / ((3 * a * step + 2 * b) * step + slope)
             following = newton if low <= newton <= high else (low + high) / 2
             change, step = abs(following - step), following
-            if change <= 1e-9 * length:  # the error is about its square
+            if change <= 1e-9 * length:  # the error is about the square of the change
                 break
         u[i] = x[k] + step
 
 
 def mid_distribution(u: Floats, w: Floats) -> tuple[Floats, Floats]:
-    """Distinct values in order, and the share of the weight below each plus half of its own."""
+    """Distinct values in order, and for each the share of the weight below it plus half the share at it."""
     value, code = np.unique(u, return_inverse=True)
     share = np.bincount(code, weights=w) / w.sum()
     return value, np.cumsum(share) - share / 2

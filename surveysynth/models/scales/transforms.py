@@ -3,7 +3,7 @@
 Source: Hu, Savitsky & Williams 2022a, section 2.1, where the scale is the log.
 
 Lipschitz bounds are log densities on the working scale.  Under ``log`` they do not depend on
-the unit of the outcome; under ``identity`` and ``asinh`` they do, so both need a public scale.
+the unit of the outcome.  Under ``identity`` and ``asinh`` they do, so both transforms need a public scale.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Transform(Protocol):
     """A monotone map between the outcome and its working scale."""
 
     def forward(self, y: Floats) -> Floats:
-        """Values on the working scale; NaN where y has no image."""
+        """Values on the working scale; NaN where y is not defined on this scale."""
         ...
 
     def inverse(self, z: Floats) -> Floats:
@@ -137,7 +137,9 @@ def _check_scale(scale: float) -> None:
 
 
 def as_transform(name: str | Transform, scale: float | None = None) -> Transform:
-    """A transform from its name: ``log``, or ``identity`` / ``asinh`` with their public ``scale``.
+    """A transform from its name: ``log``, or ``identity`` / ``asinh`` with a public ``scale``.
+
+    A transform is returned as it is.
 
     Raises
     ------
