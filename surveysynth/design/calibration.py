@@ -272,7 +272,7 @@ class KnownTotals:
         margins = margins_of(frame, [*groups])
         known = [totals_of(frame, *each) for each in zip(groups, margins, groups.values(), strict=True)]
         check_agreement(known)
-        known = [total * (known[0].sum() / total.sum()) for total in known]  # sums that agree up to rounding become equal
+        known = [total * (known[0].sum() / total.sum()) for total in known]  # makes sums exactly equal
         X = known_values(len(frame), margins, auxiliary_of(frame, [*numbers]))
         every = np.concatenate([*known, np.array([*numbers.values()])])
         return cls(tuple(groups), margins, known, tuple(numbers), X, every)
