@@ -38,7 +38,7 @@ Bounds = tuple[float, float]
 
 ROUNDS = 10_000
 CLOSE = 1e-12  # relative tolerance of every total
-STEPS = 100  # of Newton's method, which takes 4 to 10 if there is a solution
+STEPS = 100  # most steps of Newton's method, which takes 4 to 10 if there is a solution
 HALVINGS = 30
 SINGULAR = 1e-11  # share of the largest eigenvalue below which totals are redundant
 
