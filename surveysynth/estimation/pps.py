@@ -10,8 +10,8 @@ the variances are
 
 with c_i = 1 - pi_i, B_h = sum_h c_i z_i / sum_h c_i and n_h the number of units of stratum h that
 are not certain.  The first variance is for samples of fixed size, and is 0 if z is constant.  The second
-is also for samples of random size, and may be negative.  The third needs no joint probabilities.  This
-approximation is accurate for designs of large entropy, but not for systematic selection in an informative order.
+is also for samples of random size, and may be negative.  The third needs no joint probabilities.  It is
+accurate for designs of large entropy, but not for systematic selection in an informative order.
 """
 
 from __future__ import annotations
