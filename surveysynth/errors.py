@@ -124,7 +124,7 @@ def guarded(
 ) -> T:
     """Do work in a library whose exceptions may quote the data, and raise an exception of ours in their place.
 
-    Ours is raised after the library's exception is gone, so that it does not keep that one in ``__context__``.
+    Our exception is raised after the library's exception is gone, so that ``__context__`` does not keep the latter.
 
     Parameters
     ----------

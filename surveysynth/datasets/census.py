@@ -76,8 +76,8 @@ def census_workers() -> pd.DataFrame:
 def census_sample(n: int = 2000, seed: int | None = None) -> SurveyDesign:
     """A stratified sample of :func:`census_workers` with probability proportional to experience.
 
-    Strata are the nine divisions, with allocation proportional to their workers; selection is
-    systematic within a stratum, in random order.
+    Strata are the nine divisions.  The sample is allocated to them in proportion to their numbers
+    of workers.  Selection is systematic within a stratum, in random order.
 
     Parameters
     ----------

@@ -44,12 +44,13 @@ def consumer_units(n: int = 5571, seed: int | np.random.Generator | None = None)
 
     All values are drawn by the rules in this module, without records or tables of a survey.  Shares and medians are
     round numbers, approximately those known for households in the United States around 2017.
-    Within groups, the log of income is normal with standard deviation 0.65; for one unit in eight it has a lower mean
-    and standard deviation 1.1.  One unit in fifty has a Pareto income between 150,000 dollars and a million.  8% of the
-    units report no income; the young, the old and the never married do so more often than others.  One unit in a
-    thousand reports a loss.  Answers are heaped: most are rounded to 100, 1,000 or 5,000 dollars.  Incomes lie within
-    the public limits of -200,000 and 2 million dollars: a larger income is drawn again, which happens to one unit in
-    20,000.  Incomes of the survey range from about -7,000 to 1.8 million (Hu, Savitsky & Williams 2022b, section 1.1).
+    Within groups, the log of income is normal with standard deviation 0.65; for one unit in eight the mean is lower
+    and the standard deviation is 1.1.  One unit in fifty has a Pareto income between 150,000 dollars and a million.
+    8% of the units report no income; the young, the old and the never married do so more often than others.  One unit
+    in a thousand reports a loss.  Answers are heaped: most are rounded to 100, 1,000 or 5,000 dollars.  Incomes lie
+    within the public limits of -200,000 and 2 million dollars: a larger income is drawn again, which happens to one
+    unit in 20,000.  Incomes of the survey range from approximately -7,000 to 1.8 million (Hu, Savitsky & Williams
+    2022b, section 1.1).
 
     Parameters
     ----------

@@ -38,7 +38,7 @@ Bounds = tuple[float, float]
 
 ROUNDS = 10_000
 CLOSE = 1e-12  # relative tolerance of every total
-STEPS = 100  # of Newton's method, which takes 4 to 10 if there is a solution
+STEPS = 100  # most steps of Newton's method, which takes 4 to 10 if there is a solution
 HALVINGS = 30
 SINGULAR = 1e-11  # share of the largest eigenvalue below which totals are redundant
 
@@ -272,7 +272,7 @@ class KnownTotals:
         margins = margins_of(frame, [*groups])
         known = [totals_of(frame, *each) for each in zip(groups, margins, groups.values(), strict=True)]
         check_agreement(known)
-        known = [total * (known[0].sum() / total.sum()) for total in known]  # sums that agree up to rounding become equal
+        known = [total * (known[0].sum() / total.sum()) for total in known]  # makes sums exactly equal
         X = known_values(len(frame), margins, auxiliary_of(frame, [*numbers]))
         every = np.concatenate([*known, np.array([*numbers.values()])])
         return cls(tuple(groups), margins, known, tuple(numbers), X, every)

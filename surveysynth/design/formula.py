@@ -41,9 +41,9 @@ def formula_columns(predictors: str) -> tuple[str, ...]:
 def sides_of(outcome: str | Sequence[str], predictors: str) -> tuple[str | Sequence[str], str]:
     """Outcome and predictors, split if ``outcome`` is a whole formula such as ``"income ~ region + sex"``.
 
-    Otherwise both are returned as they are, but predictors without a ``~`` at their beginning.  A formula may have
-    several outcomes, as in ``"income + C(tenure) ~ region"``, which are returned as a list.  Names with characters
-    other than letters, digits, ``_`` and points need backticks.
+    Otherwise both are returned as they are, except that a ``~`` at the beginning of the predictors is removed.  A
+    formula may have several outcomes, as in ``"income + C(tenure) ~ region"``, which are returned as a list.  Names
+    with characters other than letters, digits, ``_`` and points need backticks.
 
     Raises
     ------
@@ -181,8 +181,8 @@ def coded_columns(predictors: str) -> set[str]:
 def is_row_wise(expression: str) -> bool:
     """Whether an expression is certain to be a function of the values of one record.
 
-    It is if it has arithmetic, comparisons, some functions, and numpy's functions of single numbers only.  ``C()`` is
-    not such a function: its levels come from all records.
+    Such an expression consists of arithmetic, comparisons, some functions, and numpy's functions of single numbers.
+    ``C()`` is not among these functions: its levels come from all records.
     """
     tree = _parsed(expression)
     return tree is not None and _own_values(tree)

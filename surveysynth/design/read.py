@@ -62,8 +62,9 @@ def read_frame(
     codes.  If values share a label, the code is added to it: "other (8)", "other (9)".  A column in which only some
     values have labels keeps its numbers or texts.  If values with labels occur there, a warning is given, since they
     may be special codes ("refused") among amounts.  The warning names codes and labels, and proposes as missing the
-    codes that are negative or have a label of non-response.  To answer it, declare the missing codes of the column by
-    ``missing_codes``, as ``{"age": []}`` if there are none.  Declared codes and empty texts become missing values.
+    codes that are negative or have a label of non-response.  To answer the warning, declare the missing codes of the
+    column by ``missing_codes``, as ``{"age": []}`` if there are none.  Declared codes and empty texts become missing
+    values.
 
     Parameters
     ----------

@@ -155,7 +155,7 @@ class Scan:
         return made
 
     def typed(self, name: str) -> pd.Series:
-        """A column without records, in the type that it has in the files (texts are texts here)."""
+        """An empty column of the type that the column has in the files, where texts are not categories."""
         return pa.array([], type=self._data.schema.field(name).type).to_pandas().rename(name)
 
     def _columns(self, names: list[str]) -> dict[str, Any]:

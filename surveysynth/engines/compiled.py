@@ -32,7 +32,7 @@ OTHERWISE = "or use engine='embedded', which needs no compiler"
 def compiled(source: Path, home: Path, version: str) -> CmdStanModel:
     """The compiled program, ready to run.
 
-    It is compiled if the cache has no executable with its key, or if that executable does not start.
+    The program is compiled only if the cache has no executable with the same key, or if that executable does not start.
 
     Parameters
     ----------

@@ -29,9 +29,9 @@ def scratch_folder() -> Iterator[Path]:
     """Make a temporary folder for confidential files, and remove it at the end of the context.
 
     Only this user can read the folder (mode 0700).  It is in memory (/dev/shm) if possible, or else in the system's
-    temporary folder.  In the main thread, SIGTERM and SIGHUP remove the folder, too, unless the program has handlers of
-    its own for them: they first kill the child processes that have the folder in their command line, and afterwards
-    end this process as usual.  After SIGKILL or a power failure the folder is left for :func:`sweep`.
+    temporary folder.  In the main thread, SIGTERM and SIGHUP get a handler, too, unless the program already has one of
+    its own.  This handler kills the child processes that have the folder in their command line, removes the folder, and
+    ends this process as usual.  After SIGKILL or a power failure the folder is left for :func:`sweep`.
 
     Yields
     ------

@@ -99,7 +99,8 @@ def independence_tests(
     row, column : str
     missing : {"fail", "drop"}
     redrawn : sequence of SurveyDesign
-        Versions of the first data set with redrawn noise.  All data sets share their noise, so its variance is added.
+        Versions of the first data set with redrawn noise.  All data sets share one draw of the noise, so the variance
+        of the noise is added.
 
     Raises
     ------

@@ -75,8 +75,8 @@ class CellMoments(ABC):
     def _ratio(self) -> Floats:
         """R_c of the cell of each pair: (pairs,).
 
-        It is 0 for a total, and in a cell where the sum of x is near 0 since positive and negative x cancel.  There the
-        ratio would be far larger than all ratios of the table, and the variances of margins would lose digits.
+        R_c is 0 for a total, and in a cell where positive and negative x nearly cancel.  There the ratio would be far
+        larger than all ratios of the table, and the variances of margins would lose digits.
         """
         if not self.divides:
             return np.zeros(self.pairs)

@@ -26,8 +26,8 @@ class Combined:
 def combine(q: Floats, u: Floats, degf: float | Floats, redrawn: Floats | None = None) -> Combined:
     """Combine m estimates, with variance b between them, by T = u_bar + b/m, not Rubin's u_bar + (1 + 1/m) b.
 
-    If the data sets are drawn from noisy tables, they all share the noise of these tables, so b does not include it.
-    Its variance is that of estimates with redrawn noise.  It is added to T, and the degrees of freedom then are
+    If the data sets are drawn from noisy tables, they all share the noise of these tables, and b does not include this
+    noise.  The variance of estimates with redrawn noise is therefore added to T, and the degrees of freedom then are
     Satterthwaite's.
 
     Parameters

@@ -59,7 +59,7 @@ def difference(
     """Differences between two domains, or two designs, in any statistic of :func:`surveysynth.estimate`.
 
     Two domains of one design may share PSUs, as two periods of a panel do.  The variance is therefore that of the
-    difference of their linearized values (or replicates), which includes the covariance.  The linearized values of a
+    difference of linearized values (or replicates), which includes the covariance.  The linearized values of a
     quantile are those of the share of records not above the quantile, divided by the density that follows from the
     Woodruff interval of the quantile (Francisco & Fuller 1991).  The degrees of freedom are the PSUs minus the strata
     with records of either domain, minus 1, as in the t test of the coefficient in a regression on an indicator of the

@@ -9,8 +9,8 @@ covariance of the coefficients is that of the sums of the linearized values
 
     z_i = w_i s_i (y_i - mu_i) A^-1 x_i,    A = sum_i w_i s_i mu'_i x_i x_i',
 
-by :func:`surveysynth.estimation.variance.covariance`.  If the design has replicate weights, it comes
-from the fits in every replicate.  Records that are dropped stay in the design with z = 0.
+by :func:`surveysynth.estimation.variance.covariance`.  If the design has replicate weights, the
+covariance comes from the fits in every replicate.  Dropped records remain in the design with z = 0.
 All computations use columns Q = X T for which sum_i w_i q_i q_i' is n times the unit matrix, so
 that the last digits depend neither on the units of the predictors nor on the size of the weights.
 """

@@ -1,7 +1,7 @@
 """Variance, Gini coefficient, quintile share ratio and poverty rate: estimates and linearized values.
 
-With weights w, N = sum w and Y = sum w y over a domain, N_k and Y_k the sums over its records with y <= y_k, and q_p
-the smallest value at which the weighted distribution function reaches p:
+With weights w, let N = sum w and Y = sum w y over a domain, N_k and Y_k these sums over the records with y <= y_k only,
+and q_p the smallest value at which the weighted distribution function reaches p:
 
     population variance   V = n / (n - 1) sum w (y - mean)^2 / N, of n records,
     Gini coefficient      G = sum_kl w_k w_l |y_k - y_l| / (2 N Y),

@@ -41,7 +41,7 @@ class JointEstimates:
     degf : float
         Degrees of freedom of the design.
     redrawn : float array (R, p), optional
-        Estimates from one data set with noise redrawn R times.  All data sets share their noise.
+        Estimates from one data set with noise redrawn R times.  All data sets share one draw of the noise.
     records : float array (p,), optional
         Numbers of records behind shares; NaN for other estimates.  A share of 0 or 1 has the same interval as in
         :func:`surveysynth.estimate`.

@@ -35,7 +35,7 @@ def predictive_margins(
     Each category of ``group`` is assigned to all records in turn, and the predictions are averaged:
     theta_k = sum w_i mu(x_i(k)'b) / sum w_i.  The variance has two parts.  The first is the variance of the mean of
     the predictions, with the coefficients taken as known.  The second is due to the coefficients: d' V d with
-    d = sum w_i mu' x_i(k) / sum w_i, where V is their covariance matrix.
+    d = sum w_i mu' x_i(k) / sum w_i, where V is the covariance matrix of the coefficients.
 
     Source: Graubard & Korn 1999, section 3.
 

@@ -237,7 +237,7 @@ def data_of(
 
 
 def _present(design: SurveyDesign, names: list[str], missing: str) -> Bools:
-    """Marks the records with a value in each of the columns: (n,); InputError for missing values if they fail."""
+    """Marks the records with a value in each of the columns, (n,); InputError for missing values under "fail"."""
     one_of(missing, ("fail", "drop"), "missing")
     present = design.entering
     for name in names:
