@@ -157,7 +157,7 @@ class Records:
     def possible(
         self, variable: Variable, rules: Sequence[Rule], which: Codes, rng: Generator
     ) -> tuple[NDArray[np.bool_], pd.Series]:  # fmt: skip
-        """Whether each cell of a variable obeys the rules in each selected record (W, A), and the values tried (W A,)."""
+        """Whether each cell of a variable obeys the rules in each selected record (W, A); and the values tried."""
         A = variable.cells.answers
         code = np.tile(np.arange(A), len(which))
         tried, at = variable.cells.values(code, rng), np.repeat(which, A)

@@ -387,7 +387,7 @@ class Fit(FittedModel):
         return Spending(m, asked, None if self.kind == "none" else self._published_epsilon(m, asked))
 
     def _corrected_draws(self, positions: list[int], debias: bool) -> SelectedDraws:
-        """The draws of a release, corrected for privacy weights or the clamp if this was requested or is always done."""
+        """The draws of a release, corrected for privacy weights or the clamp if requested or always done."""
         model, records = self.synthesizer, self.records
         if not (debias or self.corrected):
             return SelectedDraws(positions, self.draws, positions)
