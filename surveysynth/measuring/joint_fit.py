@@ -205,7 +205,7 @@ class Records:
         return self._with(variable, code, values)
 
     def replaced(self, there: NDArray[np.bool_], others: Records) -> Records:
-        """The records after the records where ``there`` is True have taken the drawn variables of ``others``."""
+        """The records, where those for which ``there`` is True get the drawn variables of the records ``others``."""
         frame, codes = self.frame.copy(), {name: code.copy() for name, code in self.codes.items()}
         for name, code in codes.items():
             code[there] = others.codes[name]

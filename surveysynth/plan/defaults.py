@@ -149,7 +149,7 @@ def _model(settings: Settings, folder: Path) -> Synthesizer:
 
 
 def categorical_of(settings: Settings, folder: Path) -> tuple[str, ...]:
-    """The outcomes that are categories."""
+    """Names of the outcomes that are categories."""
     return _model(settings, folder).categorical
 
 

@@ -246,7 +246,7 @@ class PlanEntries:
         return self._design
 
     def _public_facts(self, settings: Settings) -> PublicFacts:
-        """The public facts about the file."""
+        """The public facts about the file, after the plan's levels have been given to its columns."""
         declared = having_levels(self._read_design(settings), settings.privacy.levels or {})
         design, _, left_out = to_synthesize(declared)
         return PublicFacts(design, tuple(left_out))

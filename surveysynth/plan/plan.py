@@ -268,7 +268,7 @@ class Plan(PlanEntries):
         return fit(self.design, **self._fitting(), seed=seed)
 
     def _fitting(self) -> dict[str, Any]:
-        """The arguments of the fit."""
+        """The arguments of :func:`surveysynth.fit` that follow from the plan."""
         privacy, model = self.settings.privacy, self.settings.model
         arguments: dict[str, Any] = {"policy": self._policy}
         if self._policy is None:
@@ -481,7 +481,7 @@ class Plan(PlanEntries):
         return str(self.check())
 
     def _parts(self) -> tuple[Synthesizer, Mechanism]:
-        """The model and the mechanism."""
+        """The model and the mechanism of the plan or of its policy."""
         if self._policy is not None:
             return self._policy.synthesizer, self._policy.mechanism
         strict = is_strict(self.settings)

@@ -248,7 +248,7 @@ def _warnings(
     settings: Settings, facts: PublicFacts, model: Synthesizer, mechanism: Mechanism, cells: pd.DataFrame,
     schema: Mapping[str, Outcome],
 ) -> list[str]:
-    """Warnings that follow from public facts alone."""
+    """Warnings on the plan that follow from public facts alone."""
     found, p, design = list(facts.left_out), settings.privacy, facts.design
     if worthless := int((cells["se_ratio"] > WORTH_LITTLE).sum()):
         found.append(

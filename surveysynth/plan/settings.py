@@ -59,7 +59,7 @@ class Settings(Section):
         return cls.from_entries({"survey": {}, "model": {}, "privacy": {}})
 
     def items(self) -> Iterator[tuple[str, Any]]:
-        """Every entry with its value: "section.entry", or "columns.name.entry"."""
+        """Every entry with its value.  Names are "section.entry" or, for sections by column, "columns.name.entry"."""
         for section, kind in SECTIONS.items():
             if section in BY_NAME:
                 for name, entries in getattr(self, section).items():
@@ -69,7 +69,7 @@ class Settings(Section):
                 yield f"{section}.{entry}", getattr(getattr(self, section), entry)
 
     def __getitem__(self, entry: str) -> Any:
-        """The value of an entry: "section.entry", or "columns.name.entry"."""
+        """The value of an entry, which is named as by :meth:`items`; None if the plan does not have the column."""
         section, _, name = entry.partition(".")
         if section in BY_NAME:
             column, _, name = name.rpartition(".")

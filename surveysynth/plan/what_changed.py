@@ -1,4 +1,4 @@
-"""What changed between two releases, or between two plans."""
+"""The changes between two releases, or between two plans."""
 
 from __future__ import annotations
 

@@ -451,7 +451,7 @@ class Fit(FittedModel):
         return Expense("draws", spending.epsilon, replaced, id)
 
     def _spent_by(self, m: int) -> list[float]:
-        """Epsilon of each of m data sets."""
+        """The epsilon that each of m data sets spends; infinite for the kind "none"."""
         return [np.inf if self.kind == "none" else Budget(None, 1).spent(self.delta)] * m
 
     def _published_epsilon(self, m: int, asked: float | None) -> float:
