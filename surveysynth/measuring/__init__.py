@@ -1,1 +1,1 @@
-"""Measuring: noisy tables of the confidential file, which are all that later steps see of it."""
+"""Measuring: noisy tables of the confidential file.  Later steps read these tables and not the confidential values."""

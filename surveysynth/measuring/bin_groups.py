@@ -13,7 +13,7 @@ FULL, TAIL = 12.0, 2.0
 TAILS = 2  # most groups of each tail; a group is twice as large as its outer neighbour
 # Records of a level outside the range of the scores, in standard deviations of the noise, and limits of their share
 BEYOND, LEAST_BEYOND, MOST_BEYOND = 3.0, 0.002, 0.4
-IN_TAIL = 0.05, 0.2, 0.5  # shares of its records, from outside, at which the first and the last group are cut
+IN_TAIL = 0.05, 0.2, 0.5  # the first and the last group are cut at these shares of the records of a group, from outside
 
 
 def table_groups(
@@ -105,7 +105,7 @@ def cell_scores(p: Floats, values: Floats, n: int, levels: int, sd: float, unit:
     bins = p[: len(values)]
     beyond = np.clip(BEYOND * sd * levels / max(n * bins.sum(), 1.0), LEAST_BEYOND, MOST_BEYOND)
     above = np.cumsum(bins) / max(bins.sum(), 1e-12)
-    first = max(int(np.searchsorted(above, beyond, side="right")) - 1, 0)  # a bin with many records stays inside
+    first = max(int(np.searchsorted(above, beyond, side="right")) - 1, 0)  # includes a bin with many records
     last = min(int(np.searchsorted(above, 1 - beyond)) + 1, len(values) - 1)
     first, last = min(first, len(values) - 2), max(last, first + 1)
     score = 2 * np.clip((values - values[first]) / (values[last] - values[first]), 0, 1) - 1

@@ -47,7 +47,7 @@ class Bins:
 
     @classmethod
     def between(cls, low: float, high: float, knee: float, count: int) -> Bins:
-        """``count`` bins between two bounds."""
+        """``count`` bins between two bounds, with a given knee."""
         bins = cls(np.array([low, high]), knee)
         first, last = bins.scaled(bins.edges)
         edges = bins.back(np.linspace(float(first), float(last), count + 1))
@@ -71,7 +71,7 @@ class Bins:
         return cls(np.unique(np.floor(cls.between(low - 0.5, high + 0.5, knee, FINE).edges) + 0.5), knee)
 
     def scaled(self, values: Floats) -> Floats:
-        """Values on the scale of equal bins."""
+        """Values on the scale on which all bins have equal width."""
         return values if np.isinf(self.knee) else np.arcsinh(values / self.knee)
 
     def back(self, values: Floats) -> Floats:

@@ -157,7 +157,7 @@ class Records:
     def possible(
         self, variable: Variable, rules: Sequence[Rule], which: Codes, rng: Generator
     ) -> tuple[NDArray[np.bool_], pd.Series]:  # fmt: skip
-        """Whether each cell of a variable obeys the rules in each selected record (W, A), and the values tried (W A,)."""
+        """Whether each cell of a variable obeys the rules in each selected record (W, A); and the values tried."""
         A = variable.cells.answers
         code = np.tile(np.arange(A), len(which))
         tried, at = variable.cells.values(code, rng), np.repeat(which, A)
@@ -205,7 +205,7 @@ class Records:
         return self._with(variable, code, values)
 
     def replaced(self, there: NDArray[np.bool_], others: Records) -> Records:
-        """The records after the records where ``there`` is True have taken the drawn variables of ``others``."""
+        """The records, where those for which ``there`` is True get the drawn variables of the records ``others``."""
         frame, codes = self.frame.copy(), {name: code.copy() for name, code in self.codes.items()}
         for name, code in codes.items():
             code[there] = others.codes[name]

@@ -213,7 +213,7 @@ class NoisyTables:
         return None if self.unit is None else unit_name(self.unit)
 
     def terms_of(self, public: SurveyDesign) -> list[Term]:
-        """The same terms for the records of a data set."""
+        """The terms of these tables for the records of another data set."""
         return terms_of(public, self.predictors, self.clustered, self.unit)
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Model, mechanism, risk, rule and policy of a plan, as objects of Python."""
+"""Model, mechanism, risk, release rule and policy of a plan, as Python objects."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from ..synthesis.policy import Policy
 from .sections import LaterModel, Model
 from .settings import Settings
 
-MAP_ENTRIES = "map", "c1", "c2"  # the map from risks to privacy weights
-CONFIRMED = "population_total"  # an accepted total may differ from the sum of the weights
+MAP_ENTRIES = "map", "c1", "c2"  # entries on the map from risks to privacy weights
+CONFIRMED = "population_total"  # accepted by this name, the total may be far from the sum of the weights
 NEAR = "radius", "absolute", "floor"
 MODEL_ENTRIES = "prior", "zeros", "missing", "weight", "components"
 SET_BY_POLICY = (
@@ -43,9 +43,9 @@ SET_BY_POLICY = (
 
 
 def synthesizer_of(settings: Settings, folder: Path) -> Synthesizer:
-    """The model of a plan (InputError: an entry that the model has not); paths are relative to ``folder``."""
+    """The model of a plan (InputError if an entry is not one of the model's); paths are relative to ``folder``."""
     entries, name = settings.model, settings.model.name
-    assert name is not None and entries.formula is not None  # as choose and lacking see to
+    assert name is not None and entries.formula is not None  # ensured by choose and lacking
     options: dict[str, Any] = {option: getattr(entries, option) for option in MODEL_ENTRIES}
     given = {option: value for option, value in options.items() if value is not None}
     outcomes, predictors = sides(entries.formula)
@@ -81,14 +81,17 @@ def synthesizer_of(settings: Settings, folder: Path) -> Synthesizer:
 
 
 def _refuse_sequence_entries(settings: Settings) -> None:
-    """Refuse entries for models in sequence where there is one model."""
+    """Refuse entries for several models in sequence, if there is only one model (InputError)."""
     names = "edits.applies", "edits.elsewhere"
     if stray := [name for name in names if settings[name] is not None]:
         raise InputError(f"{', '.join(stray)}: only with model.later")
 
 
 def _later(later: LaterModel, given: dict[str, Any], bounds: Any) -> Synthesizer:
-    """A later model, with the options of the first that it takes, except the weight, which is a predictor."""
+    """A later model of a sequence.
+
+    It shares the options of the first model that it supports, except the weight, which is a predictor here.
+    """
     listed = MODELS[later.name]
     outcomes, predictors = sides(later.formula)
     if len(outcomes) != 1:
@@ -107,9 +110,9 @@ def _later(later: LaterModel, given: dict[str, Any], bounds: Any) -> Synthesizer
 
 
 def mechanism_of(settings: Settings) -> Mechanism:
-    """The mechanism of a plan (InputError: an entry that the mechanism has not)."""
+    """The mechanism of a plan (InputError if an entry is not one of the mechanism's)."""
     privacy = settings.privacy
-    assert privacy.mechanism is not None  # as choose sees to
+    assert privacy.mechanism is not None  # ensured by choose
     mechanism, name = in_plans()[privacy.mechanism]
     arguments = {entry: getattr(privacy, entry) for entry in ("delta", *MAP_ENTRIES, "risk")}
     arguments = {entry: value for entry, value in arguments.items() if value is not None}
@@ -126,10 +129,10 @@ def mechanism_of(settings: Settings) -> Mechanism:
 
 
 def _risk(settings: Settings) -> Risk:
-    """The measure of risk of a plan (InputError: entries of another measure)."""
+    """The measure of risk of a plan (InputError if there are entries of another measure)."""
     privacy = settings.privacy
     name = privacy.risk or "lipschitz"
-    ruled = privacy.max_risk is not None  # a rule has an intruder of its own
+    ruled = privacy.max_risk is not None  # a release rule uses the entries on the intruder, too
     if name in ("lipschitz", "count") and not ruled:
         _refuse_stray(settings, ("known",), "privacy.risk = 'marginal' or 'pairwise', or privacy.max_risk")
     if name == "lipschitz":
@@ -142,7 +145,7 @@ def _risk(settings: Settings) -> Risk:
 
 
 def rule_of(settings: Settings) -> IdentificationRule | None:
-    """The rule that releases must pass, if there is one (InputError: as :class:`IdentificationRule`)."""
+    """The rule that releases must pass, if there is one (InputError as in :class:`IdentificationRule`)."""
     privacy = settings.privacy
     if privacy.max_risk is None:
         return None
@@ -150,7 +153,7 @@ def rule_of(settings: Settings) -> IdentificationRule | None:
 
 
 def policy_of(settings: Settings, folder: Path) -> Policy | None:
-    """The policy of a plan, if it has one (InputError: an entry that the policy sets)."""
+    """The policy of a plan, if there is one (InputError if the plan has entries that the policy sets)."""
     if settings.privacy.policy is None:
         return None
     plain = Settings.empty()
@@ -163,7 +166,7 @@ def policy_of(settings: Settings, folder: Path) -> Policy | None:
 
 
 def _ball(settings: Settings) -> dict[str, Any]:
-    """What counts as near, as arguments of a measure of risk."""
+    """The entries on the size of balls, as arguments of a measure of risk."""
     privacy = settings.privacy
     if privacy.absolute and privacy.radius is None:
         raise InputError("privacy.absolute needs privacy.radius, in the unit of the outcome")
@@ -179,7 +182,7 @@ def _refuse_stray(settings: Settings, names: tuple[str, ...], needed: str) -> No
 
 
 def by_of(settings: Settings, model: Synthesizer) -> list[str] | None:
-    """The variables of the tables (InputError: one that the release would not preserve)."""
+    """The variables of the tables (InputError if the release would not preserve one of them)."""
     for name in settings.tables.by or ():
         if name not in (*model.predictor_columns, *model.categorical):
             raise InputError(
@@ -189,9 +192,13 @@ def by_of(settings: Settings, model: Synthesizer) -> list[str] | None:
 
 
 def print_of(settings: Settings, model: Synthesizer, folder: Path) -> tuple[Symbols, Wording]:
-    """Marks and words of printed tables (InputError: unknown ones, or entries of tables without effect)."""
+    """The marks and the words of printed tables.
+
+    InputError if marks or words are not valid, units are given for other columns than outcomes, or entries on
+    statistics are wrong or have no effect.
+    """
     tables = settings.tables
-    statistics = tables.statistic or ["count", "mean", "proportion"]  # as Release.tables has them
+    statistics = tables.statistic or ["count", "mean", "proportion"]  # the defaults of Release.tables
     try:
         check_statistics(statistics, quantiles=tables.quantiles, poverty_line=tables.poverty_line)
     except InputError as error:
@@ -203,16 +210,16 @@ def print_of(settings: Settings, model: Synthesizer, folder: Path) -> tuple[Symb
 
 
 def accepted_of(settings: Settings) -> list[str]:
-    """The diagnostics that a plan accepts."""
+    """The names of failed diagnostics, and of too little information, that a plan accepts."""
     return [name for name in settings.release.accept or () if name != CONFIRMED]
 
 
 def check_formulas(settings: Settings, columns: Sequence[str]) -> None:
-    """Refuse formulas that do not parse, or that name columns that the file has not (InputError).
+    """Refuse formulas that cannot be parsed, or that name columns that the file does not have (InputError).
 
-    The message shows the formula with backticks if names of columns have blanks or signs.
+    If names of columns have blanks or signs, the message shows the formula with backticks.
     """
-    if settings.privacy.policy is not None:  # which sets the model
+    if settings.privacy.policy is not None:  # the policy sets the model
         return
     formulas = {"model.formula": settings.model.formula}
     formulas |= {f"model.later, number {i}": each.formula for i, each in enumerate(settings.model.later_models, 1)}
@@ -229,7 +236,7 @@ def check_formulas(settings: Settings, columns: Sequence[str]) -> None:
 
 
 def _formula_fault(formula: str, columns: Sequence[str]) -> str:
-    """What is wrong with a formula for a file; "" if nothing is."""
+    """What is wrong with a formula for a file; an empty text if the formula is right."""
     try:
         outcomes, predictors = sides(formula)
         names = [*(category(outcome) or outcome for outcome in outcomes)]
@@ -243,7 +250,7 @@ def _formula_fault(formula: str, columns: Sequence[str]) -> str:
 
 
 def sides(formula: str) -> tuple[list[str], str]:
-    """Outcomes and predictors of a formula."""
+    """The outcomes and the predictors of a formula (InputError if it does not have both)."""
     outcome, predictors = sides_of(formula, "")
     if not predictors:
         raise InputError(f"model.formula = {formula!r}: write outcome ~ predictors, as 'income ~ region + sex'")

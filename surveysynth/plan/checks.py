@@ -24,9 +24,9 @@ SUPERSEDES = (
 )
 
 def refuse_labelled(design: SurveyDesign, settings: Settings, model: Synthesizer, *, in_memory: bool) -> None:
-    """Refuse labelled numbers, such as -9 for "refused", among the amounts of a model, unless the plan explains them.
+    """Refuse labelled numbers, such as -9 for "refused", among the numbers of a model unless the plan explains them.
 
-    Columns with other uses keep their labelled numbers, and reading the file warns of them.
+    Other columns keep their labelled numbers; a warning appears when the file is read.
     """
     labelled = design.select([]).attrs.get(LABELLED, {})
     used = [*model.numeric, *numeric_predictors(design, model.predictors, model.outcomes)]
@@ -57,7 +57,7 @@ def refuse_far_total(design: SurveyDesign, settings: Settings) -> None:
 
 
 def superseded(settings: Settings, folder: Path) -> tuple[list[str], dict[str, Any]]:
-    """Sentences and facts on the release that this one replaces, whose epsilon adds up with its own."""
+    """Sentences and facts on the earlier release that this release replaces.  The epsilons of both add up."""
     if settings.release.supersedes is None:
         return [], {}
     place = folder / settings.release.supersedes

@@ -1,4 +1,4 @@
-"""Defaults of a plan: chosen from public facts and other entries, never from confidential values."""
+"""Defaults of a plan, which are chosen from public facts and other entries, never from confidential values."""
 
 from __future__ import annotations
 
@@ -23,26 +23,33 @@ MODEL_BY_KIND: dict[OutcomeKind, tuple[str, str]] = {
     "count": ("nb", "counts: a negative binomial regression"),
     "share": ("beta", "shares within bounds: a beta regression"),
 }
-SCALE = 400.0  # in asinh(y / (highest / SCALE)), for amounts that can be zero or negative
-PER_COLUMN = 50  # with so many records per column of the predictors a flat prior makes no difference
+SCALE = 400.0  # divisor in asinh(y / (highest / SCALE)), for amounts that can be zero or negative
+PER_COLUMN = 50  # with at least this many records for each column of the predictors a flat prior makes no difference
 
 
 def choose(settings: Settings, facts: PublicFacts, folder: Path) -> tuple[Settings, dict[str, str]]:
-    """Fill in the entries that a release needs, apart from public facts, and give a reason for each.
+    """Choose the entries that a release needs and that are not given, apart from public facts.
 
     Parameters
     ----------
     settings : Settings
-        With a formula.
+        The entries of the plan, with a formula.
     facts : PublicFacts
-        Size of the file, its predictors and the names of its categories: nothing else is used.
+        The file.  Only its size, its design, its predictors and the types of its columns are used.
     folder : Path
         Folder to which paths in the plan are relative.
+
+    Returns
+    -------
+    settings : Settings
+        The entries, including those that were chosen.
+    reasons : dict of str to str
+        The reason for each chosen entry.
 
     Raises
     ------
     InputError
-        Formulas that do not parse or name unknown columns; entries that the mechanism does not have.
+        A formula cannot be parsed or names unknown columns, or there are entries that the mechanism does not have.
     """
     reasons: dict[str, str] = {}
     design = facts.design
@@ -72,7 +79,7 @@ def choose(settings: Settings, facts: PublicFacts, folder: Path) -> tuple[Settin
     for column in (*model.outcomes, *model.predictor_columns):
         design.column(column)  # mistyped names are refused at once
     say("privacy.mechanism", *_mechanism_for(model))
-    mechanism: Any = in_plans()[str(settings.privacy.mechanism)][0]  # which fits records
+    mechanism: Any = in_plans()[str(settings.privacy.mechanism)][0]  # a mechanism that fits records
     takes = _takes(settings)
     if settings.survey.unweighted and "weight" in takes:
         say("model.weight", "public", "every record has the same weight")
@@ -94,7 +101,10 @@ def choose(settings: Settings, facts: PublicFacts, folder: Path) -> tuple[Settin
 
 
 def lacking(settings: Settings, *, at_hand: bool) -> dict[str, str]:
-    """What the agency has still to fill in, by entry; ``at_hand``: a design is there, and needs no file."""
+    """The entries that the agency must still fill in, and what each one asks for.
+
+    ``at_hand``: the design is in memory, so the plan needs no file path.
+    """
     privacy, out = settings.privacy, {}
     if settings.survey.file is None and not at_hand:
         out["survey.file"] = "path of the confidential file"
@@ -131,7 +141,7 @@ def _mechanism_for(model: Synthesizer) -> tuple[str, str]:
 
 
 def _model(settings: Settings, folder: Path) -> Synthesizer:
-    """The model before its scale is chosen, to see what it can do."""
+    """The model before a scale is chosen, for a look at its columns and abilities."""
     bare: dict[str, Any] = {"model.transform": None, "model.scale": None}
     if "bounds" in _takes(settings) and settings.privacy.bounds is None:
         bare["privacy.bounds"] = (0.0, 1.0)
@@ -139,7 +149,7 @@ def _model(settings: Settings, folder: Path) -> Synthesizer:
 
 
 def categorical_of(settings: Settings, folder: Path) -> tuple[str, ...]:
-    """The outcomes that are categories."""
+    """Names of the outcomes that are categories."""
     return _model(settings, folder).categorical
 
 

@@ -32,12 +32,12 @@ GUESSED = "guessed from the column's name or label: is it that?"
 
 
 class PlanEntries:
-    """The entries of a plan, without what is done with them: see :class:`surveysynth.Plan`."""
+    """The entries of a plan, apart from checks and releases: see :class:`surveysynth.Plan`."""
 
     settings: Settings
     reasons: dict[str, str]
     lacking: dict[str, str]
-    _in_memory = False  # whether the design was given, and not read from a file that the plan names
+    _in_memory = False  # whether the design was given, rather than read from a file that the plan names
 
     def __init__(
         self,
@@ -89,19 +89,19 @@ class PlanEntries:
 
     @classmethod
     def read(cls, path: str | Path, set: Mapping[str, Any] | None = None) -> Self:
-        """Read a plan's file.
+        """Read a plan from a file.
 
         Parameters
         ----------
         path : str or Path
-            TOML file; paths in it are relative to its folder.
+            The TOML file.  Paths in the file are relative to the folder of the file.
         set : mapping of "section.entry" to value, optional
-            Other values of entries, as by ``--set privacy.epsilon=3``.
+            Values that replace those of the file, as with ``--set privacy.epsilon=3``.
 
         Raises
         ------
         InputError
-            No such file; unknown or wrong entries.
+            There is no such file, it is not a plan, or it has unknown or wrong entries.
         """
         settings = read_toml(as_path(path)).set(set or {})
         return cls._made(settings, None, Path(path).absolute().parent)
@@ -110,7 +110,7 @@ class PlanEntries:
     def draft(
         cls, file: str | Path, *, set: Mapping[str, Any] | None = None, guess: bool = True, **entries: Any
     ) -> Self:
-        """Draft a plan for a file: roles of columns are guessed from names and labels, the rest is to be filled in.
+        """Draft a plan for a file, with roles of columns guessed from names and labels; other entries are to fill in.
 
         Parameters
         ----------
@@ -119,14 +119,14 @@ class PlanEntries:
         set : mapping of "section.entry" to value, optional
             Entries by their full names.
         guess : bool
-            Guess the roles that are not given; the guesses are to be reviewed.
+            Whether the roles that are not given are guessed.  Guesses need to be reviewed.
         **entries
             Entries by their names in the plan's file: ``formula="income ~ region"``, ...
 
         Raises
         ------
         InputError
-            A file that cannot be read; unknown entries.
+            The file cannot be read, an entry is unknown or wrong, or a formula or table names an unknown column.
 
         Examples
         --------
@@ -175,9 +175,9 @@ class PlanEntries:
         return plan
 
     def set(self, **entries: Any) -> Self:
-        """Change entries of a plan, by their names: ``plan.set(epsilon=3)``.
+        """A plan with other values of some entries: ``plan.set(epsilon=3)``.
 
-        Defaults are chosen again; other entries stay as they were given.
+        Defaults are chosen again.  All other entries remain as they were given.
 
         Parameters
         ----------
@@ -187,12 +187,13 @@ class PlanEntries:
         Returns
         -------
         Plan
-            A new plan; this one stays as it is.
+            A new plan.  The plan on which the method is called does not change.
 
         Raises
         ------
         InputError
-            Unknown entries, or values of another kind.
+            An entry is unknown or its value is of the wrong kind, or an entry on the file is given although the design
+            is in memory.
 
         Examples
         --------
@@ -211,7 +212,7 @@ class PlanEntries:
         return plan
 
     def _refuse_file_entries(self, asked: Mapping[str, Any]) -> None:
-        """Refuse entries on reading a file where the design is in memory (InputError)."""
+        """Refuse entries on how a file is read, if the design is in memory (InputError)."""
         stray = [entry for entry in asked if entry.startswith(("survey.", "columns"))]
         if self._in_memory and stray:
             raise InputError(
@@ -220,7 +221,7 @@ class PlanEntries:
             )
 
     def _design_under(self, settings: Settings) -> SurveyDesign | None:
-        """The design under other settings; None if the file has to be read again for them."""
+        """The design under other settings; None if they require that the file is read again."""
         if self._in_memory and self._design is not None:
             return self._design.labelled(settings.tables.labels or {})
         before, after = ((s.survey, s.columns, s.tables.labels) for s in (self.settings, settings))
@@ -228,7 +229,7 @@ class PlanEntries:
 
     @property
     def design(self) -> SurveyDesign:
-        """The confidential file, which is read at first use.
+        """The confidential file, which is read when it is first used.
 
         Raises
         ------
@@ -247,13 +248,13 @@ class PlanEntries:
         return self._design
 
     def _public_facts(self, settings: Settings) -> PublicFacts:
-        """The public facts about the file."""
+        """The public facts about the file, after the plan's levels have been given to its columns."""
         declared = having_levels(self._read_design(settings), settings.privacy.levels or {})
         design, _, left_out = to_synthesize(declared)
         return PublicFacts(design, tuple(left_out))
 
     def to_toml(self) -> str:
-        """Write the plan as TOML: entries with comments, reasons of defaults, and what is to be filled in.
+        """The plan as a TOML text: entries with comments, reasons for defaults, and entries to fill in.
 
         Returns
         -------
@@ -270,14 +271,14 @@ class PlanEntries:
         return to_toml(self.settings, self.reasons, self.lacking, self._columns)
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
-        """Write the plan's file, whole or not at all.
+        """Write the plan to a file, completely or not at all.
 
         Parameters
         ----------
         path : str or Path
             The TOML file.
         overwrite : bool
-            Replace a file that is there.
+            Whether an existing file is replaced.
 
         Returns
         -------
@@ -287,7 +288,7 @@ class PlanEntries:
         Raises
         ------
         InputError
-            The file exists and ``overwrite`` is False; the design has roles for which plans have no entry.
+            The file exists and ``overwrite`` is False, or the design has roles for which plans have no entry.
         """
         path = as_path(path)
         if path.exists() and not overwrite:
@@ -303,7 +304,10 @@ class PlanEntries:
 def _drafted_design(
     settings: Settings, design_of: Callable[..., SurveyDesign], *, guessed: bool
 ) -> tuple[Settings, SurveyDesign]:
-    """The design of a draft; guessed replicate weights are tried as full weights, then as factors, then left out."""
+    """The settings and the design of a draft.
+
+    Guessed replicate weights are tried as full weights, then as factors of the weights, and else left out.
+    """
     if guessed:
         for further in ({}, {"survey.combined": False}):
             asked = settings.set(further)
@@ -318,7 +322,7 @@ def _drafted_design(
 def _full_names(
     settings: Settings, entries: Mapping[str, Any], called: Callable[..., Any], name: str
 ) -> dict[str, Any]:
-    """Entries by "section.entry", from their short names, as the function ``called`` was given them."""
+    """The entries by "section.entry", from short names given to the function ``called`` (InputError if unknown)."""
     places = {entry.partition(".")[2]: entry for entry, _ in settings.items() if entry.partition(".")[0] not in BY_NAME}
     places |= {name: name for name in BY_NAME}
     known = [*places, *inspect.signature(called).parameters]

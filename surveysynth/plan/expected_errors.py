@@ -1,8 +1,8 @@
 """Expected standard errors of a strict release, from releases of made-up files.
 
-A made-up file has the public columns and the design of the survey; outcome and weight are drawn from the schema alone.
-It is measured, released and tabulated as the survey will be, so that its standard errors include every step of the
-release.
+A made-up file has the public columns and the design of the survey; its outcomes and weights are drawn from the schema
+alone.  The made-up file is measured, released and tabulated as the survey will be, so that the standard errors include
+every step of the release.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from ..validation import as_list
 
 Floats = NDArray[np.float64]
 
-RUNS = 4  # made-up files of one outcome; fewer for several outcomes, each of which has its means
+RUNS = 4  # made-up files for one outcome; fewer for several outcomes, as each outcome adds its own means
 CENTRE, SPREAD = 0.6, 0.8  # centre of amounts between the bounds, and their standard deviation, on the log scale
-BEYOND, INDEX = 0.05, 2.5  # share of amounts in a Pareto tail, and its index
-SHARE = 0.5, 0.2  # centre and standard deviation of shares and the like, as parts of the bounds' distance
-COUNT = 0.12, 0.6  # mean count, as a share of the highest, and standard deviation of the log rate
-EFFECT, DESIGN_EFFECT = 0.3, 0.2  # of levels of a term, and of strata and PSUs, in standard deviations
+BEYOND, INDEX = 0.05, 2.5  # share of amounts in a Pareto tail, and index of the tail
+SHARE = 0.5, 0.2  # centre and standard deviation of shares and similar numbers, as parts of the bounds' distance
+COUNT = 0.12, 0.6  # mean count as a share of the upper bound, and standard deviation of the log rate
+EFFECT, DESIGN_EFFECT = 0.3, 0.2  # effects of levels of a term, and of strata and PSUs, in standard deviations
 SPECIAL = 0.15  # share of each special value
 WEIGHT_SPREAD = 0.5  # standard deviation of log weights
-WORTH_LITTLE = 3.0  # a table is worth little if its standard error exceeds the sample's own by this factor
+WORTH_LITTLE = 3.0  # a table is worth little if its standard error is more than this multiple of the sample's
 
 
 def expected_errors(
@@ -64,12 +64,12 @@ def expected_errors(
     importance: Mapping[str, float] | None = None,
     m: int = 20,
 ) -> pd.DataFrame:
-    """Predict the standard errors of a strict release from public facts alone; no epsilon is spent.
+    """Predict the standard errors of a strict release from public facts alone.  No epsilon is spent.
 
     Parameters
     ----------
     design : SurveyDesign
-        Only its public columns and its design are used, and the weights if they are public.
+        The file.  Only its public columns, its design and, if they are public, its weights are used.
     formula, epsilon, delta, population_total, population_totals, bounds, outcomes
         As for :func:`surveysynth.measure`.
     weight, weight_bounds, clusters, unit, public, importance
@@ -82,9 +82,9 @@ def expected_errors(
     Returns
     -------
     pandas.DataFrame
-        One row per cell: ``<by...>, statistic, ratio, cv``.  ``ratio`` is the standard error of the release over
-        that of the sample, ``cv`` the standard error over the estimate, both as the schema suggests.  With several
-        outcomes the column ``outcome`` comes before ``statistic``.
+        One row for each cell: ``<by...>, statistic, ratio, cv``.  ``ratio`` is the standard error of the release over
+        that of the sample, and ``cv`` is the standard error over the estimate, both for values made up from the schema.
+        With several outcomes the column ``outcome`` comes before ``statistic``.
 
     Raises
     ------
@@ -133,14 +133,14 @@ def expected_errors(
         found.append(_compared(made, measured, names, m, run))
     keys = [c for c in found[0] if c not in ("own", "released", "estimate")]
     squares = pd.concat(found).groupby(keys, sort=False, observed=True, dropna=False).mean()
-    # ratios of mean squares: the standard error of one small sample is often unusual
+    # ratios of mean squares, because the standard error of one small sample is often unusual
     ratio = (squares["released"] / squares["own"]) ** 0.5
     cv = squares["released"] ** 0.5 / squares["estimate"].abs()
     return pd.DataFrame({"ratio": ratio, "cv": cv}).reset_index()
 
 
 def _compared(made: SurveyDesign, measured: Measurements, names: list[str], m: int, seed: int) -> pd.DataFrame:
-    """Estimates from a release of a made-up file, with squared standard errors of release and file."""
+    """Estimates from a release of a made-up file, with squared standard errors of the release and of the file."""
     release, found = measured.release(m, seed=seed), []
     for name in release.outcomes:
         cells = _cells(made, release, name, names)
@@ -151,7 +151,7 @@ def _compared(made: SurveyDesign, measured: Measurements, names: list[str], m: i
 
 
 def _cells(made: SurveyDesign, release: Release, name: str, names: list[str]) -> pd.DataFrame:
-    """The same for one outcome."""
+    """Estimates of one outcome from a release, with squared standard errors of the release and of the file."""
     categorical = name in release.categorical
     statistics = ["proportion"] if categorical else ["count", "mean"]
     released = release.tables(names, outcome=name, statistic=statistics)
@@ -166,7 +166,7 @@ def _cells(made: SurveyDesign, release: Release, name: str, names: list[str]) ->
 
 
 def _shifted(terms: Sequence[Term], n: int, rng: np.random.Generator, sd: float) -> Floats:
-    """Normal values (n,) of about this standard deviation, whose mean differs between the levels of every term."""
+    """Normal values (n,) with approximately this standard deviation and with effects of the levels of every term."""
     z = rng.standard_normal(n)
     for term in terms:
         effect = np.linspace(-1.5, 1.5, term.levels) if term.levels > 1 else np.zeros(1)

@@ -1,4 +1,4 @@
-"""Messages on what is wrong in a plan: which entry, and what is allowed there."""
+"""Messages on what is wrong in a plan.  They name the entry and say what is allowed there."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from .sections import SECTIONS, LaterModel, Section
 
-Place = tuple[int | str, ...]  # names of sections and entries, and numbers in lists
+Place = tuple[int | str, ...]  # path of an entry: names of sections and entries, and positions in lists
 
 KINDS = {  # kinds of values that pydantic calls by their names in Python
     "bool_type": "should be true or false", "dict_type": "should be a table, as {other = ['x', 'y']}",
@@ -32,12 +32,12 @@ REMOVED = {  # entries of plans of version 0.2, and what to write instead
 
 
 def removed_entries(plan: Mapping[str, Any]) -> list[str]:
-    """What to change in a plan of version 0.2."""
+    """Texts that say what to change in a plan of version 0.2."""
     return [line for entry, line in REMOVED.items() if _is_there(plan, entry)]
 
 
 def _is_there(plan: Mapping[str, Any], entry: str) -> bool:
-    """Whether a plan has an entry, "section.name", or "section.name=value" where it has this value."""
+    """Whether a plan has an entry "section.name" or, for "section.name=value", has this value there."""
     path, _, value = entry.partition("=")
     section, _, name = path.partition(".")
     entries = plan.get(section)
@@ -48,9 +48,10 @@ def _is_there(plan: Mapping[str, Any], entry: str) -> bool:
 
 
 def faults(errors: Sequence[Any], plan: Mapping[str, Any]) -> dict[str, str]:
-    """What is wrong with each entry, from the errors that pydantic finds.
+    """What is wrong with each entry, by name of the entry, from the errors that pydantic finds.
 
-    A value that may be of several kinds has an error for each of them; the message is about the kind that fits best.
+    If a value may be of several kinds, pydantic has an error for each kind.  The message is about the kind that fits
+    best.
     """
     found: dict[Place, list[Any]] = {}
     for error in errors:
@@ -60,7 +61,7 @@ def faults(errors: Sequence[Any], plan: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _place(error: Any, plan: Any) -> Place:
-    """The place of an error in the plan, without the kinds of values that pydantic tried there."""
+    """The path of an error in the plan, without the kinds of values that pydantic tried there."""
     place: list[int | str] = []
     for part in error["loc"]:
         there = isinstance(plan, Mapping) and part in plan
@@ -77,12 +78,12 @@ def _within(place: Place, outer: Place) -> bool:
 
 
 def _entry(place: Place) -> str:
-    """The name of an entry; the values of a list are counted from 1."""
+    """The name of an entry, from its path.  The values of a list are counted from 1."""
     return "".join(f", number {part + 1}" if isinstance(part, int) else f".{part}" for part in place).removeprefix(".")
 
 
 def _message(place: Place, errors: Sequence[Any]) -> str:
-    """What is wrong with an entry and what is allowed; values of a plan are public."""
+    """What is wrong with an entry, and what is allowed.  The message may show values, as those of a plan are public."""
     kinds = [error for error in errors if error["type"].endswith("_type") or error["type"] == "literal_error"]
     right_kind = [error for error in errors if error not in kinds] or errors
     error, fields = right_kind[0], _fields(place[:-1])
@@ -99,7 +100,7 @@ def _message(place: Place, errors: Sequence[Any]) -> str:
     if error["type"] == "model_type":
         kind = "a formula, or a table {formula = ...}" if place[:2] == ("model", "later") else "a table of entries"
         return f"Input should be {kind}, not {reprlib.repr(value)}"
-    if len(right_kind) > 1 and (entry := fields.get(str(place[-1]))):  # a value that is of none of several kinds
+    if len(right_kind) > 1 and (entry := fields.get(str(place[-1]))):  # the value is of none of the allowed kinds
         return f"{reprlib.repr(value)} is of no allowed kind: {entry.description}"
     text = KINDS.get(error["type"]) or str(error["msg"]).removeprefix("Value error, ")
     if isinstance(value, Mapping | Section):
@@ -109,7 +110,7 @@ def _message(place: Place, errors: Sequence[Any]) -> str:
 
 
 def _fields(place: Place) -> Mapping[str, Any]:
-    """The entries that a section can have."""
+    """The entries that the section at a path can have."""
     if place[:2] == ("model", "later"):
         return LaterModel.model_fields
     return SECTIONS[str(place[0])].model_fields if place and place[0] in SECTIONS else {}

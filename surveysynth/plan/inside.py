@@ -1,4 +1,4 @@
-"""A look at the confidential values before a release: what it finds is for the agency alone."""
+"""A look at the confidential values before a release.  The findings are for the agency alone."""
 
 from __future__ import annotations
 
@@ -25,15 +25,17 @@ from .privacy_cost import PrivacyCost, privacy_cost
 from .settings import Settings
 from .toml_file import key
 
-FEW = 10  # groups, from which a correlation over groups is worth a look
-HEAP, SKEWED, TAILED, RELATED = 0.05, 0.5, 3.0, 3.0  # share of one value; residuals; t of a rank correlation
-HINTS = {  # where records are fitted
+FEW = 10  # fewest groups over which a correlation is computed
+# Limits above which a finding is reported: share of a single value, skewness and excess kurtosis of residuals, t
+# statistic of a rank correlation
+HEAP, SKEWED, TAILED, RELATED = 0.05, 0.5, 3.0, 3.0
+HINTS = {  # for fits to records
     "missing": "say missing = 'drop' in [model]",
     "zero": "a strict release keeps them, with zeros = true in [outcomes]",
     "heap": "a scale smooths heaps away; a strict release keeps them, with heaps = [...] in [outcomes]",
     "shape": "normal scores of an earlier file, transform = 'scores.json', or a predictor more may take them away",
 }
-HINTS_FOR_TABLES = {  # where releases are drawn from noisy tables
+HINTS_FOR_TABLES = {  # for releases that are drawn from noisy tables
     "missing": "say missing = 'category' in [outcomes.{}], or the file is refused",
     "zero": "declare zeros = true in [outcomes.{}]", "heap": "declare them as heaps = [...] in [outcomes.{}]",
 }  # fmt: skip
@@ -43,7 +45,10 @@ def look_inside(
     settings: Settings, design: SurveyDesign, model: Synthesizer, mechanism: Mechanism, by: list[str],
     ratio: float | None, schema: Mapping[str, Outcome],
 ) -> list[str]:  # fmt: skip
-    """Findings on heaps, bounds, the shape of residuals, sizes of groups, and expected coefficients of variation."""
+    """Sentences on heaps, bounds, the shape of residuals, sizes of groups and expected coefficients of variation.
+
+    If the file would be refused, the only sentence says why.
+    """
     found, fitted = list[str](), mechanism.fits_records
     if isinstance(mechanism, RecordMechanism):
         found = _refusal(settings, design, model, mechanism)
@@ -59,7 +64,7 @@ def look_inside(
 
 
 def _refusal(settings: Settings, design: SurveyDesign, model: Synthesizer, mechanism: RecordMechanism) -> list[str]:
-    """Why the file would be refused, if it would be."""
+    """A sentence on why the file would be refused; none if it would not be refused."""
     try:
         file, _, _ = without_missing(design, model)
         total = check_total(settings.privacy.population_total, file)
@@ -74,7 +79,7 @@ def _refusal(settings: Settings, design: SurveyDesign, model: Synthesizer, mecha
 def _information(
     settings: Settings, design: SurveyDesign, model: Synthesizer, mechanism: RecordMechanism
 ) -> list[str]:
-    """The share of information that privacy weights keep, from a fit."""
+    """A sentence on the share of information that privacy weights keep, from a fit with c1 tuned to epsilon."""
     privacy = settings.privacy
     if not mechanism.tunes_c1:
         return []
@@ -92,7 +97,7 @@ def _information(
 def _value_findings(
     settings: Settings, design: SurveyDesign, outcome: str, declared: Outcome | None, *, scaled: bool
 ) -> list[str]:  # fmt: skip
-    """Values beyond the bounds; for amounts on a working scale also missing values, zeros and heaps."""
+    """Sentences on values outside the bounds and, for models with a scale, on missing values, zeros and heaps."""
     y = design.numeric(outcome)
     there, found = y[np.isfinite(y)], list[str]()
     hints = HINTS if declared is None else {name: hint.format(key(outcome)) for name, hint in HINTS_FOR_TABLES.items()}
@@ -107,7 +112,7 @@ def _value_findings(
     if declared is not None:
         amounts = amounts[~np.isin(amounts, declared.heaps)]
     most = pd.Series(amounts).value_counts(normalize=True)
-    whole = declared is not None and declared.whole  # each of its values has its own cell
+    whole = declared is not None and declared.whole  # each whole number has its own cell
     if scaled and most.size and most.iloc[0] > HEAP and not whole:
         heaps = int((most > HEAP).sum())
         found.append(f"{outcome}: {heaps} single value(s) hold {most[most > HEAP].sum():.0%}; {hints['heap']}")
@@ -121,7 +126,7 @@ def _value_findings(
 
 
 def _residual_findings(settings: Settings, design: SurveyDesign, model: Synthesizer, outcome: str) -> list[str]:
-    """Skewness and kurtosis of the residuals on the working scale."""
+    """Sentences on the explained variance and on large skewness or kurtosis of residuals, on the working scale."""
     y = design.numeric(outcome)
     keep = np.isfinite(y) & ((y != 0) | (not settings.model.zeros))
     if settings.model.transform is None:
@@ -148,7 +153,7 @@ def _residual_findings(settings: Settings, design: SurveyDesign, model: Synthesi
 
 
 def _size_findings(settings: Settings, design: SurveyDesign, outcome: str) -> list[str]:
-    """Rank correlations between the outcome and the sizes of PSUs and units, where they are clear."""
+    """Sentences on clear rank correlations between the outcome and the sizes of PSUs or units."""
     found, y = list[str](), design.numeric(outcome)
     groups = {"PSUs": list(design.psu_names[:1]), "units": as_list(settings.privacy.unit)}
     for what, columns in groups.items():
@@ -170,7 +175,7 @@ def _size_findings(settings: Settings, design: SurveyDesign, outcome: str) -> li
 
 
 def _cell_findings(design: SurveyDesign, outcome: str, by: list[str], ratio: float | None) -> list[str]:
-    """Expected coefficients of variation: those of the file, times the ratio of standard errors."""
+    """A sentence on expected coefficients of variation: those of the file times the ratio of standard errors."""
     if ratio is None or np.isnan(design.numeric(outcome)).any():
         return []
     table = estimate(design, outcome, by, "mean")

@@ -1,4 +1,4 @@
-"""A plan: everything that a release is made of, chosen and explained before confidential values are read.
+"""A plan: all entries that define a release, chosen and explained before confidential values are read.
 
 Plan(design, "income ~ region + sex", ...)   or   Plan.read("plan.toml")
 -> check()   what is published unchanged, expected standard errors, time, warnings; no budget is spent
@@ -40,7 +40,7 @@ ABOUT = "title", "contact", "source", "license"
 
 @dataclass(frozen=True, repr=False)
 class Asked:
-    """A checked plan: model, mechanism, and a function that makes the release.
+    """The results of the checks of a plan, with a function that makes the release.
 
     Attributes
     ----------
@@ -48,12 +48,12 @@ class Asked:
     mechanism : Mechanism
     make : function
         Makes the release.
-    derived : dict of str to rule
-        Columns that are computed from others.
+    derived : dict of str to function
+        Columns that are computed from other columns, each as a function of the frame.
     notes : list of str
-        Further sentences of the report.
+        Further sentences of the report, on the release that this release replaces.
     supersedes : dict
-        Further facts of the manifest.
+        Further facts of the manifest, on the release that this release replaces.
     """
 
     model: Synthesizer
@@ -67,9 +67,9 @@ class Asked:
 class Plan(PlanEntries):
     """A plan of a release: what will be released, how it is protected, and what accuracy to expect.
 
-    Entries that are not given are chosen from public facts and other entries alone: the model by the declared kind of
-    the outcome, the mechanism, the scale, m, the prior.  ``print(plan)`` shows the choices and what to expect; nothing
-    is released and no budget is spent before :meth:`release`.
+    Entries that are not given are chosen from public facts and other entries alone: the model (by the declared kind of
+    the outcome), the mechanism, the scale, m and the prior.  ``print(plan)`` shows the choices and what to expect.
+    Nothing is released and no budget is spent before :meth:`release`.
 
     Parameters
     ----------
@@ -86,31 +86,32 @@ class Plan(PlanEntries):
     bounds : (float, float) or mapping of outcome to such, optional
         Public lowest and highest outcome.
     levels : mapping of outcome to list of levels, optional
-        All levels of categorical outcomes; they are published.  A categorical column declares its own.
+        All levels of categorical outcomes.  Levels are published.  A categorical column declares its levels by its
+        type.
     kind : {"amount", "count", "share"}
-        Kind of the outcomes.  It is declared and not guessed, since a guess would tell of the file.
+        Kind of the outcomes.  It is declared and not guessed, since a guess would reveal something about the file.
     m : int, optional
         Number of synthetic data sets.
     mechanism : {"strict", "pseudo-posterior", "weighted-e", "censored", "censored-weighted"}, optional
         How records are protected.
     unit : str, optional
-        Column of the unit that epsilon protects, if that is not a record.
+        Column of the units that epsilon protects, if these are not single records.
     **entries
         Any other entry of the plan's file, by its name: ``prior="flat"``, ``title="Income 2025"``.
 
     Attributes
     ----------
     settings : Settings
-        Every entry, as in the file.
+        All entries, as in the plan's file.
     reasons : dict of str to str
         Reasons for the defaults that were chosen, by ``"section.entry"``.
     lacking : dict of str to str
-        What the agency has still to fill in.
+        The entries that the agency must still fill in, and what each one asks for.
 
     Raises
     ------
     InputError
-        Unknown entries, or values of the wrong kind.
+        An entry is unknown, its value is of the wrong kind, or it cannot be used with the model or the mechanism.
 
     Examples
     --------
@@ -124,13 +125,13 @@ class Plan(PlanEntries):
     """
 
     def check(self, *, inside: bool = False) -> Preview:
-        """Check the plan and predict its release; no budget is spent.
+        """Check the plan and predict the accuracy of its release.  No budget is spent.
 
         Parameters
         ----------
         inside : bool
-            Look at the confidential values, too: heaps, the shape of residuals, expected coefficients of variation,
-            sizes of PSUs that go with the outcome.  The findings are for the agency alone.
+            Whether confidential values are examined as well: heaps, the shape of residuals, expected coefficients of
+            variation, and PSUs whose size is correlated with the outcome.  The findings are for the agency alone.
 
         Returns
         -------
@@ -140,9 +141,9 @@ class Plan(PlanEntries):
         Raises
         ------
         InputError
-            An entry is not filled in, or entries do not suit the file.
+            An entry is not filled in, or entries do not fit the file.  One error lists everything that is wrong.
         PrivacyError
-            The release would be refused.
+            The ledger's cap leaves less than epsilon, or the ledger is damaged.
 
         Examples
         --------
@@ -172,31 +173,35 @@ class Plan(PlanEntries):
         Parameters
         ----------
         enter : bool
-            Enter it in the plan's ledger now.  Otherwise :meth:`write` does so when all its files are on the disk: do
-            not look at the release before.  A strict release is always entered when the file is measured.
+            Whether the release is entered in the plan's ledger now.  Otherwise :meth:`write` enters it when all its
+            files are on the disk; do not look at the release before.  A strict release is always entered when the file
+            is measured.
         seed : int, optional
-            For tests only: the release is marked "not for publication".
+            Seed for tests only.  A seeded release is marked "not for publication".
 
         Returns
         -------
         Release
-            As :func:`surveysynth.synthesize` makes it.
+            The release in memory, as from :func:`surveysynth.synthesize`.
 
         Raises
         ------
         InputError, ModelError, PrivacyError, EngineError, NotFitForRelease
-            As :func:`surveysynth.synthesize`; an entry is not filled in.
+            As :func:`surveysynth.synthesize`, and InputError if an entry is not filled in.
         """
         self._refuse_unfinished()
         strict, ledger = is_strict(self.settings), self.ledger
-        # measuring is charged at once, other releases when they are made or written
+        # measuring charges the ledger at once, other releases charge it when they are made or written
         asked = self._checked(ledger, seed, charged=strict)
         made = asked.make()
         finished = _with_more(made.assign(**asked.derived), asked.notes, self._about() | asked.supersedes)
         return finished if strict else finished.entered(ledger if enter else None)
 
     def _checked(self, ledger: Ledger | None, seed: int | None, *, charged: bool = False) -> Asked:
-        """Check the plan, all obstacles in one message; ``charged``: making the release charges the ledger."""
+        """Check the plan.  One error lists everything that is wrong.
+
+        ``charged``: the ledger will be charged when the release is made, not when it is written.
+        """
         wrong, settings = Obstacles(), self.settings
         others = wrong.check(superseded, settings, self._folder)
         parts = wrong.check(self._parts)
@@ -223,7 +228,7 @@ class Plan(PlanEntries):
         return dict(check_derived(rules, self.design.select(columns).reset_index(drop=True)))
 
     def _prepared(self, ledger: Ledger | None, seed: int | None) -> Callable[[], Release]:
-        """A function that makes the release."""
+        """Check the arguments of the release, and return a function that makes the release."""
         settings = self.settings
         given = synthesis_arguments(settings, self.design, self._folder) if is_strict(settings) else self._fitting() | {
             "debias": bool(settings.release.debias), "accept_diagnostics": accepted_of(settings),
@@ -238,22 +243,23 @@ class Plan(PlanEntries):
         return {name: value for name, value in facts.items() if value is not None}
 
     def fit(self, *, seed: int | None = None) -> Fit:
-        """Fit the model as for a release, to look at the fit: nothing is released, and no budget is spent.
+        """Fit the model as for a release, to look at the fit.  Nothing is released and no budget is spent.
 
         Parameters
         ----------
         seed : int, optional
-            For tests only.
+            Seed for tests only.
 
         Returns
         -------
         Fit
-            Confidential.
+            The confidential fit.
 
         Raises
         ------
         InputError, ModelError, PrivacyError, EngineError
-            As :func:`surveysynth.fit`; an entry is not filled in; the release is strict, and fits no records.
+            As :func:`surveysynth.fit`, and InputError if an entry is not filled in, or if the release is strict and has
+            no fit to records.
         """
         self._refuse_unfinished()
         refuse_far_total(self.design, self.settings)
@@ -262,7 +268,7 @@ class Plan(PlanEntries):
         return fit(self.design, **self._fitting(), seed=seed)
 
     def _fitting(self) -> dict[str, Any]:
-        """The arguments of the fit."""
+        """The arguments of :func:`surveysynth.fit` that follow from the plan."""
         privacy, model = self.settings.privacy, self.settings.model
         arguments: dict[str, Any] = {"policy": self._policy}
         if self._policy is None:
@@ -277,7 +283,7 @@ class Plan(PlanEntries):
 
     @property
     def files(self) -> list[Path]:
-        """The confidential file that the plan names."""
+        """The path of the confidential file, as a list; empty if the plan names no file."""
         file = self.settings.survey.file
         return [] if file is None else [self._folder / file]
 
@@ -288,7 +294,8 @@ class Plan(PlanEntries):
         Raises
         ------
         InputError
-            No such ledger; a survey or a cap without one.
+            The ledger or the survey in it does not exist, the plan has a survey or a cap without a ledger, or it has a
+            ledger without a survey.
         """
         privacy = self.settings.privacy
         stray = [f"privacy.{name}" for name in ("survey", "cap") if getattr(privacy, name) is not None]
@@ -303,14 +310,14 @@ class Plan(PlanEntries):
         return Ledger(self._folder / privacy.ledger, privacy.survey, privacy.cap)
 
     def privacy_cost(self, *, seed: int | None = None) -> PrivacyCost | pd.DataFrame:
-        """Try the fit to records: the cost of the plan's epsilon or c1, or a table if it has neither.
+        """The privacy cost of the plan's epsilon or c1 or, if the plan has neither, a table, from a dry run of the fit.
 
         Nothing is released.
 
         Parameters
         ----------
         seed : int, optional
-            For tests only.
+            Seed for tests only.
 
         Returns
         -------
@@ -320,8 +327,8 @@ class Plan(PlanEntries):
         Raises
         ------
         InputError, ModelError, PrivacyError, EngineError
-            As :func:`surveysynth.privacy_cost`; there is no formula yet; the release is strict, and :meth:`check`
-            predicts it.
+            As :func:`surveysynth.privacy_cost`, and InputError if file, weights or formula are not filled in, if the
+            plan has a policy, or if the release is strict (:meth:`check` predicts its accuracy).
         """
         self._refuse_unfinished("survey.file", "survey.weights", "model.formula")
         privacy, model = self.settings.privacy, self.settings.model
@@ -341,24 +348,25 @@ class Plan(PlanEntries):
         )  # fmt: skip
 
     def policy(self, source: str, *, seed: int | None = None) -> Policy:
-        """Make a policy from this plan and its historical file: it protects releases of later files.
+        """Make a policy from this plan and its historical file.  The policy protects releases of later files.
 
         Parameters
         ----------
         source : str
             Published name of the historical file.
         seed : int, optional
-            For tests only.
+            Seed for tests only.
 
         Returns
         -------
         Policy
-            Confidential; :meth:`Policy.save` writes it.
+            The confidential policy, which :meth:`Policy.save` writes.
 
         Raises
         ------
         InputError, ModelError, PrivacyError, EngineError
-            As :meth:`Policy.from_historical`; another mechanism than "censored-weighted".
+            As :meth:`Policy.from_historical`, and InputError if an entry is not filled in, if the mechanism is not
+            "censored-weighted", or if the plan has a policy or no epsilon.
         """
         self._refuse_unfinished()
         privacy, model = self.settings.privacy, self.settings.model
@@ -366,7 +374,7 @@ class Plan(PlanEntries):
             raise InputError(f"a policy needs privacy.mechanism = {WEIGHTED!r}, and the plan has another")
         if privacy.epsilon is None:
             raise InputError("a policy needs privacy.epsilon, with c1 or without")
-        assert privacy.population_total is not None  # or else the plan is not filled in
+        assert privacy.population_total is not None  # ensured by _refuse_unfinished
         synthesizer = self._parts()[0]
         map_entries = {name: value for name in MAP_ENTRIES if (value := getattr(privacy, name)) is not None}
         return Policy.from_historical(
@@ -378,7 +386,7 @@ class Plan(PlanEntries):
     def write(self, release: Release, folder: str | Path | None = None, *, overwrite: bool = False) -> Path:
         """Write a release to the plan's folder, with the plan's tables and format.
 
-        The release is then entered in the plan's ledger, unless it is there.
+        The release is also entered in the plan's ledger, unless it was entered before.
 
         Parameters
         ----------
@@ -387,7 +395,7 @@ class Plan(PlanEntries):
         folder : str or Path, optional
             Another folder than the plan's.
         overwrite : bool
-            Replace a release that is there.
+            Whether an existing release in the folder is replaced.
 
         Returns
         -------
@@ -430,24 +438,24 @@ class Plan(PlanEntries):
         return self._folder / self.settings.release.folder if folder is None else as_path(folder, "folder")
 
     def check_place(self, folder: str | Path | None = None, *, overwrite: bool = False) -> None:
-        """Refuse a place where the release could not be written, before anything is spent.
+        """Refuse a folder to which the release could not be written, before anything is spent.
 
         Parameters
         ----------
         folder : str or Path, optional
             Another folder than the plan's.
         overwrite : bool
-            Whether a release that is there may be replaced.
+            Whether an existing release in the folder may be replaced.
 
         Raises
         ------
         InputError
-            A release could not be written there.
+            The release could not be written to the folder.
         """
         check_place(self.place(folder), overwrite=overwrite)
 
     def compare(self, release: Release) -> Comparison:
-        """Compare a release with the confidential file, by the plan's variables and statistics: for the agency alone.
+        """Compare a release with the confidential file, for the agency alone, by the plan's variables and statistics.
 
         Parameters
         ----------
@@ -457,7 +465,7 @@ class Plan(PlanEntries):
         Returns
         -------
         Comparison
-            For internal use.
+            The comparison, which is confidential.
 
         Raises
         ------
@@ -473,7 +481,7 @@ class Plan(PlanEntries):
         return str(self.check())
 
     def _parts(self) -> tuple[Synthesizer, Mechanism]:
-        """The model and the mechanism."""
+        """The model and the mechanism of the plan or of its policy."""
         if self._policy is not None:
             return self._policy.synthesizer, self._policy.mechanism
         strict = is_strict(self.settings)

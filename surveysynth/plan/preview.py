@@ -1,4 +1,4 @@
-"""What to expect of a plan, from public facts, and, for the agency alone, from a look inside the file."""
+"""What to expect of a plan, from public facts and, for the agency alone, from the confidential values."""
 
 from __future__ import annotations
 
@@ -34,9 +34,11 @@ from .toml_file import key
 
 Floats = NDArray[np.float64]
 
-FEW, FEW_CELLS = 10, 30  # records of a cell below which it says little; below which intervals rest on the model
-NAMED = 5  # groups of levels that a warning lists
-CODES, ONCE = 20, 0.9  # whole numbers may be codes if few differ, or if most records have their own
+# A cell with fewer records than FEW gets a warning; with fewer than FEW_CELLS, its interval rests on the model
+FEW, FEW_CELLS = 10, 30
+NAMED = 5  # number of groups of levels that a warning lists
+# Whole numbers may be codes if there are at most CODES different ones, or more than ONCE times the number of records
+CODES, ONCE = 20, 0.9
 WIDTH = 112
 NO_FORMULA = "no public formula for this mechanism: check --inside, or surveysynth privacy-cost, looks at the file"
 SECONDS = "some seconds; about a minute for a dozen outcomes"
@@ -52,12 +54,12 @@ class Preview:
     sentences : dict of str to list of str
         Sentences on the release, by heading.
     warnings : list of str
-        What to look at before the release, and what to do about it.
+        Warnings on the plan, each with what to do.
     expected : pandas.DataFrame
-        One row per cell of the tables: its ``records`` (public), and ``se_ratio``, the expected standard error of a
-        mean over the file's own (NaN if no public formula gives it).
+        One row for each cell of the tables: the public number of ``records``, and ``se_ratio``, the expected standard
+        error of a mean over the standard error in the file itself (NaN for fits to records).
     inside : list of str
-        Findings from the confidential values: for the agency alone.
+        Findings from the confidential values, for the agency alone.
     """
 
     sentences: dict[str, list[str]]
@@ -88,7 +90,7 @@ def preview(
 ) -> Preview:  # fmt: skip
     """The preview that :meth:`Plan.check` returns."""
     design = facts.design
-    # outcomes are confidential: the numbers of records of their levels are not shown
+    # outcomes are confidential, so the numbers of records of their levels are not shown
     by = [name for name in by_of(settings, model) or [] if name not in model.outcomes]
     tables, before, given = None, 0.0, dict[str, Any]()
     if not mechanism.fits_records:
@@ -139,7 +141,7 @@ def _noisy_tables_text(settings: Settings, given: Mapping[str, Any]) -> str:
 
 
 def _predictors_text(facts: PublicFacts, model: Synthesizer) -> list[str]:
-    """The predictors that the formula takes as numbers, and those that it takes as categories."""
+    """A sentence on which predictors the formula takes as numbers, and which as categories."""
     names = [name for name in model.predictor_columns if name not in model.outcomes]
     numbers = numeric_predictors(facts.design, model.predictors, model.outcomes)
     categories = [f"{name} ({(facts.levels(name) > 0).sum():,} levels)" for name in names if name not in numbers]
@@ -190,13 +192,13 @@ def _text(bounds: Any) -> str:
 
 
 def _typical(tables: pd.DataFrame) -> float:
-    """The root mean square of the ratios of all cells except those of counts."""
+    """The root mean square of the ratios of standard errors over all cells, without counts."""
     ratios = tables.loc[tables["statistic"] != "count", "ratio"]
     return float(np.sqrt((ratios**2).mean()))
 
 
 def _with_ratios(cells: pd.DataFrame, tables: pd.DataFrame, by: list[str]) -> pd.DataFrame:
-    """The cells with the ratios of their means or proportions."""
+    """The cells with the ratios of the standard errors of their means or proportions."""
     rows = tables[tables["statistic"] != "count"]
     if not by:
         return cells.assign(se_ratio=_typical(tables))
@@ -206,7 +208,7 @@ def _with_ratios(cells: pd.DataFrame, tables: pd.DataFrame, by: list[str]) -> pd
 
 
 def _accuracy_text(tables: pd.DataFrame) -> list[str]:
-    """The expected standard errors of each statistic, relative to the file's own and to the estimates."""
+    """Sentences on expected standard errors of each statistic, relative to those of the file and to the estimates."""
     lines = []
     for statistic, rows in tables.groupby("statistic", sort=False):
         ratio, cv = rows["ratio"], rows["cv"]
@@ -226,7 +228,7 @@ def _range(values: pd.Series, form: str) -> str:
 def _page_text(
     settings: Settings, facts: PublicFacts, model: Synthesizer, mechanism: Mechanism, folder: Path, before: float
 ) -> list[str]:  # fmt: skip
-    """The first two sentences of public/tables.html, which the agency signs; the third needs the release."""
+    """The first two sentences of public/tables.html, which the agency signs.  The third sentence needs the release."""
     p, (_, words), design = settings.privacy, print_of(settings, model, folder), facts.design
     if p.epsilon is None:
         return []
@@ -246,7 +248,7 @@ def _warnings(
     settings: Settings, facts: PublicFacts, model: Synthesizer, mechanism: Mechanism, cells: pd.DataFrame,
     schema: Mapping[str, Outcome],
 ) -> list[str]:
-    """Warnings that follow from public facts alone."""
+    """Warnings on the plan that follow from public facts alone."""
     found, p, design = list(facts.left_out), settings.privacy, facts.design
     if worthless := int((cells["se_ratio"] > WORTH_LITTLE).sum()):
         found.append(
@@ -288,7 +290,7 @@ def _warnings(
 
 
 def _zeros_warnings(settings: Settings, schema: Mapping[str, Outcome]) -> list[str]:
-    """Warnings of bounds that include 0, for outcomes without an entry on zeros."""
+    """Warnings on bounds that include 0, for outcomes without an entry on zeros."""
     if settings.model.zeros is not None:
         return []
     found = [name for name in schema if settings[f"outcomes.{name}.zeros"] is None and not schema[name].whole]
@@ -299,7 +301,7 @@ def _zeros_warnings(settings: Settings, schema: Mapping[str, Outcome]) -> list[s
 
 
 def _predictor_warnings(facts: PublicFacts, model: Synthesizer) -> list[str]:
-    """Warnings of predictors: numbers that look like codes, identifiers, levels that differ in blanks alone."""
+    """Warnings on predictors: identifiers, numbers that look like codes, levels that differ only in spelling."""
     found, design = list[str](), facts.design
     names = [name for name in model.predictor_columns if name not in model.outcomes]
     unique = [name for name in names if facts.n > FEW and len(facts.levels(name)) == facts.n]
@@ -344,7 +346,7 @@ def _blurred(facts: PublicFacts, name: str) -> bool:
 
 
 def _alike(count: pd.Series) -> list[list[str]]:
-    """Groups of levels that differ in blanks, capitals or accents alone; in each the most frequent level is first."""
+    """Groups of levels that differ only in blanks, capitals or accents, each with the most frequent level first."""
     groups: dict[str, list[str]] = {}
     for level in count.index[count > 0]:
         groups.setdefault(without_marks(str(level)), []).append(str(level))

@@ -27,27 +27,27 @@ POSSIBLE, REFUSED, LITTLE = "possible", "refused", "too little left"
 
 @dataclass(frozen=True)
 class PrivacyCost:
-    """The privacy cost of a release, from a dry run.  It is computed from the confidential file, and internal.
+    """The privacy cost of a release, from a dry run.  It is computed from the confidential file and must stay internal.
 
     Attributes
     ----------
     m : int
         Number of synthetic data sets.
     c1 : float or None
-        Scale of the weight map; None if no privacy weights are made from risks.
+        Scale of the weight map; None if there are no privacy weights from risks.
     delta_target : float
-        Bound at which the inverse map aims: alpha_i = c1 * delta_target / f_i.  It is
-        epsilon / (2 m), or 1 without an epsilon; c1 is relative to it.
+        Target bound of the inverse map alpha_i = c1 * delta_target / f_i.  It is
+        epsilon / (2 m), or 1 without an epsilon.  c1 is relative to this bound.
     delta : float
         Lipschitz bound Delta_alpha of one draw.
     epsilon : float
         2 Delta m.
     mean_alpha : float
-        Mean privacy weight: the share of the file's information that is kept.
+        Mean privacy weight, which is the share of the file's information that is kept.
     weighted_down : float
         Share of the records with a privacy weight below 1.
     verdict : str
-        Whether the sampler's diagnostics passed.
+        A sentence on whether the sampler's diagnostics passed.
 
     Examples
     --------
@@ -78,18 +78,18 @@ def privacy_cost(
     mechanism: Mechanism | None = None,
     **settings: Any,
 ) -> PrivacyCost | pd.DataFrame:
-    """Try a fit to records: a table of accuracy by epsilon and m, or the cost of one epsilon or c1.
+    """Compute the privacy cost of one epsilon or c1, or a table of accuracy by epsilon and m, from dry runs of a fit.
 
     For strict releases from noisy tables use :func:`surveysynth.expected_errors`.
 
     Parameters
     ----------
     epsilon : float, optional
-        Epsilon to which c1 is tuned.  Without it and ``c1`` the result is a table.
+        Epsilon to which c1 is tuned.  Without ``epsilon`` and ``c1``, also of the mechanism, the result is a table.
     c1 : float, optional
-        Scale of the map whose epsilon is computed.  The inverse map is alpha_i = c1 Delta_target / f_i;
-        Delta_target is epsilon / (2 m), or 1 if no epsilon is given (c1 is then about the
-        Lipschitz bound itself).
+        Scale of the map whose epsilon is computed.  The inverse map is alpha_i = c1 Delta_target / f_i, where
+        Delta_target is epsilon / (2 m), or 1 if no epsilon is given (c1 is then itself the target
+        of the Lipschitz bound).
     mechanism : PseudoPosterior or WeightedE, optional
         Mechanism of the release: by default ``PseudoPosterior()``, whose privacy weights come from the file.
     design, synthesizer, m, **settings
@@ -98,15 +98,16 @@ def privacy_cost(
     Returns
     -------
     PrivacyCost, or pandas.DataFrame
-        The table has one row for each ``m`` and ``epsilon``: ``information``, about the share of the file's
-        information that is kept; ``se_ratio``, about the expected standard error of a mean over the file's own
-        (without biases); and a ``verdict``: "possible", "too little left" (privacy weights keep less than 30%), or
-        "refused".  It is computed from the confidential file, and internal.
+        The table has one row for each ``m`` and ``epsilon``.  ``information`` is the approximate share of the file's
+        information that is kept.  ``se_ratio`` is the approximate standard error of a mean over the standard error in
+        the file itself, without biases.  ``verdict`` is "possible", "too little left" (privacy weights keep less than
+        30%) or "refused".  The table is computed from the confidential file and must stay internal.
 
     Raises
     ------
     InputError, ModelError, PrivacyError, EngineError
-        As :func:`fit`; a table of a mechanism that has none; ``Strict``.
+        As :func:`fit`.  InputError also under ``Strict``, and if a table is requested for another mechanism than
+        ``PseudoPosterior``.
 
     Examples
     --------
@@ -140,7 +141,7 @@ def _table(
     design: SurveyDesign, synthesizer: Synthesizer | str | None, mechanism: Mechanism, several: tuple[int, ...],
     settings: dict[str, Any],
 ) -> pd.DataFrame:  # fmt: skip
-    """One row for each number of data sets and epsilon."""
+    """The table of :func:`privacy_cost`, with one row for each number of data sets and epsilon."""
     model, mechanism = check_kinds(design, synthesizer, mechanism)
     if not mechanism.tunes_c1:
         raise InputError("there are tables of PseudoPosterior() with Lipschitz risks alone: say epsilon= or c1=")
@@ -160,9 +161,13 @@ def _table(
 def _information_by_budget(
     design: SurveyDesign, model: Synthesizer, mechanism: RecordMechanism, settings: dict[str, Any]
 ) -> Any:
-    """A function from budgets to the mean privacy weight, which a pilot of the model finds if it has one."""
+    """A function from budgets to the mean privacy weight and a verdict.
+
+    The weights are computed with the model's pilot, if it has one.
+    """
     pilot = model.pilot()
-    fit(design, model if pilot is None else pilot, mechanism=mechanism.with_c1(1.0), m=1, **settings)  # its errors
+    # a fit under a given c1 raises the errors that the fits below would hide
+    fit(design, model if pilot is None else pilot, mechanism=mechanism.with_c1(1.0), m=1, **settings)
     found: dict[float, float] = {}
 
     def information(budget: Budget) -> float:
@@ -171,7 +176,7 @@ def _information_by_budget(
                 design, model if pilot is None else pilot, mechanism=mechanism, epsilon=budget.epsilon, m=budget.m,
                 **settings,
             ).mean_alpha  # fmt: skip
-        except (PrivacyError, ModelError):  # weights this small leave nothing to fit
+        except (PrivacyError, ModelError):  # privacy weights are so small that nothing is left to fit
             return 0.0
 
     def worth(budget: Budget) -> tuple[float, str]:

@@ -1,4 +1,4 @@
-"""Public facts about a file: its design, its predictors, and how many records have each of their levels."""
+"""Public facts about a file: the design, the predictors, and the number of records at each level of a predictor."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class PublicFacts:
         return repr(self.design).removeprefix("SurveyDesign: ")
 
     def cells(self, by: list[str]) -> pd.DataFrame:
-        """Number of records of each cell, each margin and the total."""
+        """Numbers of ``records`` of all cells, margins and the whole file."""
         return estimate(self.design, by=by, statistic="count")[[*by, "n"]].rename(columns={"n": "records"})
 
     def levels(self, name: str) -> pd.Series:
-        """Number of records of each level of a predictor."""
+        """Number of records at each level of a predictor."""
         return self.design.column(name).value_counts()

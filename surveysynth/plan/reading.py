@@ -1,4 +1,4 @@
-"""The confidential file of a plan, read as a design, and a design as entries of a plan."""
+"""Reading of a plan's confidential file as a design, and of a design as entries of a plan."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from ..errors import InputError
 from .sections import Column
 from .settings import Settings
 
-READING = "separator", "decimal", "thousands", "text", "na", "encoding", "missing_codes"  # entries on the file itself
-ENTRIES = {  # of the survey, by the roles of a design; models have a scale, too
+READING = "separator", "decimal", "thousands", "text", "na", "encoding", "missing_codes"  # how the file is read
+ENTRIES = {  # entries of [survey] by role of the design; "replicate_scale" is distinct from the scale of a model
     role: "replicate_scale" if role == "scale" else role
     for role in ("weights", "probs", "strata", "psu", "fpc", "lonely_psu", *REPLICATE_ROLES)
 }
@@ -30,7 +30,7 @@ ENTRIES = {  # of the survey, by the roles of a design; models have a scale, too
 def opened(file: Path, settings: Settings) -> tuple[list[str], dict[str, str], Callable[..., SurveyDesign]]:
     """The columns of a file, their labels, and a function from roles to the design.
 
-    The columns of a parquet file are read when they are needed, unless entries change how it is read.
+    The columns of a parquet file are read when they are needed, unless entries change how the file is read.
     """
     how = {name: getattr(settings.survey, name) for name in READING}
     unweighted, recodes = settings.survey.unweighted, settings.columns
@@ -46,7 +46,7 @@ def opened(file: Path, settings: Settings) -> tuple[list[str], dict[str, str], C
 
 
 def _recoded_frame(frame: pd.DataFrame, recodes: Mapping[str, Column]) -> pd.DataFrame:
-    """The file with the changes to columns that the plan asks for."""
+    """The file after the changes to columns that the plan requests (InputError for an unknown column)."""
     for name in recodes:
         if name not in frame.columns:
             raise InputError(
@@ -64,7 +64,7 @@ def _recoded_frame(frame: pd.DataFrame, recodes: Mapping[str, Column]) -> pd.Dat
 
 
 def survey_entries(design: SurveyDesign) -> dict[str, Any]:
-    """The entries of the section on the survey that describe a design."""
+    """The entries of the section [survey] that describe a design."""
     roles = design.roles()
     if isinstance(design.replication, GivenReplicates):
         usual = design.replication.usual
@@ -75,12 +75,12 @@ def survey_entries(design: SurveyDesign) -> dict[str, Any]:
 
 
 def planned_roles(settings: Settings) -> dict[str, Any]:
-    """The roles of a design that the plan gives."""
+    """The roles of columns in the design, as far as the plan gives them."""
     roles = {role: getattr(settings.survey, entry) for role, entry in ENTRIES.items()}
     return {role: column for role, column in roles.items() if column is not None}
 
 
 def is_readable(settings: Settings) -> bool:
-    """Whether the plan names a file and its weights, so that it can be read as a design."""
+    """Whether the plan names a file and its weights, so that the file can be read as a design."""
     survey = settings.survey
     return survey.file is not None and survey.weighted

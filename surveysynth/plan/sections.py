@@ -29,7 +29,7 @@ from ..measuring.outcome import Outcome
 from ..models.one_outcome import checked_bounds
 from ..privacy.mechanisms import in_plans
 
-LONGEST = 255  # bytes of a name in a path, as file systems have it
+LONGEST = 255  # largest number of bytes of a name in a path on common file systems
 
 
 def _short_names(path: str) -> str:
@@ -62,7 +62,7 @@ def _mechanism(name: str) -> str:
 PathText = Annotated[str, AfterValidator(_short_names)]
 Number = Annotated[float, BeforeValidator(_number), AllowInfNan(False)]
 MechanismName = Annotated[str, AfterValidator(_mechanism), WithJsonSchema({"enum": [*in_plans()], "type": "string"})]
-Level = int | float | str  # as the file has it, or as text
+Level = int | float | str  # a level as it is in the file, or as text
 Whole = Annotated[int, BeforeValidator(_number)]
 Truth = Annotated[bool, Strict()]
 Positive = Annotated[Number, Field(gt=0)]
@@ -131,7 +131,7 @@ class Survey(Section):
 
     @property
     def weighted(self) -> bool:
-        """Whether the plan says what a record stands for."""
+        """Whether the plan has weights or inclusion probabilities, or says that there are none."""
         return self.weights is not None or self.probs is not None or bool(self.unweighted)
 
     @model_validator(mode="after")
@@ -233,7 +233,7 @@ class Model(Section):
 
     @property
     def later_models(self) -> list[LaterModel]:
-        """The later models; a formula alone is a model of an amount."""
+        """The later models.  A formula alone stands for a model of an amount."""
         return [LaterModel(formula=each) if isinstance(each, str) else each for each in self.later or []]
 
 
@@ -363,4 +363,4 @@ SECTIONS: dict[str, type[Section]] = {
     "survey": Survey, "columns": Column, "outcomes": OutcomeSettings, "model": Model, "privacy": Privacy,
     "edits": Edits, "tables": Tables, "release": ReleaseSettings,
 }  # fmt: skip
-BY_NAME = "columns", "outcomes"  # sections of which there is one for each column
+BY_NAME = "columns", "outcomes"  # sections that exist once for each column

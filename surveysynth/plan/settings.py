@@ -44,7 +44,7 @@ class Settings(Section):
 
     @classmethod
     def from_entries(cls, sections: Mapping[str, Any]) -> Self:
-        """Settings from the entries of each section (InputError names wrong entries, and those of version 0.2)."""
+        """Settings from the entries of each section (InputError lists wrong entries, and entries of version 0.2)."""
         if removed := removed_entries(sections):
             raise InputError(f"the plan is of an earlier version: {'; '.join(removed)}")
         try:
@@ -59,7 +59,7 @@ class Settings(Section):
         return cls.from_entries({"survey": {}, "model": {}, "privacy": {}})
 
     def items(self) -> Iterator[tuple[str, Any]]:
-        """Every entry with its value: "section.entry", or "columns.name.entry"."""
+        """Every entry with its value.  Names are "section.entry" or, for sections by column, "columns.name.entry"."""
         for section, kind in SECTIONS.items():
             if section in BY_NAME:
                 for name, entries in getattr(self, section).items():
@@ -69,7 +69,7 @@ class Settings(Section):
                 yield f"{section}.{entry}", getattr(getattr(self, section), entry)
 
     def __getitem__(self, entry: str) -> Any:
-        """The value of an entry: "section.entry", or "columns.name.entry"."""
+        """The value of an entry, which is named as by :meth:`items`; None if the plan does not have the column."""
         section, _, name = entry.partition(".")
         if section in BY_NAME:
             column, _, name = name.rpartition(".")
@@ -78,9 +78,9 @@ class Settings(Section):
         return getattr(getattr(self, section), name)
 
     def set(self, entries: Mapping[str, Any]) -> Self:
-        """The settings with other values of some entries, named as by :meth:`items`; None takes an entry out.
+        """The settings with other values of some entries, whose names are those of :meth:`items`.
 
-        "columns" and "outcomes" alone stand for all columns and all outcomes.
+        The value None removes an entry.  "columns" and "outcomes" alone stand for all columns and all outcomes.
         """
         sections: dict[str, dict[str, Any]] = self.model_dump(exclude_none=True)
         for entry, value in entries.items():

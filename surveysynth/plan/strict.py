@@ -26,7 +26,7 @@ from ..validation import several
 from .sections import OutcomeSettings
 from .settings import Settings
 
-RECORD_ENTRIES = (  # entries for fits to records alone
+RECORD_ENTRIES = (  # entries that are only for fits to records
     "model.prior", "model.transform", "model.scale", "model.components", "model.missing", "model.engine", "privacy.map",
     "privacy.c1", "privacy.c2", "privacy.options", "privacy.risk", "privacy.known", "privacy.radius",
     "privacy.absolute", "privacy.floor", "privacy.max_risk", "privacy.reweight", "privacy.policy", "release.debias",
@@ -36,14 +36,14 @@ NOTHING: dict[str, Any] = {  # values of these entries that have no effect
 }  # fmt: skip
 SYNTHESIZERS = "fbs", "fbp"
 ONLY_STRICT = "privacy.population_totals", "privacy.weight_bounds", "privacy.importance", "privacy.earlier"
-SHORT = {  # entries for all outcomes that stand for entries of [outcomes.name]
+SHORT = {  # entries outside of [outcomes.name] that mean the same, by name of the entry there
     "applies": "edits.applies", "elsewhere": "edits.elsewhere", "levels": "privacy.levels", "bounds": "privacy.bounds",
 }  # fmt: skip
 TIGHT = "from public knowledge: tight ones make shorter intervals"
 
 
 def is_strict(settings: Settings) -> bool:
-    """Whether the release is drawn from noisy tables, as by default, and not from a fit to records."""
+    """Whether the release is drawn from noisy tables (the default) rather than from a fit to records."""
     privacy = settings.privacy
     if privacy.mechanism is not None:
         return not in_plans()[privacy.mechanism][0].fits_records
@@ -57,7 +57,7 @@ def _is_given(settings: Settings, entry: str) -> bool:
 
 
 def refuse_record_entries(settings: Settings) -> None:
-    """Refuse entries for fits to records in a strict release (InputError)."""
+    """Refuse entries for fits to records, if the release is strict (InputError)."""
     wrong = [f"{entry} = {settings[entry]!r}" for entry in RECORD_ENTRIES if _is_given(settings, entry)]
     if settings.model.name not in (None, *SYNTHESIZERS):
         wrong.append(f"model.name = {settings.model.name!r}")
@@ -73,7 +73,7 @@ def refuse_record_entries(settings: Settings) -> None:
 
 
 def refuse_only_strict(settings: Settings) -> None:
-    """Refuse entries for strict releases where records are fitted (InputError)."""
+    """Refuse entries for strict releases, if a model is fitted to records (InputError)."""
     given = [entry for entry in ONLY_STRICT if settings[entry]] + ["outcomes"] * bool(settings.outcomes)
     if given:
         raise InputError(
@@ -83,7 +83,10 @@ def refuse_only_strict(settings: Settings) -> None:
 
 
 def formulas_of(settings: Settings, design: SurveyDesign) -> list[str]:
-    """The formulas of a plan in sequence, with predictors for every dot (InputError: no public columns)."""
+    """The formulas of a plan in sequence, with predictors in place of every dot.
+
+    InputError if there is a dot without public columns, or if FBP is requested for several outcomes.
+    """
     privacy = settings.privacy
     given = [str(settings.model.formula), *(each.formula for each in settings.model.later_models)]
     names = [name for formula in given for name in left_hand_side(formula)]
@@ -95,7 +98,7 @@ def formulas_of(settings: Settings, design: SurveyDesign) -> list[str]:
 
 
 def model_of(settings: Settings, design: SurveyDesign) -> FBS | FBP:
-    """One model of all outcomes, whose formula has C(name) for categories."""
+    """One model of all outcomes.  Its formula has C(name) for outcomes that are categories."""
     formulas = formulas_of(settings, design)
     model = in_sequence(formulas)[0]
     schema = _declared(settings, design, model.outcomes)
@@ -109,7 +112,10 @@ def model_of(settings: Settings, design: SurveyDesign) -> FBS | FBP:
 
 
 def _declared(settings: Settings, design: SurveyDesign, names: Sequence[str]) -> dict[str, Outcome]:
-    """The outcomes that the plan declares, by name (InputError: declared twice, or no outcomes)."""
+    """The outcomes that the plan declares, by name.
+
+    InputError if a declaration is given twice, or for a column that is not an outcome.
+    """
     for entry in ("outcomes", *SHORT.values()):
         by_name = settings.outcomes if entry == "outcomes" else settings[entry]
         for name in by_name if isinstance(by_name, dict) else ():
@@ -120,7 +126,7 @@ def _declared(settings: Settings, design: SurveyDesign, names: Sequence[str]) ->
 
 
 def _options(settings: Settings, design: SurveyDesign, name: str) -> dict[str, Any]:
-    """The arguments of one Outcome, from its own entries and from those for all outcomes."""
+    """The arguments of one Outcome, from the entries of this outcome and from entries for all outcomes."""
     given: dict[str, Any] = settings.outcomes.get(name, OutcomeSettings()).model_dump(exclude_none=True)
     for option, entry in SHORT.items():
         by_outcome = settings[entry]
@@ -145,7 +151,7 @@ def _options(settings: Settings, design: SurveyDesign, name: str) -> dict[str, A
 
 
 def _is_number(settings: Settings, design: SurveyDesign, name: str) -> bool:
-    """Whether the column of an outcome is numeric, and the formula has it without C()."""
+    """Whether the column of an outcome is numeric and stands in the formula without C()."""
     given = [str(settings.model.formula), *(each.formula for each in settings.model.later_models)]
     written = {category(each) for formula in given for each in several(sides_of(formula, "")[0])}
     numeric = pd.api.types.is_numeric_dtype(design.typed(name).dtype)
@@ -153,7 +159,7 @@ def _is_number(settings: Settings, design: SurveyDesign, name: str) -> bool:
 
 
 def undeclared_outcomes(settings: Settings, design: SurveyDesign) -> dict[str, str]:
-    """What to fill in for outcomes that nothing declares, by entry."""
+    """The entries to fill in for outcomes without a declaration, and what each one asks for."""
     names = in_sequence(formulas_of(settings, design))[0].outcomes
     schema, out = _declared(settings, design, names), dict[str, str]()
     left = undeclared(design, [name for name in names if name not in schema])
@@ -169,7 +175,7 @@ def undeclared_outcomes(settings: Settings, design: SurveyDesign) -> dict[str, s
 
 
 def levels_to_fill_in(names: Sequence[str]) -> str:
-    """A template for the levels of categories."""
+    """A text that shows how to list the levels of categories."""
     template = ", ".join(f'{name} = ["...", "..."]' for name in names)
     return f"{{{template}}}, all that there can be: they are published"
 
@@ -199,13 +205,13 @@ def synthesis_arguments(settings: Settings, design: SurveyDesign, folder: Path) 
 
 
 def epsilon_before(settings: Settings, folder: Path) -> float:
-    """Epsilon of an earlier year's tables, which is added for people who are in both files."""
+    """Epsilon of the earlier years' tables, which adds to this epsilon for people who are in both files; 0 without."""
     source = earlier_source(_earlier(settings, folder))
     return 0.0 if source is None else sum(each.blank or 0.0 for each in (source.expense, *source.spent_before))
 
 
 def _earlier(settings: Settings, folder: Path) -> Measurements | Release | None:
-    """The measurements or the release of an earlier year (InputError: neither is there)."""
+    """The measurements or the release of an earlier year (InputError if the folder has neither)."""
     if settings.privacy.earlier is None:
         return None
     place = folder / settings.privacy.earlier

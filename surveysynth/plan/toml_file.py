@@ -33,12 +33,12 @@ REPLICATE_HINTS = {
 
 
 def read_toml(path: Path) -> Settings:
-    """The settings in a file.
+    """The settings in a plan's file.
 
     Raises
     ------
     InputError
-        No such file, no TOML, or wrong entries.
+        There is no such file, it is not TOML or is empty, or it has wrong entries.
     """
     if not path.is_file():
         raise InputError(f"there is no file {str(path)!r}; surveysynth plan FILE > {path.name} makes one")
@@ -56,12 +56,12 @@ def read_toml(path: Path) -> Settings:
 
 
 def parsed_value(text: str) -> Any:
-    """The value in ``--set entry=text``: a TOML value, a list without brackets, or else the text itself.
+    """The value in ``--set entry=text``: a TOML value, a list without brackets, or otherwise the text itself.
 
     Raises
     ------
     InputError
-        The text begins like a list or a table and is none.
+        The text has the brackets of a list or a table but is neither.
     """
     for written in (text, f"[{text}]"):
         try:
@@ -82,11 +82,11 @@ def to_toml(
     ----------
     settings : Settings
     reasons : mapping of entry to str
-        Why entries were chosen that the user did not give.
+        Reasons for the entries that were chosen and not given.
     lacking : mapping of entry to str
-        Entries that the agency has to fill in: each is a commented line.
+        Entries that the agency must fill in.  Each of them becomes a line that is commented out.
     columns : sequence of str
-        The file's columns, which a comment lists.
+        The columns of the file, which a comment lists.
     """
     document = tomlkit.document()
     document.add(tomlkit.comment(f":schema {SCHEMA}"))
@@ -104,7 +104,7 @@ def to_toml(
 def _section(
     name: str, settings: Settings, reasons: Mapping[str, str], lacking: Mapping[str, str], columns: Sequence[str]
 ) -> tomlkit.items.Table:
-    """A section, with a comment at every entry."""
+    """A section of the plan, with a comment at every entry."""
     section: Section = getattr(settings, name)
     table = tomlkit.table()
     table.add(tomlkit.comment(str(SECTIONS[name].__doc__)))
@@ -125,7 +125,7 @@ def _section(
 
 
 def _by_name(kind: type[Section], columns: Mapping[str, Section], example: str) -> tomlkit.items.Table:
-    """The sections [columns.name] or [outcomes.name], below an example of one."""
+    """The sections [columns.name] or [outcomes.name], after a comment with an example."""
     table = tomlkit.table()
     table.add(tomlkit.comment(f"{kind.__doc__} As {example}"))
     for name, section in columns.items():
@@ -161,10 +161,10 @@ def _inline(value: Any) -> Any:
 
 
 def key(name: str) -> str:
-    """A name as TOML writes it before an equals sign."""
+    """A name as TOML has it before an equals sign, with quotes if needed."""
     return tomlkit.key(name).as_string()
 
 
 def schema() -> str:
-    """JSON schema of a plan, by which editors complete and check it; ``plan.schema.json`` beside this file holds it."""
+    """The JSON schema of a plan, with which editors complete and check plans.  ``plan.schema.json`` is a copy of it."""
     return json.dumps(Settings.model_json_schema(), indent=2) + "\n"

@@ -1,4 +1,4 @@
-"""What changed between two releases, or between two plans."""
+"""The changes between two releases, or between two plans."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ def diff(
 ) -> Changes:
     """Compare two releases, or two plans.
 
-    Only the public files of releases are read, and no data of plans.
+    For releases only the public files are read.  For plans no data are read.
 
     Parameters
     ----------
     old, new : str or Path
         Two release folders, or two plans (TOML).
     by, statistic
-        Tables of two releases, as for :meth:`Release.tables`; default those of both.
+        Tables of two releases, as for :meth:`Release.tables`.  The default is the tables in both releases.
     same_file : bool, optional
-        Whether two releases are of one confidential file, so that the sampling error drops out of differences.
-        Default: whether the new one supersedes the old.
+        Whether two releases come from the same confidential file, so that differences have no sampling error.  By
+        default this is so if the new release supersedes the old release.
 
     Returns
     -------
     Changes
-        ``print()`` shows it; ``.cells`` has both tables with the standard error of the difference; ``.erratum()``
-        is the note for a release that replaces another.
+        ``print()`` shows the changes.  ``.cells`` has both tables with the standard error of the difference.
+        ``.erratum()`` is the note for a release that replaces another.
 
     Raises
     ------
     InputError
-        A plan and a release; files that cannot be read; releases without an outcome in common.
+        ``old`` and ``new`` are a plan and a release, cannot be read, or are releases without a common outcome.
 
     Examples
     --------

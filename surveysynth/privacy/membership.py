@@ -80,7 +80,7 @@ class Attacked(Protocol):
 
     @property
     def weights_from_file(self) -> bool:
-        """Whether leaving a record out changes the privacy weights of others."""
+        """Whether the privacy weights of other records change if a record is left out."""
         ...
 
     def refitted(self, left_out: Sequence[int], rng: np.random.Generator) -> ProtectedFit:
@@ -93,7 +93,7 @@ class Attacked(Protocol):
 
     @property
     def delta(self) -> float:
-        """The overall Lipschitz bound: epsilon over 2 m."""
+        """The overall Lipschitz bound Delta of the fit."""
         ...
 
     def contributions(self, records: Codes) -> Floats:

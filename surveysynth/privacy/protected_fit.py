@@ -1,4 +1,4 @@
-"""A model with its records under privacy weights, and the protected fit."""
+"""A model with records and privacy weights, and the fit that a mechanism makes of them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class PseudoLikelihood:
     sampler: Sampler
 
     def fit(self, alpha: Floats) -> Draws:
-        """Draws under privacy weights."""
+        """Draws from the posterior under privacy weights of the units (U,)."""
         return self.model.fit(self.records, self.unit.spread(alpha), self.sampler)
 
     def censored(self, alpha: Floats, bound: float) -> Draws:

@@ -23,7 +23,7 @@ PUBLIC_SUM = "the sum of the survey weights is public, as they are: the weights 
 
 
 def public_epsilon(exact: float, requested: float | None) -> float:
-    """Epsilon rounded up at two decimals, and never above the requested one."""
+    """Epsilon, rounded up to two decimals, but never above the requested epsilon."""
     rounded = float(Decimal(str(float(exact))).quantize(Decimal("0.01"), ROUND_CEILING))
     return rounded if requested is None else min(rounded, requested)
 
@@ -89,7 +89,7 @@ class PrivacyReport:
     internal: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        """The public part, for a pickle or a copy."""
+        """The report without internal facts, for a pickle or a copy."""
         return vars(self) | {"internal": {}}
 
     @property

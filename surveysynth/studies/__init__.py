@@ -1,4 +1,4 @@
-"""What private tables are worth: measures over repeated samples, coverage of intervals, an audit by attack."""
+"""Studies of the accuracy and privacy of releases: measures over repeated samples, coverage, an audit by attack."""
 
 from ..estimation.intervals import overlap
 from .measures import summarize

@@ -1,10 +1,10 @@
-"""Studies of repeated samples: replicates made one by one, kept in a folder, and gone on with after a stop.
+"""Studies of repeated samples.  Replicates are made and stored one by one, so that a study can go on after a stop.
 
-    out/settings.json           what every replicate is made with, the seed included
-    out/replicates/00001/ ...   one folder a finished replicate, whole or not there
+    out/settings.json           settings of every replicate, including the seed
+    out/replicates/00001/ ...   one folder for each finished replicate, which is complete or does not exist
 
-A public or simulated population has nothing to protect.  So a study may be seeded, and its seed stays in its folder,
-so that it can be done again and gone on with.
+A public or simulated population needs no protection.  So a study may have a seed, and the seed is stored in the folder
+of the study, so that the study can be repeated and continued.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ SETTINGS = "settings.json"
 
 @dataclass(frozen=True)
 class Replicate:
-    """What came out of one sample.
+    """The results of one sample.
 
     Attributes
     ----------
     number : int
-        From 1.
+        Number of the replicate, from 1.
     frames : dict of str to pandas.DataFrame
-        What was found, by name.
+        Results, by name.
     failures : list of dict
         What failed, and why.
     seconds : float
-        Of work.
+        Computing time in seconds.
     """
 
     number: int
@@ -56,33 +56,34 @@ class Replicate:
 
 @dataclass(frozen=True)
 class Replicates:
-    """What came out of all samples of a study.
+    """The results of all samples of a study.
 
     Attributes
     ----------
     settings : dict
-        What every replicate was made with, the seed included; as JSON reads it.
+        The settings of every replicate, including the seed, in the form in which JSON reads them.
     kept : list of Replicate
+        The replicates, in the order of their numbers.
     """
 
     settings: dict[str, Any]
     kept: list[Replicate]
 
     def all(self, name: str) -> pd.DataFrame:
-        """What was found under a name, over the replicates."""
+        """The results of a given name, from all replicates."""
         return stacked([one.frames.get(name, pd.DataFrame()) for one in self.kept])
 
     def first(self, name: str) -> pd.DataFrame:
-        """The same of the first replicate."""
+        """The results of a given name, from the first replicate."""
         return self.kept[0].frames.get(name, pd.DataFrame())
 
     def failures(self, columns: Sequence[str]) -> pd.DataFrame:
-        """One row a failure."""
+        """A table of the failures, with one row for each."""
         return pd.DataFrame([row for one in self.kept for row in one.failures], columns=list(columns))
 
     @property
     def seconds(self) -> float:
-        """Of work, over all replicates and processes."""
+        """Computing time in seconds, summed over all replicates and processes."""
         return sum(one.seconds for one in self.kept)
 
 
@@ -96,24 +97,24 @@ def repeat(
     scheduler: str | None = None,
     out: str | Path | None = None,
 ) -> Replicates:
-    """Replicates 1 to R of a study: those that its folder holds, and the others, made and kept there one by one.
+    """Replicates 1 to R of a study.  Replicates that the folder lacks are made and stored there, one by one.
 
     Parameters
     ----------
     work, shared, workers, scheduler
         As for :func:`surveysynth.tasks.run`.
     settings : dict
-        What every replicate is made with, the seed included.
+        The settings of every replicate, including the seed.
     replicates : int
-        R.
+        The number R of replicates.
     out : str or Path, optional
-        The folder, made where it is not there; without one nothing is kept.
+        The folder, which is made if it does not exist.  Without a folder nothing is stored.
 
     Raises
     ------
     InputError
-        Numbers of replicates or workers below 1; a folder that holds something else, a study with other settings, or a
-        damaged replicate.
+        The number of replicates or workers is below 1.  The folder contains something else, a study with other
+        settings, or a damaged replicate.
     """
     whole(replicates, "replicates")
     whole(workers, "workers")
@@ -121,7 +122,7 @@ def repeat(
     with tempfile.TemporaryDirectory() if out is None else nullcontext(str(out)) as name:
         folder = Path(name)
         _claim(folder, settings)
-        for left in (folder / "replicates").glob(".*"):  # by a study that was killed
+        for left in (folder / "replicates").glob(".*"):  # unfinished replicates of a study that was killed
             shutil.rmtree(left, ignore_errors=True)
         folders = {number: folder / "replicates" / f"{number:05d}" for number in range(1, replicates + 1)}
         todo = [number for number, place in folders.items() if not place.is_dir()]
@@ -134,7 +135,7 @@ def repeat(
 
 @contextmanager
 def recorded(failures: list[dict[str, Any]] | None, **what: Any) -> Iterator[None]:
-    """Add what fails to a list, and why, and go on; without a list errors are raised."""
+    """Record an error in a list instead of raising it.  Without a list, errors are raised."""
     try:
         yield
     except SurveySynthError as error:
@@ -144,19 +145,19 @@ def recorded(failures: list[dict[str, Any]] | None, **what: Any) -> Iterator[Non
 
 
 def stacked(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """The rows of all frames that have any."""
+    """The rows of all frames in one frame, which is empty if no frame has rows."""
     frames = [frame for frame in frames if len(frame)]
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
 
 
 def seed_of(*key: int) -> int:
-    """A seed of its own for everything that is random: the first key is the entropy, the others say what it is for."""
+    """A separate seed for each purpose: the first key is the entropy, the other keys stand for the purpose."""
     entropy, *purpose = key
     return int(np.random.SeedSequence(entropy, spawn_key=purpose).generate_state(1, np.uint64)[0])
 
 
 def entropy(out: str | Path | None, seed: int | None) -> int:
-    """The seed that was given, that of the study in the folder, or one from the operating system."""
+    """The seed that was given, otherwise the seed of the study in the folder, otherwise a new random seed."""
     check_seed(seed)
     if seed is not None:
         return int(seed)
@@ -166,7 +167,7 @@ def entropy(out: str | Path | None, seed: int | None) -> int:
 
 
 def check_free(out: Path) -> None:
-    """Refuse a place where there is something that is no study (InputError)."""
+    """Refuse a path that exists and is not an empty folder (InputError)."""
     if not is_free(out):
         raise InputError(f"{str(out)!r} exists and is not the folder of a study; choose another one")
 
@@ -181,7 +182,7 @@ def _settings(out: Path) -> dict[str, Any]:
 
 
 def _claim(out: Path, settings: dict[str, Any]) -> None:
-    """Make the folder of a study, or make sure that the one there is of this study."""
+    """Make the folder of a study, or check that an existing folder has a study with the same settings (InputError)."""
     if (out / SETTINGS).is_file():
         found = _settings(out)
         differing = [name for name in {**settings, **found} if settings.get(name) != found.get(name)]
@@ -198,7 +199,10 @@ def _claim(out: Path, settings: dict[str, Any]) -> None:
 
 
 def folder_and_seed(out: str | Path | None, seed: int | None) -> tuple[Path | None, int]:
-    """Folder and seed of a study with a folder for every cell: those of the cells that it holds, where it was begun."""
+    """The folder and the seed of a study that has a folder for every cell.
+
+    If the study was begun before, the seed is that of the cells in the folder, unless a seed is given.
+    """
     folder = None if out is None else Path(out)
     begun = [] if folder is None else sorted(folder.glob(f"*/{SETTINGS}"))
     if folder is not None and not begun:
@@ -207,7 +211,7 @@ def folder_and_seed(out: str | Path | None, seed: int | None) -> tuple[Path | No
 
 
 def _keep(done: Replicate, folder: Path) -> None:
-    """Write a replicate to its folder, which appears whole or not at all."""
+    """Write a replicate to its folder, completely or not at all."""
     with whole_folder(folder, mode=0o755) as staging:
         for name, frame in done.frames.items():
             if len(frame):

@@ -1,9 +1,9 @@
-"""How good estimates are: measures of one estimate, and their summaries over repeated samples.
+"""The accuracy of estimates: measures of one estimate, and summaries of these measures over repeated samples.
 
-The frames hold one row an estimate: ``estimate, se, ci_low, ci_high, truth``, the domain (the
-``by`` columns, "all" for a margin), ``statistic``, and what made it: ``method`` ("confidential",
+The frames have one row for each estimate.  The columns are ``estimate, se, ci_low, ci_high, truth``; the domain (the
+``by`` columns, "all" for a margin); ``statistic``; the method that made the estimate: ``method`` ("confidential",
 "fbs", "fbp", "laplace"), ``setting`` ("paper", "default", "debias", "local", "strict"), ``delta``
-(Lipschitz bound of one data set), ``m`` and ``epsilon``; ``replicate`` numbers the samples.
+(Lipschitz bound of one data set), ``m`` and ``epsilon``; and ``replicate``, the number of the sample.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ Floats = NDArray[np.float64]
 
 CONFIDENTIAL = "confidential"
 MADE_BY = ["method", "setting", "delta", "m", "epsilon"]
-ROUNDING = 1e-9  # an estimate that is fixed by construction may miss the truth by this share of it
+ROUNDING = 1e-9  # largest relative rounding error of an estimate that equals the truth by construction
 
 
 def covers(low: ArrayLike, high: ArrayLike, truth: ArrayLike) -> NDArray[np.bool_]:
-    """Does the interval hold the truth?  An interval that does not exist (NaN) does not."""
+    """Whether each interval contains the truth.  A missing interval (NaN) does not contain it."""
     truth = np.asarray(truth, dtype=float)
     slack = ROUNDING * np.abs(truth)
     return (np.asarray(low, dtype=float) <= truth + slack) & (np.asarray(high, dtype=float) >= truth - slack)
@@ -37,13 +37,14 @@ def cv(estimate: ArrayLike, se: ArrayLike) -> Floats:
 
 
 def beside_confidential(estimates: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    """Every estimate with the confidential sample's for the same domain, in columns ``confidential_*``.
+    """The estimates, with the estimates of the confidential sample for the same domain in columns ``confidential_*``.
 
     Parameters
     ----------
     estimates : pandas.DataFrame
-        Of one sample, or of several that ``replicate`` numbers.
+        Estimates from one sample, or from several samples with numbers in ``replicate``.
     by : list of str
+        Columns of the domain.
     """
     columns = ["estimate", "se", "ci_low", "ci_high"]
     keys = [c for c in ("replicate", *by, "statistic") if c in estimates]
@@ -52,30 +53,32 @@ def beside_confidential(estimates: pd.DataFrame, by: Sequence[str]) -> pd.DataFr
 
 
 def summarize(estimates: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    """What every method and setting does in every domain over repeated samples.
+    """Summarize coverage, bias and error of every method and setting in every domain, over repeated samples.
 
     Source: Hu, Savitsky & Williams 2022a, appendix F.
 
     Parameters
     ----------
     estimates : pandas.DataFrame
-        One row an estimate and replicate.
+        One row for each estimate and replicate.
     by : list of str
+        Columns of the domain.
 
     Returns
     -------
     pandas.DataFrame
         ``method, setting, delta, m, epsilon, <by>, statistic, truth, replicates`` and
 
-        - ``coverage`` of the 95% interval, ``coverage_se`` its Monte Carlo standard error,
-        - ``ci_length`` and ``cv``, means over the replicates (NaN left out),
-        - ``se_ratio`` and ``length_ratio``, mean standard error and mean interval length over the
-          confidential sample's, in the same replicates,
-        - ``bias`` and ``rmse`` of the estimates about the truth, over the replicates,
-        - ``rmse_ratio``, that RMSE over the confidential sample's,
-        - ``overlap``, the mean interval overlap with the confidential sample's interval.
+        - ``coverage``, the coverage of the 95% interval, and ``coverage_se``, the Monte Carlo standard error of the
+          coverage,
+        - ``ci_length`` and ``cv``, means over the replicates without NaN,
+        - ``se_ratio`` and ``length_ratio``, the mean standard error and the mean interval length, each over the mean
+          for the confidential sample in the same replicates,
+        - ``bias`` and ``rmse``, the bias and the root mean squared error of the estimates over the replicates,
+        - ``rmse_ratio``, the RMSE over the RMSE of the confidential sample,
+        - ``overlap``, the mean overlap of the interval with the interval of the confidential sample.
 
-        ``replicates`` counts those in which there is an estimate.
+        ``replicates`` is the number of replicates that have a row.
 
     Examples
     --------

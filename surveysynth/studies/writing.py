@@ -1,4 +1,4 @@
-"""What all studies write alike: a folder of tables and a summary."""
+"""Writing of the results of a study: a folder with tables and a summary."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import pandas as pd
 
 
 def write_files(folder: str | Path, tables: Mapping[str, pd.DataFrame], summary: str) -> list[Path]:
-    """Write tables as ``{name}.csv`` and a summary as ``summary.txt`` to a folder, made where it is not there.
+    """Write tables as ``{name}.csv`` and a summary as ``summary.txt``.  The folder is made if it does not exist.
 
     Returns
     -------
     list of Path
-        The files.
+        The files that were written.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)

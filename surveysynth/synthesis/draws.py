@@ -13,7 +13,7 @@ from ..validation import whole
 
 
 def check_chains(chains: int, warmup: int, draws: int) -> None:
-    """Raise InputError unless the numbers of chains, warm-up draws and draws are positive whole numbers within limits."""
+    """Raise InputError unless the numbers of chains, warm-up draws and draws are whole numbers within fixed limits."""
     for name, number, most in (("chains", chains, 100), ("warmup", warmup, 1_000_000), ("draws", draws, 1_000_000)):
         whole(number, name, most)
 

@@ -387,7 +387,7 @@ class Fit(FittedModel):
         return Spending(m, asked, None if self.kind == "none" else self._published_epsilon(m, asked))
 
     def _corrected_draws(self, positions: list[int], debias: bool) -> SelectedDraws:
-        """The draws of a release, corrected for privacy weights or the clamp if this was requested or is always done."""
+        """The draws of a release, corrected for privacy weights or the clamp if requested or always done."""
         model, records = self.synthesizer, self.records
         if not (debias or self.corrected):
             return SelectedDraws(positions, self.draws, positions)
@@ -451,7 +451,7 @@ class Fit(FittedModel):
         return Expense("draws", spending.epsilon, replaced, id)
 
     def _spent_by(self, m: int) -> list[float]:
-        """Epsilon of each of m data sets."""
+        """The epsilon that each of m data sets spends; infinite for the kind "none"."""
         return [np.inf if self.kind == "none" else Budget(None, 1).spent(self.delta)] * m
 
     def _published_epsilon(self, m: int, asked: float | None) -> float:

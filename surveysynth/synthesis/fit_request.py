@@ -358,7 +358,7 @@ def check_debias(synthesizer: Synthesizer | None, mechanism: RecordMechanism, re
 
 
 def check_steps(steps: int, mechanism: RecordMechanism) -> int:
-    """The number of steps of re-weighting (InputError if it is not valid, or if the mechanism has no bounds to raise)."""
+    """The number of steps of re-weighting (InputError if it is not valid, or the mechanism has no bounds to raise)."""
     steps = int(steps) if isinstance(steps, bool | np.bool_) else steps
     if isinstance(steps, int | np.integer) and steps == 0:
         return 0

@@ -2,12 +2,12 @@
 
 Source: Hu, Williams & Savitsky 2025, section 2.3; Wasserman & Zhou 2010.
 
-    C_j   records, or clipped survey weights, in bin j
+    C_j   number of records, or sum of clipped survey weights, in bin j
     D_j   = C_j + Laplace noise by OpenDP,   D~_j = max(D_j, 0),   q_j = D~_j / sum D~
     y*_i  uniform within bin b_i,            b_i from the multinomial with probabilities q
 
-Only the D_j are made from confidential values; all else is post-processing.  So one noisy histogram makes all m data
-sets, and epsilon does not grow with m.
+Only the D_j are computed from confidential values; everything else is post-processing.  All m data sets come from one
+noisy histogram, so epsilon does not grow with m.
 """
 
 from __future__ import annotations
@@ -70,10 +70,10 @@ def perturbed_histogram(
 
     Source: Hu, Williams & Savitsky 2025, section 2.3.
 
-    A record is in one bin.  If it is blanked and not counted, one count changes by 1, and Laplace noise of scale
-    1 / epsilon gives epsilon for such neighbours; n, the number of records, is public and fixed.  If its values are
-    replaced, two counts change, which spends twice epsilon.  In the paper epsilon is for replacing a record, and the
-    noise has scale 2 / epsilon: the same as here with half of that epsilon.
+    A record is in one bin.  If the record is blanked and not counted, one count changes by 1, and Laplace noise of
+    scale 1 / epsilon gives epsilon for such neighbours.  The number n of records is public and fixed.  If the values of
+    a record are replaced, two counts change, which spends twice epsilon.  In the paper epsilon is for replacing a
+    record, and the noise has scale 2 / epsilon; this is the noise here for half of the paper's epsilon.
 
     Noise and draws are never seeded.
 
@@ -85,35 +85,38 @@ def perturbed_histogram(
         A numeric column without missing values.  Synthetic values are real numbers, even if the
         outcome has whole numbers.
     epsilon : float
-        Epsilon of the whole release, for one record that is blanked: counted in the histogram, or not.
+        Epsilon of the whole release, for blanking one record, which is then not counted in the histogram.
     bounds : (float, float)
         Public lowest and highest value, chosen without looking at the file.  Values outside are
         moved to the nearest bound.
     population_total : float
         Public number of population units, to which the equal weights add up.
     bins : int or sequence of float, optional
-        Number of bins of equal length, or their public limits, rising, from bound to bound.  Default:
-        ceil(sqrt(n)).
+        Number of bins of equal length, or their public limits in rising order, from bound to bound.  The default is
+        ceil(sqrt(n)) bins.
     m : int
         Number of synthetic data sets, each of n records.
     weight_bound : float, optional
-        Public largest survey weight.  With it bin j holds sum min(w_i, weight_bound), so that synthetic
-        values follow the population, and the noise is weight_bound times as large.  Needed if weights
-        differ: otherwise the values would follow the sample.
+        Public largest survey weight.  If it is given, bin j counts sum min(w_i, weight_bound), so that synthetic
+        values follow the population, and the noise is weight_bound times as large.  It is required if weights
+        differ, as the values would otherwise follow the sample.
     ledger : Ledger, optional
-        Ledger that epsilon, and twice epsilon for replacing, are entered in before the release is returned.  The
-        manifest has number and head of the entry.
+        Ledger in which epsilon, and twice epsilon for replacing a record, are entered before the release is returned.
+        The manifest has the number and the head of the entry.
 
     Returns
     -------
     Release
-        Data sets with the outcome and a weight, ``privacy.kind == "strict"``.  n is public.
+        Data sets with the outcome and a weight, with ``privacy.kind == "strict"``.
 
     Raises
     ------
     InputError
-        No design; an outcome that is not numeric, has missing or infinite values, or has a role in the design;
-        numbers out of range; bounds or limits that do not rise; unequal weights without a ``weight_bound``.
+        ``design`` is not a design.  The outcome is not numeric, has missing or infinite values, or has a role in the
+        design.  A number is out of range, or bounds or limits do not rise.  Weights differ and there is no
+        ``weight_bound``.
+    PrivacyError
+        The ledger's cap leaves less than epsilon.
 
     Examples
     --------
@@ -177,7 +180,10 @@ def _check(design: SurveyDesign, outcome: str, population_total: float) -> None:
 
 
 def _counted(design: SurveyDesign, weight_bound: float | None) -> Floats:
-    """The count of each record in its bin (n,): its clipped survey weight; or 1 if all weights are equal."""
+    """What each record adds to its bin (n,): the clipped survey weight or, without ``weight_bound``, 1.
+
+    InputError if weights differ and there is no ``weight_bound``.
+    """
     if weight_bound is not None:
         return np.minimum(design.weights, positive(weight_bound, "weight_bound"))
     if np.ptp(design.weights) > EQUAL * design.weights.max():
@@ -189,17 +195,20 @@ def _counted(design: SurveyDesign, weight_bound: float | None) -> Floats:
 
 
 def histogram(y: Floats, w: Floats, limits: Floats) -> Floats:
-    """Sums of w by bin (k,); bins are [lower, upper), the last one closed; values outside go to the nearest bin."""
+    """Sum of w in each bin (k,).
+
+    Bins are [lower, upper), and the last bin is closed.  A value outside all bins counts in the nearest bin.
+    """
     bin = np.clip(np.searchsorted(limits, y, side="right") - 1, 0, limits.size - 2)
     return np.bincount(bin, w, limits.size - 1).astype(np.float64)
 
 
 def sensitivity(n: int, weight_bound: float | None) -> float:
-    """The change of the histogram, summed over bins, if one record is counted or not.
+    """The largest change of the histogram, summed over bins, if one record is counted or not.
 
-    1 for counts, which are exact.  A sum of n weights up to W is computed with a rounding error of at
-    most n W gamma, gamma = n u / (1 - n u), u = 2^-53 (Higham 2002, section 4.2), in each of two files of
-    n and n + 1 records.
+    It is 1 for counts, which are exact.  A sum of n weights up to W is computed with a rounding error of at
+    most n W gamma, gamma = n u / (1 - n u), u = 2^-53 (Higham 2002, section 4.2).  This error is possible in each of
+    the two files, of n and n + 1 records.
     """
     if weight_bound is None:
         return 1.0
@@ -208,11 +217,14 @@ def sensitivity(n: int, weight_bound: float | None) -> float:
 
 
 def draw(D: Floats, limits: Floats, n: int, rng: np.random.Generator) -> Floats:
-    """Draw n values from a noisy histogram D (k,): multinomial bins, uniform within; by length if D has no mass."""
+    """Draw n values from a noisy histogram D (k,): the bin is multinomial, the value uniform within the bin.
+
+    If no bin of D is positive, bins are drawn in proportion to their lengths.
+    """
     mass = np.maximum(D, 0.0)
     if not mass.any():
         mass = np.diff(limits)
-    mass = mass / mass.max()  # no sum overflows
+    mass = mass / mass.max()  # so that the sum does not overflow
     bin = rng.choice(mass.size, n, p=mass / mass.sum())
     low, high = limits[bin], limits[bin + 1]
     return np.clip(low + (high - low) * rng.random(n), low, high)
@@ -267,7 +279,7 @@ def _limits(bounds: Bounds, bins: int | Sequence[float] | None, n: int) -> Float
 
 
 def _rising(numbers: ArrayLike, name: str) -> Floats:
-    """At least two rising numbers as an array of finite range (InputError: others)."""
+    """At least two rising numbers as an array with a finite range (InputError for anything else)."""
     try:
         values = np.array(numbers, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):

@@ -1,7 +1,7 @@
-"""Levels of categorical outcomes: they are published, so they are declared and not read from the file.
+"""Levels of categorical outcomes.  Levels are published, so they are declared and not read from the file.
 
-A level in the file is the value of at least one respondent, and would stand in every public file.  So a category has
-the levels that its type declares (a categorical column, True and False), or those that the agency lists.
+A level in the file is the value of at least one respondent, and would appear in every public file.  So a category has
+the levels that the column's type declares (a categorical column, True and False), or the levels that the agency lists.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ Levels = Mapping[str, Sequence[Any]]
 
 
 def declared(design: SurveyDesign, synthesizer: Synthesizer, levels: Levels | None) -> SurveyDesign:
-    """Give categorical outcomes their declared levels, whether these occur or not.
+    """The design in which categorical outcomes have their declared levels, whether or not these occur in the file.
 
     Parameters
     ----------
     design : SurveyDesign
     synthesizer : Synthesizer
     levels : mapping of outcome to list of levels, optional
-        Levels of outcomes whose type does not declare them, or other levels than their type declares.
+        Levels of outcomes whose type does not declare levels, or levels that replace those of the type.
 
     Raises
     ------
     InputError
-        An outcome without declared levels, or with other values; levels of other columns; levels that are no list of
-        different labels.
+        An outcome has no declared levels, or has values that are not among them.  ``levels`` names a column that is
+        not a categorical outcome, or gives something else than a list of different labels.
     """
     given = check_levels(levels, synthesizer.categorical)
     lacking = undeclared(design, [name for name in synthesizer.categorical if name not in given])
@@ -45,7 +45,7 @@ def declared(design: SurveyDesign, synthesizer: Synthesizer, levels: Levels | No
 
 
 def having_levels(design: SurveyDesign, levels: Levels) -> SurveyDesign:
-    """The design with these levels of columns (InputError: as :func:`with_levels`)."""
+    """The design after columns have been given these levels (InputError as in :func:`with_levels`)."""
     if not levels:
         return design
     columns = {name: with_levels(design.column(name), name, own) for name, own in levels.items()}
@@ -53,7 +53,7 @@ def having_levels(design: SurveyDesign, levels: Levels) -> SurveyDesign:
 
 
 def number_codes(design: SurveyDesign, levels: Levels | None) -> dict[str, Any]:
-    """The types of categories that are coded as numbers; synthetic files keep these types."""
+    """The types of the categories that are coded as numbers, by column.  Synthetic files keep these types."""
     columns = [name for name in levels if name in design.columns] if isinstance(levels, Mapping) else []
     numbers = [name for name in columns if pd.api.types.is_numeric_dtype(design.column(name).dtype)]
     return {name: design.column(name).dtype for name in numbers}
@@ -71,14 +71,14 @@ def undeclared(design: SurveyDesign, names: Iterable[str]) -> list[str]:
 
 
 def how_to_declare(design: SurveyDesign, names: Sequence[str]) -> str:
-    """The message on columns without declared levels; it holds no value of the file."""
+    """The message on columns without declared levels.  It contains no value of the file."""
     counts = "; ".join(f"{name} has {design.column(name).nunique():,} different values in the file" for name in names)
     look = f"{counts}: design.frame[{names[0]!r}].value_counts() lists them, for you alone"
     return f"{to_declare(names)}, or make the column categorical with them. {look}"
 
 
 def to_declare(names: Sequence[str]) -> str:
-    """Why columns need declared levels, with the argument to give."""
+    """A text that says why columns need declared levels and which argument to give."""
     template = ", ".join(f"{name!r}: ['...', '...']" for name in names)
     return (
         f"{', '.join(names)}: the levels of a category are published, and one that a single respondent has would tell "
@@ -87,7 +87,10 @@ def to_declare(names: Sequence[str]) -> str:
 
 
 def check_levels(levels: Levels | None, categorical: Sequence[str]) -> dict[str, list[Any]]:
-    """Levels by outcome (InputError: no lists of different labels, or no categorical outcomes)."""
+    """The given levels by outcome.
+
+    InputError if a column is not a categorical outcome, or its levels are not a list of different labels.
+    """
     if levels is None:
         return {}
     if not isinstance(levels, Mapping):
@@ -109,12 +112,14 @@ def check_levels(levels: Levels | None, categorical: Sequence[str]) -> dict[str,
 
 
 def with_levels(column: pd.Series, name: str, levels: Sequence[Any], first: int = 1) -> pd.Series:
-    """The column as a categorical one with these levels, in their order; its first record has number ``first``.
+    """The column as a categorical column with given levels, in their order.
+
+    Messages number the records of the column from ``first``.
 
     Raises
     ------
     InputError
-        Values that are no levels; the message names none.
+        The column has values that are not among the levels.  The message does not show these values.
     """
     check_cells(column, name)
     code, found = pd.factorize(column)
@@ -139,7 +144,7 @@ def _is_label(level: object) -> bool:
 
 
 def _key(level: Any) -> Hashable:
-    """A key that is equal for equal levels: 1 equals 1.0, and neither True nor '1'."""
+    """A key that is equal for equal levels: 1 equals 1.0, but equals neither True nor '1'."""
     if isinstance(level, np.generic):
         level = level.item()
     return isinstance(level, bool), level

@@ -1,4 +1,4 @@
-"""Measuring a file for strict releases: it is counted, and noise is added."""
+"""Measuring a file for strict releases: records are counted and noise is added."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from .synthetic_design import NEAR, ignored_groups_text, public_columns, roles_o
 
 Floats = NDArray[np.float64]
 
-NOISES = 6  # a difference is reported beyond so many standard deviations of the noise, which has long tails
+NOISES = 6  # a difference is reported above this many standard deviations of the noise, which has long tails
 M = 20  # default number of data sets
 PUBLIC = (
     "the predictors, the design columns in the files and the number of records of every cell are public; the columns "
@@ -69,62 +69,65 @@ def measure(
     scheduler: str | None = None,
     seed: int | None = None,
 ) -> Measurements:
-    """Count a confidential file by public columns, and add noise: the one step that reads its values.
+    """Count a confidential file by public columns and add noise.  This is the only step that reads confidential values.
 
-    Source: McKenna, Miklau & Sheldon (2021) for releases from measured tables; the noise is OpenDP's integer Laplace
-    or Gaussian mechanism, and the total its own composition.
+    Source: McKenna, Miklau & Sheldon (2021) for releases from measured tables.  The noise is OpenDP's integer Laplace
+    or Gaussian mechanism, and OpenDP's composition gives the total epsilon.
 
     Parameters
     ----------
     design : SurveyDesign
         The confidential file.
     formula : str, FBS or FBP, or list of str
-        ``"income ~ region + sex"``: one outcome, and public predictors, categories or numbers; ``region:sex`` is a
-        table of its own.  FBP gives files expected weights.  A list has a formula for each outcome, in sequence: a
-        later one can have earlier outcomes among its predictors, ``["job ~ sex", "income ~ sex + job"]``; the outcomes
-        of one formula, ``"job + income ~ sex"``, each depend on those before them.  ``"income ~ ."`` takes all columns
-        of ``public=`` and all outcomes before, but those whose tables noise would drown.  The weight depends on all.
+        ``"income ~ region + sex"`` has one outcome, and public predictors that are categories or numbers; a product
+        ``region:sex`` gets a table of its own.  FBP gives files expected weights.  A list has a formula for each
+        outcome, in sequence.  A later formula can have earlier outcomes among its predictors:
+        ``["job ~ sex", "income ~ sex + job"]``.  In a formula with several outcomes, ``"job + income ~ sex"``, each
+        outcome depends on the outcomes before it.  ``"income ~ ."`` takes all columns of ``public=`` and all outcomes
+        before, except those for whose tables the noise would be too large.  The weight depends on all terms and
+        outcomes.
     epsilon : float
-        Privacy budget, for a record or unit whose outcome and weight are blanked; twice that for a record or unit
-        with other values.
+        Privacy budget for blanking the outcomes and the weight of a record or unit.  Replacing them spends twice this
+        epsilon under Laplace noise; under Gaussian noise the report has the epsilon for replacing.
     delta : float, optional
-        The delta of (epsilon, delta)-differential privacy, such as 1e-10: noise is then Gaussian, which is smaller
-        than Laplace noise for more than about 20 tables, that is for three outcomes or more.
+        The delta of (epsilon, delta)-differential privacy, such as 1e-10.  The noise is then Gaussian, which is smaller
+        than Laplace noise if there are more than approximately 20 tables, as for three or more outcomes.
     population_total : float, or mapping of stratum to float
-        Public number of population units, to which weights add up, public weights included.
+        Public number of population units, to which weights (also public weights) add up.
     population_totals : mapping of term to mapping of level to float, optional
-        Public totals of the levels of predictors, ``{"region": {"north": 812_000, ...}}``: domain counts are then
-        exact.
+        Public totals of the levels of predictors, ``{"region": {"north": 812_000, ...}}``.  Counts of these domains are
+        then exact.
     bounds : (float, float), or mapping of outcome to such, optional
-        Short for ``outcomes={...: Outcome(bounds=...)}``.
+        Short form of ``outcomes={...: Outcome(bounds=...)}``.
     outcomes : mapping of outcome to Outcome, optional
-        Public facts about the outcomes.  A categorical column declares its own levels.
+        Public facts about the outcomes.  A categorical column declares its levels by its type.
     weight : {"synthesize", "public"}
-        Whether weights are confidential.
+        Whether weights are confidential and synthesized, or public.
     weight_bounds : (float, float)
-        Public bounds of a weight, in mean weights; weights beyond count as weights at the bound.
+        Public bounds of a weight, as multiples of the mean weight.  A weight outside counts as a weight at the bound.
     clusters : {"model", "ignore"}
         Whether PSUs, and strata that the predictors do not determine, have effects.
     unit : str, optional
-        Column of the units that epsilon protects, if these are groups of records, such as households.  Its labels are
-        recoded and published.
+        Column of the units that epsilon protects, if these are groups of records, such as households.  The column is
+        published with other labels.
     public : list of str, optional
-        Columns that may be published: others are refused.  ``~ .`` stands for them.
+        Columns that may be published.  Other columns are refused.  ``~ .`` stands for these columns.
     importance : mapping of outcome to float, optional
-        Factors of the epsilon that the tables of an outcome get, relative to other outcomes; default 1.
+        Factors for the shares of epsilon that the tables of each outcome get; default 1.
     edits : list of str, optional
-        Public rules that every synthetic record obeys, conditions on columns of the files: ``"rent <= income"``.
-        Answers that break one are drawn again.
+        Public rules that every synthetic record obeys, as conditions on columns of the files: ``"rent <= income"``.
+        Answers that break a rule are drawn again.
     earlier : Measurements or Release, optional
-        Measurements of an earlier year, by the same formulas: the model is fitted to both years, and this year's
-        effects are those of that year plus a drift.  The report's epsilon is the sum, for people in both files.
-    scheduler : str, optional
-        Address of a Dask cluster, ``"tcp://10.0.0.1:8786"``: its workers read and count the outcomes of a design by
-        :meth:`SurveyDesign.scan`, file by file, and see its files where this process does.
+        Measurements of an earlier year by the same formulas.  The model is fitted to both years, and this year's
+        effects are the effects of the earlier year plus a drift.  The report's epsilon is the sum over both years, for
+        people who are in both files.
     ledger : Ledger, optional
-        Ledger that is charged before anything else is done with the noisy tables.
+        Ledger in which epsilon is entered before anything else is done with the noisy tables.
+    scheduler : str, optional
+        Address of a Dask cluster, ``"tcp://10.0.0.1:8786"``.  The workers read and count the outcomes of a design of
+        :meth:`SurveyDesign.scan`, file by file.  They must find the files at the same paths as this process.
     seed : int, optional
-        For tests: whoever knows the seed can remove the noise, so no result of it may be published.
+        Seed for tests.  Whoever knows the seed can remove the noise, so seeded results must not be published.
 
     Returns
     -------
@@ -134,11 +137,11 @@ def measure(
     Raises
     ------
     InputError
-        The file contradicts the declarations; a predictor has missing values, or records cannot be counted by it; no
-        declaration, no population total, or totals that contradict each other; a rule on other columns, or on public
-        columns alone.
+        The file contradicts the declarations.  A predictor has missing values, or records cannot be counted by it.  A
+        declaration or the population total is missing, or totals contradict each other.  A rule names a column that
+        the files do not have, or is on public columns alone and some records break it.
     PrivacyError
-        The ledger's cap leaves less than epsilon; nothing was measured.
+        The ledger's cap leaves less than epsilon.  Nothing was measured.
 
     Examples
     --------
@@ -160,7 +163,7 @@ def measured(
     asked: StrictRequest, epsilon: float, *, scheduler: str | None = None, ledger: Ledger | None = None,
     seed: int | None = None,
 ) -> Measurements:  # fmt: skip
-    """The measurements of a checked request."""
+    """Make the measurements of a checked request."""
     design, model, unit, delta = asked.design, asked.model, asked.unit, asked.delta
     try:
         noisy = measure_design(
@@ -169,7 +172,7 @@ def measured(
             weight_bounds=asked.weight_bounds, public_weight=asked.public_weight, unit=unit, scheduler=scheduler,
             rng=None if seed is None else np.random.default_rng(seed),
         )  # fmt: skip
-    except InputError as error:  # an outcome contradicts its declaration, as others may
+    except InputError as error:  # an outcome contradicts its declaration; other outcomes may do so, too
         wrong = Obstacles()
         wrong.note(error)
         check_values(design, model, asked.schema, wrong)
@@ -208,13 +211,13 @@ def _notes(noisy: NoisyTables, columns: Sequence[str], asked: StrictRequest) -> 
 
 
 def _far(noisy: NoisyTables) -> str | None:
-    """A warning if noisy counts of weights contradict the population total, beyond their noise."""
+    """A warning if noisy counts of weights contradict the population total by more than the noise; otherwise None."""
     if noisy.weight is None or noisy.weight.cells.bins is None:
         return None
     histogram, means = noisy.weight.tables[0], noisy.weight.cells.bins.means
     value = np.bincount(histogram.groups, means) / np.bincount(histogram.groups)
     total, sd = value @ histogram.sums[0], np.sqrt(histogram.variance * (value @ value))
-    if noisy.unit is not None:  # records of large units count for a part
+    if noisy.unit is not None:  # a record of a large unit counts as a part of a record
         scale = noisy.n / max(histogram.sums.sum(), 1.0)
         total, sd = total * scale, sd * scale
     N = noisy.population_total

@@ -19,20 +19,20 @@ LEFT_OUT = (
 
 
 def without_missing(design: SurveyDesign, synthesizer: Synthesizer) -> tuple[SurveyDesign, Codes, NDArray[np.bool_]]:
-    """Leave out records without an outcome if the model has ``missing="drop"``.
+    """The design without records that have no outcome, if the model has ``missing="drop"``.
 
     Returns
     -------
     design : SurveyDesign
     rows : int array
-        Rows of the records that are kept, from 0.
+        Rows of the records that remain, from 0.
     absent : bool array (n,)
-        Whether a record was left out.
+        Whether each record was left out.
 
     Raises
     ------
     InputError
-        No record has an outcome; the remaining records are no design.
+        No record has an outcome, or the remaining records are not a valid design.
     """
     absent = np.zeros(design.n, dtype=bool)
     if synthesizer.missing == "drop":
@@ -55,7 +55,7 @@ def without_missing(design: SurveyDesign, synthesizer: Synthesizer) -> tuple[Sur
 
 
 def missing_text(design: SurveyDesign, absent: NDArray[np.bool_]) -> list[str]:
-    """A sentence of the report on records left out, if there are any."""
+    """A sentence of the report on records that were left out, if there are any."""
     if not absent.any():
         return []
     return [LEFT_OUT.format(f"{absent.sum():,} of {design.n:,} records")]

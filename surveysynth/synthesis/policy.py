@@ -2,9 +2,9 @@
 
     historical file -> unweighted fit: draws theta_s -> f_i = max_s |log p_i| -> map, c1, c2 -> epsilon
 
-In later periods the same draws give f_i to the records of the current file, the same map and constants
-give alpha_i, and the same epsilon clamps alpha_i log p_i.  So a record's privacy weight depends on the
-record alone, nothing in the current file sets them, and the guarantee is strict.
+In later periods the same draws give f_i for the records of the current file, the same map and constants
+give alpha_i, and the same epsilon clamps alpha_i log p_i.  So a record's privacy weight depends on no other record of
+the current file, and the guarantee is strict.
 """
 
 from __future__ import annotations
@@ -74,12 +74,12 @@ class Stored(BaseModel):
     draws: dict[str, list[int]]  # shapes
 
 
-@dataclass(frozen=True, repr=False)  # its draws were made from a confidential file
+@dataclass(frozen=True, repr=False)  # a repr would show draws from a confidential file
 class Policy:
     """The protection of later releases of a survey, set once on a historical file.
 
-    A policy is confidential: it holds posterior draws of the historical file, and means and knots of its predictors.
-    It is made by :meth:`from_historical`.
+    A policy is confidential: it contains posterior draws of the historical file, and means and knots of the file's
+    predictors.  :meth:`from_historical` makes a policy.
 
     Attributes
     ----------
@@ -91,25 +91,26 @@ class Policy:
     mechanism : Censored
         ``Censored(weighted=True)`` with the map and its constants c1 and c2.
     span : (float, float)
-        The least and the largest risk in the historical file, between which the linear map runs.
+        The smallest and the largest risk in the historical file, between which the linear map runs.
     columns : tuple of str
-        Columns of the model matrix; a later file must have the same.
+        Columns of the model matrix.  A later file must have the same columns.
     levels : dict of str to list of str
-        Levels of the predictors that are labels; a later file must have the same.
+        Levels of the predictors that are labels.  A later file must have the same levels.
     constants : dict of str to dict
-        Constants of terms such as ``center(age)`` and ``bs(age, 5)`` (mean, knots), from the historical file: a later
-        file's predictors are evaluated with them.
+        Constants of terms such as ``center(age)`` and ``bs(age, 5)`` (mean, knots) in the historical file.  The
+        predictors of a later file are evaluated with these constants.
     public_weights : bool
-        Whether the survey weight was a function of the predictors; a later file must agree.
+        Whether the survey weight was a function of the predictors.  A later file must agree in this.
     digest : str
-        Salted hash of the historical outcomes, by which that very file is refused.
+        Salted hash of the historical outcomes, by which the historical file itself is recognized and refused.
     values : dict of float arrays (S, ...)
         Draws of the unweighted posterior, under which f_i is computed.
     source : str
         Published name of the historical file.
-    delta, mean_alpha : float
-        Lipschitz bound of the historical file under the weights (epsilon / (2 m) is the clamp), and mean privacy
-        weight.
+    delta : float
+        Lipschitz bound of the historical file under the privacy weights; the clamp is epsilon / (2 m).
+    mean_alpha : float
+        Mean privacy weight in the historical file.
 
     Examples
     --------
@@ -162,7 +163,7 @@ class Policy:
         Parameters
         ----------
         design : SurveyDesign
-            The historical file, such as last year's: not the one to release.
+            The historical file, such as last year's file.  It must not be the file to release.
         synthesizer, epsilon, m, clusters, engine, chains, warmup, draws, seed
             As for :func:`surveysynth.fit`.
         source : str
@@ -171,22 +172,23 @@ class Policy:
             Public total or totals of the historical file.
         map, c1, c2
             As for :class:`surveysynth.PseudoPosterior`.  If c1 is not given, it is tuned so that the bound of the
-            historical file is epsilon / (2 m): few records of a similar file are then clamped.
+            historical file is epsilon / (2 m).  Few records of a similar file are then clamped.
 
         Returns
         -------
         Policy
-            Confidential.
+            The confidential policy.
 
         Raises
         ------
         InputError, ModelError, PrivacyError, EngineError
-            As :func:`surveysynth.fit`; a source without a name; a model that draws from the records themselves, or
-            whose formula has a term that looks at other records, such as ``I(x - x.mean())``.
+            As :func:`surveysynth.fit`.  Also if ``source`` is empty, if the model cannot be clamped or used for another
+            file or draws from the records themselves, or if the formula has a term that depends on other records, such
+            as ``I(x - x.mean())``.
 
         Notes
         -----
-        Hu, Williams & Savitsky (2025, section 4.5).
+        The method is from Hu, Williams & Savitsky (2025, section 4.5).
 
         Examples
         --------
@@ -216,7 +218,7 @@ class Policy:
         finite = risk[np.isfinite(risk)]
         if finite.size == 0:
             raise ModelError("no record of the historical file has a finite risk: the model does not suit it")
-        assert isinstance(synthesizer, Portable)  # as _check_model saw to
+        assert isinstance(synthesizer, Portable)  # ensured by _check_model
         return cls(
             synthesizer, epsilon, m, replace(mechanism, c1=float(f"{weighted.c1:.4g}")),
             (float(finite.min()), float(finite.max())), tuple(records.columns), _levels(design, synthesizer), constants,
@@ -238,13 +240,13 @@ class Policy:
         Returns
         -------
         float array (n,)
-            f_i, one number per record.
+            f_i, one number for each record.
 
         Raises
         ------
         InputError
-            The file is the historical one; or its predictors have other columns or levels, or its weights are
-            a function of the predictors where the historical file's were not, or the other way round.
+            The file is the historical file itself.  Its predictors have other columns or levels.  The weights are a
+            function of the predictors in one of the two files only.
         """
         if _digest(design, self.synthesizer, self.digest.partition(":")[0]) == self.digest:
             raise InputError(
@@ -277,7 +279,7 @@ class Policy:
         Returns
         -------
         str
-            A sentence.
+            A sentence on the source of the privacy weights.
         """
         c = self.mechanism
         return (
@@ -297,14 +299,14 @@ class Policy:
         )
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
-        """Write the policy to one file (mode 0600), whole or not at all.
+        """Write the policy to one file (mode 0600), completely or not at all.
 
         Parameters
         ----------
         path : str or Path
             The file.
         overwrite : bool
-            Replace a file that is there.
+            Whether an existing file is replaced.
 
         Returns
         -------
@@ -314,7 +316,7 @@ class Policy:
         Raises
         ------
         InputError
-            The file exists and ``overwrite`` is False, or its folder does not exist.
+            The file exists and ``overwrite`` is False, or the folder of the file does not exist.
         """
         path = as_path(path)
         if path.exists() and not overwrite:
@@ -345,12 +347,12 @@ class Policy:
         Returns
         -------
         Policy
-            Confidential.
+            The confidential policy.
 
         Raises
         ------
         InputError
-            No such file, or it is not a policy.
+            There is no such file, or it is not a policy of this version, or it is damaged.
         """
         path = as_path(path)
         if not path.is_file():
@@ -376,7 +378,7 @@ class Policy:
 
 
 def _check_draws(values: Mapping[str, Floats], shapes: Mapping[str, Sequence[int]]) -> None:
-    """Refuse draws other than those that were written (ValueError)."""
+    """Refuse draws whose names, shapes or values cannot be those that were written (ValueError)."""
     if {name: list(draws.shape) for name, draws in values.items()} != dict(shapes):
         raise ValueError("draws of another shape")
     if len({len(draws) for draws in values.values()}) != 1:
@@ -386,7 +388,7 @@ def _check_draws(values: Mapping[str, Floats], shapes: Mapping[str, Sequence[int
 
 
 def _check_model(synthesizer: Synthesizer, mechanism: Censored) -> None:
-    """Refuse models that cannot be clamped or carried to another file (InputError, ModelError)."""
+    """Refuse a model that draws from records, or cannot be clamped or used for other files (InputError, ModelError)."""
     if synthesizer.from_records:
         raise InputError(
             "allocation='posterior' draws what is published given the confidential value of each record: no epsilon "
@@ -400,7 +402,7 @@ def _check_model(synthesizer: Synthesizer, mechanism: Censored) -> None:
 def _prepared(
     design: SurveyDesign, synthesizer: Synthesizer, clusters: Clusters, population_total: float | Mapping[Any, float]
 ) -> tuple[SurveyDesign, Any]:
-    """The historical design without missing values, and its records as the model prepares them."""
+    """The historical design without missing values, and the design's records as the model prepares them."""
     design, _, left_out = to_synthesize(design)
     for note in left_out:
         warnings.warn(note, stacklevel=3)
@@ -409,19 +411,19 @@ def _prepared(
     if absent.any():
         check_total(total, design)
     records = synthesizer.prepare(design, clusters, public_mean_weight(design, total))
-    assert isinstance(synthesizer, Boundable)  # as _check_model saw to
+    assert isinstance(synthesizer, Boundable)  # ensured by _check_model
     synthesizer.check_censored(records)
     return design, records
 
 
 def _levels(design: SurveyDesign, synthesizer: Synthesizer) -> dict[str, list[str]]:
-    """The labels of the predictors that are not numbers."""
+    """The labels of each predictor that is not a number."""
     columns = {name: design.column(name) for name in synthesizer.predictor_columns}
     return {name: sorted(set(column.astype(str))) for name, column in columns.items() if is_label(column)}
 
 
 def _digest(design: SurveyDesign, synthesizer: Synthesizer, salt: str) -> str:
-    """Salt and hash of the outcomes; the order of the records does not matter."""
+    """The salt, and a hash of the outcomes that does not depend on the order of the records."""
     values = np.sort(np.column_stack([design.numeric(outcome) for outcome in synthesizer.outcomes]), axis=0)
     return f"{salt}:{hashlib.sha256(salt.encode() + values.tobytes()).hexdigest()}"
 

@@ -25,21 +25,21 @@ PLAIN = {"engine": "auto", "clusters": "model", "chains": 4, "tolerance": 0.01} 
 
 @dataclass(frozen=True)
 class StrictArguments:
-    """The arguments of :func:`measure`, apart from the design and its epsilon."""
+    """The arguments of :func:`measure`, apart from design and epsilon."""
 
     model: FBS | FBP | list[str]
     settings: dict[str, Any]
 
 
 def strict_arguments(model: object, given: Mapping[str, Any]) -> StrictArguments:
-    """The arguments of :func:`measure` for a strict release, from those of ``synthesize``.
+    """The arguments of :func:`measure` for a strict release, from the arguments of ``synthesize``.
 
     Raises
     ------
     InputError
-        Arguments for fits to records.
+        An argument is only for fits to records, or the list of formulas contains something else.
     ModelError
-        Another model than FBS and FBP, or one with options for fits to records.
+        The model is neither FBS nor FBP, has options for fits to records, or is an FBP of several outcomes.
     """
     effective = {name: value for name, value in given.items() if not (_is_nothing(value) or _is_plain(name, value))}
     if given.get("public") is not None:  # an empty list declares that nothing may be published
@@ -68,13 +68,13 @@ def strict_arguments(model: object, given: Mapping[str, Any]) -> StrictArguments
 
 
 def _with_levels(settings: dict[str, Any], levels: Any, outcomes: Sequence[str]) -> dict[str, Any]:
-    """The settings with an Outcome for each list of levels."""
+    """The settings, after each list of levels has become an Outcome."""
     found = {name: Outcome(levels=own) for name, own in check_levels(levels, outcomes).items()}
     return settings | ({"outcomes": found | dict(settings.get("outcomes", {}))} if found else {})
 
 
 def refuse_schema(settings: Mapping[str, Any]) -> None:
-    """Refuse arguments for strict releases where records are fitted (InputError)."""
+    """Refuse arguments for strict releases if a model is fitted to records (InputError)."""
     given = [name for name in SCHEMA_ENTRIES if not _is_nothing(settings.get(name))]
     if given:
         raise InputError(

@@ -1,4 +1,4 @@
-"""The request for a strict release: everything is checked here before a confidential value is counted."""
+"""The request for a strict release: all arguments are checked before a confidential value is counted."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ from .edits import check_rules
 from .synthetic_design import check_public, public_columns, public_frame, roles_of
 
 Floats = NDArray[np.float64]
-TRIED = 100  # made-up records on which rules are tried
+TRIED = 100  # number of made-up records on which rules are tried
 EPSILON = "epsilon=, for the whole release"
 
 
 @dataclass(frozen=True, repr=False)
 class StrictRequest:
-    """A strict release that passed every check of public facts.
+    """The checked arguments of a request to measure a file for strict releases.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ class StrictRequest:
     model : FBS or FBP
         One model of all outcomes.
     questions : list of Question
-        What is measured for each outcome.
+        For each outcome, the schema and the formula by which the outcome is measured.
     terms : list of Term
         Public terms by which records are counted.
     public : SurveyDesign
@@ -73,17 +73,17 @@ class StrictRequest:
     rules : tuple of str
         Edit rules.
     notes : list of str
-        Sentences of the report on records left out.
+        Sentences of the report on records that are left out.
     population_total : float
     population_totals : dict of str to float array
-        Totals of levels, by the names of terms.
+        Totals of levels, by name of the term.
     weight_bounds : (float, float)
     public_weight : bool
     delta : float or None
     clusters, unit
         As for :func:`surveysynth.measure`.
     year : Source or None
-        The measurements of an earlier year.
+        The measurements of an earlier year, if there are any.
     """
 
     design: SurveyDesign
@@ -113,19 +113,22 @@ def strict_request(
     edits: Sequence[str] | str | None = None, earlier: Measurements | Release | None = None,
     ledger: Ledger | None = None, seed: int | None = None, needs: str = "say {}",
 ) -> StrictRequest:  # fmt: skip
-    """Check the arguments of :func:`surveysynth.measure` without reading a confidential value.
+    """Check the arguments of :func:`surveysynth.measure`.
+
+    Confidential values are read only for the message on a call that is refused anyway: it also names outcomes that
+    contradict their declarations.
 
     Parameters
     ----------
     needs : str
-        Sentence of the message that lists missing arguments.
+        Template of the message that lists missing arguments.
     design, formula, epsilon, ...
         As for :func:`surveysynth.measure`.
 
     Raises
     ------
     InputError, PrivacyError
-        As :func:`surveysynth.measure`; all obstacles in one message.
+        As :func:`surveysynth.measure`.  One error lists everything that is wrong.
     """
     if not isinstance(design, SurveyDesign):
         raise InputError(NO_DESIGN)
@@ -133,7 +136,7 @@ def strict_request(
     budget = None if epsilon is None else wrong.check(positive, epsilon, "epsilon")
     wrong.check(check_delta, delta)
     sequence = wrong.check(_sequence, design, formula, public, budget, delta, outcomes)
-    if sequence is None:  # the other checks are about its columns
+    if sequence is None:  # the other checks need the columns in the formulas
         wrong.refuse()
     assert sequence is not None
     model, right_hand_sides = sequence
@@ -182,10 +185,13 @@ def strict_request(
 def _terms(
     file: SurveyDesign, model: FBS | FBP, clusters: Clusters, unit: str | None, wrong: Obstacles
 ) -> list[Term] | None:
-    """The terms by which records are counted; None where a predictor is wrong, which is noted as are all others."""
+    """The terms by which records are counted.
+
+    If a predictor is wrong, the errors of all wrong predictors are noted in ``wrong``, and the result is None.
+    """
     attempt = Obstacles(wrong.found)
     terms = attempt.check(terms_of, file, model.predictors, clusters == "model", unit)
-    if terms is None:  # every predictor that is wrong, in their order
+    if terms is None:  # note every wrong predictor, in the order of the formula
         for column in model.predictor_columns:
             wrong.check(terms_of, file, quoted(column, [column]))
     for error in attempt.found:
@@ -196,9 +202,9 @@ def _terms(
 def check_values(design: SurveyDesign, model: FBS | FBP, schema: Mapping[str, Outcome], wrong: Obstacles) -> None:
     """Note outcomes that contradict their declarations, for a call that is refused anyway.
 
-    The values of other calls are checked while they are counted.
+    In a call that is not refused, values are checked while they are counted.
     """
-    for name in model.outcomes if not design.files else ():  # parquet columns are not read for a message
+    for name in model.outcomes if not design.files else ():  # no parquet columns are read only for a message
         outcome = schema.get(name)
         wrong.check(_check_column, design, name, outcome)
 
@@ -228,9 +234,9 @@ def _questions(
     model: FBS | FBP, right_hand_sides: Mapping[str, RightHandSide], terms: Sequence[Term],
     schema: Mapping[str, Outcome], importances: Mapping[str, float],
 ) -> list[Question]:  # fmt: skip
-    """What is measured for each outcome."""
+    """For each outcome, the schema and the formula by which the outcome is measured."""
     others = {term.name for term in terms if not term.drawn} - {*term_names(model.predictors)}  # the size of units
-    named = {frozenset(term.columns): term.name for term in terms}  # a:b is b:a
+    named = {frozenset(term.columns): term.name for term in terms}  # a:b and b:a are the same term
     return [
         Question(
             name, schema[name], (*(named[frozenset(columns)] for columns in columns_of_terms(side.public)), *others),
@@ -270,7 +276,7 @@ def _has_columns(design: SurveyDesign, model: FBS | FBP, public: Sequence[str] |
 
 
 def earlier_source(given: Measurements | Release | None) -> Source | None:
-    """The measurements of an earlier year (InputError: there are none)."""
+    """The measurements of an earlier year; None for None (InputError if ``given`` has no measurements)."""
     if given is None:
         return None
     source = given.source if isinstance(given, Measurements) else getattr(given, "measured", None)
@@ -280,7 +286,7 @@ def earlier_source(given: Measurements | Release | None) -> Source | None:
 
 
 def _importance(given: Mapping[str, float] | None, outcomes: Sequence[str]) -> dict[str, float]:
-    """The importance of each outcome (InputError: other columns, or no positive number)."""
+    """The importance of each outcome (InputError if a name is not an outcome or a value is not a positive number)."""
     found = as_dict(given, "importance", "{outcome: number}")
     if others := [name for name in found if name not in outcomes]:
         raise InputError(f"importance= names {', '.join(map(repr, others))}: no outcome of this release")
@@ -291,7 +297,7 @@ def _rules(
     design: SurveyDesign, model: FBS | FBP, unit: str | None, schema: Mapping[str, Outcome],
     edits: Sequence[str] | str | None,
 ) -> tuple[str, ...]:  # fmt: skip
-    """The edit rules; they and ``applies`` of outcomes must be conditions on columns of the files (InputError)."""
+    """The edit rules.  InputError if a rule or ``applies`` of an outcome is not a condition on columns of the files."""
     known = [*public_columns(design, model, unit)]
     for name, outcome in schema.items():
         check_rules(outcome.applies, known, f"{name}: applies")
@@ -300,7 +306,10 @@ def _rules(
 
 
 def _try_rules(public: pd.DataFrame, schema: Mapping[str, Outcome], rules: Sequence[str]) -> None:
-    """Try all rules on made-up answers before anything is measured (InputError: texts compared with numbers)."""
+    """Try all rules on made-up answers, before anything is measured.
+
+    InputError if a rule cannot be evaluated, or if it is on public columns alone and some records break it.
+    """
     rng = np.random.default_rng(0)
     frame = public.head(TRIED)
     for name, outcome in schema.items():
@@ -318,7 +327,7 @@ def _try_rules(public: pd.DataFrame, schema: Mapping[str, Outcome], rules: Seque
 def _public(
     design: SurveyDesign, model: FBS | FBP, seed: int | None, unit: str | None, *, weighted: bool
 ) -> SurveyDesign:  # fmt: skip
-    """The public columns with the roles of the design; confidential weights are equal until they are drawn."""
+    """The public columns with the roles of the design.  If weights are confidential, all weights are 1 here."""
     frame = public_frame(design, model, np.random.default_rng(seed), unit)
     roles = roles_of(design, model.outcomes, frame, None)
     weights = design.weights if weighted else np.ones(design.n)

@@ -1,7 +1,7 @@
 """Synthetic designs: the columns, weights and design of the public files.
 
-A public file holds the synthetic outcomes and weights, the predictors and the design columns, and
-nothing else of the confidential frame.
+A public file contains the synthetic outcomes and weights, the predictors and the design columns, and
+no other column of the confidential file.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 Total = float | Mapping[str, float] | None  # population total, totals by stratum, or None: the sum of the weights
 
-NEAR = 2 / 3  # ratio of population total and sum of the weights beyond which one of them may be wrong
-FAR = 3  # ratio beyond which a plan has to accept both by name
-SCALED = 0.01  # weights with a mean of 1, give or take this, are scaled to the sample and not to the population
+NEAR = 2 / 3  # a ratio of population total and sum of the weights below this, or above 1 / this, gives a warning
+FAR = 3  # a ratio above this, or below 1 / this, must be accepted by name in a plan
+SCALED = 0.01  # weights whose mean differs from 1 by at most this are scaled to the sample, not to the population
 
 
 def check_enough(total: Any, n: int) -> float:
-    """The population total, which is at least n, the number of records (InputError)."""
+    """The population total as a number (InputError if it is below the number n of records)."""
     total = positive(total, "population_total")
     if total < n:
         raise InputError(f"population_total is below the {n:,} records of the sample: it counts everybody")
@@ -41,7 +41,7 @@ def check_enough(total: Any, n: int) -> float:
 
 
 def check_total(total: float | Mapping[Any, float] | None, design: SurveyDesign) -> Total:
-    """The population total or totals as numbers (InputError), with a warning if the survey weights contradict them."""
+    """The checked population total or totals (InputError); warns if the survey weights contradict their sum."""
     checked = checked_total(total, design)
     if checked is not None:
         everybody = sum(checked.values()) if isinstance(checked, Mapping) else checked
@@ -50,7 +50,7 @@ def check_total(total: float | Mapping[Any, float] | None, design: SurveyDesign)
 
 
 def checked_total(total: float | Mapping[Any, float] | None, design: SurveyDesign) -> Total:
-    """The population total or totals as numbers (InputError), without a look at the survey weights."""
+    """The checked population total or totals (InputError), without a comparison with the survey weights."""
     if total is None:
         return None
     if not isinstance(total, Mapping):
@@ -71,9 +71,9 @@ def checked_total(total: float | Mapping[Any, float] | None, design: SurveyDesig
 
 
 def refuse_far(total: Total, design: SurveyDesign) -> None:
-    """Refuse a total that is more than 3 times, or less than a third of, the sum of the weights (InputError).
+    """Refuse a population total above 3 times, or below a third of, the sum of the weights (InputError).
 
-    Totals of strata are compared within the strata.  Weights that are scaled to the sample are not compared.
+    Totals of strata are compared within each stratum.  Weights that are scaled to the sample are not compared.
     """
     if total is None or scaled_to_sample(design.weights.sum(), design.n):
         return
@@ -92,12 +92,12 @@ def refuse_far(total: Total, design: SurveyDesign) -> None:
 
 
 def scaled_to_sample(by_weights: float, n: int) -> bool:
-    """Whether the weights add up to about the number of records."""
+    """Whether the weights add up to the number of records, give or take 1%."""
     return bool(abs(by_weights / n - 1) <= SCALED)
 
 
 def warn_if_far(total: float, by_weights: float, n: int) -> None:
-    """Warn of a total that the sum of the survey weights contradicts, unless they are scaled to the sample of n."""
+    """Warn of a total that the sum of the survey weights contradicts, unless weights are scaled to the n records."""
     if not NEAR <= total / by_weights <= 1 / NEAR and not scaled_to_sample(by_weights, n):
         warnings.warn(
             "population_total is far from what the survey weights add up to (by more than a third): are both right? "
@@ -107,12 +107,14 @@ def warn_if_far(total: float, by_weights: float, n: int) -> None:
 
 
 def public_mean_weight(design: SurveyDesign, total: Total) -> float:
-    """The public mean weight N / n, which no record changes; the mean of the weights would tell of every record.
+    """The public mean weight N / n.
+
+    No record changes it, while the mean of the survey weights would reveal something about every record.
 
     Raises
     ------
     InputError
-        There is no total.
+        There is no population total.
     """
     if total is None:
         raise InputError(
@@ -146,12 +148,12 @@ def totals_of(design: SurveyDesign, given: Total) -> tuple[Codes, Floats]:
 
 
 def roles_of(design: SurveyDesign, outcomes: Sequence[str], public: pd.DataFrame, given: Total) -> dict[str, Any]:
-    """The roles of the public files: those of the survey, with weights in place of probabilities.
+    """The roles of columns in the public files: the roles of the survey, with weights in place of probabilities.
 
-    Only labels of published columns are kept: another column may have had the name of the new weights.
+    Only labels of published columns are kept, as an unpublished column may have the name of the new weights.
     """
     weights = design.weights_name or _free_name("weight", [*public.columns, *outcomes])
-    # synthetic weights do not keep what the survey's own were calibrated to
+    # synthetic weights do not add up to the totals to which the survey weights were calibrated
     known = design.strata_name if isinstance(given, Mapping) else None
     drawn = {role: design.roles()[role] for role in ("strata", "psu", "fpc", "lonely_psu")}
     published = (*public.columns, *outcomes, design.weights_name)
@@ -160,7 +162,7 @@ def roles_of(design: SurveyDesign, outcomes: Sequence[str], public: pd.DataFrame
 
 
 def public_columns(design: SurveyDesign, synthesizer: Synthesizer, unit: str | None = None) -> list[str]:
-    """Columns of the public files that are not synthesized, in the order of the file."""
+    """The columns of the public files that are not synthesized, in the order of the confidential file."""
     kept = {*synthesizer.predictor_columns, design.strata_name, *design.psu_names, *design.fpc_names, unit}
     return [str(c) for c in design.columns if c in kept]
 
@@ -168,7 +170,11 @@ def public_columns(design: SurveyDesign, synthesizer: Synthesizer, unit: str | N
 def check_public(
     design: SurveyDesign, synthesizer: Synthesizer, public: Sequence[str] | None, unit: str | None = None
 ) -> None:  # fmt: skip
-    """Refuse unknown columns, outcomes with a role, and columns to be published that ``public`` does not name."""
+    """Raise InputError for columns that cannot be used or published.
+
+    These are unknown columns, weights as predictors, outcomes with a role in the design, outcomes that ``public``
+    names, and columns that would be published although ``public`` does not name them.
+    """
     for name in synthesizer.predictor_columns:
         design.column(name)
     weight = design.weights_name or design.probs_name
@@ -196,9 +202,10 @@ def check_public(
 def public_frame(
     design: SurveyDesign, synthesizer: Synthesizer, rng: np.random.Generator, unit: str | None = None
 ) -> pd.DataFrame:  # fmt: skip
-    """The public columns: predictors unchanged; other labels of strata, PSUs and units recoded at random.
+    """The public columns of the file.  Predictors are unchanged; labels of other design columns are recoded at random.
 
-    The frame is new: attributes, names of axes and unused categories of the confidential one are not copied.
+    These design columns are strata, PSUs and units.  The frame is new: attributes, names of axes and unused categories
+    of the confidential frame are not copied.
     """
     frame = {c: design.column(c).array for c in public_columns(design, synthesizer, unit)}
     wanted = dict.fromkeys([design.strata_name, *design.psu_names, unit])
@@ -214,7 +221,7 @@ def public_frame(
 
 
 def count_roles_of(synthetic: Synthetic, roles: dict[str, Any], taken: Sequence[str]) -> dict[str, Any] | None:
-    """The roles of the design for standard errors of counts, if it differs from that of the files."""
+    """The roles of the design for standard errors of counts; None if the roles of the files serve for them."""
     if synthetic.count_weights is None:
         return None
     weights = {"weights": _free_name(f"{roles['weights']}_smoothed", taken)}
@@ -234,9 +241,9 @@ def assemble(
     order: Codes,
     coded: Mapping[str, Any] | None = None,
 ) -> SurveyDesign:
-    """A synthetic data set as a SurveyDesign: its rows in ``order``, its weights adding up to known totals.
+    """A synthetic data set as a SurveyDesign, with rows in the given order and weights that add up to the totals.
 
-    ``coded`` has the types of categories that are coded as numbers.
+    ``coded`` has the types of the categories that are coded as numbers.
     """
     frame = public.copy(deep=False)
     values = synthesizer.columns_of(synthetic)
@@ -253,7 +260,7 @@ def assemble(
     weights = {roles["weights"]: calibrated(synthetic.weights)}
     if count_roles is not None and synthetic.count_weights is not None and synthetic.cell is not None:
         smoothed = calibrated(synthetic.count_weights)
-        # a cell that lies in several groups of known total is scaled in each: counts stay the same in both
+        # a cell that lies in several groups of known total is scaled within each group: both weights give equal counts
         cell, own = codes(group, synthetic.cell), synthetic.weights
         weights = {
             roles["weights"]: own * (np.bincount(cell, smoothed) / np.bincount(cell, own))[cell],

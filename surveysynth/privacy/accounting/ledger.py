@@ -594,7 +594,7 @@ def _read(path: Path) -> ledger_file.Contents:
 
 
 def _amounts(expense: Expense) -> Amounts:
-    """Epsilons of an expense in the form of the ledger."""
+    """Epsilons of an expense as decimals, the form in which the ledger has them."""
     return Amounts(*(None if x is None else Decimal(repr(float(x))) for x in (expense.blank, expense.replace)))
 
 
@@ -652,5 +652,5 @@ def _near(survey: str, names: Iterable[str]) -> list[str]:
 
 
 def _plain(name: str) -> str:
-    """A name without case, spaces and signs."""
+    """A name without capitals, spaces and signs, for comparisons of names."""
     return "".join(c for c in name.casefold() if c.isalnum()) or name

@@ -310,7 +310,7 @@ def _line(parsed: Any, number: int, head: str) -> Line | None:
 
 
 def _rests_on(parsed: Any) -> dict[str, Amounts] | None:
-    """Expenses named by an entry; None if this module cannot have written them."""
+    """The expenses that an entry lists, by id; None if this module cannot have written them."""
     if not isinstance(parsed, dict) or not all(isinstance(each, list) and len(each) == 2 for each in parsed.values()):
         return None
     if not all(_is_amount(amount) for each in parsed.values() for amount in each if amount is not None):

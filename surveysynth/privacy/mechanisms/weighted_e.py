@@ -87,7 +87,7 @@ class WeightedE(PrivacyWeights):
         return with_risk(reweighted(fitted, pseudo, reweight, tolerance=tolerance, say=say), risk)
 
     def check_units(self, unit: Unit) -> None:
-        """Refuse units of different numbers of records (InputError)."""
+        """Refuse units that have different numbers of records (InputError)."""
         if unit.differ:
             raise InputError(
                 "Weighted-e leaves out units whose bound is too large, and these are the ones with many records: means "

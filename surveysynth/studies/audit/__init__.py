@@ -1,1 +1,1 @@
-"""A membership attack that recomputes everything, against the epsilon that a mechanism states."""
+"""A membership attack that measures the file again in every game, as a test of the epsilon that a mechanism states."""

@@ -1,12 +1,13 @@
-"""Files with a planted record: the most exposed one, which an intruder asks about.
+"""Files with a planted record, which is the most exposed record and the one about which an intruder asks.
 
-- ``x10``, ``x100``: the record of median outcome has ten, or a hundred times as much;
-- ``heavy``: it has ten times as much, and ten times the survey weight;
-- ``alone``: it has ten times as much, and is the only record in its cell of the predictors;
-- ``two-modes``: one half of the other records has outcomes of the file's lowest tenth, the other half of its highest;
-  the planted record joins the upper one, and decides between modes that are as large.
+- ``x10``, ``x100``: the outcome of the record with the median outcome is multiplied by 10 or 100;
+- ``heavy``: the outcome and the survey weight of this record are multiplied by 10;
+- ``alone``: the outcome is multiplied by 10, and the record is the only one in its cell of the predictors;
+- ``two-modes``: one half of the other records has outcomes from the lowest tenth of the file, the other half from the
+  highest tenth.  The two modes are equally large, and the planted record, in the upper mode, decides between them.
 
-Each comes with a typical value instead of the planted one: the record's own, or, of two modes, one of the other half.
+Each file also has a version with a typical value instead of the planted value: the record's own value or, for two
+modes, a value of the lower mode.
 """
 
 from __future__ import annotations
@@ -29,15 +30,15 @@ Floats = NDArray[np.float64]
 
 ALONE = "alone"  # the column by which one record is the only one in its cell
 FACTORS: dict[Planted, float] = {"x10": 10.0, "x100": 100.0, "heavy": 10.0, "alone": 10.0}
-HEAVY = 10.0  # times its weight
-TAIL = 0.1  # of the file, that each of the two modes is made of
-FORMULA = "income ~ 1"  # few tables: games are cheap, and each table has a large part of epsilon
-FILE = 1  # the stream of the sample
+HEAVY = 10.0  # factor of the weight of a heavy record
+TAIL = 0.1  # share of the file from which each of the two modes is made
+FORMULA = "income ~ 1"  # few tables, so that games are fast and each table has a large part of epsilon
+FILE = 1  # key of the seed of the sample
 
 
 @dataclass(frozen=True, eq=False, repr=False)  # a repr would show confidential values
 class AuditedFile:
-    """The file that records are planted in.
+    """The file in which records are planted.
 
     Attributes
     ----------
@@ -46,11 +47,11 @@ class AuditedFile:
     weights : str
         Column of survey weights.
     formula : str
-        One numeric outcome, and public predictors.
+        Formula with one numeric outcome and public predictors.
     bounds : (float, float)
         Public lowest and highest outcome.
     population_total : float
-        Public.
+        Public number of population units.
     """
 
     name: str
@@ -62,25 +63,25 @@ class AuditedFile:
 
     @property
     def outcome(self) -> str:
-        """The amount that is synthesized."""
+        """Name of the outcome."""
         return self.formula.split("~")[0].strip()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PlantedFile:
-    """A file with the planted record, and the same file with a typical one in its place.
+    """A file with the planted record, and the same file with a typical record in its place.
 
     Attributes
     ----------
     design : SurveyDesign
-        With the planted record.
+        The file with the planted record.
     typical : SurveyDesign
-        With the typical one.
+        The file with the typical record.
     row : int
-        Which record it is, from 0.
+        Row of the planted record, from 0.
     formula, outcome : str
     bounds, population_total
-        As of :class:`AuditedFile`.
+        As for :class:`AuditedFile`.
     """
 
     design: SurveyDesign
@@ -93,7 +94,7 @@ class PlantedFile:
 
     @property
     def mean_weight(self) -> float:
-        """Public: N / n."""
+        """The public mean weight N / n."""
         return self.population_total / self.design.n
 
 
@@ -103,7 +104,7 @@ def workers(n: int, seed: int) -> AuditedFile:
     Raises
     ------
     InputError
-        The extra ``demo`` is not installed; an n below 1.
+        The extra ``demo`` is not installed, or n is not a positive whole number.
     """
     whole(n, "n")
     population = census()
@@ -114,13 +115,13 @@ def workers(n: int, seed: int) -> AuditedFile:
 def own(
     frame: pd.DataFrame, formula: str, *, weights: str, bounds: tuple[float, float], population_total: float
 ) -> AuditedFile:
-    """An agency's own file: what comes of it is internal.
+    """An agency's own file.  All results of the audit are then internal.
 
     Raises
     ------
     InputError
-        A formula without an outcome, a column that is not there, outcomes that are no positive numbers throughout, a
-        total that is none, or a column that is called "alone".
+        The formula has no outcome, a column does not exist or is called "alone", some outcomes are missing or not
+        positive, or the total is not a positive number.
     """
     total = positive(population_total, "population_total")
     made = AuditedFile("own", frame, weights, formula, bounds, total)
@@ -132,13 +133,13 @@ def own(
     if ALONE in frame:
         raise InputError(f"{ALONE!r} is the audit's own column: rename it")
     y = SurveyDesign(frame, weights=weights).numeric(made.outcome)
-    if not (y > 0).all():  # false of what is missing, too
+    if not (y > 0).all():  # also false for missing values
         raise InputError(f"{made.outcome}: ten times as much is more of positive amounts alone, and all must be known")
     return made
 
 
 def plant(file: AuditedFile, how: Planted) -> PlantedFile:
-    """Plant a record."""
+    """The file with a planted record of the given kind, and its version with a typical value."""
     y = SurveyDesign(file.frame, weights=file.weights).numeric(file.outcome)
     row = int(np.argsort(y, kind="stable")[y.size // 2])
     if how == "two-modes":
@@ -162,9 +163,9 @@ def plant(file: AuditedFile, how: Planted) -> PlantedFile:
 
 
 def two_modes(y: Floats, row: int) -> tuple[Floats, float]:
-    """Outcomes (n,) in two modes, the record in the lower one, and a value of the upper mode for it.
+    """Outcomes in two modes (n,), with the record ``row`` in the lower mode, and a value of the upper mode for it.
 
-    The others are as many in either; where their number is odd, one more is in the upper mode.
+    Both modes have the same number of other records; if this is not possible, the upper mode has one more.
     """
     n = y.size
     ordered, size = np.sort(y), max(int(TAIL * n), 1)

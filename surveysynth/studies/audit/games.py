@@ -1,17 +1,19 @@
-"""Games of noisy tables: a file is measured with the planted record, or without it, and an intruder reads every table.
+"""Games of noisy tables: a file is measured with or without the planted record, and an intruder reads every table.
 
-A file is played on three sides: with the planted record (``in``); with its values blanked, which are counted nowhere
-(``blank``); and with a typical value in their place (``replaced``).  The tables of a game are measured anew.
+There are three sides: the file with the planted record (``in``); the file with blanked values of this record, which are
+not counted (``blank``); and the file with a typical value of this record (``replaced``).  Every game measures the file
+again.
 
-The intruder knows all other records and the public numbers, and sees every noisy table with its groups.  A record whose
-value adds s to a cell of true count h without it, in a table with noise of scale unit / epsilon, speaks by
+The intruder knows all other records and the public numbers, and sees every noisy table with its groups of cells.  Let h
+be the true count of a cell without the record, s what the record's value adds to it, unit / epsilon the scale of the
+noise, and c the noisy count.  Then
 
-    (|c - h| - |c - h - s|) epsilon / unit,  c the noisy count,
+    (|c - h| - |c - h - s|) epsilon / unit
 
-which is the log likelihood ratio of "the record has this value" over "it is blanked", exactly.  Of a mechanism that is
-not what it says groups may say more: where their edges lie, and how many they are.  Files that are drawn from the
-tables may say no more than the tables; what they say of the record is kept beside: how many of their records are in
-its cell of the outcome, and in that of the weight.
+is exactly the log likelihood ratio of "the record has this value" over "the record is blanked".  If a mechanism does
+not do what it states, the edges and the number of the groups may reveal more.  Files that are drawn from the tables
+must not reveal more than the tables.  As statistics from a file, a game stores the shares of the file's records at or
+above the planted record's cells of the outcome and of the weight.
 """
 
 from __future__ import annotations
@@ -36,22 +38,23 @@ Codes = NDArray[np.intp]
 Side = Literal["in", "blank", "replaced"]
 
 SIDES: tuple[Side, ...] = get_args(Side)
-STATED = {"blank": 1.0, "replaced": 2.0}  # how many epsilon are stated for the other side of a pair
+STATED = {"blank": 1.0, "replaced": 2.0}  # the stated epsilon for a pair with this side, as a multiple of epsilon
 _KINDS = {"counts": "", "scores": ", scores", "products": ", products"}
-FILES = 10  # one game in so many draws a file: it takes as long as measuring some hundred times
+FILES = 10  # one of this many games draws a file, which takes as long as some hundred measurements
 
 
 def noisy_tables(
     file: PlantedFile, side: Side, epsilon: float, games: int, rng: np.random.Generator
 ) -> pd.DataFrame:  # fmt: skip
-    """So many games of one side of a file.  Noise is that of releases, OpenDP's; the generator is for drawn files.
+    """Games on one side of a file.  The noise is from OpenDP, as in releases; the generator is only for drawn files.
 
     Returns
     -------
     pandas.DataFrame
-        A row a game: ``planted_{k}`` and ``typical_{k}``, what either value of the record speaks by in table k;
-        ``groups_{k}``, where its groups are, as one number; ``files_outcome`` and ``files_weight``, shares of the
-        records of a file that are in the planted record's cells, missing where no file was drawn.
+        One row for each game.  ``planted_{k}`` and ``typical_{k}`` are the log likelihood ratios of the planted and the
+        typical value over blanked values, in table k.  ``groups_{k}`` summarizes the groups of table k in one number.
+        ``files_outcome`` and ``files_weight`` are the shares of a file's records at or above the planted record's cells
+        of outcome and weight; they are missing if no file was drawn.
     """
     design = file.typical if side == "replaced" else file.design
     row, others = file.row, np.arange(design.n) != file.row
@@ -71,7 +74,7 @@ def noisy_tables(
 
 
 def stated(file: PlantedFile, epsilon: float) -> list[tuple[str, float]]:
-    """Name and epsilon of every table."""
+    """The name and the epsilon of every noisy table of a file."""
     tables = _measured(file, file.typical, epsilon)
     return [
         (variable.name + (f" by {by}" if (by := table.by or table.earlier) else "") + _KINDS[table.kind], table.epsilon)
@@ -89,14 +92,14 @@ def _measured(file: PlantedFile, design: SurveyDesign, epsilon: float, blank: in
 
 
 def _cells(file: PlantedFile, of: SurveyDesign) -> tuple[Codes, Codes]:
-    """Cells of outcome and weight of every record (n,), (n,)."""
+    """The cell of the outcome (n,) and the cell of the weight (n,) of every record."""
     outcome = Cells.for_outcome(Outcome(bounds=file.bounds)).codes(of.column(file.outcome), file.outcome)
     weight = Cells.for_weights(WEIGHT_BOUNDS, file.mean_weight)
     return outcome, weight.codes_of_numbers(np.asarray(of.weights, dtype=np.float64))
 
 
 def _read(tables: NoisyTables, cells: tuple[Codes, Codes]) -> list[tuple[NoisyTable, Codes, Codes]]:
-    """Every table with the level and the cell of each record."""
+    """Every table, with the row and the cell of each record (n,)."""
     found = []
     for variable, code in zip(tables.variables, cells, strict=True):
         for table in variable.tables:
@@ -122,7 +125,7 @@ def _speaks(
 def _file_shares(
     tables: NoisyTables, public: pd.DataFrame, cells: tuple[Codes, Codes], row: int, rng: np.random.Generator
 ) -> dict[str, float]:  # fmt: skip
-    """Shares of the records of one file in the cells of the planted record."""
+    """Shares of the records of one drawn file that are at or above the planted record's cells."""
     fit = fit_measurements(tables, public)
     codes: dict[str, Codes] = {}
     for (name, variable), coefficients in zip(fit.variables.items(), fit.draws(1, rng)[0], strict=True):

@@ -1,13 +1,13 @@
-"""From games to an empirical epsilon: a test is chosen on one half of them, and judged on the other.
+"""From games to an empirical epsilon: a test is chosen on one half of the games and evaluated on the other half.
 
-Under (epsilon, delta)-differential privacy of a pair of files an event has P(in) <= e^epsilon P(out) + delta, and the
-other way round, whatever the event is.  So
+Under (epsilon, delta)-differential privacy, every event has P(in) <= e^epsilon P(out) + delta for a pair of files, and
+the same holds with "in" and "out" exchanged.  So
 
     log( (lower limit of P(in) - delta) / upper limit of P(out) ),
 
 with limits of Clopper & Pearson (1934), is a lower limit of epsilon (Jagielski, Ullman & Oprea 2020, section 4).  Each
-limit is missed with a probability of 2.5% at the most: 5% together.  The event is chosen on other games, so that
-choosing costs nothing.
+of the two limits fails with a probability of at most 2.5%, and so one of them with at most 5%.  The event is chosen on
+other games, so that the choice does not affect this probability.
 """
 
 from __future__ import annotations
@@ -27,22 +27,24 @@ LEVEL = 0.05
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the chosen test does on games that it was not chosen on.
+    """The results of the chosen test on the games that were not used to choose it.
 
     Attributes
     ----------
     direction : str
-        "in": the event is likelier with the planted record; "out": without it.
+        "in" if the event is likelier with the planted record, "out" if it is likelier without it.
     games : int
-        Of either side, that it was judged on.
-    hits, false_hits : int
-        How often the event came about where it is likelier, and where it is not.
+        Number of games on either side on which the test was evaluated.
+    hits : int
+        Number of events on the side where the event is likelier.
+    false_hits : int
+        Number of events on the other side.
     point : float
-        log of the ratio of shares; half a game is added to either count.
+        Log of the ratio of the shares of events, with half a game added to either count.
     lower : float
-        Lower limit of epsilon, at 95%; -inf where delta is more than the share.
+        Lower limit of epsilon, at 95%; -inf if delta exceeds the lower limit of the share.
     most : float
-        The largest lower limit that so many games can show: all hits, no false ones.
+        The largest lower limit that this number of games can show: all hits and no false hits.
     """
 
     direction: str
@@ -60,16 +62,17 @@ def judge(inside: Floats, outside: Floats, delta: float = 0.0, level: float = LE
     Parameters
     ----------
     inside, outside : float arrays (games, parts)
-        What the intruder reads of each release: statistics that tend to be larger "in".  The first half of the games
-        chooses the test.
+        Statistics that the intruder computes from each release, and that tend to be larger "in".  The test is chosen on
+        the first half of the games.
     delta : float
-        Of the guarantee.
+        Delta of the guarantee.
     level : float
-        Probability with which a lower limit is above epsilon, at most.
+        Largest probability with which the lower limit exceeds epsilon.
 
     Notes
     -----
-    Tried are each part alone and the linear discriminant of Fisher (1936), with every threshold, in both directions.
+    The candidates are each part alone and the linear discriminant of Fisher (1936), with every threshold and in both
+    directions.
     """
     cut = len(inside) // 2, len(outside) // 2
     weights = [*np.eye(inside.shape[1]), discriminant(inside[: cut[0]], outside[: cut[1]])]
@@ -97,7 +100,7 @@ def lower_epsilon(
     hits: Counts | int, games: int, false_hits: Counts | int, false_games: int, delta: float = 0.0,
     level: float = LEVEL,
 ) -> Floats:  # fmt: skip
-    """Lower limit of epsilon from counts of an event: arrays alike, or numbers."""
+    """Lower limit of epsilon from counts of an event, which are numbers or arrays of the same shape."""
     low, _ = clopper_pearson(hits, games, level)
     _, high = clopper_pearson(false_hits, false_games, level)
     with np.errstate(divide="ignore"):
@@ -105,7 +108,7 @@ def lower_epsilon(
 
 
 def clopper_pearson(hits: Counts | int, games: int, level: float = LEVEL) -> tuple[Floats, Floats]:
-    """Lower and upper limit of a probability, each missed with a probability of half the level at the most."""
+    """Lower and upper limit of a probability, each of which fails with a probability of at most half the level."""
     hits = np.asarray(hits, dtype=np.float64)
     few, many = np.maximum(hits, 1.0), np.minimum(hits, games - 1.0)
     low = np.where(hits > 0, betaincinv(few, games - few + 1, level / 2), 0.0)
@@ -114,7 +117,10 @@ def clopper_pearson(hits: Counts | int, games: int, level: float = LEVEL) -> tup
 
 
 def best_threshold(likely: Floats, rare: Floats, delta: float = 0.0, level: float = LEVEL) -> tuple[float, float]:
-    """The threshold from which on scores of one side, over those of the other, show the largest epsilon; and that."""
+    """The threshold with the largest lower limit of epsilon, and this limit.
+
+    The event is a score at or above the threshold, and is likelier on the side ``likely``.
+    """
     thresholds = np.unique(np.concatenate([likely, rare]))
     counts: Sequence[Counts] = [
         side.size - np.searchsorted(np.sort(side), thresholds, side="left") for side in (likely, rare)
@@ -125,7 +131,7 @@ def best_threshold(likely: Floats, rare: Floats, delta: float = 0.0, level: floa
 
 
 def discriminant(inside: Floats, outside: Floats) -> Floats:
-    """Weights of the parts (parts,) that tell the sides apart best, were they normal with one covariance."""
+    """Weights of the parts (parts,) that separate the sides best if both are normal with the same covariance."""
     apart = inside.mean(axis=0) - outside.mean(axis=0)
     within = np.atleast_2d(np.cov(inside, rowvar=False)) + np.atleast_2d(np.cov(outside, rowvar=False))
     return np.asarray(np.linalg.pinv(within) @ apart)

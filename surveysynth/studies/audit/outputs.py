@@ -1,4 +1,4 @@
-"""The verdict of an audit: a table, a figure and a summary."""
+"""The results of an audit: a table, a figure and a summary."""
 
 from __future__ import annotations
 
@@ -19,23 +19,27 @@ from .study import Cell, Cells
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
-FEW = 20  # games with a file below which these are not judged
+FEW = 20  # fewest games with a drawn file for which files are evaluated
 LOOKS = {"blank": ("#0b6fa4", "o"), "replaced": ("#d9820f", "s")}
 INTERNAL = "Internal: it is of the confidential file, and of one of its records.\n"
 FAILURES = ["replicate", "error", "reason"]
 
 
 def verdicts(cells: Cells) -> pd.DataFrame:
-    """The empirical epsilon of every cell and relation, beside the stated one.
+    """The empirical epsilon of every cell, relation and part of a release, next to the stated epsilon.
 
     Returns
     -------
     pandas.DataFrame
-        ``file, n, planted, epsilon``; ``relation``: the record "blank" or "replaced" on the other side; ``part``: a
-        noisy table, "all tables", or "files"; ``stated``: epsilon of the part, or twice that; ``pairs`` of games,
-        ``judged`` of them; ``direction``, ``hits`` and ``false_hits`` of the test, ``empirical`` and its lower limit
-        ``lower`` at 95%, and ``most``, the largest that so many games can show: :class:`.limits.Verdict`.  The 5% are
-        shared among the parts.  ``surveysynth``: the version.
+        - ``file, n, planted, epsilon``: the cell;
+        - ``relation``: whether the record is "blank" or "replaced" on the other side;
+        - ``part``: a noisy table, "all tables", or "files";
+        - ``stated``: epsilon of the part, or twice this epsilon for "replaced";
+        - ``pairs``: number of pairs of games, and ``judged``, the number on which the test is evaluated;
+        - ``direction, hits, false_hits``: results of the test, see :class:`.limits.Verdict`;
+        - ``empirical``: the empirical epsilon, ``lower``, its lower limit at 95%, and ``most``, the largest lower limit
+          that this number of games can show.  The parts share the 5%;
+        - ``surveysynth``: the version of the package.
     """
     rows = []
     for cell, study in cells:
@@ -56,7 +60,7 @@ def verdicts(cells: Cells) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Read:
-    """What the intruder reads of a part of a release: (games, statistics) on either side, and its share of epsilon."""
+    """Statistics from a part of a release (games, statistics) on either side, and the part's share of epsilon."""
 
     part: str
     share: float
@@ -65,7 +69,7 @@ class Read:
 
 
 def by_table(cell: Cell, sides: list[pd.DataFrame], relation: str) -> list[Read]:
-    """What is judged of noisy tables: each by its own epsilon, all together, and files that are drawn from them."""
+    """The parts that are evaluated: each noisy table, all tables together, and files that are drawn from the tables."""
     each = stated(plant(cell.file, cell.planted), cell.epsilon)
     tables = range(len(each))
 
@@ -78,7 +82,7 @@ def by_table(cell: Cell, sides: list[pd.DataFrame], relation: str) -> list[Read]
         found.append(Read(name, epsilon / cell.epsilon, *(llr(side, k)[:, None] for side in sides)))
     ratios = [np.column_stack([llr(side, k) for k in tables]) for side in sides]
     groups = [side[[f"groups_{k}" for k in tables]].to_numpy() for side in sides]
-    # groups can tell either way
+    # the groups may be informative in either direction
     whole = [np.column_stack([r.sum(axis=1), r, g, -g]) for r, g in zip(ratios, groups, strict=True)]
     files = [side[["files_outcome", "files_weight"]].dropna().to_numpy() for side in sides]
     found.append(Read("all tables", 1.0, *whole))
@@ -86,7 +90,7 @@ def by_table(cell: Cell, sides: list[pd.DataFrame], relation: str) -> list[Read]
 
 
 def failures(cells: Cells) -> pd.DataFrame:
-    """What was refused, and why: one row a replicate."""
+    """The replicates that failed, and why, with one row for each."""
     return stacked([study.failures(FAILURES).assign(**_of(cell)) for cell, study in cells])
 
 
@@ -97,11 +101,14 @@ def _of(cell: Cell) -> dict[str, Any]:
 
 
 def write(cells: Cells, out: str | Path) -> list[Path]:
-    """Write ``audit.csv``, ``failures.csv``, ``summary.txt`` and ``audit.png``; of an agency's file all are internal.
+    """Write ``audit.csv``, ``failures.csv``, ``summary.txt`` and ``audit.png``.
+
+    The files are internal if the audited file is an agency's own.
 
     Returns
     -------
     list of Path
+        The files that were written.
     """
     folder, table = Path(out), verdicts(cells)
     written = write_files(folder, {"audit": table, "failures": failures(cells)}, describe(table, cells))
@@ -111,7 +118,7 @@ def write(cells: Cells, out: str | Path) -> list[Path]:
 
 
 def describe(table: pd.DataFrame, cells: Cells) -> str:
-    """The summary, cell by cell."""
+    """The text of the summary, cell by cell."""
     said = [
         f"A membership attack on the noisy tables (surveysynth {__version__}): the intruder knows all other records,",
         "and everything is measured with the planted record and without it. The test is chosen on one half of",
@@ -140,7 +147,7 @@ def describe(table: pd.DataFrame, cells: Cells) -> str:
 
 
 def _figure(table: pd.DataFrame, path: Path) -> Path:
-    """Empirical epsilons and their lower limits over the stated ones: a line a cell."""
+    """A figure of empirical epsilons and their lower limits over the stated epsilons, with a line for each part."""
     from matplotlib.figure import Figure  # not pyplot, which would choose a window system for the whole process
 
     names = [f"{row['planted']}, epsilon {row['epsilon']:g}, {row['part']}" for row in table.to_dict("records")]

@@ -1,7 +1,8 @@
-"""A membership attack that measures anew: an intruder who knows everybody else asks about the most exposed record.
+"""A membership attack in which every game measures the file again.
 
-A cell is a planted record and an epsilon.  Each has a folder of its own, so that an audit can be stopped, gone on with,
-and added to.  A replicate is some hundreds of games on every side of the pair of files.
+The intruder knows all other records and asks about the most exposed record.  A cell is a planted record and an epsilon.
+Each cell has a folder of its own, so that an audit can be stopped, continued and extended.  A replicate is some
+hundreds of games on every side.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from .files import workers as sample_of_workers
 from .games import SIDES, noisy_tables
 
 EPSILON, PAIRS = (1.0, 3.0), 2000
-RECORDS = 201  # of the package's own file: odd, for two modes of one size
-GAMES = 500  # of a side in one replicate
+RECORDS = 201  # records of the package's own file; an odd number allows two modes of the same size
+GAMES = 500  # games on each side in one replicate
 PLANTED: tuple[Planted, ...] = get_args(Planted)
 
 Cells = Sequence[tuple["Cell", Replicates]]
@@ -41,7 +42,7 @@ class Cell:
     planted : str
     epsilon : float
     seed : int
-        Of the whole audit.
+        Seed of the whole audit.
     """
 
     file: AuditedFile
@@ -51,11 +52,11 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """Of its folder."""
+        """Name of the cell's folder."""
         return f"{self.file.name}_{self.planted}_{self.epsilon:g}"
 
     def describe(self) -> dict[str, Any]:
-        """What every game is played with."""
+        """The settings of every game."""
         f = self.file
         return {
             "file": f.name, "n": len(f.frame), "population_total": f.population_total, "formula": f.formula,
@@ -65,7 +66,7 @@ class Cell:
 
 
 def one_batch(cell: Cell, number: int) -> Replicate:
-    """Games on every side of a pair; what is refused is recorded."""
+    """One replicate: games on every side.  If an error occurs, it is recorded and the replicate has no games."""
     began, failures, parts = time.perf_counter(), list[dict[str, Any]](), []
     with recorded(failures, replicate=number):
         file = plant(cell.file, cell.planted)
@@ -78,7 +79,7 @@ def one_batch(cell: Cell, number: int) -> Replicate:
 
 
 def _key(cell: Cell) -> tuple[int, ...]:
-    """What the random numbers of a cell are for."""
+    """The purpose of the random numbers of a cell, as keys of a seed."""
     return 10, PLANTED.index(cell.planted), round(1000 * cell.epsilon)
 
 
@@ -94,22 +95,24 @@ def audit(
     out: str | Path | None = None,
     seed: int | None = None,
 ) -> list[tuple[Cell, Replicates]]:
-    """Plant records, measure the file with and without them, and count what the best test of an intruder tells.
+    """Plant records, and measure the file with and without each of them in repeated games.
+
+    :func:`.outputs.verdicts` computes from these games how well an intruder can tell the sides apart.
 
     Parameters
     ----------
     file : AuditedFile, optional
-        By default a sample of the census workers.
+        The file; by default a sample of the census workers.
     epsilon, planted
-        Each combination is a cell; see :mod:`.files` and :mod:`.tables`.
+        Each combination is a cell; see :mod:`.files` and :mod:`.games`.
     pairs : int
-        Games on every side; rounded up to whole replicates.
+        Number of games on every side, which is rounded up to whole replicates.
     n : int, optional
-        Records of the sample; default 201.
+        Number of records of the sample; default 201.
     workers, scheduler
         As for :func:`surveysynth.tasks.run`.
     out : str or Path, optional
-        Folder, with one of every cell.  An audit that was stopped goes on from there.
+        Folder that has a folder for every cell.  An audit that was stopped continues from there.
     seed : int, optional
 
     Returns
@@ -119,7 +122,8 @@ def audit(
     Raises
     ------
     InputError
-        Unknown records, numbers that are none, a folder that holds something else.
+        A planted record is unknown, a number is not valid, ``n`` is given with ``file``, or the folder contains
+        something else.
     """
     unknown = [str(name) for name in planted if name not in PLANTED]
     if unknown or not planted:

@@ -1,1 +1,1 @@
-"""Repeated samples from real populations: whether intervals hold the truth, mechanism by mechanism."""
+"""Repeated samples from real populations: how often the intervals of each mechanism contain the truth."""

@@ -1,4 +1,4 @@
-"""Tables, a figure and a summary of a coverage study."""
+"""Tables, figures and a summary of a coverage study."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ LOOKS = {
     "strict": ("#0b6fa4", "o", "-"), "strict-earlier": ("#0b6fa4", "D", ":"), "pseudo": ("#d9820f", "o", "-"),
     "pseudo-debias": ("#d9820f", "^", "--"), "censored": ("#7a3b8f", "o", "-"), "laplace": ("#3f8f3f", "D", "-"),
 }  # fmt: skip
-NOMINAL, ENOUGH, LEVEL = 0.95, 0.93, 0.05  # coverage; what no margin is to be below; the level of all tests together
-RATIOS = (0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10, 30, 100, 300, 1000, 3000)  # ticks
-FAR = 5.0  # multiples of the confidential standard error: a release whose grand mean is so far off is ruined
+NOMINAL, ENOUGH, LEVEL = 0.95, 0.93, 0.05  # nominal coverage; smallest acceptable coverage; joint level of all tests
+RATIOS = (0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10, 30, 100, 300, 1000, 3000)  # ticks of ratios of RMSE
+FAR = 5.0  # a release is ruined if its grand mean misses the truth by more than this many confidential standard errors
 
 
 def by_level(cells: Cells) -> pd.DataFrame:
-    """What every cell does in every level of every margin.
+    """The measures of every cell of the study at every level of every margin.
 
     Returns
     -------
     pandas.DataFrame
         ``population, n`` and the columns of :func:`surveysynth.studies.summarize`, by ``margin, level``; ``bias_se``,
-        bias over the mean standard error; ``own_coverage``, that of the confidential sample; ``surveysynth``, the
-        version that made it.
+        the bias over the mean standard error; ``own_coverage``, the coverage of the confidential sample;
+        ``surveysynth``, the version of the package.
     """
     parts = []
     for cell, study in cells:
@@ -55,26 +55,29 @@ def by_level(cells: Cells) -> pd.DataFrame:
         table["bias_se"] = table["bias"] / table.pop("mean_se")
         table.insert(0, "n", cell.n)
         table.insert(0, "population", cell.population.name)
-        table["epsilon"] = cell.epsilon  # the confidential rows are those of the same samples
+        table["epsilon"] = cell.epsilon  # also for the confidential rows, which are about the same samples
         parts.append(table.drop(columns=["setting", "delta"]))
     return stacked(parts).assign(surveysynth=__version__)
 
 
 def by_margin(table: pd.DataFrame, cells: Cells) -> pd.DataFrame:
-    """Means over the levels of each margin.
+    """The measures of every cell of the study, averaged over the levels of each margin.
 
     Returns
     -------
     pandas.DataFrame
         ``population, n, method, epsilon, m, statistic, margin``, number of ``levels``, and
 
-        - ``coverage``, its Monte Carlo standard error ``coverage_se`` over samples, ``own_coverage``;
-        - ``bias`` and ``rmse`` over the truth, ``rmse_ratio`` and ``length_ratio`` over the confidential sample's;
-        - ``lowest``: the least coverage of a level; ``below``: levels whose coverage is below .93, or below the
-          confidential sample's own where that is lower, at a Holm-adjusted 5% over all levels of the cell.
+        - ``coverage``, the Monte Carlo standard error ``coverage_se`` of the coverage, and ``own_coverage``;
+        - ``bias`` and ``rmse`` over the truth, and ``rmse_ratio`` and ``length_ratio`` over those of the confidential
+          sample;
+        - ``lowest``: the lowest coverage at a level;
+        - ``below``: number of levels whose coverage is below .93, or below the coverage of the confidential sample if
+          that is lower, at 5% with Holm's correction over all levels of the cell;
+        - ``samples``: the smallest number of samples of a level; ``bias_se``: the largest bias in absolute value.
     """
     given = (table["margin"] == "all") & (table["statistic"] == "count")  # the population total is public
-    given |= table["ci_length"] == 0  # and counts of strata are, where units of a stratum weigh the same
+    given |= table["ci_length"] == 0  # counts of strata are public, too, if the units of a stratum have equal weights
     table = table[~given]
     table = table.assign(relative_bias=table["bias"] / table["truth"], relative_rmse=table["rmse"] / table["truth"])
     table["below"] = _below(table)
@@ -90,7 +93,7 @@ def by_margin(table: pd.DataFrame, cells: Cells) -> pd.DataFrame:
 
 
 def _below(table: pd.DataFrame) -> pd.Series:
-    """Whether a level's coverage is too low, by exact binomial tests with Holm's correction within each cell."""
+    """Whether the coverage at each level is too low, by exact binomial tests with Holm's correction in each cell."""
     hits = (table["coverage"] * table["replicates"]).round()
     p = pd.Series(binom.cdf(hits, table["replicates"], np.minimum(ENOUGH, table["own_coverage"])), index=table.index)
     out = pd.Series(False, index=table.index)
@@ -103,7 +106,7 @@ def _below(table: pd.DataFrame) -> pd.Series:
 
 
 def _coverage_error(cells: Cells) -> pd.DataFrame:
-    """Monte Carlo standard error of the coverage of a margin: levels of one sample are taken together."""
+    """Monte Carlo standard errors of the mean coverage of each margin, from the means over levels in each sample."""
     parts = []
     for cell, study in cells:
         e = study.all("estimates").merge(cell.population.truths(), on=["margin", "level", "statistic"])
@@ -115,12 +118,15 @@ def _coverage_error(cells: Cells) -> pd.DataFrame:
 
 
 def failures(cells: Cells) -> pd.DataFrame:
-    """Samples from which nothing was released, and why."""
+    """A table of the samples from which nothing was released, and why."""
     return stacked([study.failures(["replicate", "error", "reason"]).assign(**_of(cell)) for cell, study in cells])
 
 
 def ruined(cells: Cells) -> pd.DataFrame:
-    """Releases whose grand mean, or a proportion, is over 5 confidential standard errors from the truth, by cell."""
+    """Number of ruined releases of each cell.
+
+    In a ruined release the grand mean or a proportion misses the truth by more than 5 confidential standard errors.
+    """
     parts = []
     for cell, study in cells:
         e = study.all("estimates").merge(cell.population.truths(), on=["margin", "level", "statistic"])
@@ -139,11 +145,12 @@ def _of(cell: Cell) -> dict[str, Any]:
 
 
 def write(cells: Cells, out: str | Path) -> list[Path]:
-    """Write ``levels.csv``, ``margins.csv``, ``failures.csv``, ``summary.txt`` and a figure a population and n.
+    """Write ``levels.csv``, ``margins.csv``, ``failures.csv``, ``summary.txt``, and a figure for each population and n.
 
     Returns
     -------
     list of Path
+        The files that were written.
     """
     folder, levels = Path(out), by_level(cells)
     margins = by_margin(levels, cells)
@@ -156,7 +163,7 @@ def write(cells: Cells, out: str | Path) -> list[Path]:
 
 
 def describe(margins: pd.DataFrame, cells: Cells) -> str:
-    """The summary: every statistic and margin, cell by cell."""
+    """The text of the summary, with every statistic and margin, cell by cell."""
     said = [
         f"95% intervals on repeated samples of real populations (surveysynth {__version__}).",
         "Means over the levels of each margin.  Coverage with its Monte Carlo standard error, own: the confidential",
@@ -186,7 +193,7 @@ def describe(margins: pd.DataFrame, cells: Cells) -> str:
 
 
 def _figure(table: pd.DataFrame, path: Path, *, title: str) -> Path:
-    """Coverage above, RMSE over the confidential sample's below, against epsilon: a line a mechanism."""
+    """A figure of coverage (above) and relative RMSE (below) against epsilon, with a line for each mechanism."""
     from matplotlib.figure import Figure  # not pyplot, which would choose a window system for the whole process
 
     statistics = list(dict.fromkeys(table["statistic"]))

@@ -1,4 +1,4 @@
-"""Real populations that samples are drawn from: amounts, counts, shares, categories, and one's own."""
+"""Real populations from which samples are drawn: amounts, counts, shares, categories, and files of one's own."""
 
 from __future__ import annotations
 
@@ -31,43 +31,46 @@ Floats = NDArray[np.float64]
 STATISTICS = ("mean", "total", "count")
 AMOUNTS, CATEGORIES = (*STATISTICS, "quantile", "gini", "poverty_rate"), ("proportion", "count")
 QUANTILES = 0.1, 0.5, 0.9
-POPULATION_SEED = 2026  # a population that is resampled is one population, whatever the seed of a study
+POPULATION_SEED = 2026  # a resampled population is always the same, whatever the seed of a study
 HOUSEHOLDS, AGES, ADULTS = 30_000, [0, 35, 50, 65, 120], [16, 30, 45, 60, 120]
-POOR, YES_OR_NO = 0.6, ["yes", "no"]  # the poverty line, of the median income
-ACTIVITIES = {1: "full time", 2: "part time", 3: "unemployed", 5: "retired"}  # by eusilc's codes
+POOR, YES_OR_NO = 0.6, ["yes", "no"]  # poverty line as a share of the median income, and levels
+ACTIVITIES = {1: "full time", 2: "part time", 3: "unemployed", 5: "retired"}  # by the codes in eusilc
 ANY_ACTIVITY = [*ACTIVITIES.values(), "other"]
-PSU, TAKE = 40, 20  # units of a made-up PSU, and of these in a sample
-ALIKE = 3.0  # noise, over the outcome's spread, by which units are sorted into PSUs: their icc is about .07
+PSU, TAKE = 40, 20  # number of units in a made-up PSU, and number of these units in a sample
+ALIKE = 3.0  # noise in the sorting of units into PSUs, over the spread of the ranks; the icc is then approximately .07
 ONE = "weight of one unit"
-COINSURANCE, PLANS = [-1.0, 0.1, 3.9, 5.0], ["free", "some", "most"]  # log(coinsurance + 1), in percent
+COINSURANCE, PLANS = [-1.0, 0.1, 3.9, 5.0], ["free", "some", "most"]  # cuts of log(coinsurance in percent + 1)
 
 
 @dataclass(frozen=True, eq=False)
 class RealPopulation:
-    """A population whose every value is known, and how it is sampled.
+    """A population in which every value is known, and the design by which it is sampled.
 
     Attributes
     ----------
     name : str
     frame : pandas.DataFrame
     formula : str
-        Of the models; its predictors are the margins of the tables.
+        Formula of the models.  The predictors are the margins of the tables.
     schema : Outcome
-        What is public of the outcome: strict releases are made with it.
-    strata, size : str
-        Columns of strata, which are predictors, and of the measure of size.
+        Public facts about the outcome, for strict releases.
+    strata : str
+        Column of strata, which is a predictor.
+    size : str
+        Column with the measure of size.
     psu : str, optional
-        Column of PSUs, of which samples then take some first.
+        Column of PSUs.  If given, samples have two stages.
     take : int or str
-        Units of every PSU in a sample: a number, or the column that holds it.
+        Number of units of every PSU in a sample, or the column that has it.
     unit : str, optional
-        Column of the units that epsilon protects, where these are groups of records.
+        Column of the units that epsilon protects, if these are groups of records.
     weight : {"synthesize", "public"}
-        Whether strict releases draw the weight, or keep it: of whole households, or the same throughout.
+        Whether strict releases synthesize the weight or publish it.  It is public if it belongs to whole households, or
+        is the same for all records of a stratum.
     statistics : tuple of str
-        Of the tables.
+        Statistics of the tables.
     model : Synthesizer, optional
-        What mechanisms other than noisy tables fit to an outcome that is no amount for FBS: a regression of counts,
+        Model of the mechanisms that fit records, if the outcome is not an amount for FBS: a regression of counts,
         shares, gamma amounts or categories, or a mixture.
     """
 
@@ -86,24 +89,24 @@ class RealPopulation:
 
     @property
     def outcome(self) -> str:
-        """What is synthesized."""
+        """Name of the outcome."""
         return self.formula.split("~")[0].strip()
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """Public lowest and highest outcome (InputError: a category has none)."""
+        """Public lowest and highest outcome (InputError for a category)."""
         if self.schema.bounds is None:
             raise InputError(f"{self.outcome!r} is a category, which has no bounds")
         return self.schema.bounds
 
     @property
     def asked(self) -> dict[str, Any]:
-        """What tables are asked for."""
+        """The statistics of the tables, as arguments."""
         return {"statistic": self.statistics} | ({"quantiles": QUANTILES} if "quantile" in self.statistics else {})
 
     @property
     def margins(self) -> tuple[str, ...]:
-        """The predictors."""
+        """The predictors, by each of which there is a table."""
         return tuple(formula_columns(self.formula.split("~")[1]))
 
     def sample(self, n: int, seed: int) -> SurveyDesign:
@@ -113,16 +116,17 @@ class RealPopulation:
         return draw_sample(self.frame, n=n, strata=self.strata, size=self.size, rng=rng, **stages)
 
     def truths(self) -> pd.DataFrame:
-        """``margin, level, statistic, truth``; the grand total has the margin "all"."""
+        """The true values, as ``margin, level, statistic, truth``.  The grand total has the margin "all"."""
         everybody = SurveyDesign(self.frame.assign(**{ONE: 1.0}), weights=ONE)
         table = by_margin(lambda margin: estimate(everybody, self.outcome, [margin], **self.asked), self.margins)
         return table[["margin", "level", "statistic", "estimate"]].rename(columns={"estimate": "truth"})
 
 
 def by_margin(tables: Callable[[str], pd.DataFrame], margins: tuple[str, ...]) -> pd.DataFrame:
-    """Tables by one margin each, one below the other, the grand total once: ``margin, level`` and what they hold.
+    """One table from the tables of all margins, with the grand total only once.
 
-    A quantile has its probability in ``statistic``, and a proportion its category in ``level``.
+    The columns ``margin`` and ``level`` are first.  For quantiles ``statistic`` includes the probability, and for
+    proportions ``level`` includes the category.
     """
     parts = []
     for k, margin in enumerate(margins):
@@ -138,7 +142,7 @@ def by_margin(tables: Callable[[str], pd.DataFrame], margins: tuple[str, ...]) -
 
 
 def workers() -> RealPopulation:
-    """29,501 workers of the 2000 census, weekly income, top-coded at 20,000 dollars, by education and division.
+    """29,501 workers of the 2000 census: weekly income, top-coded at 20,000 dollars, by education and division.
 
     Raises
     ------
@@ -153,14 +157,14 @@ def workers() -> RealPopulation:
 
 
 def households() -> RealPopulation:
-    """30,000 households, resampled with replacement from the 6,000 of laeken's eusilc, which R reads.
+    """30,000 households, resampled with replacement from the 6,000 households of eusilc in the R package laeken.
 
-    The size measure is the number of members with noise, so that weights do not give it away.
+    The measure of size is the number of members times random noise, so that weights do not reveal this number.
 
     Raises
     ------
     RError
-        R, rpy2 or laeken is not there.
+        R, rpy2 or laeken is not installed.
     """
     heads = _eusilc("eusilc[!duplicated(eusilc$db030), ]", db040="character", hsize="numeric", age="numeric",
                     eqIncome="numeric")  # fmt: skip
@@ -175,12 +179,12 @@ def households() -> RealPopulation:
 
 
 def poverty() -> RealPopulation:
-    """Which of the households have less than 60% of their median income: 15 in 100.
+    """The population of :func:`households` with the outcome whether income is below 60% of the median: 15% are poor.
 
     Raises
     ------
     RError
-        R, rpy2 or laeken is not there.
+        R, rpy2 or laeken is not installed.
     """
     frame = households().frame
     income = frame.pop("income")
@@ -192,14 +196,15 @@ def poverty() -> RealPopulation:
 
 
 def persons() -> RealPopulation:
-    """The 27,000 or so of 16 years and more, with an income of their own, of 15,000 eusilc households.
+    """Approximately 27,000 persons of 16 years or more with an income of their own, in 15,000 households of eusilc.
 
-    Households are resampled with replacement, sampled as PSUs with all such members, and what epsilon protects.
+    Households are resampled with replacement.  They are the PSUs, of which a sample takes all these members, and the
+    units that epsilon protects.
 
     Raises
     ------
     RError
-        R, rpy2 or laeken is not there.
+        R, rpy2 or laeken is not installed.
     """
     earners = _earners()
     rng = np.random.default_rng(POPULATION_SEED)
@@ -217,7 +222,7 @@ def persons() -> RealPopulation:
 
 
 def _earners() -> pd.DataFrame:
-    """Of 16 years and more, with an income of their own."""
+    """The persons of eusilc who are 16 years or more and have an income of their own."""
     pays = "rowSums(eusilc[eusilc$age >= 16, grep('^py', names(eusilc))], na.rm = TRUE)"
     adults = _eusilc(
         f"cbind(eusilc[eusilc$age >= 16, c('db030', 'db040', 'rb090')], income = {pays})",
@@ -227,12 +232,12 @@ def _earners() -> pd.DataFrame:
 
 
 def _eusilc(rows: str, **kinds: str) -> pd.DataFrame:
-    """Columns of an R expression on laeken's eusilc, each as R's type."""
+    """Columns of an R expression on eusilc of the package laeken, each converted to the given R type."""
     return columns_of_r("laeken", "eusilc", rows, **kinds)
 
 
 def columns_of_r(package: str, data: str, rows: str, **kinds: str) -> pd.DataFrame:
-    """Columns of an R expression on data of a package, each as R's type."""
+    """Columns of an R expression on the data of an R package, each converted to the given R type."""
     from ...r.session import in_session, session
 
     @in_session
@@ -250,10 +255,10 @@ def columns_of_r(package: str, data: str, rows: str, **kinds: str) -> pd.DataFra
 
 
 def visits() -> RealPopulation:
-    """20,190 person-years of the RAND health insurance experiment (statsmodels), visits to a doctor.
+    """20,190 person-years of the RAND health insurance experiment (statsmodels), with the number of visits to a doctor.
 
-    Three in ten had none, the largest number is 77.  The measure of size goes with the number of visits, as it does in
-    samples of users of a service, and with noise.
+    Three in ten person-years have no visit; the largest number is 77.  The measure of size increases with the number of
+    visits, as in samples of users of a service, and includes random noise.
     """
     from statsmodels.datasets import randhie
 
@@ -270,14 +275,15 @@ def visits() -> RealPopulation:
 
 
 def shares() -> RealPopulation:
-    """What part of a household's income the first adult with one has: 30,000 of 3,443 with two such members or more.
+    """The share of the first earner in the income of a household, for 30,000 households of eusilc.
 
-    Of laeken's eusilc, resampled with replacement.  To a beta regression the weight is public: it has no density.
+    An earner is 16 years or more and has an income.  Households are resampled with replacement from the 3,443
+    households with at least two earners.  For a beta regression, which does not model the weight, the weight is public.
 
     Raises
     ------
     RError
-        R, rpy2 or laeken is not there.
+        R, rpy2 or laeken is not installed.
     """
     earners = _earners()
     of = earners.groupby("db030", sort=True)
@@ -295,14 +301,14 @@ def shares() -> RealPopulation:
 
 
 def earnings() -> RealPopulation:
-    """A year's pay of 30,000 employees, resampled with replacement from the 6,460 of laeken's eusilc.
+    """A year's pay of 30,000 employees, resampled with replacement from the 6,460 employees in eusilc.
 
-    The measure of size goes with the square root of pay, and with noise.
+    The measure of size is the square root of pay times random noise.
 
     Raises
     ------
     RError
-        R, rpy2 or laeken is not there.
+        R, rpy2 or laeken is not installed.
     """
     paid = _eusilc("eusilc[which(eusilc$age >= 16 & eusilc$py010n > 0), ]", db040="character", rb090="character",
                    pl030="numeric", py010n="numeric")  # fmt: skip
@@ -316,15 +322,16 @@ def earnings() -> RealPopulation:
 
 
 def adults() -> RealPopulation:
-    """A year's pay of 30,000 of 16 years and more, of whom half have none: resampled from 11,500 or so of eusilc.
+    """A year's pay of 30,000 persons of 16 years or more, half of whom have no pay.
 
-    Pay below 100 euros is taken to be that.  Samples are simple ones of strata, whose weights are public, as a mixture
-    has no density of them.
+    They are resampled from approximately 11,500 persons of eusilc.  Positive pay is set to at least 100 and at most
+    200,000 euros.  Samples are simple random samples within strata, with public weights, as a mixture does not model
+    the weight.
 
     Raises
     ------
     RError
-        R, rpy2 or laeken is not there.
+        R, rpy2 or laeken is not installed.
     """
     read = _eusilc("eusilc[which(eusilc$age >= 16), ]", rb090="character", age="numeric", py010n="numeric")
     pay, (low, high) = read["py010n"].fillna(0).to_numpy(), (100, 200_000)
@@ -339,14 +346,15 @@ def adults() -> RealPopulation:
 
 
 def activity() -> RealPopulation:
-    """What 30,000 of 16 years and more do, one of five: resampled from the 12,107 of eusilc of whom it is known.
+    """The activity, one of five, of 30,000 persons of 16 years or more.
 
-    The size measure is the number of members of the household with noise, so that weights go with the activity.
+    They are resampled from the 12,107 persons of eusilc whose activity is known.  The measure of size is the number of
+    members of the household times random noise, so that weights are correlated with the activity.
 
     Raises
     ------
     RError
-        R, rpy2 or laeken is not there.
+        R, rpy2 or laeken is not installed.
     """
     read = _eusilc("eusilc[which(eusilc$age >= 16 & !is.na(eusilc$pl030)), ]", db040="character", rb090="character",
                    pl030="numeric", hsize="numeric")  # fmt: skip
@@ -360,21 +368,24 @@ def activity() -> RealPopulation:
 
 
 def _resampled(rows: pd.DataFrame) -> tuple[pd.DataFrame, Floats]:
-    """So many of them as there are households in the population, and noise for their measure of size."""
+    """30,000 rows, resampled with replacement, and random noise (30,000,) for their measure of size."""
     rng = np.random.default_rng(POPULATION_SEED)
     drawn = rows.sample(HOUSEHOLDS, replace=True, random_state=rng, ignore_index=True)
     return drawn, rng.standard_normal(HOUSEHOLDS)
 
 
 def in_psus(population: RealPopulation) -> RealPopulation:
-    """The same in PSUs of 40 units of a stratum, that are a little alike: sorted by the outcome and much noise."""
+    """The population in made-up PSUs of 40 units of the same stratum.
+
+    Units are sorted by the outcome with much noise, so that the units of a PSU are a little alike.
+    """
     rng, frame = np.random.default_rng(POPULATION_SEED), population.frame
     score = frame[population.outcome].rank() / len(frame)
     frame = frame.assign(order=score + ALIKE * score.std() * rng.standard_normal(len(frame)))
     frame = frame.sort_values([population.strata, "order"], ignore_index=True).drop(columns="order")
     frame["psu"] = frame.groupby(population.strata, observed=True).cumcount() // PSU
     whole = frame.groupby([population.strata, "psu"], observed=True)["psu"].transform("size") == PSU
-    frame = frame[whole]  # what is over in a stratum is left out
+    frame = frame[whole]  # the units of an incomplete PSU at the end of a stratum are left out
     return replace(population, name=f"{population.name} in PSUs", frame=frame.reset_index(drop=True), psu="psu")
 
 
@@ -394,12 +405,12 @@ POPULATIONS: dict[StudyPopulation, Callable[[], RealPopulation]] = {
 
 
 def population(name: StudyPopulation) -> RealPopulation:
-    """One of the package's.
+    """One of the package's populations, by name.
 
     Raises
     ------
     InputError
-        There is none of this name.
+        There is no population of this name.
     """
     one_of(name, get_args(StudyPopulation), "population")
     return POPULATIONS[name]()
@@ -408,12 +419,12 @@ def population(name: StudyPopulation) -> RealPopulation:
 def own(
     frame: pd.DataFrame, formula: str, *, bounds: tuple[float, float], strata: str, size: str, psu: str | None = None
 ) -> RealPopulation:
-    """One's own file of an amount as a population: samples of it are not for publication.
+    """A file of one's own, with an amount as the outcome, as a population.  Results are not for publication.
 
     Raises
     ------
     InputError
-        A column that is not there.
+        A column does not exist.
     """
     made = RealPopulation("own", frame, formula, Outcome(bounds=bounds), strata, size, psu)
     named = [made.outcome, *made.margins, strata, size, *([] if psu is None else [psu])]

@@ -1,7 +1,7 @@
-"""Every mechanism on repeated samples of a real population: what its 95% intervals hold.
+"""The coverage of 95% intervals of each mechanism on repeated samples of a real population.
 
-A cell is a population, a sample size, a mechanism and an epsilon.  Each has a folder of its own, so that a study can be
-stopped, gone on with, and added to; all cells of a population and size see the same samples.
+A cell is a population, a sample size, a mechanism and an epsilon.  Each cell has a folder of its own, so that a study
+can be stopped, continued and extended.  All cells of the same population and size use the same samples.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from ..base import Replicate, Replicates, folder_and_seed, recorded, repeat, see
 from ..measures import CONFIDENTIAL
 from .populations import RealPopulation, by_margin
 
-LAST_YEAR, EARLIER_EPSILON = 1, 3.0  # the stream of last year's samples, and epsilon of their noisy tables
+LAST_YEAR, EARLIER_EPSILON = 1, 3.0  # key of the seed of last year's samples, and epsilon of their noisy tables
 NUMBERS = ["estimate", "se", "ci_low", "ci_high"]
 KEYS = ["population", "n", "method", "epsilon"]
-LOG_SCALE = 20.0  # of asinh(y / (upper bound / LOG_SCALE^2)), for mechanisms without normal scores
-WEIGHT_BOUNDS = 0.02, 20.0  # of a weight over N / n, for Laplace tables
+LOG_SCALE = 20.0  # constant in asinh(y / (upper bound / LOG_SCALE^2)), the scale of FBS
+WEIGHT_BOUNDS = 0.02, 20.0  # bounds of a weight over N / n, for Laplace tables
 
-Tables = Callable[[str], pd.DataFrame]  # by one margin
+Tables = Callable[[str], pd.DataFrame]  # returns the table by one margin
 Make = Callable[["Cell", SurveyDesign, int], Tables]
 
 
@@ -54,7 +54,7 @@ class Cell:
     mechanism : str
     epsilon : float
     seed : int
-        Of the whole study.
+        Seed of the whole study.
     """
 
     population: RealPopulation
@@ -65,11 +65,11 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """Of its folder."""
+        """Name of the cell's folder."""
         return f"{self.population.name}_{self.n}_{self.mechanism}_{self.epsilon:g}".replace(" ", "_")
 
     def describe(self) -> dict[str, Any]:
-        """What every replicate is made with."""
+        """The settings of every replicate."""
         p = self.population
         return {
             "population": p.name, "N": len(p.frame), "formula": p.formula, "schema": p.schema.text,
@@ -79,12 +79,12 @@ class Cell:
 
 
 def release_tables(release: Release, population: RealPopulation) -> Tables:
-    """Tables of a release by one margin."""
+    """A function from a margin to the table of a release by this margin."""
     return lambda margin: release.tables([margin], **population.asked).assign(m=release.m)
 
 
 def _strict(cell: Cell, design: SurveyDesign, seed: int) -> Tables:
-    """From noisy tables."""
+    """Tables of a strict release, from noisy tables of the sample."""
     p = cell.population
     release = synthesize(
         design, p.formula, epsilon=cell.epsilon, outcomes={p.outcome: p.schema}, weight=p.weight,
@@ -94,7 +94,7 @@ def _strict(cell: Cell, design: SurveyDesign, seed: int) -> Tables:
 
 
 def _strict_with_earlier(cell: Cell, design: SurveyDesign, seed: int) -> Tables:
-    """From noisy tables of a sample and of an earlier one of the same size."""
+    """Tables of a strict release, from noisy tables of the sample and of an earlier sample of the same size."""
     p = cell.population
     made: dict[str, Any] = {
         "outcomes": {p.outcome: p.schema}, "weight": p.weight, "population_total": len(p.frame), "seed": seed,
@@ -105,7 +105,7 @@ def _strict_with_earlier(cell: Cell, design: SurveyDesign, seed: int) -> Tables:
 
 
 def _pseudo(cell: Cell, design: SurveyDesign, seed: int, *, debias: bool = False) -> Tables:
-    """The papers' mechanism, drawn exactly; asymptotic."""
+    """Tables of a release under the papers' asymptotic mechanism; draws of FBS are exact."""
     done = fit(
         design, _plain(cell, "flat"), epsilon=cell.epsilon, m=3, mechanism=PseudoPosterior(),
         population_total=len(cell.population.frame), seed=seed,
@@ -118,7 +118,7 @@ def _debiased(cell: Cell, design: SurveyDesign, seed: int) -> Tables:
 
 
 def _censored(cell: Cell, design: SurveyDesign, seed: int) -> Tables:
-    """The papers' strict mechanism."""
+    """Tables of a release under the papers' strict mechanism."""
     done = fit(
         design, _plain(cell, "normal"), epsilon=cell.epsilon, m=3, mechanism=Censored(),
         population_total=len(cell.population.frame), seed=seed, warmup=500, draws=500,
@@ -127,7 +127,7 @@ def _censored(cell: Cell, design: SurveyDesign, seed: int) -> Tables:
 
 
 def _laplace(cell: Cell, design: SurveyDesign, seed: int) -> Tables:
-    """Strict tables of counts and means, each margin at its share of epsilon; noise is never seeded."""
+    """Strict Laplace tables.  Margins share epsilon equally, and the noise is never seeded."""
     p = cell.population
     each, mean_weight = cell.epsilon / len(p.margins), len(p.frame) / cell.n
     bounds = {p.outcome: p.bounds, "weight": (WEIGHT_BOUNDS[0] * mean_weight, WEIGHT_BOUNDS[1] * mean_weight)}
@@ -135,7 +135,7 @@ def _laplace(cell: Cell, design: SurveyDesign, seed: int) -> Tables:
 
 
 def _plain(cell: Cell, prior: Any) -> Synthesizer:
-    """FBS as in the papers, on a scale on which zeros have a place; of other outcomes the regression of these."""
+    """The population's model if it has one; otherwise FBS as in the papers, on a scale that allows zeros."""
     p = cell.population
     if p.model is not None:
         return p.model
@@ -145,7 +145,7 @@ def _plain(cell: Cell, prior: Any) -> Synthesizer:
 
 @dataclass(frozen=True)
 class Maker:
-    """How a mechanism makes tables of a sample, and the stream of its random numbers, which no other one has."""
+    """The function by which a mechanism makes tables of a sample, and the mechanism's own key of random seeds."""
 
     make: Make
     stream: int
@@ -158,7 +158,7 @@ MAKERS: dict[StudyMechanism, Maker] = {
 
 
 def one_sample(cell: Cell, number: int) -> Replicate:
-    """What a mechanism makes of sample ``number``, and the sample's own tables."""
+    """One replicate: the estimates of a mechanism from sample ``number``, and those of the sample itself."""
     began, p, failures = time.perf_counter(), cell.population, list[dict[str, Any]]()
     design = p.sample(cell.n, seed_of(cell.seed, cell.n, number))
     maker = MAKERS[cell.mechanism]
@@ -189,7 +189,7 @@ def coverage_study(
     out: str | Path | None = None,
     seed: int | None = None,
 ) -> list[tuple[Cell, Replicates]]:
-    """Every mechanism at every epsilon and sample size, on repeated samples of a population.
+    """Run every mechanism at every epsilon and sample size, on repeated samples of a population.
 
     Parameters
     ----------
@@ -197,17 +197,21 @@ def coverage_study(
     n, epsilon, mechanisms
         Each combination is a cell.
     replicates : int
-        Samples of every cell.
+        Number of samples for every cell.
     workers, scheduler
         As for :func:`surveysynth.tasks.run`.
     out : str or Path, optional
-        Folder, with one of every cell.  A study that was stopped goes on from there.
+        Folder that has a folder for every cell.  A study that was stopped continues from there.
     seed : int, optional
+
+    Returns
+    -------
+    list of (Cell, Replicates)
 
     Raises
     ------
     InputError
-        Unknown mechanisms, numbers that are none, a folder that holds something else.
+        A mechanism is unknown, a number is not valid, or the folder contains something else.
     """
     unknown = [str(name) for name in mechanisms if name not in MAKERS]
     if unknown or not mechanisms:
