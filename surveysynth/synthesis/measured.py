@@ -93,7 +93,7 @@ def measure(
         Public number of population units: weights add up to it, public ones, too, where it is given.
     population_totals : mapping of term to mapping of level to float, optional
         Public totals of the levels of predictors, ``{"region": {"north": 812_000, ...}}``: domain counts are then
-        exact.
+        exact.  Default: whole numbers that the design's weights were calibrated to.
     bounds : (float, float), or mapping of outcome to such, optional
         Short for ``outcomes={...: Outcome(bounds=...)}``.
     outcomes : mapping of outcome to Outcome, optional

@@ -56,6 +56,8 @@ PLAIN = {"engine": "auto", "clusters": "model", "chains": 4, "tolerance": 0.01} 
 NO_DESIGN = "the first argument is a SurveyDesign: SurveyDesign(frame, weights=...)"
 RECORDS = "Records are fitted under mechanism=PseudoPosterior(), whose guarantee is asymptotic, or Censored()"
 EPSILON = "epsilon=, for the whole release"
+WHOLE = 1e-9  # share by which sums of calibrated weights may differ from the whole numbers that they were calibrated to
+CALIBRATED_TO = "the population totals of {} are those that the weights were calibrated to; they are taken as public"
 POPULATION = "population_total=, the public number of population units, which weights are scaled by"
 
 
@@ -146,7 +148,8 @@ def strict_request(
     model, right_hand_sides = sequence
     schema = wrong.check(schema_of, design, model, bounds, outcomes, complete=False)
     lacking = [] if epsilon is not None else [EPSILON]
-    lacking += [] if public_weight or population_total is not None or population_totals is not None else [POPULATION]
+    told = public_weight or population_total is not None or population_totals is not None
+    lacking += [] if told or calibrated_total(design) is not None else [POPULATION]
     lacking += [] if schema is None else how_to_declare(design, model, schema)
     if lacking:
         wrong.note(InputError(needs.format("; ".join(lacking))))
@@ -184,11 +187,14 @@ def strict_request(
         check_values(design, model, schema or {}, wrong)
     wrong.refuse()
     assert kept and file and terms is not None and totals and interval and schema is not None and rules is not None
-    for note in kept[2]:
+    notes = [*kept[2]]
+    if population_totals is None and not isinstance(population_total, Mapping) and totals[1]:
+        notes.append(CALIBRATED_TO.format(", ".join(map(repr, totals[1]))))
+    for note in notes:
         warnings.warn(note, stacklevel=3)
     questions = _questions(model, right_hand_sides, terms, schema, importances or {})
     return StrictRequest(
-        kept[0], model, questions, terms, file, schema, rules, kept[2], *totals, interval, public_weight,
+        kept[0], model, questions, terms, file, schema, rules, notes, *totals, interval, public_weight,
         delta, clusters, unit, year,
     )  # fmt: skip
 
@@ -367,7 +373,7 @@ def public_totals(
     design: SurveyDesign, terms: Sequence[Term], total: float | Mapping[Any, float] | None, totals: Totals | None, *,
     public_weight: bool,
 ) -> tuple[float, dict[str, Floats]]:  # fmt: skip
-    """The population total, and those of levels."""
+    """The population total, and those of levels: as given, or what the weights were calibrated to."""
     given = _mapping(totals, "population_totals", "{term: {level: total}}")
     if isinstance(total, Mapping):
         if design.strata_name is None:
@@ -377,6 +383,9 @@ def public_totals(
         given, total = given | {name: total}, None
     by_name = {term.name: term for term in terms}
     known = {name: _of_levels(by_name, name, each) for name, each in given.items()}
+    own = None if public_weight or given else calibrated_total(design)
+    if own is not None and (total is None or abs(own / positive(total, "population_total") - 1) <= AGREE):
+        total, known = own if total is None else total, _calibrated_totals(design, terms)
     if public_weight and known:
         raise InputError("totals of levels have no effect where weights are public, which add up to what they do")
     if public_weight:
@@ -388,6 +397,29 @@ def public_totals(
     if apart:
         raise InputError(f"population_totals of {', '.join(map(repr, apart))} do not add up to the population total")
     return everybody, {name: each * (everybody / each.sum()) for name, each in known.items()}
+
+
+def calibrated_total(design: SurveyDesign) -> float | None:
+    """The population total that the weights were calibrated to; None where none is a whole number."""
+    whole = _whole(design.calibration.after.sum(keepdims=True)) if design.calibration.margins else None
+    return None if whole is None else float(whole[0])
+
+
+def _calibrated_totals(design: SurveyDesign, terms: Sequence[Term]) -> dict[str, Floats]:
+    """Totals of the levels of those terms that the weights were calibrated to."""
+    margins, after, found = design.calibration.poststrata_names, design.calibration.after, {}
+    for term in terms:
+        if any(set(term.columns) <= set(columns) for columns in margins):
+            there = after if after.size == term.level.size else after[design.weights > 0]
+            totals = _whole(np.bincount(term.level, there, term.levels))
+            found |= {} if totals is None else {term.name: totals}
+    return found
+
+
+def _whole(totals: Floats) -> Floats | None:
+    """The whole numbers that sums of calibrated weights are, but for rounding; None where one is not."""
+    whole = np.rint(totals)
+    return whole if (whole > 0).all() and (np.abs(totals - whole) <= WHOLE * whole).all() else None
 
 
 def _mapping(given: Any, name: str, form: str) -> dict[Any, Any]:
