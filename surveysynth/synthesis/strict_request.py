@@ -407,11 +407,12 @@ def calibrated_total(design: SurveyDesign) -> float | None:
 
 def _calibrated_totals(design: SurveyDesign, terms: Sequence[Term]) -> dict[str, Floats]:
     """Totals of the levels of those terms that the weights were calibrated to."""
-    margins, after, found = design.calibration.poststrata_names, design.calibration.after, {}
+    margins, after = design.calibration.poststrata_names, design.calibration.after
+    found: dict[str, Floats] = {}
     for term in terms:
         if any(set(term.columns) <= set(columns) for columns in margins):
             there = after if after.size == term.level.size else after[design.weights > 0]
-            totals = _whole(np.bincount(term.level, there, term.levels))
+            totals = _whole(np.asarray(np.bincount(term.level, there, term.levels), dtype=np.float64))
             found |= {} if totals is None else {term.name: totals}
     return found
 
