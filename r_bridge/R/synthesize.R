@@ -80,7 +80,8 @@
 #' @param outcomes What is public of the outcomes of a strict release, `list(income = outcome(bounds = c(0, 1e6)))`, by
 #'   [outcome()]; `bounds` and `levels` are short for it.
 #' @param population_totals Public totals of the levels of predictors, `list(region = c(north = 812000, south = 645000))`:
-#'   domain counts of a strict release are then exact.
+#'   domain counts of a strict release are then exact. Default: whole numbers that [survey::postStratify()] and others
+#'   calibrated the design's weights to.
 #' @param weight `"public"` if the weights of a strict release may be published; by default it synthesizes them.
 #' @param weight_bounds Public bounds of a weight in a strict release, in units of the mean weight; default
 #'   `c(0.02, 20)`.
@@ -370,7 +371,7 @@ check_mechanism <- function(mechanism) {
 
 DRAWN <- c("strata", "psu", "fpc") # roles that say how the sample was drawn
 
-# What synthesis needs of a design: not its replicates, nor what its weights were calibrated to.
+# What synthesis needs of a design: not its replicates.
 synthesis_parts <- function(design) {
   parts <- design_parts(design)
   if (inherits(design, "svyrep.design")) {
@@ -378,7 +379,8 @@ synthesis_parts <- function(design) {
             "synthetic standard errors carry neither; if you know them, give the svydesign()", call. = FALSE)
     parts$roles <- parts$roles[intersect(names(parts$roles), c("weights", "probs"))]
   }
-  parts$roles <- parts$roles[intersect(names(parts$roles), c("weights", "probs", DRAWN, "lonely_psu"))]
+  kept <- c("weights", "probs", DRAWN, "lonely_psu", CALIBRATION, "earlier_calibrations")
+  parts$roles <- parts$roles[intersect(names(parts$roles), kept)]
   parts
 }
 

@@ -161,7 +161,8 @@ def differences(
     table.attrs["estimator"] = "replicates" if designs[0].replication is not None else "onepass"
     table.attrs["labels"] = headings(designs[0].labels, as_list(outcome), names, denominator)
     either = [
-        side >= 0 if there is None else there & (side >= 0) for side, there in zip(sides[:m], inside[:m], strict=True)
+        side >= 0 if there is None else there & (side >= 0)
+        for side, there in zip(sides[:m], inside[:m], strict=True)
     ]
     table.attrs |= about_missing(designs, names, missing, either)
     return table

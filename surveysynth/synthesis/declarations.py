@@ -32,6 +32,7 @@ Totals = Mapping[str, Mapping[Any, float]]
 Formulas = str | FBS | FBP | Sequence[str]
 
 AGREE = 1e-3  # the sum of totals of levels may differ from the population total by this share
+WHOLE = 1e-9  # largest relative difference between a sum of calibrated weights and a whole number
 RECORDS = "Records are fitted under mechanism=PseudoPosterior(), whose guarantee is asymptotic, or Censored()"
 NO_DESIGN = "the first argument is a SurveyDesign: SurveyDesign(frame, weights=...)"
 POPULATION = "population_total=, the public number of population units, which weights are scaled by"
@@ -176,7 +177,7 @@ def public_totals(
     design: SurveyDesign, terms: Sequence[Term], total: float | Mapping[Any, float] | None, totals: Totals | None, *,
     public_weight: bool,
 ) -> tuple[float, dict[str, Floats]]:  # fmt: skip
-    """The population total, and totals of levels by term.
+    """The population total, and totals of levels by term: as given, or as the weights were calibrated to them.
 
     Raises
     ------
@@ -192,6 +193,9 @@ def public_totals(
         given, total = given | {name: total}, None
     by_name = {term.name: term for term in terms}
     known = {name: _level_totals(by_name, name, each) for name, each in given.items()}
+    own = None if public_weight or given else calibrated_total(design)
+    if own is not None and (total is None or abs(own / positive(total, "population_total") - 1) <= AGREE):
+        total, known = own if total is None else total, _calibrated_totals(design, terms)
     if public_weight and known:
         raise InputError("totals of levels have no effect where weights are public, which add up to what they do")
     if public_weight:
@@ -203,6 +207,30 @@ def public_totals(
     if wrong:
         raise InputError(f"population_totals of {', '.join(map(repr, wrong))} do not add up to the population total")
     return everybody, {name: each * (everybody / each.sum()) for name, each in known.items()}
+
+
+def calibrated_total(design: SurveyDesign) -> float | None:
+    """The population total to which the weights were calibrated.  None if it is not a whole number."""
+    whole = _whole(design.calibration.after.sum(keepdims=True)) if design.calibration.margins else None
+    return None if whole is None else float(whole[0])
+
+
+def _calibrated_totals(design: SurveyDesign, terms: Sequence[Term]) -> dict[str, Floats]:
+    """Totals of the levels of the terms to which the weights were calibrated."""
+    margins, after = design.calibration.poststrata_names, design.calibration.after
+    found: dict[str, Floats] = {}
+    for term in terms:
+        if any(set(term.columns) <= set(columns) for columns in margins):
+            there = after if after.size == term.level.size else after[design.weights > 0]
+            totals = _whole(np.asarray(np.bincount(term.level, there, term.levels), dtype=np.float64))
+            found |= {} if totals is None else {term.name: totals}
+    return found
+
+
+def _whole(totals: Floats) -> Floats | None:
+    """The whole numbers that equal sums of calibrated weights up to rounding.  None if a sum is not whole."""
+    whole = np.rint(totals)
+    return whole if (whole > 0).all() and (np.abs(totals - whole) <= WHOLE * whole).all() else None
 
 
 def as_dict(given: Any, name: str, form: str) -> dict[Any, Any]:

@@ -96,7 +96,8 @@ def measure(
         Public number of population units, to which weights (also public weights) add up.
     population_totals : mapping of term to mapping of level to float, optional
         Public totals of the levels of predictors, ``{"region": {"north": 812_000, ...}}``.  Counts of these domains are
-        then exact.
+        then exact.  By default whole numbers to which the weights of
+        the design were calibrated.
     bounds : (float, float), or mapping of outcome to such, optional
         Short form of ``outcomes={...: Outcome(bounds=...)}``.
     outcomes : mapping of outcome to Outcome, optional

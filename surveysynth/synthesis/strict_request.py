@@ -38,6 +38,7 @@ from .declarations import (
     Totals,
     Weight,
     as_dict,
+    calibrated_total,
     check_unit,
     how_to_declare,
     in_sequence,
@@ -50,6 +51,7 @@ from .synthetic_design import check_public, public_columns, public_frame, roles_
 Floats = NDArray[np.float64]
 TRIED = 100  # number of made-up records on which rules are tried
 EPSILON = "epsilon=, for the whole release"
+CALIBRATED_TO = "the population totals of {} are those that the weights were calibrated to; they are taken as public"
 
 
 @dataclass(frozen=True, repr=False)
@@ -142,7 +144,8 @@ def strict_request(
     model, right_hand_sides = sequence
     schema = wrong.check(schema_of, design, model, bounds, outcomes, complete=False)
     lacking = [] if epsilon is not None else [EPSILON]
-    lacking += [] if public_weight or population_total is not None or population_totals is not None else [POPULATION]
+    told = public_weight or population_total is not None or population_totals is not None
+    lacking += [] if told or calibrated_total(design) is not None else [POPULATION]
     lacking += [] if schema is None else how_to_declare(design, model, schema)
     if lacking:
         wrong.note(InputError(needs.format("; ".join(lacking))))
@@ -173,11 +176,14 @@ def strict_request(
         check_values(design, model, schema or {}, wrong)
     wrong.refuse()
     assert kept and file and terms is not None and totals and interval and schema is not None and rules is not None
-    for note in kept[2]:
+    notes = [*kept[2]]
+    if population_totals is None and not isinstance(population_total, Mapping) and totals[1]:
+        notes.append(CALIBRATED_TO.format(", ".join(map(repr, totals[1]))))
+    for note in notes:
         warnings.warn(note, stacklevel=3)
     questions = _questions(model, right_hand_sides, terms, schema, importances or {})
     return StrictRequest(
-        kept[0], model, questions, terms, file, schema, rules, kept[2], *totals, interval, public_weight,
+        kept[0], model, questions, terms, file, schema, rules, notes, *totals, interval, public_weight,
         delta, clusters, unit, year,
     )  # fmt: skip
 

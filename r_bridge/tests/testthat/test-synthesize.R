@@ -300,3 +300,13 @@ test_that("what is declared of outcomes is checked here", {
   expect_error(synthesize(design, list(~stype), 5, population_total = 6194), "has no outcome")
   expect_error(synthesize(design, list(api00 ~ nowhere), 5, population_total = 6194), "nowhere")
 })
+
+test_that("a strict release of a post-stratified design has the counts of the strata", {
+  need_python()
+  expect_warning(
+    release <- synthesize(poststratified, api00 ~ stype, epsilon = 5, bounds = c(200, 1000), m = 4, seed = 1),
+    "population totals of 'stype' are those that the weights were calibrated to"
+  )
+  counts <- tables(release, by = ~stype, statistic = "count")
+  expect_equal(counts$estimate, c(4421, 755, 1018, 6194), tolerance = 1e-9)
+})
