@@ -28,8 +28,8 @@
 #' @examplesIf surveysynth_available()
 #' data(api, package = "survey")
 #' design <- survey::svydesign(ids = ~1, strata = ~stype, weights = ~pw, data = apistrat)
-#' release <- synthesize(design, enroll ~ stype + awards, epsilon = 5, population_total = 6194, bounds = c(1, 5000),
-#'                       weight = "public")
+#' release <- synthesize(design, enroll ~ stype + awards, epsilon = 5, population_total = 6194,
+#'                       bounds = c(1, 5000), weight = "public")
 #' comparison <- compare_release(design, release, by = ~ stype + awards)
 #' comparison
 #' head(comparison$cells)

@@ -111,8 +111,8 @@
 #' tables(release, by = ~ stype + awards)
 #'
 #' # strict: scores run from 200 to 1000; the weights are a function of the type, which is public
-#' synthesize(design, api00 ~ stype + awards, epsilon = 5, population_total = 6194, bounds = c(200, 1000),
-#'            weight = "public")
+#' synthesize(design, api00 ~ stype + awards, epsilon = 5, population_total = 6194,
+#'            bounds = c(200, 1000), weight = "public")
 synthesize <- function(design, synthesizer = NULL, epsilon = NULL, m = NULL, population_total = NULL, mechanism = NULL,
                        policy = NULL, ledger = NULL, rule = NULL, public = NULL, clusters = c("model", "ignore"),
                        unit = NULL, reweight = 0, debias = FALSE, accept_diagnostics = NULL,
@@ -174,7 +174,8 @@ release_from_python <- function(folder, kind, task, given, objects = list()) {
 #' @examplesIf surveysynth_available()
 #' data(api, package = "survey")
 #' design <- survey::svydesign(ids = ~1, strata = ~stype, weights = ~pw, data = apistrat)
-#' expected_errors(design, api00 ~ stype, epsilon = 5, by = ~ stype, population_total = 6194, bounds = c(200, 1000))
+#' expected_errors(design, api00 ~ stype, epsilon = 5, by = ~ stype, population_total = 6194,
+#'                 bounds = c(200, 1000))
 expected_errors <- function(design, synthesizer, epsilon = NULL, by = NULL, delta = NULL, m = 20, population_total = NULL,
                             population_totals = NULL, bounds = NULL, outcomes = NULL, weight = NULL,
                             weight_bounds = NULL, clusters = c("model", "ignore"), unit = NULL, public = NULL,
