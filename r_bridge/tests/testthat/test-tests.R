@@ -210,6 +210,17 @@ test_that("noise that all data sets share is in the variance of tests", {
   expect_equal(unname(combine_release(chisq, redrawn = again)$statistic), mean(q)^2 / T, tolerance = 1e-9)
 })
 
+test_that("degrees of freedom of joint tests are Reiter's where the design sets no limit", {
+  set.seed(5)
+  U <- crossprod(matrix(rnorm(12), 4)) # of 3 estimates
+  for (m in c(2, 3, 5)) {
+    q <- matrix(rnorm(3 * m, sd = 3), m)
+    test <- bridge$reiter_test(q, rep(list(U), m), NULL, Inf)
+    expect_equal(unlist(test, use.names = FALSE), reiter(q, rep(list(U), m), Inf), tolerance = 1e-9)
+    expect_lt(test$ddf, 1000)
+  }
+})
+
 test_that("under the hypothesis the rule for synthetic data rejects 5%, and that for missing data does not", {
   set.seed(11)
   m <- 3
