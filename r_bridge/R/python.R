@@ -239,8 +239,10 @@ run_python <- function(python, arguments, ...) {
   ask <- c("unset LD_LIBRARY_PATH", paste0("R_HOME=", shQuote(R.home())), paste(".", shQuote(set_by)),
            "echo \"$LD_LIBRARY_PATH\"")
   of_r <- system(paste(ask, collapse = "; "), intern = TRUE)
-  before <- if (startsWith(libraries, of_r)) sub("^:", "", substring(libraries, nchar(of_r) + 1)) else libraries
-  system2(python, arguments, env = paste0("LD_LIBRARY_PATH=", shQuote(before)), ...)
+  while (nzchar(of_r) && startsWith(libraries, of_r)) { # twice where R was started by R
+    libraries <- sub("^:", "", substring(libraries, nchar(of_r) + 1))
+  }
+  system2(python, arguments, env = paste0("LD_LIBRARY_PATH=", shQuote(libraries)), ...)
 }
 
 LACKING <- "has no surveysynth"

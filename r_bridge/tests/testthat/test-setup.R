@@ -180,6 +180,8 @@ test_that("Python does not search R's folders of libraries, and does those that 
   }
   expect_identical(searched(NA), "of Python: ")
   expect_identical(searched("/opt/of mine:/opt/other"), "of Python: /opt/of mine:/opt/other")
+  here <- searched(Sys.getenv("LD_LIBRARY_PATH")) # as R starts R
+  expect_no_match(here, R.home("lib"), fixed = TRUE)
 })
 
 test_that("an environment that was there is not removed when pip fails", {
