@@ -9,10 +9,10 @@ the variances are
     Hajek (1964), an approximation:    sum_h n_h / (n_h - 1) sum_{i in h} c_i (z_i - B_h)^2,
     R's pps = "brewer", another one:   sum_h n_h / (n_h - 1) sum_{i in h} c_i (z_i - mean_h z)^2,
 
-with c_i = 1 - pi_i, B_h = sum_h c_i z_i / sum_h c_i and n_h the number of units of stratum h, in Hajek's those that
-are not certain.  The first is for samples of fixed size and vanishes if z is constant; the second
-is for samples of random size as well, and may be negative; the third needs no joint probabilities
-and is close for designs of large entropy (not for systematic selection in an informative order); so is the fourth.
+with c_i = 1 - pi_i, B_h = sum_h c_i z_i / sum_h c_i and n_h the number of units of stratum h.  Hajek's n_h counts
+units that are not certain.  The first variance is for samples of fixed size, and is 0 if z is constant.  The second
+is also for samples of random size, and may be negative.  The third and the fourth need no joint probabilities.  They
+are accurate for designs of large entropy, but not for systematic selection in an informative order.
 """
 
 from __future__ import annotations

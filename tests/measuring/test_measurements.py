@@ -312,7 +312,8 @@ def test_every_kind_of_outcome_is_released(outcome, schema, statistic, weight):
 
 def test_fbp_has_expected_weights_and_standard_errors_that_carry_their_variance(sample):
     one, other = (
-        ss.measure(sample, model("income ~ education"), epsilon=10, **PUBLIC).release(m=4) for model in (ss.FBS, ss.FBP)
+        ss.measure(sample, model("income ~ education"), epsilon=10, seed=1, **PUBLIC).release(m=4, seed=2)
+        for model in (ss.FBS, ss.FBP)
     )
     drawn, expected = (r.datasets[0].weights for r in (one, other))
     assert expected.std() < 0.7 * drawn.std() and other.method["method"] == "FBP"
