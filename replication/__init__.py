@@ -1,4 +1,4 @@
-"""The studies of the papers that surveysynth is built on, done again, beside the numbers that they print.
+"""Replications of the papers' studies, with the numbers that the papers print.
 
-``README.md`` says what each reproduces.  Nothing of it is in the wheel, and surveysynth imports nothing of it.
+``README.md`` lists what each study reproduces.  They are not in the wheel, and surveysynth imports none of them.
 """

@@ -1,4 +1,4 @@
-"""The values that options of the studies have, in one light module, as :mod:`surveysynth.choices`."""
+"""The values of the options of the studies, in one light module like :mod:`surveysynth.choices`."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from typing import Literal
 
 StudyMethod = Literal["fbs", "fbp", "laplace"]
 StudyPrior = Literal["flat", "paper"]
-RiskSource = Literal["synthetic", "data"]  # what risks behind privacy weights are computed from
+RiskSource = Literal["synthetic", "data"]  # files from which the risks for privacy weights are computed

@@ -1,4 +1,4 @@
-"""Measures of the papers: error of one estimate, and studies beside the tables that are printed.
+"""Measures of the papers: error of one estimate, and comparison of studies with printed tables.
 
 Frames are those of :mod:`surveysynth.studies.measures`.
 """
@@ -41,7 +41,7 @@ def rmse(estimate: ArrayLike, se: ArrayLike, truth: ArrayLike) -> Floats:
 
 
 def rmse_ratios(estimates: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    """RMSE of every private estimate over that of the confidential sample's, sample by sample.
+    """RMSE of every private estimate over the confidential sample's RMSE, sample by sample.
 
     Source: Hu, Savitsky & Williams 2022a, section 4.3.
 
@@ -78,7 +78,7 @@ def rmse_ratios(estimates: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
 
 
 def compare_with_paper(summary: pd.DataFrame) -> pd.DataFrame:
-    """Interval length and coverage beside those of the paper (Tables 4 and 5).
+    """Compare interval length and coverage with those of the paper (Tables 4 and 5).
 
     Source: Hu, Savitsky & Williams 2022a, appendix F.
 
@@ -108,7 +108,7 @@ def compare_with_paper(summary: pd.DataFrame) -> pd.DataFrame:
 
 
 def compare_settings(summary: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    """Our settings beside those of the paper: coverage, interval length and RMSE, by domain and on average.
+    """Compare our settings with those of the paper: coverage, interval length and RMSE, by domain and on average.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The methods of Hu, Savitsky & Williams (2022a) on one sample: FBS, FBP, Laplace tables, at one epsilon each.
+"""The methods of Hu, Savitsky & Williams (2022a) on one sample: FBS, FBP and Laplace tables.
 
 Settings, in the column ``setting`` of the estimates:
 
@@ -46,7 +46,7 @@ NUMBERS = ["estimate", "se", "df", "ci_low", "ci_high"]
 
 @dataclass
 class SampleStudy:
-    """One sample, and what is found on it, method by method.
+    """One sample with the results of every method.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ class SampleStudy:
         self._add_scatter(CONFIDENTIAL, "survey weights", self.design.numeric(self.outcome), self.design.weights)
 
     def run(self, method: StudyMethod, delta: float, m: Sequence[int], *, untuned: bool = False) -> None:
-        """Put a method to work: Lipschitz bound delta, hence epsilon = 2 delta m, for every m."""
+        """Run a method with Lipschitz bound delta, hence epsilon = 2 delta m, for every m."""
         if method == "laplace":
             self._laplace(delta, m)
         else:
@@ -116,7 +116,7 @@ class SampleStudy:
             bounds = {"unweighted": done.risk, "weighted": done.weighted.bounds}
             self.records.append(pd.DataFrame({"method": method, "delta": delta, **bounds}))
             if m and method not in {frame["method"].iloc[0] for frame in self.scatter}:
-                self._scatter_of(done, method)
+                self._add_synthetic_scatter(done, method)
             for setting, (variant, debias) in _variants(done, method).items():
                 with self._recorded(method=method, setting=setting, delta=delta):
                     self._release(variant, method, setting, delta, m, debias)
@@ -124,11 +124,11 @@ class SampleStudy:
     def _release(
         self, done: Fit, method: StudyMethod, setting: str, delta: float, m: Sequence[int], debias: bool
     ) -> None:
-        """Tables from the first data sets of one release, for every m."""
+        """Add tables from the first m data sets of one release, for every m."""
         if not m:
             return
         same = replace(done, streams=Streams.from_seed(self._seed(method, delta, max(m))), used=[], spent=[])
-        # a study is to show what a release that keeps little would be worth
+        # a study shows the accuracy of releases that keep little information, too
         epsilon = Budget(None, max(m)).spent(delta)
         release = same.release(max(m), epsilon=epsilon, debias=debias, accept_diagnostics=["information"])
         for size in m:
@@ -136,7 +136,7 @@ class SampleStudy:
             self._add(table, method, setting, delta, size)
 
     def _laplace(self, delta: float, m: Sequence[int]) -> None:
-        """Tables with Laplace noise, at the epsilon of the synthetic data."""
+        """Add tables with Laplace noise, at the epsilon of the synthetic data."""
         for size in m:
             for kind in ("local", "strict") if self.bounds is not None else ("local",):
                 with self._recorded(method="laplace", setting=kind, delta=delta, m=size):
@@ -173,8 +173,8 @@ class SampleStudy:
         scaled = weight * (total / weight.sum())
         self.scatter.append(pd.DataFrame({"method": method, "weights": weights, "outcome": outcome, "weight": scaled}))
 
-    def _scatter_of(self, done: Fit, method: StudyMethod) -> None:
-        """One synthetic data set with smoothed weights, and with weights synthesized around them.
+    def _add_synthetic_scatter(self, done: Fit, method: StudyMethod) -> None:
+        """Add one synthetic data set with smoothed weights, and with weights synthesized around them.
 
         Source: Hu, Savitsky & Williams 2022a, Figures 4, 8, 9.
         """
@@ -196,7 +196,7 @@ class SampleStudy:
 
 
 def _variants(done: Fit, method: StudyMethod) -> dict[str, tuple[Fit, bool]]:
-    """The settings that a fit is released under, and whether its draws are made Fisher-consistent."""
+    """The settings of releases from a fit, and whether their draws are Fisher-consistent."""
     if method == "fbs":
         return {"paper": (done, False), "debias": (done, True)}
     as_in_paper = replace(done.synthesizer, weights="paper", variance="paper")  # type: ignore[type-var]

@@ -1,4 +1,4 @@
-"""How the summaries of the studies say numbers."""
+"""Numbers and diagnostics as the summaries of the studies print them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pandas as pd
 
 
-def of_diagnostics(diagnostics: pd.Series) -> str:
-    """How many fits missed each of the sampler's diagnostics, from their names by commas, one string a fit."""
+def diagnostics_text(diagnostics: pd.Series) -> str:
+    """A sentence on failed diagnostics, from one string of comma-separated names per fit."""
     missed = diagnostics[diagnostics != ""].str.split(", ").explode().value_counts()
     return (
         f"Sampler diagnostics that would stop a release, in {len(diagnostics):,} fits of few draws: "
@@ -17,10 +17,10 @@ def of_diagnostics(diagnostics: pd.Series) -> str:
 
 
 def listed(numbers: Sequence[float]) -> str:
-    """Numbers by commas."""
+    """Numbers separated by commas."""
     return ", ".join(f"{x:g}" for x in numbers)
 
 
 def short(x: float) -> str:
-    """A number at a glance: whole from 1,000 on, else of four digits; nothing where it is missing."""
+    """A short number: whole from 1,000 on, else four digits; empty if it is missing."""
     return "" if pd.isna(x) else f"{x:,.0f}" if abs(x) >= 1000 else f"{x:.4g}"

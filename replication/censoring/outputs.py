@@ -1,4 +1,4 @@
-"""What the study of the mechanisms of Hu, Williams & Savitsky (2025) writes: tables, figures and a summary."""
+"""Tables, figures and summary of the study of mechanisms (Hu, Williams & Savitsky 2025)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from surveysynth.studies.writing import write_files
 
 from .. import figures as plots
 from ..bench import epsilon_of
-from ..writing import listed, of_diagnostics, short
+from ..writing import diagnostics_text, listed, short
 from .study import (
     ECDF,
     MADE_BY,
@@ -48,14 +48,14 @@ NOTICE = (
 
 
 def invocations(study: CensoringStudy) -> pd.DataFrame:
-    """How often weights were cut off or contributions clamped, over the replicates.
+    """Numbers of records whose weights were cut off or contributions clamped, over the replicates.
 
     Source: Hu, Williams & Savitsky 2025, Tables 1 and 3.
 
     Parameters
     ----------
     study : CensoringStudy
-        Of :func:`censoring_study`.
+        From :func:`censoring_study`.
 
     Returns
     -------
@@ -83,8 +83,8 @@ def invocations(study: CensoringStudy) -> pd.DataFrame:
     return table
 
 
-def beside(table: pd.DataFrame, epsilon: float, c1: float, synthesizers: Sequence[str]) -> pd.DataFrame:
-    """The rows that are compared at one epsilon and c1, those where one of them plays no part among them."""
+def comparable(table: pd.DataFrame, epsilon: float, c1: float, synthesizers: Sequence[str]) -> pd.DataFrame:
+    """The rows for one epsilon and c1, and those that do not depend on epsilon or c1."""
     scaled = table["synthesizer"].isin(["weighted", "weighted_e", "censor_w"])
     here = (table["epsilon"].isna() | (table["epsilon"] == epsilon)) & (~scaled | (table["c1"] == c1))
     return table[here & table["synthesizer"].isin(synthesizers)]
@@ -119,7 +119,7 @@ def _figures(study: CensoringStudy, folder: Path) -> list[Path]:
     kinds = SYNTHESIZERS[:4]
 
     def across(table: pd.DataFrame, shown: Sequence[str]) -> dict[str, pd.DataFrame]:
-        return {title: beside(table, epsilon, plan.c1[0], shown) for epsilon, title in titles.items()}
+        return {title: comparable(table, epsilon, plan.c1[0], shown) for epsilon, title in titles.items()}
 
     for name, shown in (("lipschitz", kinds), ("lipschitz_unweighted", ("unweighted", *kinds))):
         drawn.append(plots.mechanism_violins(
@@ -149,7 +149,7 @@ def _figures(study: CensoringStudy, folder: Path) -> list[Path]:
     for name, (table, label, lines) in panels.items():
         own = ("data",) if name in STATISTICS else ()
         drawn.append(plots.mechanism_violins(
-            {title: beside(table, epsilon, c1, (*own, *kinds[:3])) for c1, title in scaled.items()}, name,
+            {title: comparable(table, epsilon, c1, (*own, *kinds[:3])) for c1, title in scaled.items()}, name,
             folder / f"downscaling_{'lipschitz' if name == 'bound' else name}.png", axis=label,
             title=f"Downscaled privacy weights, epsilon = {epsilon:g}: {over}", lines=lines,
         ))  # fmt: skip
@@ -190,41 +190,41 @@ def describe(study: CensoringStudy) -> str:
     """The summary of a study."""
     plan, s, R = study.plan, study.settings, study.replicates
     bounds = study.bounds.assign(bound=study.bounds["censored"].fillna(study.bounds["lipschitz"]))
-    said = [
+    lines = [
         f"{R} files of n = {plan.n:,} from Beta(0.5, 3), equally weighted; epsilon = {listed(plan.epsilon)}, one "
         f"synthetic file of each mechanism (m = 1); c1 = {listed(plan.c1)}; {s['chains']} chains of {s['draws']} "
         f"draws after {s['warmup']}.",
         "The files are simulated: nothing here is protected, and the seed is in settings.json.",
         "epsilon is for one record taken out or put in under the models, for one replaced under the histogram, as in "
         "the paper.", "",
-        *_said_of_bounds(bounds), "", *_said_of_invocations(study), "", *_said_of_distances(study), "",
-        *_said_of_errors(study), "",
-        of_diagnostics(bounds.loc[bounds["lipschitz"].notna(), "diagnostics"]),
+        *_bounds_text(bounds), "", *_invocations_text(study), "", *_distances_text(study), "",
+        *_errors_text(study), "",
+        diagnostics_text(bounds.loc[bounds["lipschitz"].notna(), "diagnostics"]),
         f"Work: {study.seconds:,.0f} s in all, {study.seconds / R:.2f} s a file.",
         f"Failures: {len(study.failures) or 'none'}.",
     ]  # fmt: skip
     for _, part in study.failures.groupby([*MADE_BY, "error"], sort=False, dropna=False):
         first = part.iloc[0]
-        said.append(f"  {_name(first)}: {first['error']} in {len(part)} of {R} files; the first: {first['reason']}")
-    return "\n".join(said) + "\n"
+        lines.append(f"  {_name(first)}: {first['error']} in {len(part)} of {R} files; the first: {first['reason']}")
+    return "\n".join(lines) + "\n"
 
 
-def _said_of_bounds(bounds: pd.DataFrame) -> list[str]:
-    said = ["Largest Lipschitz bound of a record: minimum, median, maximum over the files; share above epsilon / 2"]
+def _bounds_text(bounds: pd.DataFrame) -> list[str]:
+    lines = ["Largest Lipschitz bound of a record: minimum, median, maximum over the files; share above epsilon / 2"]
     for _, part in bounds.dropna(subset="bound").groupby(MADE_BY, sort=False, dropna=False):
         b, epsilon = part["bound"], part["epsilon"].iloc[0]
         above = "" if np.isnan(epsilon) else f"{(b > Budget(epsilon, 1).bound).mean():12.0%}"
-        said.append(f"  {_name(part.iloc[0]):<40}{b.min():8.2f}{b.median():8.2f}{b.max():8.2f}{above}")
+        lines.append(f"  {_name(part.iloc[0]):<40}{b.min():8.2f}{b.median():8.2f}{b.max():8.2f}{above}")
     return [
-        *said,
+        *lines,
         "  Paper: Unweighted about 7.5 to 15, Weighted about 2 to 3.5; Censor_w and Censor_uw never above epsilon / 2, "
         "Weighted-e in some files",
     ]
 
 
-def _said_of_invocations(study: CensoringStudy) -> list[str]:
-    said = [
-        "Records cut off (Weighted-e) or clamped in one draw or more (Censor): mean, sd, least and most; beside them "
+def _invocations_text(study: CensoringStudy) -> list[str]:
+    lines = [
+        "Records cut off (Weighted-e) or clamped in one draw or more (Censor): mean, sd, least and most; next to them "
         "those of the paper"
     ]
     for row in invocations(study).rename(columns={"downscale_c1": "c1"}).to_dict("records"):
@@ -232,43 +232,43 @@ def _said_of_invocations(study: CensoringStudy) -> list[str]:
             f"{row[p + 'mean']:8.0f} ({row[p + 'sd']:6.2f}){row[p + 'min']:7.0f}{row[p + 'max']:6.0f}"
             for p in ("", "paper_")
         )
-        said.append(f"  {_name(row):<40}{ours}" + ("" if pd.isna(row["paper_mean"]) else f"   paper{printed}"))
+        lines.append(f"  {_name(row):<40}{ours}" + ("" if pd.isna(row["paper_mean"]) else f"   paper{printed}"))
     return [
-        *said,
+        *lines,
         "  The paper does not say what it counts. Clamped in one draw or more reproduces its Censor_uw, and alpha_i "
         "f_i above epsilon / 2, f_i of the unweighted fit, its Weighted-e. No definition that was tried reproduces its "
         "Censor_w; its Weighted-e under c1 = 0.8 is what c1 = 0.9 gives.",
     ]
 
 
-def _said_of_distances(study: CensoringStudy) -> list[str]:
-    said = ["Distance to the confidential file, means over the files, the nearest first"]
+def _distances_text(study: CensoringStudy) -> list[str]:
+    lines = ["Distance to the confidential file, means over the files, the nearest first"]
     for epsilon in study.plan.epsilon:
-        here = beside(study.utility, epsilon, study.plan.c1[0], (*SYNTHESIZERS, SQRT))
-        said.append(f"  epsilon = {epsilon:g}")
+        here = comparable(study.utility, epsilon, study.plan.c1[0], (*SYNTHESIZERS, SQRT))
+        lines.append(f"  epsilon = {epsilon:g}")
         for measure, label in ECDF.items():
             means = here.groupby("synthesizer")[measure].mean().sort_values()
             order = ", ".join(f"{plots.MECHANISMS[str(name)]} {value:.2g}" for name, value in means.items())
-            said.append(f"    {label + ':':<43}{order}")
+            lines.append(f"    {label + ':':<43}{order}")
     return [
-        *said,
+        *lines,
         "  Paper: Weighted first at every epsilon; of the others Censor_w (of the average at epsilon 5: Weighted-e); "
         "Censor_uw behind Censor_w; PH behind nearly all",
     ]
 
 
-def _said_of_errors(study: CensoringStudy) -> list[str]:
+def _errors_text(study: CensoringStudy) -> list[str]:
     truth = pd.Series(_truth())
     errors = (study.utility[list(truth.index)] - truth) ** 2
     errors = errors.groupby([study.utility[name] for name in MADE_BY], sort=False, dropna=False).mean() ** 0.5
-    said = ["Root mean squared error about the value of Beta(0.5, 3): mean, median, 15th and 90th quantile"]
+    lines = ["Root mean squared error about the value of Beta(0.5, 3): mean, median, 15th and 90th quantile"]
     for row in errors.reset_index().to_dict("records"):
-        said.append(f"  {_name(row):<40}" + "".join(f"{row[x]:10.5f}" for x in truth.index))
-    return said
+        lines.append(f"  {_name(row):<40}" + "".join(f"{row[x]:10.5f}" for x in truth.index))
+    return lines
 
 
 def _name(row: Any) -> str:
-    """Of a row with ``synthesizer, epsilon, c1``."""
+    """The name of a row with ``synthesizer, epsilon, c1``."""
     budget = "" if pd.isna(row["epsilon"]) else f", epsilon {row['epsilon']:g}"
     return plots.MECHANISMS[row["synthesizer"]] + budget + (f", c1 {row['c1']:g}" if row["c1"] < 1 else "")
 
@@ -277,7 +277,7 @@ def _name(row: Any) -> str:
 
 
 def side_by_side(comparison: Comparison) -> pd.DataFrame:
-    """Bounds, epsilon, distance and statistics, a column a mechanism, in the rows of Table 2 of the paper.
+    """Bounds, epsilon, distance and statistics, with a column per mechanism, in the rows of Table 2 of the paper.
 
     Returns
     -------
@@ -340,7 +340,7 @@ def describe_comparison(comparison: Comparison, table: pd.DataFrame) -> str:
     """The summary of a comparison."""
     s = comparison.synthesizer
     heads = [plots.MECHANISMS[name] for name in table.columns[1:]]
-    said = [
+    lines = [
         NOTICE, "",
         f"{comparison.values.size:,} records, {s.outcome} between {s.bounds[0]:g} and {s.bounds[1]:g}; beta regression "
         f"on {s.predictors}. Every record counts the same: there are no survey weights here.",
@@ -350,15 +350,15 @@ def describe_comparison(comparison: Comparison, table: pd.DataFrame) -> str:
         f"  {'':<10}" + "".join(f"{head:>12}" for head in heads),
     ]  # fmt: skip
     for row in table.to_dict("records"):
-        said.append(f"  {row['measure']:<10}" + "".join(f"{short(row[c]):>12}" for c in table.columns[1:]))
+        lines.append(f"  {row['measure']:<10}" + "".join(f"{short(row[c]):>12}" for c in table.columns[1:]))
     finer = ecdf_differences(comparison.values, comparison.made[SQRT].values)
     made = {plots.MECHANISMS[name]: one for name, one in comparison.made.items()}
     counted = [f"{name} {one.invocations:,.0f}" for name, one in made.items() if not np.isnan(one.invocations)]
     failed = [f"{name}: {one.diagnostics}" for name, one in made.items() if one.diagnostics]
-    said += [
+    lines += [
         "", "PH has ceil(log n) bins, as the paper's; with ceil(sqrt(n)): "
         f"max_ecdf {finer[0]:.4g}, avg_ecdf {finer[1]:.4g}.",
         f"Records cut off or clamped: {', '.join(counted)}.",
         f"Sampler diagnostics that would stop a release, of few draws: {'; '.join(failed) or 'none'}.",
     ]  # fmt: skip
-    return "\n".join(said) + "\n"
+    return "\n".join(lines) + "\n"

@@ -73,7 +73,7 @@ MADE_BY = ["epsilon", "c1", "synthesizer"]
 
 
 def ecdf_differences(confidential: ArrayLike, synthetic: ArrayLike) -> tuple[float, float]:
-    """How far the empirical distributions of two files are apart: the two measures of the paper.
+    """Distance between the empirical distributions of two files, by the two measures of the paper.
 
     Source: Hu, Williams & Savitsky 2025, section 4.3.
 
@@ -99,8 +99,8 @@ def ecdf_differences(confidential: ArrayLike, synthetic: ArrayLike) -> tuple[flo
     """
     one, other = np.sort(np.asarray(confidential, dtype=float)), np.sort(np.asarray(synthetic, dtype=float))
     merged = np.concatenate([one, other])
-    apart = np.searchsorted(one, merged, "right") / one.size - np.searchsorted(other, merged, "right") / other.size
-    return float(np.abs(apart).max()), float((apart**2).mean())
+    difference = np.searchsorted(one, merged, "right") / one.size - np.searchsorted(other, merged, "right") / other.size
+    return float(np.abs(difference).max()), float((difference**2).mean())
 
 
 def statistics_of(values: ArrayLike) -> dict[str, float]:

@@ -64,7 +64,7 @@ from ..choices import StudyPrior
 from ..tabular.study import POPULATION_SEED, Population, Study, repeated_sampling
 
 CHOICES: tuple[Clusters, ...] = get_args(Clusters)
-UNITS_OF_A_PSU = 100  # on average, from 50 to 150: 1,000 PSUs
+PSU_UNITS = 100  # on average, from 50 to 150: 1,000 PSUs
 SHARE, FEWEST, MOST = 1 / 5, 10, 30  # the take of a PSU: this share of its units, between these numbers
 SOUND = (0.93, 0.97)  # coverage of the confidential intervals where these can serve as a yardstick
 KEYS = ["icc", "statistic", "method", "clusters", "setting", "delta", "m", "epsilon"]
@@ -119,7 +119,7 @@ def two_stage(
     by = tuple(name for name in ("field", "gender") if name in named)
     if not by:
         raise InputError("predictors name neither field nor gender: the tables need at least one")
-    frame = sdr_population(seed=POPULATION_SEED, errors="clustered", icc=icc, units_of_a_psu=UNITS_OF_A_PSU)
+    frame = sdr_population(seed=POPULATION_SEED, errors="clustered", icc=icc, units_of_a_psu=PSU_UNITS)
     units = frame.groupby("psu")["psu"].transform("size")
     frame["take"] = (SHARE * units).round().clip(FEWEST, MOST).astype(int)
     name = f"two-stage, {second_stage}, icc {icc:g}"
@@ -328,7 +328,7 @@ def write(studies: Studies, out: str | Path) -> list[Path]:
     table = compare_clusters(studies)
     tables = {
         "clusters": table, "coverage": by_domain(studies),
-        "bounds": _of_all(studies, "bounds"), "failures": _of_all(studies, "failures"),
+        "bounds": _combined(studies, "bounds"), "failures": _combined(studies, "failures"),
     }  # fmt: skip
     written = write_files(folder, tables, describe(studies, tables))
     settings = next(iter(studies.values())).settings
@@ -343,7 +343,7 @@ def write(studies: Studies, out: str | Path) -> list[Path]:
     return written
 
 
-def _of_all(studies: Studies, name: str) -> pd.DataFrame:
+def _combined(studies: Studies, name: str) -> pd.DataFrame:
     parts = []
     for (icc, choice), study in studies.items():
         frame: pd.DataFrame = getattr(study, name).copy()
@@ -358,7 +358,7 @@ def describe(studies: Studies, tables: dict[str, pd.DataFrame]) -> str:
     first = next(iter(studies.values()))
     s, R = first.settings, first.replicates
     kind = s["population"].split(", ")[1]
-    said = [
+    text = [
         f"Repeated two-stage samples (second stage: {kind}) from a simulated population (N = {first.population.N:,}, "
         f"{first.population.frame['psu'].nunique():,} PSUs): {R} samples of about n = {s['n']:,} at every icc; "
         f"predictors {s['predictors']}; prior {s['prior']}.",
@@ -369,28 +369,28 @@ def describe(studies: Studies, tables: dict[str, pd.DataFrame]) -> str:
         "Length and se: over the confidential sample's; expected: about what se should be, for a small icc.",
     ]
     for (icc, statistic, domains), part in tables["clusters"].groupby(["icc", "statistic", "domains"], sort=False):
-        said += ["", f"icc {icc:g}, {statistic}s, {domains} domains ({part['number'].max()})"]
-        said.append(f"  {'':<70}coverage (MC se)   length     se   expected")
+        text += ["", f"icc {icc:g}, {statistic}s, {domains} domains ({part['number'].max()})"]
+        text.append(f"  {'':<70}coverage (MC se)   length     se   expected")
         for row in part.to_dict("records"):
             own = row["method"] == measures.CONFIDENTIAL
             name = LINES[("", "") if own else (row["clusters"], row["setting"])][0]
             budget = "" if own else f"m = {row['m']:g}, epsilon = {row['epsilon']:g}"
             expected = "" if own or pd.isna(row["expected"]) else f"{row['expected']:11.2f}"
-            said.append(
+            text.append(
                 f"  {name:<44}{budget:<26}{row['coverage']:8.3f} ({row['coverage_se']:.3f})"
                 f"{row['length_ratio']:9.2f}{row['se_ratio']:7.2f}{expected}"
             )
     seconds = sum(study.seconds for study in studies.values())
     failed = tables["failures"]
-    said += ["", f"Work: {seconds:,.0f} s in all, {seconds / R / len(studies):.2f} s a sample and choice."]
-    said.append(f"Failures: {len(failed) or 'none'}.")
+    text += ["", f"Work: {seconds:,.0f} s in all, {seconds / R / len(studies):.2f} s a sample and choice."]
+    text.append(f"Failures: {len(failed) or 'none'}.")
     keys = ["icc", "clusters", "setting", "error"]
     for (icc, choice, setting, error), part in failed.fillna({"setting": ""}).groupby(keys):
         where = f"icc {icc:g}, {choice}" + (f", {setting}" if setting else "")
-        said.append(
+        text.append(
             f"  {where}: {error} in {part['replicate'].nunique()} of {R} samples; the first: {part['reason'].iloc[0]}"
         )
-    return "\n".join(said) + "\n"
+    return "\n".join(text) + "\n"
 
 
 LINES = {

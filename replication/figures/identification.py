@@ -77,8 +77,8 @@ def whack_a_mole(
     figure, axes = new_figure(1, len(risk), (5.2 * len(risk), 5.2), sharex=True, sharey=True)
     for ax, (name, after) in zip(axes[0], risk.items(), strict=True):
         raised = after - before > rise
-        for chosen, color, size in ((~raised, "#9aa7b0", 9), (raised, REFERENCE, 16)):
-            ax.scatter(before[chosen], after[chosen], s=size, alpha=0.55, lw=0, color=color, rasterized=True)
+        for selected, color, size in ((~raised, "#9aa7b0", 9), (raised, REFERENCE, 16)):
+            ax.scatter(before[selected], after[selected], s=size, alpha=0.55, lw=0, color=color, rasterized=True)
         ax.plot([0, 1], [0, 1], color="#0b6fa4", lw=1.2)
         ax.axhline(limit, color="black", ls="--", lw=1)
         ax.set_title(f"{RISKS[name]}: {int(raised.sum()):,} records rose by more than {rise:g}", fontsize=10)

@@ -82,9 +82,9 @@ def coverage_against_cv(summary: pd.DataFrame, path: str | Path, *, title: str) 
         rows.append(("our settings", ours))
     figure, axes = new_figure(len(rows), 2, (10.5, 3.9 * len(rows) + 0.4), sharex=True)
     shown = []
-    for line, (name, chosen) in zip(axes, rows, strict=True):
+    for line, (name, selected) in zip(axes, rows, strict=True):
         for ax, statistic in zip(line, STATISTICS, strict=True):
-            here = summary[chosen & (summary["statistic"] == statistic)]
+            here = summary[selected & (summary["statistic"] == statistic)]
             for method, setting in dict.fromkeys(zip(here["method"], here["setting"], strict=True)):
                 part = here[(here["method"] == method) & (here["setting"] == setting)]
                 marker, color = MARKERS[setting], COLORS[method]
@@ -95,7 +95,7 @@ def coverage_against_cv(summary: pd.DataFrame, path: str | Path, *, title: str) 
             ax.set_yscale("log")
             plain_log(ax.yaxis, here["cv"].to_numpy(dtype=float))
             ax.set_title(f"{STATISTICS[statistic]}, {name}", fontsize=10)
-    lowest = min(summary.loc[chosen, "coverage"].min() for _, chosen in rows)
+    lowest = min(summary.loc[selected, "coverage"].min() for _, selected in rows)
     axes[0, 0].set_xlim(min(0.5, lowest) - 0.03, 1.03)
     for ax in axes[-1]:
         ax.set_xlabel("coverage of the 95% interval")

@@ -31,12 +31,12 @@ SYNTHESIZERS = ("unweighted", "LW", "LW_final", "LW_flat", "CW", "CW_final", "CW
 STEPS = {"final": 1, "flat": 10}  # of re-weighting
 STATISTICS = ("q15", "q90", "mean", "median")  # in the order of Table 1 of the paper
 ENDS = [f"{statistic}_{end}" for statistic in STATISTICS for end in ("low", "high")]
-RADIUS = 0.2  # of the ball of CW, a share of the count: "policy" in the paper, 0.2 in Hu, Savitsky & Williams (2022b)
+RADIUS = 0.2  # of CW's ball, a share of the count: "policy" in the paper, 0.2 in Hu, Savitsky & Williams (2022b)
 MECHANISMS = {
     "inverse": PseudoPosterior(), "LW": PseudoPosterior("linear"),
     "CW": PseudoPosterior("linear", risk=CountRisk(RADIUS)),
 }  # fmt: skip
-FILES, RESAMPLES = 20, 400  # synthetic files of a fit; of the bootstrap
+FILES, RESAMPLES = 20, 400  # synthetic files per fit; bootstrap resamples
 
 FITS = ["c1", "lipschitz", "k", "steps", "flatness", "weighted_down", "mean_alpha", "mu", "phi", "diagnostics"]
 BOUNDS = ["replicate", "part", "data", "n", "epsilon", "synthesizer", *FITS]
@@ -67,12 +67,12 @@ def interval(values: Floats, rng: np.random.Generator, resamples: int = RESAMPLE
     for first in range(0, resamples, at_once):
         drawn = rng.multinomial(n, counts / n, size=min(at_once, resamples - first))
         up_to = drawn.cumsum(axis=1)
-        of_each = {"mean": drawn @ distinct / n}
+        by_statistic = {"mean": drawn @ distinct / n}
         for name, p in PROBS.items():
             rank, part = divmod((n - 1) * p, 1)  # from 0
             low, high = (distinct[(up_to > min(r, n - 1)).argmax(axis=1)] for r in (rank, rank + 1))
-            of_each[name] = low + part * (high - low)
-        found.append(np.column_stack([of_each[name] for name in STATISTICS]))
+            by_statistic[name] = low + part * (high - low)
+        found.append(np.column_stack([by_statistic[name] for name in STATISTICS]))
     ends = np.quantile(np.concatenate(found), [0.025, 0.975], axis=0).T
     return dict(zip(ENDS, ends.ravel().tolist(), strict=True))
 
@@ -103,7 +103,7 @@ class Weightings(Bench):
 
     @cached_property
     def isolation(self) -> Floats:
-        """IR_i (n,)."""
+        """Identification risks IR_i (n,)."""
 
         def unweighted() -> Draws:
             return self.unweighted.posterior
@@ -111,7 +111,7 @@ class Weightings(Bench):
         return CountRisk(RADIUS).compute(self.design, self.model, self.records, Unit(), unweighted, self.rng)
 
     def fitted(self, synthesizer: str, budget: Budget = ANY) -> ProtectedFit:
-        """The fit behind a synthesizer: under c1 = 1, or under weights that are tuned to a budget with an epsilon.
+        """The fit of a synthesizer: under c1 = 1, or tuned to the epsilon of a budget.
 
         Raises
         ------
@@ -131,28 +131,28 @@ class Weightings(Bench):
     def synthetic(
         self, fitted: ProtectedFit, size: int, debias: float | None = None
     ) -> list[tuple[Floats, dict[str, float]]]:
-        """Synthetic files, a draw each: counts (n,) and the draw's ``mu`` and ``phi``.
+        """Synthetic files from one draw each: counts (n,) and the draw's ``mu`` and ``phi``.
 
-        ``debias``: the target of the inverse map, for whose effect the draws are then corrected.
+        ``debias``: the target of the inverse map, whose effect on the draws is then corrected.
         """
         posterior, rng = fitted.posterior, self.rng
-        chosen = rng.choice(posterior.size, size, replace=False, p=posterior.weight).tolist()
+        positions = rng.choice(posterior.size, size, replace=False, p=posterior.weight).tolist()
         if debias is not None and size:
 
             def alpha(f: Floats) -> Floats:
                 return inverse_map(f, fitted.c1, 0.0, debias)
 
-            posterior = self.model.debias_draws(self.records, posterior, chosen, alpha, None, rng, debias=True)
-            chosen = list(range(size))
+            posterior = self.model.debias_draws(self.records, posterior, positions, alpha, None, rng, debias=True)
+            positions = list(range(size))
         named, made = parameters(posterior), []
-        files = self.model.simulations(self.records, posterior, chosen, rng)
-        for s, file in zip(chosen, files, strict=True):
+        files = self.model.simulations(self.records, posterior, positions, rng)
+        for s, file in zip(positions, files, strict=True):
             made.append((file.outcomes[:, 0], {name: float(draws[s]) for name, draws in named.items()}))
         return made
 
 
 def parameters(posterior: Draws) -> dict[str, Floats]:
-    """Draws (S,) of mu, the mean where predictors are at theirs, and of phi, the dispersion; NaN for Poisson."""
+    """Draws (S,) of mu, the mean at mean predictors, and of phi, the dispersion (NaN for Poisson)."""
     values = posterior.values
     mu = np.exp(values["b"][:, 0])
     return {"mu": mu, "phi": values.get("phi", np.full(mu.size, np.nan))}
@@ -165,7 +165,7 @@ def means_of(posterior: Draws) -> dict[str, float]:
 
 @dataclass
 class Found:
-    """What was found, fit by fit and file by file.
+    """The results of a study, fit by fit and file by file.
 
     Parameters
     ----------
@@ -176,9 +176,9 @@ class Found:
     Attributes
     ----------
     bounds : list of dict
-        One a fit: :data:`BOUNDS`.
+        One per fit: :data:`BOUNDS`.
     files : list of dict
-        One a synthetic file: :data:`UTILITY`; the confidential file is ``data``, file 0.
+        One per synthetic file: :data:`UTILITY`; the confidential file is ``data``, file 0.
     records : list of pandas.DataFrame
         ``data, synthesizer, record, value, alpha, bound, synthetic``, the last a value of the first synthetic file.
     failures : list of dict
@@ -192,26 +192,26 @@ class Found:
     failures: list[dict[str, Any]] = field(default_factory=list)
 
     def confidential(self, file: Weightings, data: str) -> None:
-        """The statistics of the file itself."""
-        said = statistics_of(file.values) | interval(file.values, file.rng)
-        self.files.append({"replicate": self.replicate, "data": data, "synthesizer": "data", "file": 0} | said)
+        """Add the statistics of the confidential file."""
+        statistics = statistics_of(file.values) | interval(file.values, file.rng)
+        self.files.append({"replicate": self.replicate, "data": data, "synthesizer": "data", "file": 0} | statistics)
 
     def add(
         self, file: Weightings, data: str, synthesizers: Sequence[str], part: str, epsilon: float = np.nan, *,
         size: int = FILES, by_record: bool = False,
     ) -> None:  # fmt: skip
-        """Fit a file by every synthesizer, c1 being 1 or tuned to an epsilon, and draw ``size`` files from each fit."""
+        """Fit a file by every synthesizer, with c1 = 1 or tuned to epsilon, and draw ``size`` files from each fit."""
         budget = ANY if np.isnan(epsilon) else Budget(epsilon, 1)
         for name in synthesizers:
             made_by = {"replicate": self.replicate, "data": data, "epsilon": epsilon, "synthesizer": name}
-            fit_of = made_by | {"part": part, "n": file.design.n}
-            with recorded(self.failures if self.recording else None, **fit_of):
+            fit_keys = made_by | {"part": part, "n": file.design.n}
+            with recorded(self.failures if self.recording else None, **fit_keys):
                 fitted = file.fitted(name, budget)
                 made = file.synthetic(fitted, size, budget.bound if name.endswith("_debias") else None)
-                self.bounds.append(fit_of | facts_of(fitted) | means_of(fitted.posterior))
+                self.bounds.append(fit_keys | facts_of(fitted) | means_of(fitted.posterior))
                 for number, (values, draw) in enumerate(made, 1):
-                    said = measures_of(file.values, values) | interval(values, file.rng)
-                    self.files.append(made_by | {"file": number} | said | draw)
+                    statistics = measures_of(file.values, values) | interval(values, file.rng)
+                    self.files.append(made_by | {"file": number} | statistics | draw)
                 if by_record:
                     columns = {"value": file.values, "alpha": fitted.alpha, "bound": fitted.bounds}
                     records = pd.DataFrame(

@@ -1,4 +1,4 @@
-"""Files of counts to weight down: simulated ones, their true values, one's own, and what is done to every sample."""
+"""Inputs of the study: simulated files of counts with their true values, and the plan for every sample."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ POISSON_MEAN = 100.0
 
 @dataclass(frozen=True)
 class Plan:
-    """What is done to every sample; arguments as of :func:`reweighting_study`."""
+    """The plan for every sample; arguments as for :func:`reweighting_study`."""
 
     n: int
     epsilon: tuple[float, ...]
@@ -46,26 +46,26 @@ class Plan:
 
 
 def drawn(data: str, n: int, seed: int) -> Weightings:
-    """A file of n counts, ``nb_mixture`` or ``poisson``, and the model that the paper fits to it."""
+    """A simulated file of n counts, ``nb_mixture`` or ``poisson``, with the model that the paper fits to it."""
     rng = np.random.default_rng(seed)
     if data == "poisson":
         return weightings(pd.DataFrame({"y": rng.poisson(POISSON_MEAN, n)}), PoissonRegression("y"), rng)
     share, mean, phi = np.array(MIXTURE).T
-    of = rng.choice(share.size, n, p=share)
-    y = rng.poisson(rng.gamma(phi[of], mean[of] / phi[of]))
+    component = rng.choice(share.size, n, p=share)
+    y = rng.poisson(rng.gamma(phi[component], mean[component] / phi[component]))
     return weightings(pd.DataFrame({"y": y}), NegativeBinomialRegression("y"), rng)
 
 
 def weightings(
     frame: pd.DataFrame, model: NegativeBinomialRegression | PoissonRegression, rng: np.random.Generator
 ) -> Weightings:
-    """A file whose records count the same, ready to be fitted."""
+    """An equally weighted file, ready to be fitted."""
     design = equally_weighted(frame)
     return Weightings(design, PseudoLikelihood(model, model.prepare(design), Unit(), few_draws(rng)))
 
 
 def truth(data: str) -> dict[str, float]:
-    """The statistics of the distribution itself: its mean, and the least counts that reach a quantile's probability."""
+    """True statistics of the distribution: mean, and quantiles as least counts that reach the probability."""
     counts = np.arange(2000)
     if data == "poisson":
         expected, below = POISSON_MEAN, stats.poisson.cdf(counts, POISSON_MEAN)

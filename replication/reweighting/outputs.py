@@ -1,4 +1,4 @@
-"""What the study of re-weighting (Hu, Savitsky & Williams 2020) writes: tables, figures and a summary."""
+"""Tables, figures and summary of the study of re-weighting (Hu, Savitsky & Williams 2020)."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from .. import figures as plots
 from ..bench import epsilon_of
 from ..censoring.study import ECDF
 from ..censoring.study import STATISTICS as LABELS
-from ..writing import of_diagnostics, short
+from ..writing import diagnostics_text, short
 from .bench import ENDS, STATISTICS, SYNTHESIZERS
 from .inputs import truth
-from .study import OF_POISSON, ON_THE_CURVE, SDR_SYNTHESIZERS, Comparison, ReweightingStudy
+from .study import ON_THE_CURVE, POISSON_SYNTHESIZERS, SDR_SYNTHESIZERS, Comparison, ReweightingStudy
 
 IN_THE_PAPER = ("data", "LW", "LW_final", "CW", "CW_final")  # the columns of Table 1 of the paper
 NOTICE = (
@@ -70,11 +70,11 @@ def utility(study: ReweightingStudy) -> pd.DataFrame:
     keys = ["replicate", "data", "synthesizer"]
     own = study.files[study.files["epsilon"].isna()]
     means = own.groupby(keys, sort=False)[[*ECDF, *STATISTICS]].mean().reset_index()
-    return means.merge(_of(study, "file")[[*keys, "mu", "phi"]], on=keys, how="left")
+    return means.merge(_part(study, "file")[[*keys, "mu", "phi"]], on=keys, how="left")
 
 
 def shares(study: ReweightingStudy) -> pd.DataFrame:
-    """How many records are weighted down, and how the bound settles, as n grows.
+    """Share of records weighted down, and Lipschitz bound, by the size of the file.
 
     Returns
     -------
@@ -82,7 +82,7 @@ def shares(study: ReweightingStudy) -> pd.DataFrame:
         ``rule`` (the paper's c1 = 1, or an epsilon), ``n, synthesizer, replicates, weighted_down, lipschitz`` (means),
         ``spread`` (largest less least bound) and ``sd``.
     """
-    rows = _of(study, "share")
+    rows = _part(study, "share")
     rows = rows.assign(rule=["c1 = 1" if pd.isna(x) else f"epsilon = {x:g}" for x in rows["epsilon"]])
     groups = rows.groupby(["rule", "n", "synthesizer"], sort=False)
     bound = groups["lipschitz"]
@@ -95,7 +95,7 @@ def shares(study: ReweightingStudy) -> pd.DataFrame:
 
 
 def curve(study: ReweightingStudy) -> pd.DataFrame:
-    """What the statistics of the mixture are worth at every epsilon.
+    """Error and interval overlap of the mixture's statistics at every epsilon.
 
     Returns
     -------
@@ -107,15 +107,15 @@ def curve(study: ReweightingStudy) -> pd.DataFrame:
     own = study.files[study.files["data"] == "nb_mixture"]
     private = own[own["epsilon"].notna()]
     confidential = own[own["synthesizer"] == "data"].set_index("replicate")
-    beside = confidential.loc[private["replicate"]].reset_index(drop=True)
+    reference = confidential.loc[private["replicate"]].reset_index(drop=True)
     private, keys = private.reset_index(drop=True), ["epsilon", "synthesizer"]
     tables = []
     for statistic, value in ((name, truth("nb_mixture")[name]) for name in STATISTICS):
         low, high = f"{statistic}_low", f"{statistic}_high"
         rows = private[[*keys, "replicate"]].assign(
             error=(private[statistic] - value) ** 2,
-            own=(beside[statistic] - value) ** 2,
-            overlap=overlap(private[low], private[high], beside[low], beside[high]),
+            own=(reference[statistic] - value) ** 2,
+            overlap=overlap(private[low], private[high], reference[low], reference[high]),
         )
         groups = rows.groupby(keys, sort=False)
         found = groups[["error", "own", OVERLAP]].mean()
@@ -124,14 +124,14 @@ def curve(study: ReweightingStudy) -> pd.DataFrame:
     table = pd.concat(tables, ignore_index=True)
     middle = table.groupby(keys, sort=False)[[RATIO, OVERLAP, "replicates"]].median().reset_index()
     table = pd.concat([table, middle.assign(statistic=MIDDLE)], ignore_index=True)
-    facts = _of(study, "curve").groupby(keys)[["lipschitz", "mean_alpha", "weighted_down"]].mean().reset_index()
+    facts = _part(study, "curve").groupby(keys)[["lipschitz", "mean_alpha", "weighted_down"]].mean().reset_index()
     table = table.merge(facts, on=keys, how="left")
     columns = [*keys, "statistic", RATIO, OVERLAP, "lipschitz", "mean_alpha", "weighted_down", "replicates"]
     return table.sort_values("epsilon", kind="stable", ignore_index=True)[columns]
 
 
-def of_sdr(study: ReweightingStudy) -> pd.DataFrame:
-    """Samples of the simulated doctorate holders: medians over the domains, and what the privacy weights were.
+def survey_samples(study: ReweightingStudy) -> pd.DataFrame:
+    """Samples of simulated doctorate holders: medians over the domains, and privacy weights.
 
     Returns
     -------
@@ -146,12 +146,12 @@ def of_sdr(study: ReweightingStudy) -> pd.DataFrame:
     shown = [RATIO, OVERLAP, "length_ratio", "coverage"]
     table = found.groupby(keys, sort=False)[[*shown, "replicates"]].median().reset_index()
     facts = ["lipschitz", "mean_alpha", "weighted_down", "flatness"]
-    weights = _of(study, "sdr").groupby(keys[:2])[facts].mean().reset_index()
+    weights = _part(study, "sdr").groupby(keys[:2])[facts].mean().reset_index()
     table = table.merge(weights, on=keys[:2], how="left")[[*keys, *shown, *facts, "replicates"]]
     return table.sort_values(["statistic", "epsilon"], kind="stable", ignore_index=True)
 
 
-def _of(study: ReweightingStudy, part: str) -> pd.DataFrame:
+def _part(study: ReweightingStudy, part: str) -> pd.DataFrame:
     return study.bounds[study.bounds["part"] == part]
 
 
@@ -160,7 +160,7 @@ def write(study: ReweightingStudy, out: str | Path) -> list[Path]:
 
     - ``table1.csv`` (:func:`table1`), ``bounds.csv``: every fit under the paper's rule; ``weights.csv``: the records of
       the first replicate; ``utility.csv`` (:func:`utility`), ``share.csv`` (:func:`shares`), ``curve.csv``
-      (:func:`curve`), ``sdr.csv`` (:func:`of_sdr`); ``failures.csv``: what failed, and why; ``summary.txt``;
+      (:func:`curve`), ``sdr.csv`` (:func:`survey_samples`); ``failures.csv``: what failed, and why; ``summary.txt``;
     - of the first replicate ``bounds_before.png`` (Figure 1), ``bounds_weights.png`` (2, 3), ``before_after.png`` (4A),
       ``weights.png`` (4B to D), ``utility.png`` (5);
     - over the replicates ``local_bounds_poisson.png`` (10), ``estimands_poisson.png`` (11), ``local_bounds_nb.png``
@@ -174,22 +174,22 @@ def write(study: ReweightingStudy, out: str | Path) -> list[Path]:
     folder = Path(out)
     shown = ["replicate", "data", "synthesizer", "lipschitz", "k", "steps", "flatness", "weighted_down", "mean_alpha"]
     tables = {
-        "table1": table1(study), "bounds": _of(study, "file")[[*shown, "diagnostics"]],
+        "table1": table1(study), "bounds": _part(study, "file")[[*shown, "diagnostics"]],
         "weights": study.records.drop(columns="synthetic"), "utility": utility(study), "share": shares(study),
-        "curve": curve(study), "sdr": of_sdr(study), "failures": study.failures,
+        "curve": curve(study), "sdr": survey_samples(study), "failures": study.failures,
     }  # fmt: skip
     written = write_files(folder, tables, describe(study))
     first = study.files[(study.files["replicate"] == 1) & study.files["epsilon"].isna()]
     n, mixture = study.plan.n, "nb_mixture"
-    drawn = _of_one_file(
+    drawn = _file_figures(
         study.records[study.records["data"] == mixture], first[first["data"] == mixture], folder,
         f"{n:,} counts of 0.2 NB(100, 5) + 0.8 NB(100, 20)",
     )  # fmt: skip
     return [*written, *drawn, *_over_replicates(study, folder), _curve(study, folder)]
 
 
-def _of_one_file(records: pd.DataFrame, own: pd.DataFrame, folder: Path, what: str) -> list[Path]:
-    """The paper's figures about one file of counts (Figures 1 to 9)."""
+def _file_figures(records: pd.DataFrame, own: pd.DataFrame, folder: Path, what: str) -> list[Path]:
+    """The paper's figures for one file of counts (Figures 1 to 9)."""
     data = own[own["synthesizer"] == "data"].iloc[0]
     before = records[records["synthesizer"].isin(["unweighted", "LW", "CW"])]
     label = "Lipschitz bound of a record"
@@ -221,9 +221,9 @@ def _of_one_file(records: pd.DataFrame, own: pd.DataFrame, folder: Path, what: s
 def _over_replicates(study: ReweightingStudy, folder: Path) -> list[Path]:
     """The figures of appendix D of the paper, 10 to 13."""
     drawn, over = [], f"{study.replicates} files, n = {study.plan.n:,}"
-    bounds, means = _of(study, "file"), utility(study)
+    bounds, means = _part(study, "file"), utility(study)
     for name, data, what, shown in (
-        ("poisson", "poisson", "Poisson(100)", OF_POISSON),
+        ("poisson", "poisson", "Poisson(100)", POISSON_SYNTHESIZERS),
         ("nb", "nb_mixture", "0.2 NB(100, 5) + 0.8 NB(100, 20)", SYNTHESIZERS[:4]),
     ):
         here = bounds[(bounds["data"] == data) & bounds["synthesizer"].isin(shown)]
@@ -243,7 +243,7 @@ def _over_replicates(study: ReweightingStudy, folder: Path) -> list[Path]:
 
 
 def _curve(study: ReweightingStudy, folder: Path) -> Path:
-    mixture, surveys = curve(study), of_sdr(study)
+    mixture, surveys = curve(study), survey_samples(study)
     panels = {"Counts, m = 1: median over 4 statistics": mixture[mixture["statistic"] == MIDDLE]}
     for statistic in surveys["statistic"].unique():
         panels[f"Survey, m = 3: median over {statistic}s of domains"] = surveys[surveys["statistic"] == statistic]
@@ -256,7 +256,7 @@ def _curve(study: ReweightingStudy, folder: Path) -> Path:
 def describe(study: ReweightingStudy) -> str:
     """The summary of a study."""
     plan, s, R = study.plan, study.settings, study.replicates
-    said = [
+    text = [
         f"{R} files of n = {plan.n:,} counts each, from 0.2 NB(100, 5) + 0.8 NB(100, 20) (mean, dispersion) and from "
         f"Poisson(100), equally weighted; {s['files']} synthetic files of each fit; {s['chains']} chains of "
         f"{s['draws']} draws after {s['warmup']}.",
@@ -270,64 +270,64 @@ def describe(study: ReweightingStudy) -> str:
         "averaged",
     ]  # fmt: skip
     for statistic, part in table1(study).groupby("statistic", sort=False):
-        said.append(f"  {LABELS[str(statistic)]}")
+        text.append(f"  {LABELS[str(statistic)]}")
         for row in part.to_dict("records"):
             paper = f"   paper [{row['paper_low']:6.1f}, {row['paper_high']:6.1f}]"
             printed = "" if pd.isna(row["paper_low"]) else paper
-            said.append(f"    {row['synthesizer']:<12}[{row['low']:6.1f}, {row['high']:6.1f}]{printed}")
-    said += ["", *_said_of_bounds(study), "", *_said_of_flatness(study), "", *_said_of_shares(study), ""]
-    said += [*_said_of_curves(study), "", *_said_of_choice(study), ""]
-    said += [
-        of_diagnostics(study.bounds.loc[study.bounds["part"] != "sdr", "diagnostics"]),
+            text.append(f"    {row['synthesizer']:<12}[{row['low']:6.1f}, {row['high']:6.1f}]{printed}")
+    text += ["", *_bounds_text(study), "", *_flatness_text(study), "", *_shares_text(study), ""]
+    text += [*_curves_text(study), "", *_choice_text(study), ""]
+    text += [
+        diagnostics_text(study.bounds.loc[study.bounds["part"] != "sdr", "diagnostics"]),
         f"Work: {study.seconds:,.0f} s in all.",
         f"Failures: {len(study.failures) or 'none'}.",
     ]
     for (data, name, error), part in study.failures.groupby(["data", "synthesizer", "error"], sort=False):
-        said.append(f"  {data}, {name}: {error}, {len(part)} times; the first: {part['reason'].iloc[0]}")
-    return "\n".join(said) + "\n"
+        text.append(f"  {data}, {name}: {error}, {len(part)} times; the first: {part['reason'].iloc[0]}")
+    return "\n".join(text) + "\n"
 
 
-def _said_of_bounds(study: ReweightingStudy) -> list[str]:
-    said = [
+def _bounds_text(study: ReweightingStudy) -> list[str]:
+    text = [
         "Lipschitz bound Delta of a file: mean, least, largest, spread, sd over the files; mean alpha; share of "
         "records with alpha < 1"
     ]
-    for (data, name), part in _of(study, "file").groupby(["data", "synthesizer"], sort=False):
+    for (data, name), part in _part(study, "file").groupby(["data", "synthesizer"], sort=False):
         b = part["lipschitz"]
         numbers = (b.mean(), b.min(), b.max(), b.max() - b.min(), b.std())
         shares = f"{part['mean_alpha'].mean():9.3f}{part['weighted_down'].mean():9.3f}"
-        said.append(f"  {data:<12}{name:<12}" + "".join(f"{x:8.2f}" for x in numbers) + shares)
-    return [*said, "  Paper: about 3.5 for Poisson counts under LW re-weighted, 6 for the mixture"]
+        text.append(f"  {data:<12}{name:<12}" + "".join(f"{x:8.2f}" for x in numbers) + shares)
+    return [*text, "  Paper: about 3.5 for Poisson counts under LW re-weighted, 6 for the mixture"]
 
 
-def _said_of_flatness(study: ReweightingStudy) -> list[str]:
-    """What one step gains, and what the others add to it."""
+def _flatness_text(study: ReweightingStudy) -> list[str]:
+    """The gain of one step of re-weighting, and of further steps."""
     mixture = study.files["data"].eq("nb_mixture") & study.files["epsilon"].isna()
-    bounds = _of(study, "file")[lambda t: t["data"] == "nb_mixture"].groupby("synthesizer")
+    bounds = _part(study, "file")[lambda t: t["data"] == "nb_mixture"].groupby("synthesizer")
     wide = bounds[["mean_alpha", "flatness", "steps"]].mean()
     values, own = truth("nb_mixture"), study.files[mixture]
     errors = (own[list(STATISTICS)] - pd.Series(values)[list(STATISTICS)]) ** 2
     errors = errors.groupby(own["synthesizer"]).mean() ** 0.5
-    said = [
+    text = [
         "What re-weighting gains on the mixture: mean alpha; least bound of the records weighted down over Delta; "
         "steps taken; RMSE about the mixture's 15th and 90th quantile, mean, median"
     ]
     for name in (x for x in SYNTHESIZERS if x in wide.index):
         row, numbers = wide.loc[name], "".join(f"{x:8.2f}" for x in errors.loc[name])
-        said.append(f"  {name:<12}{row['mean_alpha']:8.3f}{row['flatness']:8.2f}{row['steps']:8.1f}{numbers}")
-    said.append(f"  {'data':<36}" + "".join(f"{x:8.2f}" for x in errors.loc["data"]))
+        text.append(f"  {name:<12}{row['mean_alpha']:8.3f}{row['flatness']:8.2f}{row['steps']:8.1f}{numbers}")
+    text.append(f"  {'data':<36}" + "".join(f"{x:8.2f}" for x in errors.loc["data"]))
     gone = own.groupby("synthesizer")[list(STATISTICS)].mean()
     if {"CW", "CW_final"} <= set(gone.index):
         left = (gone.loc["CW_final"] - gone.loc["data"]).abs() / (gone.loc["CW"] - gone.loc["data"]).abs()
         regained = ", ".join(f"{LABELS[x].lower()} {1 - left[x]:.0%}" for x in STATISTICS)
-        said.append(f"  Of CW's mean distance to the confidential statistics one step takes back: {regained}")
-    return said
+        text.append(f"  Of CW's mean distance to the confidential statistics one step takes back: {regained}")
+    return text
 
 
-def _said_of_shares(study: ReweightingStudy) -> list[str]:
+def _shares_text(study: ReweightingStudy) -> list[str]:
     table = shares(study)
     sizes = sorted(table["n"].unique())
-    said = [
+    text = [
         "Share of the records with alpha < 1 (mean Delta; its spread over the files), by n",
         f"  {'':<28}" + "".join(f"{f'n = {n:,}':>22}" for n in sizes),
     ]
@@ -337,9 +337,9 @@ def _said_of_shares(study: ReweightingStudy) -> list[str]:
             f"{row['weighted_down']:.3f} ({row['lipschitz']:.2f}; {row['spread']:.2f})"
             for n in sizes for row in cells[cells.index == n].to_dict("records")
         )  # fmt: skip
-        said.append(f"  {rule:<16}{name:<12}" + "".join(f"{cell:>22}" for cell in found))
+        text.append(f"  {rule:<16}{name:<12}" + "".join(f"{cell:>22}" for cell in found))
     free = table[(table["rule"] == "c1 = 1") & (table["synthesizer"] == "LW")].set_index("n")["lipschitz"]
-    said.append(
+    text.append(
         "  The paper says that this share must vanish for the guarantee to hold asymptotically. Once the bounds are "
         "flat it is the share of records with |log p| above Delta. At a fixed epsilon Delta is fixed, and the share "
         "tends to the probability of that, which is not 0. Under the paper's rule Delta is what the linear map makes "
@@ -347,48 +347,48 @@ def _said_of_shares(study: ReweightingStudy) -> list[str]:
         "Delta does, too, and epsilon is not constant."
     )
     if len(sizes) > 1 and {sizes[0], sizes[-1]} <= set(free.index):
-        said[-1] += (
+        text[-1] += (
             f" Here it is {free[sizes[0]]:.2f} on average at n = {sizes[0]:,}, and {free[sizes[-1]]:.2f} at n = "
             f"{sizes[-1]:,}."
         )
-    return said
+    return text
 
 
-def _said_of_curves(study: ReweightingStudy) -> list[str]:
-    """RMSE ratio and overlap at every epsilon, and who comes first."""
-    mixture, surveys = curve(study), of_sdr(study)
+def _curves_text(study: ReweightingStudy) -> list[str]:
+    """RMSE ratio and overlap at every epsilon, and the order of the synthesizers."""
+    mixture, surveys = curve(study), survey_samples(study)
     tables: dict[str, tuple[pd.DataFrame, tuple[str, ...]]] = {
         "counts, median over the statistics (m = 1)": (mixture[mixture["statistic"] == MIDDLE], ON_THE_CURVE)
     }
     for statistic in surveys["statistic"].unique():
         here = surveys[surveys["statistic"] == statistic]
         tables[f"survey, {statistic}s of domains, median (m = 3)"] = (here, SDR_SYNTHESIZERS)
-    said = ["RMSE over that of the confidential sample, and interval overlap, by epsilon"]
+    text = ["RMSE over that of the confidential sample, and interval overlap, by epsilon"]
     for heading, (table, names) in tables.items():
         levels = sorted(table["epsilon"].unique())
         replicates = f"{table['replicates'].max():.0f} samples"
-        said += [f"  {heading}, {replicates}", f"    {'':<16}" + "".join(f"{x:>14g}" for x in levels)]
+        text += [f"  {heading}, {replicates}", f"    {'':<16}" + "".join(f"{x:>14g}" for x in levels)]
         for name in names:
             cells = table[table["synthesizer"] == name]
             worth = zip(cells["epsilon"], cells[RATIO], cells[OVERLAP], strict=True)
             found = {x: f"{ratio:>8.2f}{common:>6.2f}" for x, ratio, common in worth}
-            said.append(f"    {name:<16}" + "".join(found.get(x, f"{'-':>14}") for x in levels))
+            text.append(f"    {name:<16}" + "".join(found.get(x, f"{'-':>14}") for x in levels))
         means = table.groupby("synthesizer")[RATIO].mean().sort_values()
         order = ", ".join(f"{plots.WEIGHTINGS[str(name)]} {value:.2f}" for name, value in means.items())
-        said.append(f"    Mean of the ratios, the least first: {order}")
-    said += ["  Survey: mean length of intervals over the confidential one, mean alpha, share with alpha < 1"]
+        text.append(f"    Mean of the ratios, the least first: {order}")
+    text += ["  Survey: mean length of intervals over the confidential one, mean alpha, share with alpha < 1"]
     for row in surveys[surveys["statistic"] == surveys["statistic"].iloc[0]].to_dict("records"):
         numbers = f"{row['length_ratio']:8.2f}{row['mean_alpha']:8.3f}{row['weighted_down']:8.3f}"
-        said.append(f"    epsilon {row['epsilon']:<8g}{row['synthesizer']:<16}{numbers}")
-    return said
+        text.append(f"    epsilon {row['epsilon']:<8g}{row['synthesizer']:<16}{numbers}")
+    return text
 
 
-def _said_of_choice(study: ReweightingStudy) -> list[str]:
-    """Means over epsilon, and what follows from the method itself."""
-    mixture, surveys, bounds = curve(study), of_sdr(study), _of(study, "file")
+def _choice_text(study: ReweightingStudy) -> list[str]:
+    """Means over epsilon, and advice on the choice."""
+    mixture, surveys, bounds = curve(study), survey_samples(study), _part(study, "file")
     flat = bounds[bounds["data"] == "nb_mixture"].groupby("synthesizer")["flatness"].mean()
     samples = min(study.plan.curves, study.replicates)
-    said = [
+    text = [
         "Which to choose. One step of re-weighting turns any weights into those of the inverse map, with the bounds of "
         "a weighted fit for those of the unweighted one, so at the same epsilon the two end up near each other. The "
         "inverse map makes weights that follow from a record's risk and constants, so that what it does to the model "
@@ -398,24 +398,24 @@ def _said_of_choice(study: ReweightingStudy) -> list[str]:
     for what, table in (("counts", mixture[mixture["statistic"] == MIDDLE]), ("survey", surveys)):
         means = table.groupby("synthesizer")[RATIO].mean()
         order = ", ".join(f"{plots.WEIGHTINGS[str(name)]} {value:.2f}" for name, value in means.items())
-        said.append(f"  RMSE ratios, means over epsilon, {what}: {order}")
-    said.append(
+        text.append(f"  RMSE ratios, means over epsilon, {what}: {order}")
+    text.append(
         f"  Of {samples} samples; an RMSE from R samples is uncertain by about 1 / sqrt(2 R) of itself, here "
         f"{1 / np.sqrt(2 * samples):.0%}: single ratios that differ by less say nothing."
     )
     uneven = ", ".join(f"{name} {flat[name]:.2f}" for name in flat.index if "_" in str(name))
-    said.append(
+    text.append(
         "  Go on until weights rise no more where one step leaves bounds uneven. Least bound of the records weighted "
         f"down, as a share of Delta: {uneven}."
     )
-    return said
+    return text
 
 
 # ---- one's own file
 
 
 def side_by_side(comparison: Comparison) -> pd.DataFrame:
-    """One row a synthesizer: its bound, what it spends, its weights, and the statistics of its files.
+    """One row per synthesizer: bound, epsilon, privacy weights, and statistics of its files.
 
     Returns
     -------
@@ -451,31 +451,31 @@ def write_comparison(comparison: Comparison, out: str | Path) -> str:
         summary = describe_comparison(comparison, table)
         write_files(staging, {"table": table}, summary)
         n = comparison.records["record"].max()
-        _of_one_file(comparison.records, comparison.files, staging, f"{comparison.model.outcome} of {n:,} records")
+        _file_figures(comparison.records, comparison.files, staging, f"{comparison.model.outcome} of {n:,} records")
     return summary
 
 
 def describe_comparison(comparison: Comparison, table: pd.DataFrame) -> str:
     """The summary of a comparison."""
     model, n = comparison.model, comparison.records["record"].max()
-    files_of_each = comparison.files["file"].max()
+    files_per_fit = comparison.files["file"].max()
     heads = ["Delta", "epsilon", "alpha", "< 1", "q15", "q90", "mean", "median", "max ECDF"]
     columns = ["lipschitz", "epsilon", "mean_alpha", "weighted_down", *STATISTICS, "max_ecdf"]
-    said = [
+    text = [
         NOTICE, "",
         f"{n:,} records, {model.outcome}; negative binomial on {model.predictors}. Every record counts the same: there "
         "are no survey weights here.",
-        f"{files_of_each} synthetic files of each fit. epsilon = 2 Delta is what one of them would spend: c1 = 1, and "
+        f"{files_per_fit} synthetic files of each fit. epsilon = 2 Delta is what one of them would spend: c1 = 1, and "
         "nothing is tuned. _final: one step of re-weighting; _flat: up to 10.", "",
         f"  {'':<12}" + "".join(f"{head:>10}" for head in heads),
     ]  # fmt: skip
     for row in table.to_dict("records"):
-        said.append(f"  {row['synthesizer']:<12}" + "".join(f"{short(row[c]):>10}" for c in columns))
-    said += ["", "95% bootstrap intervals within a file, averaged over the files: q15, q90, mean, median"]
+        text.append(f"  {row['synthesizer']:<12}" + "".join(f"{short(row[c]):>10}" for c in columns))
+    text += ["", "95% bootstrap intervals within a file, averaged over the files: q15, q90, mean, median"]
     for row in table.to_dict("records"):
         ends = (f"[{short(row[f'{x}_low'])}, {short(row[f'{x}_high'])}]" for x in STATISTICS)
-        said.append(f"  {row['synthesizer']:<12}" + "".join(f"{end:>22}" for end in ends))
+        text.append(f"  {row['synthesizer']:<12}" + "".join(f"{end:>22}" for end in ends))
     fits = comparison.bounds[comparison.bounds["diagnostics"] != ""]
     failed = [f"{row['synthesizer']}: {row['diagnostics']}" for row in fits.to_dict("records")]
-    said += ["", f"Sampler diagnostics that would stop a release, of few draws: {'; '.join(failed) or 'none'}."]
-    return "\n".join(said) + "\n"
+    text += ["", f"Sampler diagnostics that would stop a release, of few draws: {'; '.join(failed) or 'none'}."]
+    return "\n".join(text) + "\n"

@@ -49,7 +49,7 @@ from ..tabular.study import Population, sdr
 from .bench import BOUNDS, FAILURES, FILES, MECHANISMS, RESAMPLES, STEPS, SYNTHESIZERS, UTILITY, Found
 from .inputs import Plan, drawn, weightings
 
-OF_POISSON = SYNTHESIZERS[:3]  # appendix D of the paper
+POISSON_SYNTHESIZERS = SYNTHESIZERS[:3]  # appendix D of the paper
 ON_THE_CURVE = ("inverse", "inverse_debias", "LW", "LW_final", "CW", "CW_final")
 CURVE_FILES = 10  # synthetic files of a fit on the curve
 SHARE_EPSILON = 10.0  # at which the share of records weighted down is followed as n grows
@@ -65,7 +65,7 @@ def replicate(work: tuple[Population, Plan], number: int) -> Replicate:
     begin = time.perf_counter()
     found, estimates = Found(number), pd.DataFrame()
     files = {}
-    for data, synthesizers in (("poisson", OF_POISSON), ("nb_mixture", SYNTHESIZERS)):
+    for data, synthesizers in (("poisson", POISSON_SYNTHESIZERS), ("nb_mixture", SYNTHESIZERS)):
         files[data] = drawn(data, plan.n, seed_of(plan.seed, number, plan.n, len(synthesizers)))
         found.confidential(files[data], data)
         found.add(files[data], data, synthesizers, "file", by_record=number == 1)

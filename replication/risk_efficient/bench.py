@@ -37,7 +37,7 @@ RAISED, HIGH, LOW = 0.25, 0.5, 0.25  # of IR: sections 2.3.1, 3.3.1 of the paper
 def summaries(values: Floats, weights: Floats) -> Floats:
     """Mean, median and 90% quantile of one file, weighted: (3,)."""
     order = np.argsort(values, kind="stable")
-    return _of_sorted(values[order], weights[order][None])[0]
+    return _sorted_summaries(values[order], weights[order][None])[0]
 
 
 def bootstrap_variances(
@@ -62,11 +62,11 @@ def bootstrap_variances(
         R = min(at_once, resamples - first)
         drawn = rng.integers(n, size=(R, n)) + n * np.arange(R)[:, None]
         times = np.bincount(drawn.ravel(), minlength=R * n).reshape(R, n)
-        found.append(_of_sorted(y, times * w))
+        found.append(_sorted_summaries(y, times * w))
     return np.concatenate(found).var(axis=0, ddof=1)
 
 
-def _of_sorted(y: Floats, w: Floats) -> Floats:
+def _sorted_summaries(y: Floats, w: Floats) -> Floats:
     """Mean, median and 90% quantile of sorted values (n,) under several weights (R, n): (R, 3)."""
     up_to = w.cumsum(axis=1)
     total = up_to[:, -1:]
@@ -75,14 +75,14 @@ def _of_sorted(y: Floats, w: Floats) -> Floats:
 
 
 def profile_of(by_file: Floats, before: Floats | None = None) -> dict[str, float]:
-    """A row of the risk profile: how IR_i is spread over the records.
+    """A row of the risk profile: the distribution of IR_i over the records.
 
     Parameters
     ----------
     by_file : float array (L, n)
         Risks in every file; IR_i is their mean.
     before : float array (n,), optional
-        Under the unweighted synthesizer, where records are looked for whose risk rose.
+        Risks under the unweighted synthesizer, to find records whose risk rose.
 
     Returns
     -------
@@ -91,8 +91,8 @@ def profile_of(by_file: Floats, before: Floats | None = None) -> dict[str, float
         (records above 0.5), ``low`` (share of the records below 0.25), ``raised`` (records whose risk rose by more than
         0.25), ``raised_max`` (the largest risk of these).
     """
-    risk, of_files = by_file.mean(axis=0), by_file.mean(axis=1)
-    error = of_files.std(ddof=1) / np.sqrt(of_files.size) if of_files.size > 1 else np.nan
+    risk, file_means = by_file.mean(axis=0), by_file.mean(axis=1)
+    error = file_means.std(ddof=1) / np.sqrt(file_means.size) if file_means.size > 1 else np.nan
     quarter, median, third, q90, q99 = np.quantile(risk, [0.25, 0.5, 0.75, 0.9, 0.99])
     raised = risk[risk - before > RAISED] if before is not None else risk[:0]
     return {
@@ -105,7 +105,7 @@ def profile_of(by_file: Floats, before: Floats | None = None) -> dict[str, float
 
 @dataclass(frozen=True, repr=False)  # a repr would show confidential values
 class Files:
-    """What an intruder and a user of the data see: L synthetic files, or the one file that is released."""
+    """The files that intruder and user see: L synthetic files, or one released file."""
 
     made: Made
     designs: tuple[SurveyDesign, ...]
@@ -151,32 +151,32 @@ class RiskBench(Bench):
         return self.protected(PseudoPosterior("linear", made.c1, made.c2, risk=kind), risk=risk)
 
     def simulated(self, made: Made, posterior: Draws) -> Files:
-        """Synthetic files, a draw each, records in the order of the file."""
+        """Synthetic files from one draw each, with records in the order of the file."""
         design, rng, everybody = self.design, self.rng, np.arange(self.design.n)
         public = public_frame(design, self.model, rng)
         roles = roles_of(design, self.model.outcomes, public, None)
         totals = totals_of(design, None)
-        chosen = rng.choice(posterior.size, self.plan.datasets, replace=False, p=posterior.weight).tolist()
+        positions = rng.choice(posterior.size, self.plan.datasets, replace=False, p=posterior.weight).tolist()
         designs = tuple(
-            assemble(made_of, self.model, public, roles, None, totals, everybody)
-            for made_of in self.model.simulations(self.pseudo.records, posterior, chosen, rng)
+            assemble(file, self.model, public, roles, None, totals, everybody)
+            for file in self.model.simulations(self.pseudo.records, posterior, positions, rng)
         )  # fmt: skip
         return Files(made, designs, tuple(one.numeric(self.outcome) for one in designs))
 
     def released(self, made: Made, values: Floats) -> Files:
-        """A file that is not synthetic: its values, everything else as it is."""
+        """A released file that is not synthetic: the design with these values."""
         whole = self.design
         frame = whole.frame.assign(**{self.outcome: values})
         design = SurveyDesign(frame, **whole.roles(), labels=whole.labels)
         return Files(made, (design,), (values,))
 
     def risk(self, files: Files, radius: float) -> Floats:
-        """IR_i in every file (eq. 8): (L, n)."""
+        """Identification risks IR_i in every file (eq. 8): (L, n)."""
         seen = self._seen(files, radius)
         return np.array([identification_risk(**seen | {"synthetic": one}) for one in seen["synthetic"]])
 
     def risk_behind(self, made: Made) -> Floats:
-        """Risks (n,) that privacy weights are made of: of the files of the unweighted fit, or of the file itself."""
+        """Risks (n,) for privacy weights, in the files of the unweighted fit or in the file itself."""
         synthetic = self.plan.weights_from == "synthetic"
         seen = self._seen(self.unweighted_files if synthetic else self.released(DATA, self.values), made.radius)
         risk = identification_risk(**seen) if made.synthesizer == "marginal" else 1 - pairwise_weights(**seen)
@@ -190,7 +190,7 @@ class RiskBench(Bench):
         }  # fmt: skip
 
     def estimates(self, files: Files) -> list[dict[str, Any]]:
-        """Mean, median, 90% quantile and, where one is asked for, the coefficient, each with its 95% interval."""
+        """Mean, median, 90% quantile and the coefficient that was asked for, with 95% intervals."""
         weighted = [(y, one.weights) for y, one in zip(files.values, files.designs, strict=True)]
         q = np.array([summaries(y, w) for y, w in weighted])
         u = np.array([bootstrap_variances(y, w, self.rng, self.plan.resamples) for y, w in weighted])

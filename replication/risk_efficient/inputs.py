@@ -161,7 +161,7 @@ def synthesizer(
     frame: pd.DataFrame, outcome: str, predictors: str, transform: str | Transform = "log",
     bounds: tuple[float, float] | None = None, allocation: Allocation = "prior",
 ) -> Synthesizer:  # fmt: skip
-    """The model of the study where none is given: the paper's mixture, with zeros of their own where there are any.
+    """The default model of the study: the paper's mixture, with separate zeros if there are any.
 
     Source: Hu, Savitsky & Williams 2022b, section 1.2.
 
@@ -177,5 +177,5 @@ def synthesizer(
 
 
 def as_design(frame: pd.DataFrame, weights: str | None = None) -> SurveyDesign:
-    """A file as a design; without survey weights every record counts the same."""
+    """A file as a design, with equal weights if it has none."""
     return equally_weighted(frame) if weights is None else SurveyDesign(frame, weights=weights)

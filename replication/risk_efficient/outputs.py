@@ -1,4 +1,4 @@
-"""What the study of identification risk (Hu, Savitsky & Williams 2022b) writes: tables, figures and a summary."""
+"""Tables, figures and summary of the study of identification risk (Hu, Savitsky & Williams 2022b)."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def utility(study: RiskEfficientStudy) -> pd.DataFrame:
 
 
 def effect_of_radius(study: RiskEfficientStudy) -> pd.DataFrame:
-    """Risk under every radius: of the same files, and of those whose weights were made with it; and their utility.
+    """Risk and utility at every radius, for the same files, and for files whose weights were made with it.
 
     Returns
     -------
@@ -69,21 +69,21 @@ def effect_of_radius(study: RiskEfficientStudy) -> pd.DataFrame:
 
 
 def riskiest(study: RiskEfficientStudy) -> pd.DataFrame:
-    """The ten records with the largest risk if the file itself were released: see :func:`of_records`.
+    """The ten records with the largest risk in the file itself: see :func:`record_table`.
 
     Source: Hu, Savitsky & Williams 2022b, Table 2.
     """
     wide = _risks(study)
-    return of_records(wide.sort_values("data", ascending=False, kind="stable").head(TEN))
+    return record_table(wide.sort_values("data", ascending=False, kind="stable").head(TEN))
 
 
 def largest(study: RiskEfficientStudy) -> pd.DataFrame:
-    """The ten records with the largest values (Table 3): see :func:`of_records`."""
+    """The ten records with the largest values (Table 3): see :func:`record_table`."""
     wide = _risks(study)
-    return of_records(wide.sort_values("value", ascending=False, kind="stable").head(TEN))
+    return record_table(wide.sort_values("value", ascending=False, kind="stable").head(TEN))
 
 
-def of_records(wide: pd.DataFrame) -> pd.DataFrame:
+def record_table(wide: pd.DataFrame) -> pd.DataFrame:
     """Records with their identification risks, the value as a range; confidential.
 
     Returns
@@ -95,7 +95,7 @@ def of_records(wide: pd.DataFrame) -> pd.DataFrame:
 
 
 def band(value: float) -> str:
-    """The range between powers of ten that a value is in: the paper also prints ranges for confidential values."""
+    """The range between powers of ten that holds a value, as the paper, too, prints confidential values."""
     if value == 0:
         return "0"
     power = math.floor(math.log10(abs(value)) + 1e-12)
@@ -104,14 +104,14 @@ def band(value: float) -> str:
 
 
 def _risks(study: RiskEfficientStudy) -> pd.DataFrame:
-    """``value`` and a column of risks a kind of file: (n, ...)."""
+    """Values of the records, with a column of risks for each kind of file (n, ...)."""
     table = _plain(study.records)
     risks = table.pivot_table(index=["record", "value"], columns="synthesizer", values="risk", sort=False)
     return risks.reindex(columns=[name for name in SHOWN if name in risks]).reset_index("value")
 
 
 def _plain(table: pd.DataFrame) -> pd.DataFrame:
-    """The rows of c1 = 1, c2 = 0, and of what has no privacy weights."""
+    """The rows with c1 = 1 and c2 = 0, and those without privacy weights."""
     c1, c2 = ADJUSTMENTS[0]
     return table[table["c1"].isin([np.nan, c1]) & table["c2"].isin([np.nan, c2])]
 
@@ -121,13 +121,13 @@ def _statistics(study: RiskEfficientStudy) -> list[str]:
 
 
 def printed() -> pd.DataFrame:
-    """The estimates and intervals that the paper prints (Tables 4 to 6, supplement Tables 1 to 4), of another file."""
+    """The paper's printed estimates and intervals, from another file (Tables 4 to 6, supplement Tables 1 to 4)."""
     with (files("replication.paper_tables") / "risk_efficient_utility.csv").open("rb") as file:
         return pd.read_csv(file)
 
 
 def beside_paper(study: RiskEfficientStudy) -> pd.DataFrame:
-    """Relative differences to the data beside those of the paper, which has another file.
+    """Relative differences to the data, with those that the paper prints for another file.
 
     Returns
     -------
@@ -144,9 +144,9 @@ def beside_paper(study: RiskEfficientStudy) -> pd.DataFrame:
 
 
 def _distances(estimates: pd.DataFrame) -> pd.DataFrame:
-    """Every estimate's relative difference to that of the data, and whether its interval holds that."""
-    of_data = estimates[estimates["synthesizer"] == "data"].set_index("statistic")["estimate"]
-    own = of_data.loc[estimates["statistic"]].to_numpy(dtype=float)
+    """Relative differences of estimates to those of the data, and whether intervals cover these."""
+    data = estimates[estimates["synthesizer"] == "data"].set_index("statistic")["estimate"]
+    own = data.loc[estimates["statistic"]].to_numpy(dtype=float)
     return estimates.assign(
         relative_difference=(estimates["estimate"] - own) / np.where(own != 0, np.abs(own), np.nan),
         holds_data=(estimates["ci_low"] <= own) & (own <= estimates["ci_high"]),
@@ -157,23 +157,24 @@ def _distances(estimates: pd.DataFrame) -> pd.DataFrame:
 
 
 def findings(study: RiskEfficientStudy) -> pd.DataFrame:
-    """What the paper finds, and whether this file says so, too; from the results alone.
+    """The paper's findings, and whether they hold on this file.
 
     Returns
     -------
     pandas.DataFrame
         ``finding`` (the paper's), ``holds``, ``numbers``: the comparison that decides it.
     """
-    found = [*_of_risk(study), *_of_utility(study), *_of_adjustments(study)]
+    found = [*_risk_findings(study), *_utility_findings(study), *_adjustment_findings(study)]
     return pd.DataFrame(found, columns=["finding", "holds", "numbers"])
 
 
-def _of_risk(study: RiskEfficientStudy) -> list[Finding]:
+def _risk_findings(study: RiskEfficientStudy) -> list[Finding]:
     risk = _plain(profile(study)).set_index("synthesizer")
-    return [*_of_mean_risk(risk), *_of_large_risks(risk), *_of_rises(risk, study.n), *_of_topcoding(risk)]
+    found = [*_mean_risk_findings(risk), *_large_risk_findings(risk), *_rise_findings(risk, study.n)]
+    return [*found, *_topcoding_findings(risk)]
 
 
-def _of_mean_risk(risk: pd.DataFrame) -> list[Finding]:
+def _mean_risk_findings(risk: pd.DataFrame) -> list[Finding]:
     mean, low = risk["mean"], risk["low"]
     shift = mean["synthesizer"] - mean[list(KINDS)]
     return [
@@ -196,7 +197,7 @@ def _of_mean_risk(risk: pd.DataFrame) -> list[Finding]:
     ]
 
 
-def _of_large_risks(risk: pd.DataFrame) -> list[Finding]:
+def _large_risk_findings(risk: pd.DataFrame) -> list[Finding]:
     pair, single, unweighted = risk.loc["pairwise"], risk.loc["marginal"], risk.loc["synthesizer"]
     return [
         (
@@ -218,7 +219,7 @@ def _of_large_risks(risk: pd.DataFrame) -> list[Finding]:
     ]
 
 
-def _of_rises(risk: pd.DataFrame, n: int) -> list[Finding]:
+def _rise_findings(risk: pd.DataFrame, n: int) -> list[Finding]:
     pair, single, chance = risk.loc["pairwise"], risk.loc["marginal"], risk["raised"]["synthesizer"]
     most = (f"{pair['raised_max']:.3f}", f"{single['raised_max']:.3f}")
     return [
@@ -240,7 +241,7 @@ def _of_rises(risk: pd.DataFrame, n: int) -> list[Finding]:
     ]
 
 
-def _of_topcoding(risk: pd.DataFrame) -> list[Finding]:
+def _topcoding_findings(risk: pd.DataFrame) -> list[Finding]:
     if "topcoding" not in risk.index:
         return []
     top, unweighted = risk.loc["topcoding"], risk.loc["synthesizer"]
@@ -258,7 +259,7 @@ def _with_errors(risk: pd.DataFrame) -> str:
     return ", ".join(f"{plots.RISKS[str(name)]} {mean:.3f} (se {error:.3f})" for name, mean, error in lines)
 
 
-def _of_utility(study: RiskEfficientStudy) -> list[Finding]:
+def _utility_findings(study: RiskEfficientStudy) -> list[Finding]:
     first, found = _plain(beside_paper(study)), []
     for statistic in _statistics(study):
         line = first[first["statistic"] == statistic].set_index("synthesizer")
@@ -269,20 +270,20 @@ def _of_utility(study: RiskEfficientStudy) -> list[Finding]:
             f"off by {off['pairwise']:+.1%}, Marginal by {off['marginal']:+.1%} (paper: {theirs['pairwise']:+.1%}, "
             f"{theirs['marginal']:+.1%})",
         ))  # fmt: skip
-    held = first.groupby("synthesizer")[["holds_data", "paper_holds_data"]].sum()
-    ours, theirs = held["holds_data"], held["paper_holds_data"]
-    of, of_printed = len(_statistics(study)), printed()["statistic"].nunique()
+    holding = first.groupby("synthesizer")[["holds_data", "paper_holds_data"]].sum()
+    ours, theirs = holding["holds_data"], holding["paper_holds_data"]
+    number, printed_number = len(_statistics(study)), printed()["statistic"].nunique()
     found.append((
         "More intervals of Pairwise than of Marginal hold the estimate of the data",
         bool(ours["pairwise"] > ours["marginal"]),
-        f"of {of}: Synthesizer {ours['synthesizer']}, Marginal {ours['marginal']}, Pairwise {ours['pairwise']} "
-        f"(paper, of {of_printed}: {theirs['synthesizer']}, {theirs['marginal']}, {theirs['pairwise']})",
+        f"of {number}: Synthesizer {ours['synthesizer']}, Marginal {ours['marginal']}, Pairwise {ours['pairwise']} "
+        f"(paper, of {printed_number}: {theirs['synthesizer']}, {theirs['marginal']}, {theirs['pairwise']})",
     ))  # fmt: skip
     return found
 
 
-def _of_adjustments(study: RiskEfficientStudy) -> list[Finding]:
-    """What c1 = 1.5 and c2 = 0.1 add to utility, and what to risk."""
+def _adjustment_findings(study: RiskEfficientStudy) -> list[Finding]:
+    """The effect of c1 = 1.5 and c2 = 0.1 on utility and risk."""
     table, found = beside_paper(study), []
     risk = profile(study).set_index(ROW)["mean"].to_dict()
     sizes = table.assign(ours=table["relative_difference"].abs(), theirs=table["paper_relative_difference"].abs())
@@ -305,7 +306,7 @@ def _of_adjustments(study: RiskEfficientStudy) -> list[Finding]:
 
 
 def write(study: RiskEfficientStudy, out: str | Path) -> str:
-    """Write the tables, the figures and the summary of a study; of a confidential file to a new folder (mode 0700).
+    """Write tables, figures and summary of a study; for a confidential file to a new folder (mode 0700).
 
     ``profile.csv`` (:func:`profile`), ``riskiest.csv`` and ``largest.csv`` (Tables 2 and 3), ``utility.csv``
     (:func:`utility`; Tables 4 to 6), ``radius.csv`` (:func:`effect_of_radius`), ``fits.csv``, ``paper.csv``
@@ -368,7 +369,7 @@ def describe(study: RiskEfficientStudy) -> str:
     """The summary of a study."""
     plan, model, patterns = study.plan, study.model, study.patterns
     alone = f"; {patterns['alone']:.0f} have one record" if patterns["alone"] else ""
-    said = [
+    text = [
         *([NOTICE, ""] if study.confidential else ["The file is simulated: nothing here is protected.", ""]),
         f"{study.n:,} records; {model.name} synthesizes {model.outcomes[0]}, given "
         f"{', '.join(model.predictor_columns) or 'nothing'}. {plan.datasets} synthetic files of each fit.",
@@ -389,8 +390,8 @@ def describe(study: RiskEfficientStudy) -> str:
         numbers = "".join(f"{row[c]:8.3f}" for c in ("mean", "median", "iqr", "q90", "q99", "max"))
         raised = "" if pd.isna(row["raised"]) else f"{row['raised']:8.0f}"
         top = "" if pd.isna(row["raised_max"]) else f"{row['raised_max']:8.3f}"
-        said.append(f"  {_name(row):<22}{numbers}{row['high']:8.0f}{row['low']:8.3f}{raised}{top}")
-    said += ["", *_said_of_utility(study), "", *_said_of_radius(study), "", *_said_of_findings(study), ""]
+        text.append(f"  {_name(row):<22}{numbers}{row['high']:8.0f}{row['low']:8.3f}{raised}{top}")
+    text += ["", *_utility_text(study), "", *_radius_text(study), "", *_findings_text(study), ""]
     bounded = study.fits["epsilon"].notna().any()
     epsilon = (
         "epsilon = 2 Delta of one synthetic file (asymptotic where privacy weights vary, a bound on this file where "
@@ -398,7 +399,7 @@ def describe(study: RiskEfficientStudy) -> str:
         if bounded
         else "no epsilon, as synthetic values are drawn given the confidential ones (eq. 7 of the paper)"
     )
-    said += [
+    text += [
         f"Fits: Lipschitz bound Delta, {epsilon}, mean privacy weight, seconds, sampler diagnostics that would stop a "
         "release"
     ]
@@ -406,12 +407,12 @@ def describe(study: RiskEfficientStudy) -> str:
         name = _name(row) + (f", r = {row['radius']:g}" if row["radius"] != plan.radius and row["radius"] > 0 else "")
         spent = f"{row['epsilon']:8.2f}" if bounded else ""
         numbers = f"{row['lipschitz']:8.2f}{spent}{row['mean_alpha']:8.3f}{row['seconds']:8.1f}"
-        said.append(f"  {name:<30}{numbers}  {row['diagnostics'] or 'none'}")
-    said.append(
+        text.append(f"  {name:<30}{numbers}  {row['diagnostics'] or 'none'}")
+    text.append(
         "Privacy weights from identification risk are made from the confidential file, and the risk they lead to is "
         "measured, not bounded: what bounds a record's influence is the Lipschitz bound."
     )
-    return "\n".join(said) + "\n"
+    return "\n".join(text) + "\n"
 
 
 def _spread(study: RiskEfficientStudy, kind: str) -> str:
@@ -420,25 +421,25 @@ def _spread(study: RiskEfficientStudy, kind: str) -> str:
     return ", ".join(f"{x:.2f}" for x in table["alpha"].quantile([0.05, 0.5, 0.95]))
 
 
-def _said_of_utility(study: RiskEfficientStudy) -> list[str]:
+def _utility_text(study: RiskEfficientStudy) -> list[str]:
     table = utility(study)
-    said = [
+    text = [
         "Estimates, 95% intervals (bootstrap of the records within a file; files combined by the rule for partially "
         "synthetic data), overlap with the data's interval, relative difference to the data's estimate"
     ]
     for statistic in _statistics(study):
         term = f" {study.plan.coefficient}" if statistic == "coefficient" else ""
-        said.append(f"  {NAMES[statistic]}{term}")
+        text.append(f"  {NAMES[statistic]}{term}")
         for row in table[table["statistic"] == statistic].to_dict("records"):
             ends = f"[{short(row['ci_low'])}, {short(row['ci_high'])}]"
             worth = "" if row["synthesizer"] == "data" else f"{row['overlap']:8.2f}{row['relative_difference']:+9.1%}"
-            said.append(f"    {_name(row):<22}{short(row['estimate']):>12}{ends:>26}{worth}")
-    return said
+            text.append(f"    {_name(row):<22}{short(row['estimate']):>12}{ends:>26}{worth}")
+    return text
 
 
-def _said_of_radius(study: RiskEfficientStudy) -> list[str]:
+def _radius_text(study: RiskEfficientStudy) -> list[str]:
     table, off = effect_of_radius(study), [f"relative_difference_{name}" for name in _statistics(study)]
-    said = [
+    text = [
         "Effect of the radius: risk of the same files (mean, largest, records above "
         f"{HIGH:g}, raised), and below it that of files whose weights were made with that radius, with the relative "
         f"differences of {', '.join(NAMES[name] for name in _statistics(study))}"
@@ -450,19 +451,19 @@ def _said_of_radius(study: RiskEfficientStudy) -> list[str]:
             raised = "" if pd.isna(row["raised"]) else f"{row['raised']:8.0f}"
             numbers = f"{row['mean']:8.3f}{row['max']:8.3f}{row['high']:8.0f}{raised}"
             worth = "".join(f"{row[c]:+9.1%}" for c in off) if heading == "own" else ""
-            said.append(f"  {heading:<6}r = {row['at']:<6g}{plots.RISKS[row['synthesizer']]:<14}{numbers}{worth}")
-    return said
+            text.append(f"  {heading:<6}r = {row['at']:<6g}{plots.RISKS[row['synthesizer']]:<14}{numbers}{worth}")
+    return text
 
 
-def _said_of_findings(study: RiskEfficientStudy) -> list[str]:
+def _findings_text(study: RiskEfficientStudy) -> list[str]:
     table = findings(study)
     rows = table.to_dict("records")
-    said = [f"What the paper finds on its own file (another one), and this file: {table['holds'].sum()} of {len(rows)}"]
-    said += [f"  {'yes' if row['holds'] else 'no ':<4}{row['finding']}. {row['numbers']}." for row in rows]
-    return said
+    text = [f"What the paper finds on its own file (another one), and this file: {table['holds'].sum()} of {len(rows)}"]
+    text += [f"  {'yes' if row['holds'] else 'no ':<4}{row['finding']}. {row['numbers']}." for row in rows]
+    return text
 
 
 def _name(row: dict[Hashable, Any]) -> str:
-    """A kind of file, with its c1 and c2 where it has them."""
+    """The name of a kind of file, with its c1 and c2 if it has them."""
     name = plots.RISKS[str(row["synthesizer"])]
     return name if pd.isna(row["c1"]) else f"{name} c1={row['c1']:g}, c2={row['c2']:g}"

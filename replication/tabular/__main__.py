@@ -84,12 +84,12 @@ def tabular_command(
     if strangers:
         why = "only with --data" if data is None else "not with --data"
         raise InputError(f"{', '.join(strangers)}: {why}")
-    chosen: Any = list(get_args(StudyMethod) if methods is None else methods)
+    selected: Any = list(get_args(StudyMethod) if methods is None else methods)
     if data is None:
         try:
             study = repeated_sampling(
                 sdr(population or "sdr"), replicates=replicates or 100, n=n or 1000,
-                m=m or (1, 3, 5), delta=delta or (1.8,), methods=chosen, prior=prior, bounds_n=bounds_n or (),
+                m=m or (1, 3, 5), delta=delta or (1.8,), methods=selected, prior=prior, bounds_n=bounds_n or (),
                 workers=workers or os.cpu_count() or 1, scheduler=scheduler, out=out, seed=seed,
             )  # fmt: skip
         except KeyboardInterrupt:
@@ -110,7 +110,7 @@ def tabular_command(
             lonely_psu=lonely_psu or "fail",
         )  # fmt: skip
         sample = own_file.compare_methods(
-            survey, str(outcome), str(predictors), by or [], epsilon=own["epsilon"], m=sizes[0], methods=chosen,
+            survey, str(outcome), str(predictors), by or [], epsilon=own["epsilon"], m=sizes[0], methods=selected,
             prior=prior, seed=seed, clusters=clusters or "model", population_total=population_total,
         )  # fmt: skip
         console.print(own_file.write(sample, out), markup=False, highlight=False, soft_wrap=True)

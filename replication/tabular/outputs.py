@@ -80,7 +80,7 @@ def _figures(study: Study, summary: pd.DataFrame, folder: Path) -> list[Path]:
 def describe(study: Study, tables: dict[str, pd.DataFrame]) -> str:
     """The summary of a study, from its tables."""
     s, R = study.settings, study.replicates
-    said = [
+    lines = [
         f"Repeated samples from the population {s['population']!r} (N = {study.population.N:,}): {R} samples of "
         f"n = {s['n']:,}; m = {listed(s['m'])}; Lipschitz bound delta = {listed(s['delta'])}; epsilon = 2 delta m; "
         f"prior {s['prior']}.",
@@ -88,14 +88,14 @@ def describe(study: Study, tables: dict[str, pd.DataFrame]) -> str:
     ]
     comparison = tables.get("comparison")
     if comparison is not None and len(comparison):
-        said += ["", "Beside the figures that the paper prints (m = 3, delta = 1.8, means over 24 domains):"]
+        lines += ["", "Beside the figures that the paper prints (m = 3, delta = 1.8, means over 24 domains):"]
         for block, part in comparison.groupby("block", sort=False):
             ratio = (part["ci_length"] / part["paper_ci_length"]).mean()
-            apart = (part["coverage"] - part["paper_coverage"]).abs().mean()
-            said.append(f"  {block:<11} interval length / printed {ratio:.3f}; coverage differs by {apart:.3f}")
+            difference = (part["coverage"] - part["paper_coverage"]).abs().mean()
+            lines.append(f"  {block:<11} interval length / printed {ratio:.3f}; coverage differs by {difference:.3f}")
         error = (0.9 * 0.1 / R) ** 0.5
-        said.append(f"  (Monte Carlo standard error of a coverage of 0.90: {error:.3f} here, 0.030 in the paper)")
-    said += ["", "Means over all domains: coverage of the 95% intervals, their length, RMSE over the confidential's"]
+        lines.append(f"  (Monte Carlo standard error of a coverage of 0.90: {error:.3f} here, 0.030 in the paper)")
+    lines += ["", "Means over all domains: coverage of the 95% intervals, their length, RMSE over the confidential's"]
     keys = ["statistic", "delta", "m", "epsilon", "method", "setting"]
     measures = ["coverage", "ci_length", "rmse_ratio"]
     groups = tables["coverage"].groupby(keys, dropna=False)
@@ -103,24 +103,24 @@ def describe(study: Study, tables: dict[str, pd.DataFrame]) -> str:
     for row in means.to_dict("records"):
         budget = "" if pd.isna(row["m"]) else f"m = {row['m']:g}, epsilon = {row['epsilon']:g}"
         name = f"{row['method']} {row['setting']}"
-        said.append(
+        lines.append(
             f"  {row['statistic']:<6}{name:<15}{budget:<24}{row['coverage']:6.3f}{row['ci_length']:12,.0f}"
             f"{row['rmse_ratio']:9.3f}" + (f"   ({row['samples']} of {R} samples)" if row["samples"] < R else "")
         )
-    said += ["", "Largest Lipschitz bound of a record, mean (standard deviation) over the samples:"]
+    lines += ["", "Largest Lipschitz bound of a record, mean (standard deviation) over the samples:"]
     for (method, delta, n), part in tables["bounds"].groupby(["method", "delta", "n"], sort=False):
-        said.append(
+        lines.append(
             f"  {method} n = {n:<7,} without privacy weights {_spread(part['unweighted'])}; tuned to {delta:g}: "
             f"{_spread(part['weighted'])}"
             + (f"; under c1 = 1, the same for all: {_spread(part['untuned'])}" if part["untuned"].notna().any() else "")
         )
-    said += ["", f"Work: {study.seconds:,.0f} s in all, {study.seconds / R:.2f} s a sample."]
+    lines += ["", f"Work: {study.seconds:,.0f} s in all, {study.seconds / R:.2f} s a sample."]
     failed = study.failures
-    said.append(f"Failures: {len(failed) or 'none'}.")
+    lines.append(f"Failures: {len(failed) or 'none'}.")
     for (method, n, error), part in failed.groupby(["method", "n", "error"], sort=False):
         number, reason = part["replicate"].nunique(), part["reason"].iloc[0]
-        said.append(f"  {method}, n = {n:,}: {error} in {number} of {R} samples; the first: {reason}")
-    return "\n".join(said) + "\n"
+        lines.append(f"  {method}, n = {n:,}: {error} in {number} of {R} samples; the first: {reason}")
+    return "\n".join(lines) + "\n"
 
 
 def _spread(values: pd.Series) -> str:

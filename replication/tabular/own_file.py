@@ -179,7 +179,7 @@ def _draw(sample: SampleStudy, errors: pd.DataFrame, folder: Path) -> None:
 def describe(sample: SampleStudy, errors: pd.DataFrame) -> str:
     """The summary of a comparison."""
     first = errors.iloc[0]
-    said = [
+    lines = [
         NOTICE, "",
         f"{sample.design.n:,} records, {sample.outcome} by {', '.join(sample.by)}; predictors {sample.predictors}; "
         f"prior {sample.prior}. Each method at epsilon = {first['epsilon']:g}; m = {first['m']:g} synthetic files.", "",
@@ -189,10 +189,10 @@ def describe(sample: SampleStudy, errors: pd.DataFrame) -> str:
     errors = errors.sort_values("statistic", kind="stable")
     for (statistic, method, setting), part in errors.groupby(["statistic", "method", "setting"], sort=False):
         rmse, share, common = part[["rmse", "share", "overlap"]].median()
-        said.append(f"  {statistic:<6}{f'{method} {setting}':<15}{rmse:14,.0f}{share:9.1%}{common:9.2f}")
-    said += ["", "Largest Lipschitz bound of a record:"]
+        lines.append(f"  {statistic:<6}{f'{method} {setting}':<15}{rmse:14,.0f}{share:9.1%}{common:9.2f}")
+    lines += ["", "Largest Lipschitz bound of a record:"]
     for each in sample.fits:
-        said.append(
+        lines.append(
             f"  {each['method']} without privacy weights {each['unweighted']:.2f}; with them {each['weighted']:.2f}"
         )
-    return "\n".join(said) + "\n"
+    return "\n".join(lines) + "\n"

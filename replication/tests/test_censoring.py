@@ -328,7 +328,7 @@ def test_the_papers_order_of_utility_comes_out():
     """Section 4.3: Weighted first; Censor_w before Censor_uw; the histogram of log n bins last down to epsilon 4."""
     study = censoring_study(replicates=20, c1=(1,), workers=2, seed=1)
     for epsilon in (5, 4, 3):
-        here = outputs.beside(study.utility, epsilon, 1.0, censoring.SYNTHESIZERS)
+        here = outputs.comparable(study.utility, epsilon, 1.0, censoring.SYNTHESIZERS)
         means = here.groupby("synthesizer")[["max_ecdf", "avg_ecdf"]].mean()
         for measure in means:
             order = means[measure].sort_values().index.tolist()

@@ -43,7 +43,7 @@ class Replicate:
     frames : dict of str to pandas.DataFrame
         Results, by name.
     failures : list of dict
-        What failed, and why.
+        Failures with their reasons.
     seconds : float
         Computing time in seconds.
     """
@@ -122,7 +122,7 @@ def repeat(
     with tempfile.TemporaryDirectory() if out is None else nullcontext(str(out)) as name:
         folder = Path(name)
         _claim(folder, settings)
-        for left in (folder / "replicates").glob(".*"):  # unfinished replicates of a study that was killed
+        for left in (folder / "replicates").glob(".*"):  # left by a study that was killed
             shutil.rmtree(left, ignore_errors=True)
         folders = {number: folder / "replicates" / f"{number:05d}" for number in range(1, replicates + 1)}
         todo = [number for number, place in folders.items() if not place.is_dir()]
@@ -216,15 +216,15 @@ def _keep(done: Replicate, folder: Path) -> None:
         for name, frame in done.frames.items():
             if len(frame):
                 frame.to_parquet(staging / f"{name}.parquet", index=False)
-        said = {"failures": done.failures, "seconds": done.seconds}
-        (staging / "run.json").write_text(json.dumps(said, indent=2) + "\n", encoding="utf-8")
+        record = {"failures": done.failures, "seconds": done.seconds}
+        (staging / "run.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
 
 
 def _read(number: int, folder: Path) -> Replicate:
     try:
         frames = {file.stem: pd.read_parquet(file) for file in sorted(folder.glob("*.parquet"))}
-        said = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-        return Replicate(number, frames, said["failures"], said["seconds"])
+        record = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+        return Replicate(number, frames, record["failures"], record["seconds"])
     except (OSError, ValueError, KeyError) as error:
         raise InputError(
             f"replicate {number} cannot be read ({type(error).__name__}): delete {str(folder)!r}, and it is made again"

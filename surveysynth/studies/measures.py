@@ -20,18 +20,18 @@ Floats = NDArray[np.float64]
 
 CONFIDENTIAL = "confidential"
 MADE_BY = ["method", "setting", "delta", "m", "epsilon"]
-ROUNDING = 1e-9  # largest relative rounding error of an estimate that equals the truth by construction
+ROUNDING = 1e-9  # rounding error of an estimate that equals the truth by construction, as a share of it
 
 
 def covers(low: ArrayLike, high: ArrayLike, truth: ArrayLike) -> NDArray[np.bool_]:
-    """Whether each interval contains the truth.  A missing interval (NaN) does not contain it."""
+    """Whether the interval covers the truth; a missing interval (NaN) does not."""
     truth = np.asarray(truth, dtype=float)
     slack = ROUNDING * np.abs(truth)
     return (np.asarray(low, dtype=float) <= truth + slack) & (np.asarray(high, dtype=float) >= truth - slack)
 
 
 def cv(estimate: ArrayLike, se: ArrayLike) -> Floats:
-    """Coefficient of variation: standard error over the absolute estimate; NaN where the estimate is 0."""
+    """Coefficient of variation: standard error over the absolute estimate; NaN if the estimate is 0."""
     size = np.abs(np.asarray(estimate, dtype=float))
     return np.asarray(se, dtype=float) / np.where(size > 0, size, np.nan)
 

@@ -28,7 +28,7 @@ from ..coverage.populations import workers as census
 
 Floats = NDArray[np.float64]
 
-ALONE = "alone"  # the column by which one record is the only one in its cell
+ALONE = "alone"  # the column that puts one record in a cell of its own
 FACTORS: dict[Planted, float] = {"x10": 10.0, "x100": 100.0, "heavy": 10.0, "alone": 10.0}
 HEAVY = 10.0  # factor of the weight of a heavy record
 TAIL = 0.1  # share of the file from which each of the two modes is made
@@ -133,8 +133,8 @@ def own(
     if ALONE in frame:
         raise InputError(f"{ALONE!r} is the audit's own column: rename it")
     y = SurveyDesign(frame, weights=weights).numeric(made.outcome)
-    if not (y > 0).all():  # also false for missing values
-        raise InputError(f"{made.outcome}: ten times as much is more of positive amounts alone, and all must be known")
+    if not (y > 0).all():  # also if some are missing
+        raise InputError(f"{made.outcome}: all outcomes must be known and positive, so that ten times as much is more")
     return made
 
 

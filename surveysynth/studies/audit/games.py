@@ -62,14 +62,14 @@ def noisy_tables(
     found = []
     for game in range(games):
         tables = _measured(file, design, epsilon, blank=row if side == "blank" else None)
-        said: dict[str, Any] = {}
+        game_row: dict[str, Any] = {}
         for value, own in known.items():
             for k, (table, level, code) in enumerate(_read(tables, own)):
-                said[f"{value}_{k}"] = _speaks(table, level, code, own[0], row, others)
-                said[f"groups_{k}"] = float(table.groups @ np.arange(1, len(table.groups) + 1))
+                game_row[f"{value}_{k}"] = _evidence(table, level, code, own[0], row, others)
+                game_row[f"groups_{k}"] = float(table.groups @ np.arange(1, len(table.groups) + 1))
         if game % FILES == 0:
-            said |= _file_shares(tables, file.design.frame.drop(columns=file.outcome), known["planted"], row, rng)
-        found.append(said)
+            game_row |= _file_shares(tables, file.design.frame.drop(columns=file.outcome), known["planted"], row, rng)
+        found.append(game_row)
     return pd.DataFrame(found)
 
 
@@ -91,11 +91,11 @@ def _measured(file: PlantedFile, design: SurveyDesign, epsilon: float, blank: in
     )  # fmt: skip
 
 
-def _cells(file: PlantedFile, of: SurveyDesign) -> tuple[Codes, Codes]:
-    """The cell of the outcome (n,) and the cell of the weight (n,) of every record."""
-    outcome = Cells.for_outcome(Outcome(bounds=file.bounds)).codes(of.column(file.outcome), file.outcome)
+def _cells(file: PlantedFile, design: SurveyDesign) -> tuple[Codes, Codes]:
+    """Cells of outcome and weight of every record (n,), (n,)."""
+    outcome = Cells.for_outcome(Outcome(bounds=file.bounds)).codes(design.column(file.outcome), file.outcome)
     weight = Cells.for_weights(WEIGHT_BOUNDS, file.mean_weight)
-    return outcome, weight.codes_of_numbers(np.asarray(of.weights, dtype=np.float64))
+    return outcome, weight.codes_of_numbers(np.asarray(design.weights, dtype=np.float64))
 
 
 def _read(tables: NoisyTables, cells: tuple[Codes, Codes]) -> list[tuple[NoisyTable, Codes, Codes]]:
@@ -110,7 +110,7 @@ def _read(tables: NoisyTables, cells: tuple[Codes, Codes]) -> list[tuple[NoisyTa
     return found
 
 
-def _speaks(
+def _evidence(
     table: NoisyTable, level: Codes, code: Codes, outcome: Codes, row: int, others: NDArray[np.bool_]
 ) -> float:  # fmt: skip
     adds = np.ones(len(code)) if table.scores is None else table.scores[code]

@@ -1,13 +1,13 @@
-"""From games to an empirical epsilon: a test is chosen on one half of the games and evaluated on the other half.
+"""From games to an empirical epsilon: a test is chosen on one half of them, and judged on the other.
 
-Under (epsilon, delta)-differential privacy, every event has P(in) <= e^epsilon P(out) + delta for a pair of files, and
-the same holds with "in" and "out" exchanged.  So
+Under (epsilon, delta)-differential privacy of a pair of files an event has P(in) <= e^epsilon P(out) + delta, and the
+other way round, whatever the event is.  So
 
     log( (lower limit of P(in) - delta) / upper limit of P(out) ),
 
 with limits of Clopper & Pearson (1934), is a lower limit of epsilon (Jagielski, Ullman & Oprea 2020, section 4).  Each
-of the two limits fails with a probability of at most 2.5%, and so one of them with at most 5%.  The event is chosen on
-other games, so that the choice does not affect this probability.
+limit is missed with a probability of 2.5% at the most: 5% together.  The event is chosen on other games, so that
+choosing costs nothing.
 """
 
 from __future__ import annotations
@@ -27,24 +27,22 @@ LEVEL = 0.05
 
 @dataclass(frozen=True)
 class Verdict:
-    """The results of the chosen test on the games that were not used to choose it.
+    """The result of the chosen test on the other half of the games.
 
     Attributes
     ----------
     direction : str
-        "in" if the event is likelier with the planted record, "out" if it is likelier without it.
+        "in": the event is likelier with the planted record; "out": without it.
     games : int
-        Number of games on either side on which the test was evaluated.
-    hits : int
-        Number of events on the side where the event is likelier.
-    false_hits : int
-        Number of events on the other side.
+        Number of games of either side on which it was judged.
+    hits, false_hits : int
+        Numbers of events on the side where it is likelier, and on the other side.
     point : float
-        Log of the ratio of the shares of events, with half a game added to either count.
+        Log ratio of shares; half a game is added to either count.
     lower : float
-        Lower limit of epsilon, at 95%; -inf if delta exceeds the lower limit of the share.
+        Lower limit of epsilon at 95%; -inf if delta exceeds the share.
     most : float
-        The largest lower limit that this number of games can show: all hits and no false hits.
+        Largest lower limit that so many games can show: all hits, none of them false.
     """
 
     direction: str
@@ -62,29 +60,29 @@ def judge(inside: Floats, outside: Floats, delta: float = 0.0, level: float = LE
     Parameters
     ----------
     inside, outside : float arrays (games, parts)
-        Statistics that the intruder computes from each release, and that tend to be larger "in".  The test is chosen on
-        the first half of the games.
+        Statistics that the intruder reads from each release, which tend to be larger "in".  The first half of the
+        games chooses the test.
     delta : float
         Delta of the guarantee.
     level : float
-        Largest probability with which the lower limit exceeds epsilon.
+        Largest probability with which a lower limit exceeds epsilon.
 
     Notes
     -----
-    The candidates are each part alone and the linear discriminant of Fisher (1936), with every threshold and in both
+    Candidates are each part alone and the linear discriminant of Fisher (1936), with every threshold, in both
     directions.
     """
     cut = len(inside) // 2, len(outside) // 2
     weights = [*np.eye(inside.shape[1]), discriminant(inside[: cut[0]], outside[: cut[1]])]
-    best, chosen = -np.inf, ("in", weights[0], np.inf)
+    best, best_test = -np.inf, ("in", weights[0], np.inf)
     for direction, sign in (("in", 1.0), ("out", -1.0)):
         for weight in weights:
             scores = [sign * side[:half] @ weight for side, half in zip((inside, outside), cut, strict=True)]
             likely, rare = scores if direction == "in" else scores[::-1]
             threshold, lower = best_threshold(likely, rare, delta, level)
             if lower > best:
-                best, chosen = lower, (direction, sign * weight, threshold)
-    direction, weight, threshold = chosen
+                best, best_test = lower, (direction, sign * weight, threshold)
+    direction, weight, threshold = best_test
     events = [side[half:] @ weight >= threshold for side, half in zip((inside, outside), cut, strict=True)]
     likely, rare = events if direction == "in" else events[::-1]
     hits, false_hits = int(likely.sum()), int(rare.sum())
@@ -100,7 +98,7 @@ def lower_epsilon(
     hits: Counts | int, games: int, false_hits: Counts | int, false_games: int, delta: float = 0.0,
     level: float = LEVEL,
 ) -> Floats:  # fmt: skip
-    """Lower limit of epsilon from counts of an event, which are numbers or arrays of the same shape."""
+    """Lower limit of epsilon from counts of an event, as numbers or arrays."""
     low, _ = clopper_pearson(hits, games, level)
     _, high = clopper_pearson(false_hits, false_games, level)
     with np.errstate(divide="ignore"):
@@ -108,7 +106,7 @@ def lower_epsilon(
 
 
 def clopper_pearson(hits: Counts | int, games: int, level: float = LEVEL) -> tuple[Floats, Floats]:
-    """Lower and upper limit of a probability, each of which fails with a probability of at most half the level."""
+    """Lower and upper limit of a probability, each missed with a probability of at most half the level."""
     hits = np.asarray(hits, dtype=np.float64)
     few, many = np.maximum(hits, 1.0), np.minimum(hits, games - 1.0)
     low = np.where(hits > 0, betaincinv(few, games - few + 1, level / 2), 0.0)
@@ -117,10 +115,7 @@ def clopper_pearson(hits: Counts | int, games: int, level: float = LEVEL) -> tup
 
 
 def best_threshold(likely: Floats, rare: Floats, delta: float = 0.0, level: float = LEVEL) -> tuple[float, float]:
-    """The threshold with the largest lower limit of epsilon, and this limit.
-
-    The event is a score at or above the threshold, and is likelier on the side ``likely``.
-    """
+    """The threshold of the scores that shows the largest epsilon between the sides, and this epsilon."""
     thresholds = np.unique(np.concatenate([likely, rare]))
     counts: Sequence[Counts] = [
         side.size - np.searchsorted(np.sort(side), thresholds, side="left") for side in (likely, rare)
@@ -131,7 +126,7 @@ def best_threshold(likely: Floats, rare: Floats, delta: float = 0.0, level: floa
 
 
 def discriminant(inside: Floats, outside: Floats) -> Floats:
-    """Weights of the parts (parts,) that separate the sides best if both are normal with the same covariance."""
-    apart = inside.mean(axis=0) - outside.mean(axis=0)
+    """Weights of the parts (parts,) that separate the sides best if both are normal with one covariance."""
+    difference = inside.mean(axis=0) - outside.mean(axis=0)
     within = np.atleast_2d(np.cov(inside, rowvar=False)) + np.atleast_2d(np.cov(outside, rowvar=False))
-    return np.asarray(np.linalg.pinv(within) @ apart)
+    return np.asarray(np.linalg.pinv(within) @ difference)

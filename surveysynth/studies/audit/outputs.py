@@ -1,4 +1,4 @@
-"""The results of an audit: a table, a figure and a summary."""
+"""Table, figure and summary of an audit."""
 
 from __future__ import annotations
 
@@ -19,27 +19,23 @@ from .study import Cell, Cells
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
-FEW = 20  # fewest games with a drawn file for which files are evaluated
+FEW = 20  # least number of games with a file from which files are judged
 LOOKS = {"blank": ("#0b6fa4", "o"), "replaced": ("#d9820f", "s")}
 INTERNAL = "Internal: it is of the confidential file, and of one of its records.\n"
 FAILURES = ["replicate", "error", "reason"]
 
 
 def verdicts(cells: Cells) -> pd.DataFrame:
-    """The empirical epsilon of every cell, relation and part of a release, next to the stated epsilon.
+    """The empirical epsilon of every cell and relation, with the stated one.
 
     Returns
     -------
     pandas.DataFrame
-        - ``file, n, planted, epsilon``: the cell;
-        - ``relation``: whether the record is "blank" or "replaced" on the other side;
-        - ``part``: a noisy table, "all tables", or "files";
-        - ``stated``: epsilon of the part, or twice this epsilon for "replaced";
-        - ``pairs``: number of pairs of games, and ``judged``, the number on which the test is evaluated;
-        - ``direction, hits, false_hits``: results of the test, see :class:`.limits.Verdict`;
-        - ``empirical``: the empirical epsilon, ``lower``, its lower limit at 95%, and ``most``, the largest lower limit
-          that this number of games can show.  The parts share the 5%;
-        - ``surveysynth``: the version of the package.
+        ``file, n, planted, epsilon``; ``relation``: the record "blank" or "replaced" on the other side; ``part``: a
+        noisy table, "all tables", or "files"; ``stated``: epsilon of the part, or twice that; ``pairs`` of games,
+        ``judged`` of them; ``direction``, ``hits`` and ``false_hits`` of the test, ``empirical`` and its lower limit
+        ``lower`` at 95%, and ``most``, the largest limit that so many games can show: :class:`.limits.Verdict`.  The 5%
+        are shared among the parts.  ``surveysynth``: the version.
     """
     rows = []
     for cell, study in cells:
@@ -48,7 +44,7 @@ def verdicts(cells: Cells) -> pd.DataFrame:
             parts = by_table(cell, [games[games["side"] == side] for side in ("in", relation)], relation)
             for read in parts:
                 found = judge(read.inside, read.outside, level=LEVEL / len(parts))
-                rows.append(_of(cell) | {
+                rows.append(_keys(cell) | {
                     "relation": relation, "part": read.part, "stated": times * read.share * cell.epsilon,
                     "pairs": len(read.inside),
                     "judged": found.games, "direction": found.direction, "hits": found.hits,
@@ -60,7 +56,7 @@ def verdicts(cells: Cells) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Read:
-    """Statistics from a part of a release (games, statistics) on either side, and the part's share of epsilon."""
+    """What the intruder reads in a part of a release: (games, statistics) on either side, and a share of epsilon."""
 
     part: str
     share: float
@@ -69,7 +65,7 @@ class Read:
 
 
 def by_table(cell: Cell, sides: list[pd.DataFrame], relation: str) -> list[Read]:
-    """The parts that are evaluated: each noisy table, all tables together, and files that are drawn from the tables."""
+    """The parts that are judged: each noisy table by its own epsilon, all tables, and files drawn from them."""
     each = stated(plant(cell.file, cell.planted), cell.epsilon)
     tables = range(len(each))
 
@@ -82,7 +78,7 @@ def by_table(cell: Cell, sides: list[pd.DataFrame], relation: str) -> list[Read]
         found.append(Read(name, epsilon / cell.epsilon, *(llr(side, k)[:, None] for side in sides)))
     ratios = [np.column_stack([llr(side, k) for k in tables]) for side in sides]
     groups = [side[[f"groups_{k}" for k in tables]].to_numpy() for side in sides]
-    # the groups may be informative in either direction
+    # groups can tell either way
     whole = [np.column_stack([r.sum(axis=1), r, g, -g]) for r, g in zip(ratios, groups, strict=True)]
     files = [side[["files_outcome", "files_weight"]].dropna().to_numpy() for side in sides]
     found.append(Read("all tables", 1.0, *whole))
@@ -90,25 +86,22 @@ def by_table(cell: Cell, sides: list[pd.DataFrame], relation: str) -> list[Read]
 
 
 def failures(cells: Cells) -> pd.DataFrame:
-    """The replicates that failed, and why, with one row for each."""
-    return stacked([study.failures(FAILURES).assign(**_of(cell)) for cell, study in cells])
+    """Refused replicates with the reason, one row each."""
+    return stacked([study.failures(FAILURES).assign(**_keys(cell)) for cell, study in cells])
 
 
-def _of(cell: Cell) -> dict[str, Any]:
+def _keys(cell: Cell) -> dict[str, Any]:
     return {
         "file": cell.file.name, "n": len(cell.file.frame), "planted": cell.planted, "epsilon": cell.epsilon,
     }  # fmt: skip
 
 
 def write(cells: Cells, out: str | Path) -> list[Path]:
-    """Write ``audit.csv``, ``failures.csv``, ``summary.txt`` and ``audit.png``.
-
-    The files are internal if the audited file is an agency's own.
+    """Write ``audit.csv``, ``failures.csv``, ``summary.txt`` and ``audit.png``; for an agency's file all are internal.
 
     Returns
     -------
     list of Path
-        The files that were written.
     """
     folder, table = Path(out), verdicts(cells)
     written = write_files(folder, {"audit": table, "failures": failures(cells)}, describe(table, cells))
@@ -118,36 +111,36 @@ def write(cells: Cells, out: str | Path) -> list[Path]:
 
 
 def describe(table: pd.DataFrame, cells: Cells) -> str:
-    """The text of the summary, cell by cell."""
-    said = [
+    """The summary of an audit, cell by cell."""
+    lines = [
         f"A membership attack on the noisy tables (surveysynth {__version__}): the intruder knows all other records,",
         "and everything is measured with the planted record and without it. The test is chosen on one half of",
         "the games and judged on the other; lower: of epsilon, at 95% (Clopper-Pearson); most: what so many games can",
         "show. An attack that fails proves nothing: a better one may not.",
     ]
     if any(cell.file.name == "own" for cell, _ in cells):
-        said += ["", INTERNAL.strip()]
+        lines += ["", INTERNAL.strip()]
     if len(table):
-        said += ["", f"Strict, n = {table['n'].iloc[0]:,}",
+        lines += ["", f"Strict, n = {table['n'].iloc[0]:,}",
                  f"  {'planted':<12}{'epsilon':>8}  {'relation':<10}{'stated':>7}{'empirical':>11}{'lower':>8}"
                  f"{'most':>7}{'pairs':>8}"]  # fmt: skip
     for row in table.to_dict("records"):
-        said.append(
+        lines.append(
             f"  {row['planted']:<12}{row['epsilon']:8g}  {row['relation']:<10}{row['stated']:7.3g}"
             f"{row['empirical']:11.2f}{row['lower']:8.2f}{row['most']:7.2f}{row['pairs']:8,}"
             f"  {row['part']}" + ("" if row["lower"] <= row["stated"] else "  ABOVE THE STATED ONE")
         )
     above = int((table["lower"] > table["stated"]).sum()) if len(table) else 0
-    said += ["", f"Above the stated epsilon: {above or 'none'} of {len(table)}."]
+    lines += ["", f"Above the stated epsilon: {above or 'none'} of {len(table)}."]
     failed = failures(cells)
-    said.append(f"Replicates that were refused: {len(failed) or 'none'}.")
+    lines.append(f"Replicates that were refused: {len(failed) or 'none'}.")
     for (record, error), part in failed.groupby(["planted", "error"]) if len(failed) else ():
-        said.append(f"  {record}: {error} in {len(part)}; the first: {part['reason'].iloc[0]}")
-    return "\n".join(said) + "\n"
+        lines.append(f"  {record}: {error} in {len(part)}; the first: {part['reason'].iloc[0]}")
+    return "\n".join(lines) + "\n"
 
 
 def _figure(table: pd.DataFrame, path: Path) -> Path:
-    """A figure of empirical epsilons and their lower limits over the stated epsilons, with a line for each part."""
+    """Empirical epsilons and their lower limits, relative to the stated ones, with one line per cell."""
     from matplotlib.figure import Figure  # not pyplot, which would choose a window system for the whole process
 
     names = [f"{row['planted']}, epsilon {row['epsilon']:g}, {row['part']}" for row in table.to_dict("records")]

@@ -1,4 +1,4 @@
-"""Tables, figures and a summary of a coverage study."""
+"""Tables, a figure and a summary of a coverage study."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ LOOKS = {
     "strict": ("#0b6fa4", "o", "-"), "strict-earlier": ("#0b6fa4", "D", ":"), "pseudo": ("#d9820f", "o", "-"),
     "pseudo-debias": ("#d9820f", "^", "--"), "censored": ("#7a3b8f", "o", "-"), "laplace": ("#3f8f3f", "D", "-"),
 }  # fmt: skip
-NOMINAL, ENOUGH, LEVEL = 0.95, 0.93, 0.05  # nominal coverage; smallest acceptable coverage; joint level of all tests
-RATIOS = (0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10, 30, 100, 300, 1000, 3000)  # ticks of ratios of RMSE
-FAR = 5.0  # a release is ruined if its grand mean misses the truth by more than this many confidential standard errors
+NOMINAL, ENOUGH, LEVEL = 0.95, 0.93, 0.05  # nominal coverage; least coverage; level of all tests together
+RATIOS = (0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10, 30, 100, 300, 1000, 3000)  # ticks
+FAR = 5.0  # error of the grand mean, in confidential standard errors, from which a release is ruined
 
 
 def by_level(cells: Cells) -> pd.DataFrame:
-    """The measures of every cell of the study at every level of every margin.
+    """The summary of every cell in every level of every margin.
 
     Returns
     -------
     pandas.DataFrame
         ``population, n`` and the columns of :func:`surveysynth.studies.summarize`, by ``margin, level``; ``bias_se``,
-        the bias over the mean standard error; ``own_coverage``, the coverage of the confidential sample;
-        ``surveysynth``, the version of the package.
+        bias over the mean standard error; ``own_coverage``, that of the confidential sample; ``surveysynth``, the
+        version that made it.
     """
     parts = []
     for cell, study in cells:
@@ -55,29 +55,26 @@ def by_level(cells: Cells) -> pd.DataFrame:
         table["bias_se"] = table["bias"] / table.pop("mean_se")
         table.insert(0, "n", cell.n)
         table.insert(0, "population", cell.population.name)
-        table["epsilon"] = cell.epsilon  # also for the confidential rows, which are about the same samples
+        table["epsilon"] = cell.epsilon  # the confidential rows are those of the same samples
         parts.append(table.drop(columns=["setting", "delta"]))
     return stacked(parts).assign(surveysynth=__version__)
 
 
 def by_margin(table: pd.DataFrame, cells: Cells) -> pd.DataFrame:
-    """The measures of every cell of the study, averaged over the levels of each margin.
+    """Means of the summaries over the levels of each margin.
 
     Returns
     -------
     pandas.DataFrame
         ``population, n, method, epsilon, m, statistic, margin``, number of ``levels``, and
 
-        - ``coverage``, the Monte Carlo standard error ``coverage_se`` of the coverage, and ``own_coverage``;
-        - ``bias`` and ``rmse`` over the truth, and ``rmse_ratio`` and ``length_ratio`` over those of the confidential
-          sample;
-        - ``lowest``: the lowest coverage at a level;
-        - ``below``: number of levels whose coverage is below .93, or below the coverage of the confidential sample if
-          that is lower, at 5% with Holm's correction over all levels of the cell;
-        - ``samples``: the smallest number of samples of a level; ``bias_se``: the largest bias in absolute value.
+        - ``coverage``, its Monte Carlo standard error ``coverage_se`` over samples, ``own_coverage``;
+        - ``bias`` and ``rmse`` over the truth, ``rmse_ratio`` and ``length_ratio`` over the confidential sample's;
+        - ``lowest``: the least coverage of a level; ``below``: levels whose coverage is below .93, or below the
+          confidential sample's own where that is lower, at a Holm-adjusted 5% over all levels of the cell.
     """
     given = (table["margin"] == "all") & (table["statistic"] == "count")  # the population total is public
-    given |= table["ci_length"] == 0  # counts of strata are public, too, if the units of a stratum have equal weights
+    given |= table["ci_length"] == 0  # and counts of strata are, where units of a stratum weigh the same
     table = table[~given]
     table = table.assign(relative_bias=table["bias"] / table["truth"], relative_rmse=table["rmse"] / table["truth"])
     table["below"] = _below(table)
@@ -93,7 +90,7 @@ def by_margin(table: pd.DataFrame, cells: Cells) -> pd.DataFrame:
 
 
 def _below(table: pd.DataFrame) -> pd.Series:
-    """Whether the coverage at each level is too low, by exact binomial tests with Holm's correction in each cell."""
+    """Whether a level's coverage is too low, by exact binomial tests with Holm's correction within each cell."""
     hits = (table["coverage"] * table["replicates"]).round()
     p = pd.Series(binom.cdf(hits, table["replicates"], np.minimum(ENOUGH, table["own_coverage"])), index=table.index)
     out = pd.Series(False, index=table.index)
@@ -106,7 +103,7 @@ def _below(table: pd.DataFrame) -> pd.Series:
 
 
 def _coverage_error(cells: Cells) -> pd.DataFrame:
-    """Monte Carlo standard errors of the mean coverage of each margin, from the means over levels in each sample."""
+    """Monte Carlo standard error of the coverage of a margin, from the mean over levels in each sample."""
     parts = []
     for cell, study in cells:
         e = study.all("estimates").merge(cell.population.truths(), on=["margin", "level", "statistic"])
@@ -118,15 +115,12 @@ def _coverage_error(cells: Cells) -> pd.DataFrame:
 
 
 def failures(cells: Cells) -> pd.DataFrame:
-    """A table of the samples from which nothing was released, and why."""
-    return stacked([study.failures(["replicate", "error", "reason"]).assign(**_of(cell)) for cell, study in cells])
+    """Samples without a release, with the reasons."""
+    return stacked([study.failures(["replicate", "error", "reason"]).assign(**_keys(cell)) for cell, study in cells])
 
 
 def ruined(cells: Cells) -> pd.DataFrame:
-    """Number of ruined releases of each cell.
-
-    In a ruined release the grand mean or a proportion misses the truth by more than 5 confidential standard errors.
-    """
+    """Numbers of releases whose grand mean or proportion is over 5 confidential standard errors off, by cell."""
     parts = []
     for cell, study in cells:
         e = study.all("estimates").merge(cell.population.truths(), on=["margin", "level", "statistic"])
@@ -136,21 +130,20 @@ def ruined(cells: Cells) -> pd.DataFrame:
         for method, part in e[e["method"] != CONFIDENTIAL].groupby("method", sort=False):
             far = part.groupby("replicate")["far"].any()
             found = {"method": method, "ruined": int(far.sum()), "samples": len(far)}
-            parts.append(pd.DataFrame([_of(cell) | found]))
+            parts.append(pd.DataFrame([_keys(cell) | found]))
     return stacked(parts)
 
 
-def _of(cell: Cell) -> dict[str, Any]:
+def _keys(cell: Cell) -> dict[str, Any]:
     return {"population": cell.population.name, "n": cell.n, "method": cell.mechanism, "epsilon": cell.epsilon}
 
 
 def write(cells: Cells, out: str | Path) -> list[Path]:
-    """Write ``levels.csv``, ``margins.csv``, ``failures.csv``, ``summary.txt``, and a figure for each population and n.
+    """Write ``levels.csv``, ``margins.csv``, ``failures.csv``, ``summary.txt``, and a figure per population and n.
 
     Returns
     -------
     list of Path
-        The files that were written.
     """
     folder, levels = Path(out), by_level(cells)
     margins = by_margin(levels, cells)
@@ -163,8 +156,8 @@ def write(cells: Cells, out: str | Path) -> list[Path]:
 
 
 def describe(margins: pd.DataFrame, cells: Cells) -> str:
-    """The text of the summary, with every statistic and margin, cell by cell."""
-    said = [
+    """The summary of a coverage study, cell by cell."""
+    lines = [
         f"95% intervals on repeated samples of real populations (surveysynth {__version__}).",
         "Means over the levels of each margin.  Coverage with its Monte Carlo standard error, own: the confidential",
         "sample's; bias and rmse over the truth; rmse and length over the confidential sample's; below: levels whose",
@@ -175,25 +168,25 @@ def describe(margins: pd.DataFrame, cells: Cells) -> str:
         population, n, method, epsilon = key
         at = off.loc[[key]].iloc[0]
         files = "" if np.isnan(part["m"].iloc[0]) else f", m = {part['m'].iloc[0]:g}"
-        said += ["", f"{population}, n = {n:,}: {NAMES[str(method)]}, epsilon = {epsilon:g}{files}; "
+        lines += ["", f"{population}, n = {n:,}: {NAMES[str(method)]}, epsilon = {epsilon:g}{files}; "
                  f"{at['samples']} samples, {at['ruined']} ruined"]  # fmt: skip
-        said.append(f"  {'':<24}coverage (se)   own     bias    rmse   rmse/own  length/own  lowest  below")
+        lines.append(f"  {'':<24}coverage (se)   own     bias    rmse   rmse/own  length/own  lowest  below")
         for row in part.to_dict("records"):
-            said.append(
+            lines.append(
                 f"  {row['statistic'] + ', ' + row['margin']:<24}{row['coverage']:6.3f} ({row['coverage_se']:.3f})"
                 f"{row['own_coverage']:8.3f}{row['bias']:+9.3f}{row['rmse']:8.3f}{row['rmse_ratio']:9.2f}"
                 f"{row['length_ratio']:11.2f}{row['lowest']:9.3f}{row['below']:6d}"
             )
     failed = failures(cells)
-    said += ["", f"Samples without a release: {len(failed) or 'none'}."]
+    lines += ["", f"Samples without a release: {len(failed) or 'none'}."]
     for key, part in failed.groupby([*KEYS, "error"], sort=False) if len(failed) else []:
-        said.append(f"  {key[0]}, n = {key[1]:,}, {NAMES[str(key[2])]}, epsilon = {key[3]:g}: {key[4]} in {len(part)}; "
-                    f"the first: {part['reason'].iloc[0]}")  # fmt: skip
-    return "\n".join(said) + "\n"
+        where = f"{key[0]}, n = {key[1]:,}, {NAMES[str(key[2])]}, epsilon = {key[3]:g}"
+        lines.append(f"  {where}: {key[4]} in {len(part)}; the first: {part['reason'].iloc[0]}")
+    return "\n".join(lines) + "\n"
 
 
 def _figure(table: pd.DataFrame, path: Path, *, title: str) -> Path:
-    """A figure of coverage (above) and relative RMSE (below) against epsilon, with a line for each mechanism."""
+    """Coverage and RMSE ratio against epsilon, with one line per mechanism."""
     from matplotlib.figure import Figure  # not pyplot, which would choose a window system for the whole process
 
     statistics = list(dict.fromkeys(table["statistic"]))

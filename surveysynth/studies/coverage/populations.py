@@ -31,13 +31,13 @@ Floats = NDArray[np.float64]
 STATISTICS = ("mean", "total", "count")
 AMOUNTS, CATEGORIES = (*STATISTICS, "quantile", "gini", "poverty_rate"), ("proportion", "count")
 QUANTILES = 0.1, 0.5, 0.9
-POPULATION_SEED = 2026  # a resampled population is always the same, whatever the seed of a study
+POPULATION_SEED = 2026  # resampled populations do not depend on the seed of a study
 HOUSEHOLDS, AGES, ADULTS = 30_000, [0, 35, 50, 65, 120], [16, 30, 45, 60, 120]
-POOR, YES_OR_NO = 0.6, ["yes", "no"]  # poverty line as a share of the median income, and levels
-ACTIVITIES = {1: "full time", 2: "part time", 3: "unemployed", 5: "retired"}  # by the codes in eusilc
+POOR, YES_OR_NO = 0.6, ["yes", "no"]  # poverty line as a share of the median income
+ACTIVITIES = {1: "full time", 2: "part time", 3: "unemployed", 5: "retired"}  # by eusilc's codes
 ANY_ACTIVITY = [*ACTIVITIES.values(), "other"]
-PSU, TAKE = 40, 20  # number of units in a made-up PSU, and number of these units in a sample
-ALIKE = 3.0  # noise in the sorting of units into PSUs, over the spread of the ranks; the icc is then approximately .07
+PSU, TAKE = 40, 20  # units of a made-up PSU, and units of a PSU in a sample
+ALIKE = 3.0  # noise over the outcome's spread in the order by which units form PSUs: their icc is about .07
 ONE = "weight of one unit"
 COINSURANCE, PLANS = [-1.0, 0.1, 3.9, 5.0], ["free", "some", "most"]  # cuts of log(coinsurance in percent + 1)
 
@@ -286,9 +286,9 @@ def shares() -> RealPopulation:
         R, rpy2 or laeken is not installed.
     """
     earners = _earners()
-    of = earners.groupby("db030", sort=True)
-    first, whole = of.first(), of["income"].sum()
-    several = (of.size() >= 2).to_numpy()
+    households = earners.groupby("db030", sort=True)
+    first, whole = households.first(), households["income"].sum()
+    several = (households.size() >= 2).to_numpy()
     part = (first["income"] / whole)[several].to_numpy()
     frame = pd.DataFrame({
         "region": first["db040"][several].to_numpy(), "sex": first["rb090"][several].to_numpy(), "share": part,

@@ -33,10 +33,10 @@ from ..base import Replicate, Replicates, folder_and_seed, recorded, repeat, see
 from ..measures import CONFIDENTIAL
 from .populations import RealPopulation, by_margin
 
-LAST_YEAR, EARLIER_EPSILON = 1, 3.0  # key of the seed of last year's samples, and epsilon of their noisy tables
+LAST_YEAR, EARLIER_EPSILON = 1, 3.0  # stream of last year's samples, and epsilon of their noisy tables
 NUMBERS = ["estimate", "se", "ci_low", "ci_high"]
 KEYS = ["population", "n", "method", "epsilon"]
-LOG_SCALE = 20.0  # constant in asinh(y / (upper bound / LOG_SCALE^2)), the scale of FBS
+LOG_SCALE = 20.0  # in asinh(y / (upper bound / LOG_SCALE^2)), for mechanisms without normal scores
 WEIGHT_BOUNDS = 0.02, 20.0  # bounds of a weight over N / n, for Laplace tables
 
 Tables = Callable[[str], pd.DataFrame]  # returns the table by one margin
