@@ -104,7 +104,7 @@ def test_files_that_do_not_suit_are_refused():
         (frame(), "pay", "formula names the outcome"),
         (frame(), "pay ~ region", "region: no such columns"),
         (frame().assign(alone=1), "pay ~ 1", "rename it"),
-        (frame().assign(pay=0.0), "pay ~ 1", "positive amounts alone"),
+        (frame().assign(pay=0.0), "pay ~ 1", "must be known and positive"),
     ):
         with pytest.raises(ss.InputError, match=said):
             files.own(changed, formula, **settings)

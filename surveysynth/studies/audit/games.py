@@ -1,19 +1,17 @@
-"""Games of noisy tables: a file is measured with or without the planted record, and an intruder reads every table.
+"""Games of noisy tables: a file is measured with or without a planted record, and an intruder reads the tables.
 
-There are three sides: the file with the planted record (``in``); the file with blanked values of this record, which are
-not counted (``blank``); and the file with a typical value of this record (``replaced``).  Every game measures the file
-again.
+Each game is played on one of three sides: with the planted record (``in``); with its values blanked, so that they are
+counted nowhere (``blank``); or with typical values in their place (``replaced``).  Every game has tables of its own.
 
-The intruder knows all other records and the public numbers, and sees every noisy table with its groups of cells.  Let h
-be the true count of a cell without the record, s what the record's value adds to it, unit / epsilon the scale of the
-noise, and c the noisy count.  Then
+The intruder knows all other records and the public numbers, and sees every noisy table with its groups.  A record whose
+value adds s to a cell of true count h without it, in a table with noise of scale unit / epsilon, has the evidence
 
-    (|c - h| - |c - h - s|) epsilon / unit
+    (|c - h| - |c - h - s|) epsilon / unit,  c the noisy count,
 
-is exactly the log likelihood ratio of "the record has this value" over "the record is blanked".  If a mechanism does
-not do what it states, the edges and the number of the groups may reveal more.  Files that are drawn from the tables
-must not reveal more than the tables.  As statistics from a file, a game stores the shares of the file's records at or
-above the planted record's cells of the outcome and of the weight.
+which is exactly the log likelihood ratio of "the record has this value" over "it is blanked".  If a mechanism is not
+what it claims to be, the number of groups and their edges may tell more.  Files that are drawn from the tables cannot
+tell more than the tables; their evidence is kept, too: the shares of their records in the planted record's cells of
+outcome and weight.
 """
 
 from __future__ import annotations
@@ -38,23 +36,22 @@ Codes = NDArray[np.intp]
 Side = Literal["in", "blank", "replaced"]
 
 SIDES: tuple[Side, ...] = get_args(Side)
-STATED = {"blank": 1.0, "replaced": 2.0}  # the stated epsilon for a pair with this side, as a multiple of epsilon
+STATED = {"blank": 1.0, "replaced": 2.0}  # stated multiple of epsilon for the other side of a pair
 _KINDS = {"counts": "", "scores": ", scores", "products": ", products"}
-FILES = 10  # one of this many games draws a file, which takes as long as some hundred measurements
+FILES = 10  # every tenth game draws a file, which takes as long as a hundred measurements
 
 
 def noisy_tables(
     file: PlantedFile, side: Side, epsilon: float, games: int, rng: np.random.Generator
 ) -> pd.DataFrame:  # fmt: skip
-    """Games on one side of a file.  The noise is from OpenDP, as in releases; the generator is only for drawn files.
+    """Play games on one side of a file, with the noise of releases; the generator is for drawn files.
 
     Returns
     -------
     pandas.DataFrame
-        One row for each game.  ``planted_{k}`` and ``typical_{k}`` are the log likelihood ratios of the planted and the
-        typical value over blanked values, in table k.  ``groups_{k}`` summarizes the groups of table k in one number.
-        ``files_outcome`` and ``files_weight`` are the shares of a file's records at or above the planted record's cells
-        of outcome and weight; they are missing if no file was drawn.
+        One row per game: ``planted_{k}`` and ``typical_{k}``, the evidence for either value of the record in table k;
+        ``groups_{k}``, the edges of its groups as one number; ``files_outcome`` and ``files_weight``, shares of the
+        records of a file in the planted record's cells, missing if no file was drawn.
     """
     design = file.typical if side == "replaced" else file.design
     row, others = file.row, np.arange(design.n) != file.row
@@ -74,7 +71,7 @@ def noisy_tables(
 
 
 def stated(file: PlantedFile, epsilon: float) -> list[tuple[str, float]]:
-    """The name and the epsilon of every noisy table of a file."""
+    """The name and the epsilon of every table."""
     tables = _measured(file, file.typical, epsilon)
     return [
         (variable.name + (f" by {by}" if (by := table.by or table.earlier) else "") + _KINDS[table.kind], table.epsilon)
@@ -99,7 +96,7 @@ def _cells(file: PlantedFile, design: SurveyDesign) -> tuple[Codes, Codes]:
 
 
 def _read(tables: NoisyTables, cells: tuple[Codes, Codes]) -> list[tuple[NoisyTable, Codes, Codes]]:
-    """Every table, with the row and the cell of each record (n,)."""
+    """Every table, with the level and the cell of each record in it."""
     found = []
     for variable, code in zip(tables.variables, cells, strict=True):
         for table in variable.tables:
@@ -125,7 +122,7 @@ def _evidence(
 def _file_shares(
     tables: NoisyTables, public: pd.DataFrame, cells: tuple[Codes, Codes], row: int, rng: np.random.Generator
 ) -> dict[str, float]:  # fmt: skip
-    """Shares of the records of one drawn file that are at or above the planted record's cells."""
+    """Shares of the records of a drawn file in the cells of the planted record."""
     fit = fit_measurements(tables, public)
     codes: dict[str, Codes] = {}
     for (name, variable), coefficients in zip(fit.variables.items(), fit.draws(1, rng)[0], strict=True):
