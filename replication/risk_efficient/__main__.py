@@ -66,12 +66,8 @@ def risk_efficient_command(
     Without --data: a file of consumer units that the package makes for itself.  With --data: your own file; the folder
     is then not for publication.
     """
-    from surveysynth.design.read import read_frame
-    from surveysynth.models.scales.transforms import as_transform
-
-    from . import outputs as risk_efficient_outputs
-    from . import study as risk_efficient
-    from .inputs import RiskEfficientPlan, as_design, synthesizer
+    from . import outputs
+    from .study import consumer_units_study
 
     own = {
         "value": value, "predictors": predictors, "known": known, "coefficient": coefficient, "scale": scale,
@@ -89,17 +85,35 @@ def risk_efficient_command(
         looked_at["floor"] = floor
     sampling: dict[str, Any] = {"chains": chains, "warmup": warmup, "draws": draws, "seed": seed}
     if data is None:
-        study = risk_efficient.consumer_units_study(n or 5571, allocation=allocation, **sampling, **looked_at)
+        study = consumer_units_study(n or 5571, allocation=allocation, **sampling, **looked_at)
     else:
         if value is None:
             raise InputError("--data needs --value, too")
         check_new(out)
-        transform, frame = as_transform("log" if scale is None else "asinh", scale), read_frame(data)
-        model = synthesizer(frame, value, predictors or "1", transform, bounds, allocation)
-        plan = RiskEfficientPlan(known or [], coefficient, top_code, **looked_at)
-        study = risk_efficient.risk_efficient_study(as_design(frame, weights), model, plan, **sampling)
-    console.print(risk_efficient_outputs.write(study, out), markup=False, highlight=False, soft_wrap=True)
+        study = _own_study(
+            data, value, predictors or "1", known or [], coefficient, top_code, scale=scale, bounds=bounds,
+            allocation=allocation, weights=weights, looked_at=looked_at, sampling=sampling,
+        )  # fmt: skip
+    console.print(outputs.write(study, out), markup=False, highlight=False, soft_wrap=True)
     console.print(f"Written: {out}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _own_study(
+    data: Path, value: str, predictors: str, known: Sequence[str], coefficient: str | None, top_code: float | None, *,
+    scale: float | None, bounds: Ends | None, allocation: Allocation, weights: str | None, looked_at: dict[str, Any],
+    sampling: dict[str, Any],
+) -> Any:  # fmt: skip
+    """The study on one's own file."""
+    from surveysynth.design.read import read_frame
+    from surveysynth.models.scales.transforms import as_transform
+
+    from .inputs import RiskEfficientPlan, as_design, synthesizer
+    from .study import risk_efficient_study
+
+    transform, frame = as_transform("log" if scale is None else "asinh", scale), read_frame(data)
+    model = synthesizer(frame, value, predictors, transform, bounds, allocation)
+    plan = RiskEfficientPlan(known, coefficient, top_code, **looked_at)
+    return risk_efficient_study(as_design(frame, weights), model, plan, **sampling)
 
 
 if __name__ == "__main__":

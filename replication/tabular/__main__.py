@@ -66,11 +66,6 @@ def tabular_command(
     With --data: the methods at one epsilon on your own file, beside its confidential estimates;
     the folder is then not for publication.
     """
-    from surveysynth.design.survey_design import SurveyDesign
-
-    from . import outputs, own_file
-    from .study import repeated_sampling, sdr
-
     simulated = {
         "replicates": replicates, "delta": delta, "n": n, "population": population, "bounds-n": bounds_n,
         "workers": workers, "scheduler": scheduler,
@@ -86,35 +81,52 @@ def tabular_command(
         raise InputError(f"{', '.join(strangers)}: {why}")
     selected: Any = list(get_args(StudyMethod) if methods is None else methods)
     if data is None:
-        try:
-            study = repeated_sampling(
-                sdr(population or "sdr"), replicates=replicates or 100, n=n or 1000,
-                m=m or (1, 3, 5), delta=delta or (1.8,), methods=selected, prior=prior, bounds_n=bounds_n or (),
-                workers=workers or os.cpu_count() or 1, scheduler=scheduler, out=out, seed=seed,
-            )  # fmt: skip
-        except KeyboardInterrupt:
-            print_stopped(out)
-            raise
-        outputs.write(study, out)
-        print_study(out)
-    else:
-        lacking = [f"--{name}" for name in ("outcome", "predictors", "by", "epsilon") if own[name] is None]
-        if lacking:
-            raise InputError(f"--data needs {', '.join(lacking)}, too")
-        sizes = m or (3,)
-        if len(sizes) != 1:
-            raise InputError("with --data, -m is one number")
-        check_new(out)
-        survey = SurveyDesign.read(
-            data, weights=weights, probs=probs, strata=strata, psu=psu, fpc=fpc,
-            lonely_psu=lonely_psu or "fail",
+        _study(
+            out, population or "sdr", replicates=replicates or 100, n=n or 1000, m=m or (1, 3, 5),
+            delta=delta or (1.8,), methods=selected, prior=prior, bounds_n=bounds_n or (),
+            workers=workers or os.cpu_count() or 1, scheduler=scheduler, seed=seed,
         )  # fmt: skip
-        sample = own_file.compare_methods(
-            survey, str(outcome), str(predictors), by or [], epsilon=own["epsilon"], m=sizes[0], methods=selected,
-            prior=prior, seed=seed, clusters=clusters or "model", population_total=population_total,
-        )  # fmt: skip
-        console.print(own_file.write(sample, out), markup=False, highlight=False, soft_wrap=True)
-        console.print(f"Written: {out}", markup=False, highlight=False, soft_wrap=True)
+        return
+    lacking = [f"--{name}" for name in ("outcome", "predictors", "by", "epsilon") if own[name] is None]
+    if lacking:
+        raise InputError(f"--data needs {', '.join(lacking)}, too")
+    sizes = m or (3,)
+    if len(sizes) != 1:
+        raise InputError("with --data, -m is one number")
+    roles = {
+        "weights": weights, "probs": probs, "strata": strata, "psu": psu, "fpc": fpc,
+        "lonely_psu": lonely_psu or "fail",
+    }  # fmt: skip
+    _comparison(
+        out, data, roles, str(outcome), str(predictors), by or [], epsilon=own["epsilon"], m=sizes[0],
+        methods=selected, prior=prior, seed=seed, clusters=clusters or "model", population_total=population_total,
+    )  # fmt: skip
+
+
+def _study(out: Path, population: Any, **settings: Any) -> None:
+    """Run a study of repeated samples from a simulated population, and write it."""
+    from . import outputs
+    from .study import repeated_sampling, sdr
+
+    try:
+        study = repeated_sampling(sdr(population), out=out, **settings)
+    except KeyboardInterrupt:
+        print_stopped(out)
+        raise
+    outputs.write(study, out)
+    print_study(out)
+
+
+def _comparison(out: Path, data: Path, roles: dict[str, Any], *model: Any, **settings: Any) -> None:
+    """Compare the methods on one's own file, and write the comparison."""
+    from surveysynth.design.survey_design import SurveyDesign
+
+    from . import own_file
+
+    check_new(out)
+    sample = own_file.compare_methods(SurveyDesign.read(data, **roles), *model, **settings)
+    console.print(own_file.write(sample, out), markup=False, highlight=False, soft_wrap=True)
+    console.print(f"Written: {out}", markup=False, highlight=False, soft_wrap=True)
 
 
 if __name__ == "__main__":
