@@ -18,7 +18,7 @@ KINDS = {  # kinds of values that pydantic calls by their names in Python
 }  # fmt: skip
 REMOVED = {  # entries of plans of version 0.2, and what to write instead
     "parts": "take out [parts]: a large parquet file is read like any other",
-    "privacy.mechanism=per-instance": "take out 'per-instance': privacy.mechanism is 'strict' or 'pseudo-posterior'",
+    "privacy.mechanism=per-instance": "write 'strict' or 'pseudo-posterior' for privacy.mechanism = 'per-instance'",
     "privacy.alpha_0": "take out privacy.alpha_0, which belonged to 'per-instance'",
     "privacy.reference": "take out privacy.reference: privacy.earlier is the folder of an earlier year's release",
     "privacy.overlap": "take out privacy.overlap: epsilon of an earlier year's release is always added",
