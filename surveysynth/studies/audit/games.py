@@ -1,17 +1,19 @@
-"""Games of noisy tables: a file is measured with or without a planted record, and an intruder reads the tables.
+"""Games of noisy tables: a file is measured with or without the planted record, and an intruder reads every table.
 
-Each game is played on one of three sides: with the planted record (``in``); with its values blanked, so that they are
-counted nowhere (``blank``); or with typical values in their place (``replaced``).  Every game has tables of its own.
+There are three sides: the file with the planted record (``in``); the file with blanked values of this record, which are
+not counted (``blank``); and the file with a typical value of this record (``replaced``).  Every game measures the file
+again.
 
-The intruder knows all other records and the public numbers, and sees every noisy table with its groups.  A record whose
-value adds s to a cell of true count h without it, in a table with noise of scale unit / epsilon, has the evidence
+The intruder knows all other records and the public numbers, and sees every noisy table with its groups of cells.  Let h
+be the true count of a cell without the record, s what the record's value adds to it, unit / epsilon the scale of the
+noise, and c the noisy count.  Then
 
-    (|c - h| - |c - h - s|) epsilon / unit,  c the noisy count,
+    (|c - h| - |c - h - s|) epsilon / unit
 
-which is exactly the log likelihood ratio of "the record has this value" over "it is blanked".  If a mechanism is not
-what it claims to be, the number of groups and their edges may tell more.  Files that are drawn from the tables cannot
-tell more than the tables; their evidence is kept, too: the shares of their records in the planted record's cells of
-outcome and weight.
+is exactly the log likelihood ratio of "the record has this value" over "the record is blanked".  If a mechanism does
+not do what it states, the edges and the number of the groups may reveal more.  Files that are drawn from the tables
+must not reveal more than the tables.  As statistics from a file, a game stores the shares of the file's records at or
+above the planted record's cells of the outcome and of the weight.
 """
 
 from __future__ import annotations
