@@ -134,7 +134,7 @@ def strict_request(
     """
     if not isinstance(design, SurveyDesign):
         raise InputError(NO_DESIGN)
-    wrong, public_weight = Obstacles(), weight == "public"
+    wrong, public_weight = Obstacles(), isinstance(weight, str) and weight == "public"
     budget = None if epsilon is None else wrong.check(positive, epsilon, "epsilon")
     wrong.check(check_delta, delta)
     sequence = wrong.check(_sequence, design, formula, public, budget, delta, outcomes)
