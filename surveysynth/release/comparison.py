@@ -254,10 +254,10 @@ def compare(
     Notes
     -----
     The overlap of intervals is that of Karr et al. (2006).  Distributions and propensity scores follow Woo et al.
-    (2009), and the expected propensity score mean squared error Snoke et al. (2018, theorem 1).  The propensity model is a
-    logistic regression on the predictors, and on the ranks of the outcomes with their squares and products
-    (indicators for categories).  It has products of outcomes with predictors, too, if there are at least 20 records for each column
-    of the regression.
+    (2009), and the expected propensity score mean squared error Snoke et al. (2018, theorem 1).  The propensity model
+    is a logistic regression on the predictors, and on the ranks of the outcomes with their squares and products
+    (indicators for categories).  It has products of outcomes with predictors, too, if there are at least 20 records
+    for each column of the regression.
 
     Examples
     --------

@@ -142,7 +142,7 @@ class Estimates(DomainEstimates):
         return margins(self.datasets, formula, group, family, offset=offset, redrawn=self.redrawn)
 
     def population_covariances(self, outcome: str | Sequence[str]) -> JointEstimates:
-        """Population variances and covariances, combined over the m data sets: see :func:`population_covariances`.
+        """Variances and covariances, combined over the m data sets: see :func:`surveysynth.population_covariances`.
 
         Parameters
         ----------

@@ -305,7 +305,7 @@ class Source:
         return records.frame.assign(**{weights: w})
 
     def _records(self, public: Records, draw: Draw, rng: np.random.Generator) -> Records:
-        """Records whose outcomes obey all rules.  A record that breaks a rule is drawn again (ModelError: too often)."""
+        """Records whose outcomes obey all rules.  A record that breaks one is drawn again (ModelError: too often)."""
         made = self._outcomes(public, draw, rng)
         again = rng.spawn(1)[0]
         rules = [Rule(text) for text in self.edits]
