@@ -1,4 +1,4 @@
-"""The studies of the papers that surveysynth is built on, done again, beside the numbers that they print.
+"""Replications of the studies in the papers behind surveysynth, compared with the printed numbers.
 
-``README.md`` says what each reproduces.  Nothing of it is in the wheel, and surveysynth imports nothing of it.
+``README.md`` says what each study reproduces.  The studies are not in the wheel, and surveysynth does not import them.
 """

@@ -1,4 +1,4 @@
-"""A bench: one file and one model, fitted under one mechanism after the other."""
+"""A bench: one file and one model, to which several mechanisms are applied one after the other."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from surveysynth.privacy.tuning import weighted_fit
 Floats = NDArray[np.float64]
 
 CHAINS, WARMUP, DRAWS = 2, 500, 500  # Hu, Williams & Savitsky (2025): 4 chains of 1000, Stan's defaults
-ANY = Budget(None, 1)  # where c1 is given, and epsilon is what comes out of it
+ANY = Budget(None, 1)  # for a given c1, from which epsilon follows
 
 
 def epsilon_of(delta: float) -> float:
-    """Epsilon of one synthetic file, by one draw with a Lipschitz bound: 2 delta."""
+    """Epsilon of one synthetic file from one posterior draw with Lipschitz bound delta: 2 delta."""
     return ANY.spent(delta)
 
 
 @dataclass(frozen=True, repr=False)  # a repr would show confidential values
 class Bench:
-    """One file and one model, to be fitted under privacy weights again and again.
+    """One file and one model, to be fitted under different privacy weights.
 
     Parameters
     ----------
@@ -45,24 +45,24 @@ class Bench:
 
     @property
     def rng(self) -> np.random.Generator:
-        """Where randomness comes from."""
+        """The random generator of the sampler."""
         return self.pseudo.sampler.rng
 
     @cached_property
     def unweighted(self) -> ProtectedFit:
-        """The fit under alpha = 1; its bounds are the records' risks f_i (n,)."""
+        """The fit under alpha = 1, whose Lipschitz bounds are the risks f_i (n,) of the records."""
         return weighted_fit(1.0, np.ones(self.design.n), self.pseudo)[0]
 
     def protected(self, mechanism: RecordMechanism, budget: Budget = ANY, risk: Floats | None = None) -> ProtectedFit:
-        """The fit that a mechanism protects.
+        """The fit of the model under a mechanism.
 
         Parameters
         ----------
         mechanism : Mechanism
         budget : Budget
-            Of no use to privacy weights with a c1 that is given.
+            The privacy budget.  Privacy weights with a given c1 do not use it.
         risk : float array (n,), optional
-            Of the records; by default f_i, from the unweighted fit that all mechanisms share.
+            Risks of the records; by default f_i, from the unweighted fit that all mechanisms share.
 
         Raises
         ------
@@ -74,19 +74,19 @@ class Bench:
 
 
 def few_draws(rng: np.random.Generator) -> Sampler:
-    """The sampler of studies that fit hundreds of files."""
+    """A sampler with few draws, for studies that fit hundreds of files."""
     engine = get_engine("embedded")
     return Sampler(lambda: engine, rng, CHAINS, WARMUP, DRAWS)
 
 
 def equally_weighted(frame: pd.DataFrame) -> SurveyDesign:
-    """A file whose records count the same, as a design."""
+    """A file as a design in which all records have the weight 1."""
     weight = next(name for i in range(len(frame.columns) + 1) if (name := f"weight_{i}") not in frame)
     return SurveyDesign(frame.assign(**{weight: 1.0}), weights=weight)
 
 
 def facts_of(fitted: ProtectedFit) -> dict[str, Any]:
-    """What a fit came to: constants, Lipschitz bound, privacy weights, and diagnostics that would stop a release."""
+    """Results of a fit: constants, Lipschitz bound, privacy weights, and diagnostics that would stop a release."""
     return {
         "c1": fitted.c1, "lipschitz": fitted.delta, "k": np.nan if fitted.k is None else fitted.k,
         "steps": fitted.steps, "flatness": fitted.flatness, "weighted_down": fitted.weighted_down,

@@ -1,4 +1,4 @@
-"""The values that options of the studies have, in one light module, as :mod:`surveysynth.choices`."""
+"""The possible values of options of the studies, like those of the package in :mod:`surveysynth.choices`."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from typing import Literal
 
 StudyMethod = Literal["fbs", "fbp", "laplace"]
 StudyPrior = Literal["flat", "paper"]
-RiskSource = Literal["synthetic", "data"]  # what risks behind privacy weights are computed from
+RiskSource = Literal["synthetic", "data"]  # the files from which the risks behind privacy weights are computed

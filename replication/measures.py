@@ -1,6 +1,6 @@
-"""Measures of the papers: error of one estimate, and studies beside the tables that are printed.
+"""Measures of the papers: the error of one estimate, and results of studies beside the printed tables.
 
-Frames are those of :mod:`surveysynth.studies.measures`.
+The frames of estimates are described in :mod:`surveysynth.studies.measures`.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ def rmse(estimate: ArrayLike, se: ArrayLike, truth: ArrayLike) -> Floats:
     Parameters
     ----------
     estimate, se, truth : float array (...)
-        In one unit, of shapes that go together.
+        Numbers in the same unit, whose shapes can be broadcast.
 
     Returns
     -------
     float array (...)
-        In that unit.
+        Root mean square errors, in the unit of the estimate.
 
     Examples
     --------
@@ -41,16 +41,16 @@ def rmse(estimate: ArrayLike, se: ArrayLike, truth: ArrayLike) -> Floats:
 
 
 def rmse_ratios(estimates: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    """RMSE of every private estimate over that of the confidential sample's, sample by sample.
+    """The ratio of the RMSE of every private estimate to the RMSE of the confidential estimate, sample by sample.
 
     Source: Hu, Savitsky & Williams 2022a, section 4.3.
 
     Parameters
     ----------
     estimates : pandas.DataFrame
-        One row an estimate and replicate, as of :class:`replication.tabular.study.Study`.
+        One row for each estimate and replicate, as in :class:`replication.tabular.study.Study`.
     by : list of str
-        Columns of the domains.
+        The variables that define the domains.
 
     Returns
     -------
@@ -78,21 +78,21 @@ def rmse_ratios(estimates: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
 
 
 def compare_with_paper(summary: pd.DataFrame) -> pd.DataFrame:
-    """Interval length and coverage beside those of the paper (Tables 4 and 5).
+    """Interval length and coverage of a study beside the numbers printed in the paper (Tables 4 and 5).
 
     Source: Hu, Savitsky & Williams 2022a, appendix F.
 
     Parameters
     ----------
     summary : pandas.DataFrame
-        From :func:`surveysynth.studies.summarize`, of the simulated population of the paper (section 4.1) by field and
-        gender, n = 1000.
+        From :func:`surveysynth.studies.summarize`, for samples of n = 1000 from the simulated population of the paper
+        (section 4.1), by field and gender.
 
     Returns
     -------
     pandas.DataFrame
-        ``block, field, gender, paper_ci_length, ci_length, paper_coverage, coverage``: FBS and FBP
-        as in the paper, at m = 3 and a Lipschitz bound of 1.8; blocks that were not run are left out.
+        ``block, field, gender, paper_ci_length, ci_length, paper_coverage, coverage``, for FBS and FBP as in the paper
+        with m = 3 and a Lipschitz bound of 1.8.  Blocks of methods that the study did not run are left out.
 
     Examples
     --------
@@ -108,7 +108,7 @@ def compare_with_paper(summary: pd.DataFrame) -> pd.DataFrame:
 
 
 def compare_settings(summary: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    """Our settings beside those of the paper: coverage, interval length and RMSE, by domain and on average.
+    """Coverage, interval length and RMSE under our settings beside the paper's settings, by domain and on average.
 
     Parameters
     ----------

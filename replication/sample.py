@@ -1,4 +1,4 @@
-"""The methods of Hu, Savitsky & Williams (2022a) on one sample: FBS, FBP, Laplace tables, at one epsilon each.
+"""The methods of Hu, Savitsky & Williams (2022a) on one sample: FBS, FBP and Laplace tables.
 
 Settings, in the column ``setting`` of the estimates:
 
@@ -7,8 +7,8 @@ Settings, in the column ``setting`` of the estimates:
 - ``debias``: the default with Fisher-consistent draws.
 - ``local`` (the paper's Laplace tables, without a guarantee) and ``strict``.
 
-All settings of one fit use the same draws, and a smaller m the first of a larger one's data sets, so that
-they differ by nothing else.
+All settings of one fit use the same draws.  A smaller m uses the first of the data sets of a larger m.  Results
+therefore differ only by setting and m.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ NUMBERS = ["estimate", "se", "df", "ci_low", "ci_high"]
 
 @dataclass
 class SampleStudy:
-    """One sample, and what is found on it, method by method.
+    """One sample, and the results of each method on it.
 
     Parameters
     ----------
@@ -58,11 +58,11 @@ class SampleStudy:
     settings : mapping
         Further arguments of :func:`surveysynth.fit`.
     bounds : mapping, optional
-        Public bounds for strict Laplace tables; without them there are none.
+        Public bounds for strict Laplace tables.  Without bounds, strict tables are left out.
     seed : int, optional
-        Laplace noise is never seeded.
+        Seed of everything except Laplace noise, which is never seeded.
     recording : bool
-        Record what fails, and go on; otherwise errors are raised.
+        Whether to record errors in ``failures`` and continue; otherwise errors are raised.
 
     Attributes
     ----------
@@ -101,7 +101,7 @@ class SampleStudy:
         self._add_scatter(CONFIDENTIAL, "survey weights", self.design.numeric(self.outcome), self.design.weights)
 
     def run(self, method: StudyMethod, delta: float, m: Sequence[int], *, untuned: bool = False) -> None:
-        """Put a method to work: Lipschitz bound delta, hence epsilon = 2 delta m, for every m."""
+        """Apply a method with Lipschitz bound delta, and so with epsilon = 2 delta m, for every m."""
         if method == "laplace":
             self._laplace(delta, m)
         else:

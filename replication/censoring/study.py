@@ -1,4 +1,4 @@
-"""Global and asymptotic mechanisms side by side: repeated samples (section 4), and one's own file (section 5).
+"""Comparison of global and asymptotic mechanisms: repeated samples (section 4), and the user's own file (section 5).
 
 Sections and tables are those of Hu, Williams & Savitsky (2025), "the paper".
 
@@ -9,9 +9,9 @@ synthetic file comes from one posterior draw (m = 1), so that the Lipschitz boun
 - ``weighted_e`` (section 2.2): alpha_i = 0 wherever alpha_i f_i > epsilon / 2, and one fit under what is left;
 - ``censor_w``, ``censor_uw`` (section 3): alpha_i log p_i clamped to +-epsilon / 2, alpha as for ``weighted``, or 1;
 - ``perturbed_histogram`` (section 2.3): noise Laplace(2 / epsilon) on ceil(log n) bins; ``perturbed_histogram_sqrt``:
- on
-  ceil(sqrt(n)) bins.  The paper names both numbers and not the one it took.  Its Table 2 has the 15th quantile at
-  30,108 for 51,000 in the data: bins are far wider than the range of a salary over sqrt(1601).
+  the same on ceil(sqrt(n)) bins.  The paper names both numbers, but does not say which one it used.  In Table 2 of the
+  paper the 15th quantile is 30,108, and 51,000 in the data, so its bins are far wider than the range of salaries over
+  sqrt(1601).
 
 **Invocations** (Table 1) are, for ``weighted_e``, the records that are cut off, and for the censored mechanisms those
 that are clamped in one posterior draw or more.  The paper does not define them; others were tried against its
@@ -73,7 +73,7 @@ MADE_BY = ["epsilon", "c1", "synthesizer"]
 
 
 def ecdf_differences(confidential: ArrayLike, synthetic: ArrayLike) -> tuple[float, float]:
-    """How far the empirical distributions of two files are apart: the two measures of the paper.
+    """Distances between the empirical distributions of two files, by the two measures of the paper.
 
     Source: Hu, Williams & Savitsky 2025, section 4.3.
 
@@ -128,7 +128,7 @@ class Made:
     invocations : float
         See the module; NaN where there is nothing to count.
     diagnostics : str
-        Those of the sampler's that would stop a release.
+        Diagnostics of the sampler that would stop a release.
     """
 
     values: Floats
@@ -176,7 +176,7 @@ class Mechanisms(Bench):
         return Made(values, largest, censored, invocations, ", ".join(posterior.failures))
 
     def _histogram(self, epsilon: float, bins: int) -> Made:
-        """The paper's epsilon is for one record replaced, which is twice that for one added or removed."""
+        """A file from a perturbed histogram; the epsilon of the paper is for replacing a record, and so is halved."""
         model = self.pseudo.model
         assert isinstance(model, BetaRegression)
         release = perturbed_histogram(
@@ -191,7 +191,7 @@ class Mechanisms(Bench):
 
 @dataclass(frozen=True)
 class Plan:
-    """What is done to every sample; arguments as of :func:`censoring_study`."""
+    """The settings for every sample: arguments of :func:`censoring_study`."""
 
     n: int
     epsilon: tuple[float, ...]
@@ -229,7 +229,7 @@ class Plan:
 
 
 def replicate(plan: Plan, number: int) -> Replicate:
-    """Draw a file, and put every mechanism to work on it."""
+    """Draw a file, and apply every mechanism to it."""
     begin = time.perf_counter()
     mechanisms = drawn(plan.n, TRUTH, seed_of(plan.seed, number, plan.n))
     y = mechanisms.design.numeric("y")
@@ -313,7 +313,7 @@ def censoring_study(
     out: str | Path | None = None,
     seed: int | None = None,
 ) -> CensoringStudy:
-    """Draw files from Beta(0.5, 3) again and again, and compare the mechanisms of the paper on each.
+    """Draw repeated files from Beta(0.5, 3), and compare the mechanisms of the paper on each file.
 
     Source: Hu, Williams & Savitsky 2025, section 4.
 

@@ -82,7 +82,7 @@ def profile_of(by_file: Floats, before: Floats | None = None) -> dict[str, float
     by_file : float array (L, n)
         Risks in every file; IR_i is their mean.
     before : float array (n,), optional
-        Under the unweighted synthesizer, where records are looked for whose risk rose.
+        Risks under the unweighted synthesizer, to find the records whose risk rose.
 
     Returns
     -------
@@ -105,7 +105,7 @@ def profile_of(by_file: Floats, before: Floats | None = None) -> dict[str, float
 
 @dataclass(frozen=True, repr=False)  # a repr would show confidential values
 class Files:
-    """What an intruder and a user of the data see: L synthetic files, or the one file that is released."""
+    """The released files, which an intruder can see, too: L synthetic files, or one file that is not synthetic."""
 
     made: Made
     designs: tuple[SurveyDesign, ...]
@@ -151,7 +151,7 @@ class RiskBench(Bench):
         return self.protected(PseudoPosterior("linear", made.c1, made.c2, risk=kind), risk=risk)
 
     def simulated(self, made: Made, posterior: Draws) -> Files:
-        """Synthetic files, a draw each, records in the order of the file."""
+        """Synthetic files, each from one posterior draw, with records in the order of the confidential file."""
         design, rng, everybody = self.design, self.rng, np.arange(self.design.n)
         public = public_frame(design, self.model, rng)
         roles = roles_of(design, self.model.outcomes, public, None)
@@ -164,7 +164,7 @@ class RiskBench(Bench):
         return Files(made, designs, tuple(one.numeric(self.outcome) for one in designs))
 
     def released(self, made: Made, values: Floats) -> Files:
-        """A file that is not synthetic: its values, everything else as it is."""
+        """A file that is not synthetic: the confidential file with other values of the outcome."""
         whole = self.design
         frame = whole.frame.assign(**{self.outcome: values})
         design = SurveyDesign(frame, **whole.roles(), labels=whole.labels)

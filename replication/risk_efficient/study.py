@@ -275,7 +275,7 @@ class Found:
         self.utility += [made._asdict() | line for line in self.bench.estimates(files)]
 
     def _again(self, files: Files) -> None:
-        """How many risks rise by chance, from some files of the unweighted fit to others."""
+        """Add how many risks rise by chance, between two sets of files of the unweighted fit."""
         for line in self.profile:
             if line["synthesizer"] == files.made.synthesizer:
                 chance = profile_of(self.bench.risk(files, line["at"]), self.before[line["at"]])
@@ -301,7 +301,7 @@ def _run(bench: RiskBench) -> RiskEfficientStudy:
 
 
 def facts_of(fitted: ProtectedFit, seconds: float) -> dict[str, Any]:
-    """What a fit spends, and what its weights are."""
+    """Results of a fit: Lipschitz bound, epsilon, privacy weights, computing time and diagnostics."""
     return {
         "lipschitz": fitted.delta, "epsilon": epsilon_of(fitted.delta), "mean_alpha": float(fitted.alpha.mean()),
         "weighted_down": fitted.weighted_down, "seconds": seconds,
@@ -310,7 +310,7 @@ def facts_of(fitted: ProtectedFit, seconds: float) -> dict[str, Any]:
 
 
 def patterns_of(bench: RiskBench) -> pd.Series:
-    """How many patterns the known columns make, and how many records these have."""
+    """The number of patterns of the known columns, and statistics of the numbers of records in a pattern."""
     known = bench.plan.known
     sizes = np.bincount(codes(*(bench.design.column(name) for name in known))) if known else np.array([bench.design.n])
     numbers = [sizes.size, sizes.min(), np.median(sizes), sizes.max(), (sizes == 1).sum()]
@@ -318,7 +318,7 @@ def patterns_of(bench: RiskBench) -> pd.Series:
 
 
 def beside_data(utility: pd.DataFrame) -> pd.DataFrame:
-    """Every estimate with its interval's overlap with that of the data, and its relative difference to it."""
+    """The estimates with the overlap of their intervals with those of the data, and their relative differences."""
     own = utility[utility["synthesizer"] == "data"].set_index("statistic").loc[utility["statistic"]]
     estimate, low, high = (own[c].to_numpy() for c in ("estimate", "ci_low", "ci_high"))
     size = np.where(estimate != 0, np.abs(estimate), np.nan)
