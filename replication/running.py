@@ -1,4 +1,4 @@
-"""Commands of the studies: options, messages and exit codes are those of ``surveysynth``."""
+"""Run the commands of the studies, with messages and exit codes like those of ``surveysynth``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from surveysynth.cli.once import Commands
 
 
 def application(command: Callable[..., None]) -> typer.Typer:
-    """An application that is one command."""
+    """An application that has a single command."""
     app = Commands(pretty_exceptions_enable=False, add_completion=False)
     app.command()(command)
     return app

@@ -72,7 +72,8 @@ SOURCES = entries(PAGE.read_text(encoding="utf-8"))
 
 @cache
 def texts() -> dict[str, str]:
-    paths = [*ROOT.glob("*.md"), *(p for place in PLACES for p in (ROOT / place).rglob("*") if p.suffix in TEXT)]
+    found = (path for place in PLACES for path in (ROOT / place).rglob("*") if path.suffix in TEXT)
+    paths = [*ROOT.glob("*.md"), *(path for path in found if "_build" not in path.parts)]
     kept = [path for path in paths if path not in (PAGE, Path(__file__)) and "__pycache__" not in path.parts]
     return {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in kept}
 

@@ -1,1 +1,1 @@
-"""Two-stage samples whose PSUs are alike, with and without effects of PSUs."""
+"""Two-stage samples with an intraclass correlation, synthesized with and without effects of PSUs."""

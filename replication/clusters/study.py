@@ -1,11 +1,11 @@
-"""Do synthetic surveys know that their PSUs are alike?  Repeated two-stage samples, with and without effects of PSUs.
+"""Do synthetic surveys preserve the intraclass correlation?  Repeated two-stage samples, with and without PSU effects.
 
-The population has a known intraclass correlation.  FBS with effects of PSUs and FBS that draws
-records independently see the same samples.
+The population has a known intraclass correlation.  The same samples are synthesized by FBS with effects of PSUs, and by
+FBS that draws records independently.
 
-The confidential standard error of a domain is the yardstick.  Let U be its square.  A synthetic
-data set l has an estimate q_l and a variance u_l; m of them give T = u_bar + b / m (Hu, Savitsky & Williams 2022a,
-appendix A), b the variance among the q_l.
+Standard errors are compared with the confidential standard error of the same domain.  Let U be the square of the
+confidential standard error.  A synthetic data set l has an estimate q_l and a variance u_l.  The variance from m data
+sets is T = u_bar + b / m (Hu, Savitsky & Williams 2022a, appendix A), where b is the variance among the q_l.
 
 - Outcomes, weights and effects of PSUs are drawn anew in each data set.  So, where the model is
   right, u_l estimates the variance U_s of an estimate from such a sample with *smoothed* weights,
@@ -76,33 +76,35 @@ Studies = Mapping[tuple[float, Clusters], Study]
 def two_stage(
     icc: float, clusters: Clusters, *, second_stage: SecondStage = "pps", predictors: str = "field + gender"
 ) -> Population:
-    """Doctorate holders in universities, always the same ones, sampled in two stages.
+    """A fixed population of doctorate holders in universities, which is sampled in two stages.
 
-    Universities are drawn first, within fields and proportional to the sum of their units' sizes; then a
-    fifth of the units of each, 10 to 30.  Weights differ from unit to unit, and go with the outcome.
+    The first stage draws universities within fields, with probability proportional to the sum of the sizes of their
+    units.  The second stage draws a fifth of the units of each university, but 10 to 30.  Weights differ from unit to
+    unit, and are correlated with the outcome.
 
     Parameters
     ----------
     icc : float
         Intraclass correlation of log salary given field and gender.
     clusters : {"model", "ignore"}
-        What FBS does about universities.
+        Whether FBS has effects of universities.
     second_stage : {"pps", "srs"}
-        How units are drawn within a university: proportional to size, or all with the same probability; then
-        the weight is the same for all records of a PSU.
+        How units are drawn within a university: "pps" with probability proportional to size, "srs" with equal
+        probabilities, so that all records of a PSU have the same weight.
     predictors : str
-        Formula of field, gender and take (units drawn in a university); tables are by those of the first two
-        that are in it.
+        Formula of field, gender and take (number of units drawn in a university).  Tables are by field and gender, as
+        far as they are in the formula.
 
     Returns
     -------
     Population
-        100,000 doctorate holders; column ``psu`` is the university, ``take`` the units drawn in it.
+        100,000 doctorate holders.  Column ``psu`` is the university, and ``take`` the number of units drawn in it.
 
     Raises
     ------
     InputError
-        An icc that is no share, another second stage, predictors that there are none of.
+        ``icc`` is not a share; an unknown second stage; predictors other than field, gender and take, or without field
+        and gender.
 
     Examples
     --------
@@ -211,9 +213,9 @@ def _common_seed(folder: Path | None, seed: int | None) -> int:
 
 
 def by_domain(studies: Studies) -> pd.DataFrame:
-    """Every study of a cluster study by domain: :func:`summarize`, with ``icc`` and ``clusters`` in front.
+    """The summaries by domain of all studies, from :func:`summarize`, with the first columns ``icc`` and ``clusters``.
 
-    The confidential samples, the same for either choice, are there once an icc, with an empty ``clusters``.
+    The confidential samples are the same for both choices, so they appear once for each icc, with ``clusters`` empty.
 
     Parameters
     ----------
@@ -223,7 +225,7 @@ def by_domain(studies: Studies) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        A row a study, method and domain.
+        One row for each study, method and domain.
 
     Examples
     --------
@@ -292,14 +294,14 @@ def compare_clusters(studies: Studies) -> pd.DataFrame:
 
 
 def _expected(statistic: pd.Series, m: pd.Series, public: bool) -> Floats:
-    """About the ratio of standard errors for an icc of 0: a (rows,) array, NaN where there is no telling."""
+    """The approximate ratio of standard errors for an icc of 0: an array (rows,), NaN if no value can be given."""
     means = np.sqrt((1 if public else np.exp(-(SCALE**2))) * np.where(m > 1, 1 + 2 / m, 1.0))
     counts = 1.0 if public else np.nan
     return np.where(m.isna(), 1.0, np.where(statistic == "mean", means, counts))
 
 
 def _coverage_error(studies: Studies, domains: pd.DataFrame, by: list[str]) -> pd.DataFrame:
-    """Monte Carlo standard error of the coverage, averaged over these domains: their estimates hang together."""
+    """Monte Carlo standard error of the mean coverage of domains, whose estimates are correlated within a sample."""
     parts = []
     for (icc, choice), study in studies.items():
         e = study.estimates.assign(icc=icc).merge(domains, on=["icc", *by, "statistic"])

@@ -18,11 +18,11 @@ def violin(
     ax: Any, y: Floats, x: float, width: float, color: str, *, points: bool = True, faint: bool = False,
     middle: Callable[[Floats], Any] = np.median,
 ) -> None:  # fmt: skip
-    """One violin with its median or mean, and with its points where they are few."""
+    """Draw one violin with its median or mean, and optionally with its points."""
     y = y[np.isfinite(y)]
     if y.size == 0:
         return
-    if np.ptp(y) > 0:  # the density of one value is none
+    if np.ptp(y) > 0:  # equal values have no density
         body = ax.violinplot(y, [x], widths=0.9 * width, showextrema=False)["bodies"][0]
         body.set(facecolor=color, edgecolor=color, alpha=0.22 if faint else 0.45, linewidth=0.8)
     if points:

@@ -1,4 +1,4 @@
-"""Re-weighting of privacy weights: repeated files of counts (section 2, appendix D), and one's own file (section 3).
+"""Re-weighting of privacy weights: repeated files of counts (section 2, appendix D), the user's own file (section 3).
 
 Sections, tables and algorithms are those of Hu, Savitsky & Williams (2020), "the paper".
 
@@ -60,7 +60,7 @@ SDR_SYNTHESIZERS = ("inverse", "inverse_debias", "LW", "LW_final", "LW_flat")
 
 
 def replicate(work: tuple[Population, Plan], number: int) -> Replicate:
-    """Draw the files, and put every synthesizer to work on them."""
+    """Draw the files, and apply every synthesizer to them."""
     population, plan = work
     begin = time.perf_counter()
     found, estimates = Found(number), pd.DataFrame()
@@ -179,7 +179,7 @@ def reweighting_study(
     out: str | Path | None = None,
     seed: int | None = None,
 ) -> ReweightingStudy:
-    """Draw files of counts again and again, and compare privacy weights before and after re-weighting.
+    """Draw repeated files of counts, and compare privacy weights before and after re-weighting.
 
     Source: Hu, Savitsky & Williams 2020, section 2, appendix D.
 

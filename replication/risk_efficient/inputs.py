@@ -1,4 +1,4 @@
-"""What the study of identification risk is given: the plan, the file as a design, the model."""
+"""The inputs of the study of identification risk: the plan, the file as a design, and the model."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ RESAMPLES = 500
 
 
 class Made(NamedTuple):
-    """What a file was made by; ``radius`` is that of the balls behind its privacy weights."""
+    """How a file was made: synthesizer, c1 and c2, and the radius of the balls behind the privacy weights."""
 
     synthesizer: str
     c1: float = np.nan
@@ -46,27 +46,27 @@ DATA, TOPCODING, SYNTHESIZER = Made("data"), Made("topcoding"), Made("synthesize
 
 @dataclass(frozen=True)
 class RiskEfficientPlan:
-    """What is looked at on a file.
+    """The settings of the study of one file.
 
     Parameters
     ----------
     known : str or list of str
         Columns that the intruder knows; ``[]`` for none.
     coefficient : str, optional
-        Term of the linear regression of the outcome on the model's predictors that is looked at, such as
-        ``"tenure[T.rented]"``.
+        A term of the linear regression of the outcome on the model's predictors, such as ``"tenure[T.rented]"``, whose
+        coefficient is one of the statistics.
     top_code : float, optional
-        Public number at which top-coding cuts; without it there is no ``topcoding``.
+        Public limit of top-coding.  Without it, top-coding is left out.
     radius : float
-        Of the balls, as a share of |y_i|.
+        Main radius of the balls, as a share of |y_i|.
     radii : list of float
-        Others, at which risk is measured, too, and privacy weights are made anew.
+        Further radii, at which risk is measured, and under which privacy weights are computed.
     floor : float
-        Least radius, in the unit of the outcome; without it the ball around 0 holds zeros alone.
+        Smallest radius, in the unit of the outcome.  Without it, the ball around 0 contains only the value 0.
     datasets : int
-        L, synthetic files of each fit.
+        L, the number of synthetic files of each fit.
     resamples : int
-        Of the bootstrap within a file.
+        Number of bootstrap resamples of a file.
     weights_from : {"synthetic", "data"}
         Whether the risks behind privacy weights are those of the synthetic files of the unweighted fit (section 2.1),
         or of the confidential file as if it were released, as in the paper's figures.
@@ -74,7 +74,8 @@ class RiskEfficientPlan:
     Raises
     ------
     InputError
-        Numbers that are not positive; no columns' names; weights from something else.
+        Numbers that are not positive; fewer than two resamples; an unknown ``weights_from``; ``known`` does not consist
+        of names.
 
     Examples
     --------
@@ -132,7 +133,7 @@ class RiskEfficientPlan:
 
 
 def check(design: SurveyDesign, model: Synthesizer, plan: RiskEfficientPlan, sampler: Sampler) -> None:
-    """Refuse what the study cannot look at (InputError)."""
+    """Refuse a design, model or plan that is not suitable for the study (InputError)."""
     if len(model.outcomes) != 1 or model.categorical:
         raise InputError("the study is about one numeric outcome; give a model that synthesizes one")
     check_public(design, model, None)

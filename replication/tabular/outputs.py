@@ -1,4 +1,4 @@
-"""What a study writes: tables, figures and a summary to read."""
+"""The output of a study of repeated samples: tables, figures and a summary."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def write(study: Study, out: str | Path) -> list[Path]:
     ----------
     study : Study
     out : str or Path
-        A folder, made where it is not there.
+        The folder; it is made if it does not exist.
 
     Returns
     -------

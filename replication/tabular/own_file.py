@@ -1,7 +1,7 @@
-"""The methods side by side on one's own file, as in section 3 of Hu, Savitsky & Williams (2022a).
+"""Comparison of the methods on the user's own file, as in section 3 of Hu, Savitsky & Williams (2022a).
 
-The confidential estimates stand beside the private ones, and every method is looked at: that is
-for the agency alone.  What is published is a release, made for itself.
+The results are for the agency only, because they show confidential estimates beside private ones, for every method.
+They are not a release.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def compare_methods(
     seed: int | None = None,
     **settings: Any,
 ) -> SampleStudy:
-    """Confidential tables, and those of every method at one epsilon (section 3).
+    """Confidential tables of a file, and private tables by every method, each at the same epsilon (section 3).
 
     Parameters
     ----------
@@ -58,18 +58,20 @@ def compare_methods(
     by : str or list of str
         Predictors.
     epsilon : float
-        Of each method's tables, for itself; the synthetic data have m files each.
+        Budget of the tables of one method.
     m : int
+        Number of synthetic data sets of FBS and of FBP.
     methods : list of {"fbs", "fbp", "laplace"}
     prior : {"flat", "paper"}
     seed : int, optional
         Laplace noise is never seeded.
     **settings
-        Of :func:`surveysynth.fit`: ``clusters=``, ``population_total=``, ...
+        Further arguments of :func:`surveysynth.fit`: ``clusters=``, ``population_total=``, ...
 
     Returns
     -------
     SampleStudy
+        The sample with the results of all methods.
 
     Raises
     ------
@@ -96,13 +98,13 @@ def compare_methods(
 
 
 def side_by_side(sample: SampleStudy, statistic: str) -> pd.DataFrame:
-    """One statistic, a row a domain, in the columns of Tables 2 and 3 of the paper.
+    """The estimates of one statistic by all methods, as in Tables 2 and 3 of the paper, one row for each domain.
 
     Returns
     -------
     pandas.DataFrame
-        ``<by>``, then ``*_estimate`` and ``*_se`` of sample, laplace, fbs and fbp, each as in the paper;
-        the total comes first, and a margin before its cells.
+        ``<by>``, then ``*_estimate`` and ``*_se`` for sample, laplace, fbs and fbp, under the paper's settings.  The
+        total is the first row, and each margin comes before the cells that it sums.
     """
     by = list(sample.by)
     estimates = pd.concat(sample.tables, ignore_index=True)
@@ -120,7 +122,7 @@ def side_by_side(sample: SampleStudy, statistic: str) -> pd.DataFrame:
 
 
 def errors_of(sample: SampleStudy) -> pd.DataFrame:
-    """RMSE about the confidential estimate, sqrt((estimate - confidential)^2 + se^2), and interval overlap.
+    """For every private estimate the RMSE, sqrt((estimate - confidential)^2 + se^2), and the interval overlap.
 
     Source: Hu, Savitsky & Williams 2022a, section 3.3.
     """

@@ -41,27 +41,27 @@ SDR_BOUNDS = {"weight": (0.1, 5.0), "salary": (20_000.0, 500_000.0)}
 
 @dataclass(frozen=True, eq=False)
 class Population:
-    """A population whose every value is known, and how samples are drawn from it.
+    """A population in which all values are known, and the function that draws samples from it.
 
     Attributes
     ----------
     name : str
-        Of files and titles.
+        Name for files and titles.
     frame : pandas.DataFrame
-        One row a unit.
+        One row for each unit.
     outcome : str
-        Positive amounts.
+        A column of positive amounts.
     by : tuple of str
-        Variables of the tables; they are predictors.
+        The variables that define the domains of the tables; they must be predictors.
     predictors : str
         Formula of the models.
     sample : function (frame, n, seed) -> SurveyDesign
-        Defined in a module, so that other processes can find it.
+        Draws a sample.  It must be defined in a module, so that other processes can import it.
     fit : mapping
         Further arguments of :func:`surveysynth.fit`, such as ``clusters="ignore"``.
     bounds : mapping of str to (low, high), optional
-        Public bounds for strict Laplace tables: of the outcome in its unit, of "weight" in
-        multiples of N / n.  Without them there are no strict tables.
+        Public bounds for strict Laplace tables: bounds of the outcome in the unit of the outcome, and bounds of
+        "weight" in multiples of N / n.  Without bounds, strict tables are left out.
 
     Examples
     --------
@@ -94,7 +94,7 @@ class Population:
         return table[[*self.by, "statistic", "estimate"]].rename(columns={"estimate": "truth"})
 
     def bounds_at(self, n: int) -> dict[str, tuple[float, float]] | None:
-        """Public bounds of outcome and weight in a sample of n.
+        """Public bounds of outcome and weight for a sample of size n.
 
         Parameters
         ----------
@@ -104,7 +104,7 @@ class Population:
         Returns
         -------
         dict of str to (float, float), or None
-            Of the outcome, in its unit, and of "weight".
+            Bounds of the outcome and of "weight".
         """
         if self.bounds is None:
             return None
@@ -112,12 +112,12 @@ class Population:
         return {**self.bounds, "weight": (low * self.N / n, high * self.N / n)}
 
     def describe(self) -> dict[str, Any]:
-        """What tells this population from others, for the settings of a study.
+        """The facts that identify this population in the settings of a study.
 
         Returns
         -------
         dict of str to object
-            What a file of settings can hold.
+            Facts that can be written as JSON.
         """
         values = hashlib.sha256(pd.util.hash_pandas_object(self.frame, index=False).to_numpy().tobytes())
         return {
@@ -129,20 +129,21 @@ class Population:
 
 
 def sdr(kind: str = "sdr") -> Population:
-    """The simulated population of the tabular paper, always the same one, or one of its relatives.
+    """The simulated population of the tabular paper, or a variant of it.
 
     Source: Hu, Savitsky & Williams 2022a, section 4.1.
 
     Parameters
     ----------
     kind : {"sdr", "t4", "skewed", "heteroskedastic", "two-stage"}
-        Errors of log salary: normal as in the paper, or as the name says; two-stage: universities are
-        sampled first, and salaries within one are alike, which the models ignore.
+        The distribution of errors of log salary.  "sdr": normal, as in the paper.  "two-stage": universities are
+        sampled first; salaries within a university are similar, which the models ignore.  The other names describe the
+        errors.
 
     Returns
     -------
     Population
-        100,000 doctorate holders, of one seed; :func:`surveysynth.datasets.sdr_population`.
+        100,000 doctorate holders of :func:`surveysynth.datasets.sdr_population`, always with the same seed.
 
     Raises
     ------
@@ -163,11 +164,12 @@ def sdr(kind: str = "sdr") -> Population:
 
 
 def _sdr_sample(frame: pd.DataFrame, n: int, seed: int) -> SurveyDesign:
-    """Stratified by field, systematic with probability proportional to size, in the order of the frame.
+    """A sample stratified by field, drawn systematically with probability proportional to size.
 
-    The paper does not say in which order.  In that of the frame, where a field's men come before
-    its women, gender is a stratum in all but name: counts of cells vary less than a variance by
-    field says, and their intervals cover 0.99, as printed.  In random order it is 0.93.
+    Units are drawn in the order of the frame, because the paper does not state the order.  In the frame the men of a
+    field come before the women, so that the sample is in effect stratified by gender, too.  Counts of cells then vary
+    less than a variance with strata by field says, and their intervals cover 0.99, as printed.  In random order the
+    coverage is 0.93.
     """
     rng = np.random.default_rng(seed)
     if "psu" in frame:
@@ -193,7 +195,7 @@ def _name(function: Callable[..., Any]) -> str:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is done to every sample; arguments as of :func:`repeated_sampling`, sorted and each once."""
+    """The settings for every sample: arguments of :func:`repeated_sampling`, sorted and without duplicates."""
 
     n: int
     m: tuple[int, ...]
@@ -223,7 +225,7 @@ class Plan:
 
 
 def replicate(work: tuple[Population, Plan], number: int) -> Replicate:
-    """Draw a sample, and put every method to work on it."""
+    """Draw a sample, and apply every method to it."""
     population, plan = work
     begin = time.perf_counter()
     bounds: list[dict[str, Any]] = []
@@ -264,31 +266,31 @@ def replicate(work: tuple[Population, Plan], number: int) -> Replicate:
 
 @dataclass(frozen=True, eq=False)
 class Study:
-    """What repeated samples showed.
+    """The results of repeated samples.
 
     Attributes
     ----------
     population : Population
     settings : dict
-        What every replicate was made with, the seed included.
+        The settings of all replicates, including the seed.
     replicates : int
     estimates : pandas.DataFrame
-        One row an estimate: ``replicate, method, setting, delta, m, epsilon, <by>, statistic,
+        One row for each estimate: ``replicate, method, setting, delta, m, epsilon, <by>, statistic,
         estimate, se, df, ci_low, ci_high, truth`` (:mod:`surveysynth.studies.measures`).
     bounds : pandas.DataFrame
-        One row a fit: ``replicate, n, method, delta, unweighted, weighted, untuned``, the largest
-        Lipschitz bounds without privacy weights, under those that were tuned to delta, and (at
-        ``bounds_n``) under the constant c1 = 1.
+        One row for each fit: ``replicate, n, method, delta, unweighted, weighted, untuned``.  The last three are the
+        largest Lipschitz bounds without privacy weights, under privacy weights tuned to delta, and (only for sample
+        sizes in ``bounds_n``) under the constant c1 = 1.
     records, scatter : pandas.DataFrame
-        Of the first sample: the bounds record by record; outcomes and weights.
+        For the first sample: Lipschitz bounds of all records; outcomes and weights.
     failures : pandas.DataFrame
-        One row a failure: ``replicate, n, method, setting, delta, m, error, reason``.
+        One row for each failure: ``replicate, n, method, setting, delta, m, error, reason``.
     seconds : float
-        Of work, over all replicates and processes.
+        Computing time of all replicates together.
 
     Examples
     --------
-    Of :func:`repeated_sampling`:
+    The result of :func:`repeated_sampling`:
 
     >>> study = repeated_sampling(sdr(), replicates=10)  # doctest: +SKIP
     >>> study.bounds, study.failures  # doctest: +SKIP
@@ -320,7 +322,7 @@ def repeated_sampling(
     out: str | Path | None = None,
     seed: int | None = None,
 ) -> Study:
-    """Draw samples again and again, and compare what the methods say with the truth.
+    """Draw repeated samples from a population, and compare the estimates of the methods with the true values.
 
     Source: Hu, Savitsky & Williams 2022a, appendix F.
 
@@ -338,19 +340,19 @@ def repeated_sampling(
         Lipschitz bounds of one data set, to which the fits are tuned: epsilon = 2 delta m.
     methods : list of {"fbs", "fbp", "laplace"}
     prior : {"flat", "paper"}
-        flat: exact draws, in a fraction of a second.
+        With "flat" draws are exact, and take a fraction of a second.
     bounds_n : list of int
-        Sample sizes at which Lipschitz bounds are looked at, too: is the bound settling?
+        Further sample sizes for which Lipschitz bounds are computed, to see whether the bounds converge.
     workers : int
         Processes on this machine, one thread each.
     scheduler : str, optional
         Address of a Dask scheduler; its workers do the work, whatever ``workers`` says.
     out : str or Path, optional
-        Folder that finished replicates are kept in.  A study that was stopped goes on from there,
-        and more replicates may be asked for later.
+        Folder for finished replicates.  A study that was stopped continues from this folder, and more replicates can
+        be added later.
     seed : int, optional
-        Without one, from the operating system, and kept in the folder.  Results depend on the seed
-        alone, not on workers or order; the noise of Laplace tables is never seeded.
+        The default is a seed from the operating system, which is kept in the folder.  Results depend only on the seed,
+        not on workers or order, except that the noise of Laplace tables is never seeded.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""The command ``surveysynth``: exit code 0 done, 2 bad input, 3 the fit is not fit for release."""
+"""The command ``surveysynth``.  Exit codes: 0 done, 2 bad input, 3 the fit is not suitable for release."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from .words_of_plans import in_words_of_plans
 
 app = Commands(
     no_args_is_help=True,
-    pretty_exceptions_enable=False,  # a rich traceback would print the data it was working on
+    pretty_exceptions_enable=False,  # a rich traceback would print confidential data
     add_completion=False,
 )
 app.command("plan")(plan_command)
@@ -64,7 +64,7 @@ PLAN_COMMANDS = "plan", "check", "release", "compare", "dossier", "synthesize", 
 
 
 def main(commands: Callable[[], object] = app) -> None:
-    """Run the command line, or other commands; errors and warnings become one sentence on stderr."""
+    """Run the command line, or other commands.  Each error or warning is printed as one line on stderr."""
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")  # labels in other alphabets than the terminal's
     try:
@@ -114,7 +114,7 @@ def _warn(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """Show a warning of this package; warnings of libraries are for programmers."""
+    """Print a warning of this package, and ignore the warnings of libraries."""
     if category is UserWarning:
         _say("Warning", str(message))
 

@@ -1,4 +1,4 @@
-"""What a release has inside the agency: a confidential file, as it is or as a plan reads it, and a ledger."""
+"""Options for what only the agency has: the confidential file (or a plan that reads it), and the ledger."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ ROLES = "weights", "strata", "psu", "fpc", "lonely_psu"
 def design_of(
     file: Path, release: ss.Release, weights: str | None, strata: str | None, psu: Sequence[str] | None
 ) -> tuple[ss.SurveyDesign, ss.Plan | None]:
-    """The confidential file as a design, and the plan that it was read by, if there is one.
+    """The confidential file as a design, and the plan if ``file`` is a plan (else None).
 
-    A role that is not given is taken from the release, where the file has the columns of that name.
+    A design role that is not given is taken from the release, if the file has the columns of the same names.
+    InputError if roles are given with a plan, or the weights are unknown.
     """
     given = {"weights": weights, "strata": strata, "psu": list(psu) if psu else None}
     if file.suffix == ".toml":
@@ -49,7 +50,7 @@ def _in(names: str | list[str], columns: set[str]) -> bool:
 
 
 def named_ledger(file: Path | None, survey: str | None) -> ss.Ledger | None:
-    """The ledger of a survey, if both options are given (InputError: only one of them is)."""
+    """The ledger of a survey, or None if neither option is given.  InputError if only one option is given."""
     if (file is None) != (survey is None):
         raise InputError("--ledger and --survey go together: the file, and the survey's name in it")
     return None if file is None or survey is None else ss.Ledger(file, survey)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 EPSILONS = 5.0, 1.0
 BY = ["division", "education"]
-CONFIDENTIAL = "confidential"  # the sample's own
+CONFIDENTIAL = "confidential"  # name of the estimates from the sample
 
 
 def demo_command(
@@ -71,7 +71,7 @@ def demo_command(
 
 
 def _with_the_truth(population: pd.DataFrame, tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
-    """The population's means in all cells, and next to them every table's estimates with their intervals."""
+    """The means of the population in all cells, beside the estimates and intervals of every table."""
     everyone = ss.SurveyDesign(population.assign(one=1.0), weights="one")
     truth = ss.estimate(everyone, "income", BY, "mean", estimator="onepass")
     cells = truth[[*BY, "estimate"]].rename(columns={"estimate": "population"})
@@ -83,7 +83,7 @@ def _with_the_truth(population: pd.DataFrame, tables: dict[str, pd.DataFrame]) -
 
 
 def _margins(cells: pd.DataFrame) -> pd.DataFrame:
-    """The cells of one variable alone, and the total, with a ``label``."""
+    """The margins of one variable, and the total, with a column ``label``."""
     from ..estimation.tables import TOTAL
 
     margins = cells[(cells[BY] == TOTAL).any(axis=1)].reset_index(drop=True)
@@ -92,7 +92,7 @@ def _margins(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def _drawn(margins: pd.DataFrame, kinds: list[str], out: Path, title: str) -> Path:
-    """The figure of all intervals, and of the truth."""
+    """Draw all estimates with their intervals beside the true values; returns the path of the figure."""
     from ..publication.figures import compare_estimates
 
     columns = ["estimate", "ci_low", "ci_high"]

@@ -56,7 +56,10 @@ def ledger_command(
 
 
 def _verified(ledger: ss.Ledger, folders: list[Path]) -> list[str]:
-    """The entry of each release, and entries of no release here (PrivacyError: they do not go together)."""
+    """Lines of text with all ledger entries and the release of each, if it is among the folders.
+
+    PrivacyError if ledger and releases do not agree.
+    """
     table = ledger.verify({str(folder): ss.read_release(folder) for folder in folders})
     lines = [f"The ledger is whole; releases that go with it: {len(folders)}"]
     for number, what, release in table[["number", "what", "release"]].itertuples(index=False):

@@ -1,6 +1,6 @@
 """Commands that refuse an option that is given twice.
 
-The parser would take the last value and drop the first in silence: an outcome would be missing from the release.
+The parser would use the last value and silently ignore the first, so an outcome could be missing from a release.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Options that several commands have, and how values that are separated by commas are read."""
+"""Options that several commands share, and parsers of values that are separated by commas."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import typer
 
 
 def names(text: str) -> list[str]:
-    """Names that are separated by commas; a name that has a comma itself stands in quotes."""
+    """Names that are separated by commas; a name that contains a comma must be in quotes."""
     parts = next(csv.reader([text], skipinitialspace=True), [])
     return [part.strip() for part in parts if part.strip()]
 
@@ -64,12 +64,12 @@ def by_commas(help: str, parser: Callable[[str], Any] = names, *declared: str, *
 
 
 def simulated(text: str, parser: Callable[[str], Any] | None = None, **settings: Any) -> Any:
-    """An option of a study of a population that is known."""
+    """An option for studies of a simulated population."""
     return _in_panel("Simulated population", text, parser, settings)
 
 
 def own(text: str, parser: Callable[[str], Any] | None = None, **settings: Any) -> Any:
-    """An option of a study of the user's own file."""
+    """An option for studies of the user's own file."""
     return _in_panel("Your own file", text, parser, settings)
 
 

@@ -1,4 +1,4 @@
-"""The commands ``surveysynth plan``, ``check`` and ``release``: one reviewable file from start to end."""
+"""The commands ``surveysynth plan``, ``check``, ``release`` and ``resume``, which work from one plan file."""
 
 from __future__ import annotations
 
@@ -109,7 +109,10 @@ def resume_command(
 def drafted(
     file: Path, entries: Sequence[str] | None, needed: Sequence[str] = (), *, guess: bool = False, **options: Any
 ) -> ss.Plan:
-    """The plan that the options describe; an entry may lack only in a draft that somebody fills in (``guess``)."""
+    """The plan that the options describe.
+
+    InputError if a needed entry is missing, except with ``guess``: the draft is then to be filled in by the user.
+    """
     from ..plan.strict import is_strict
 
     given = {name: list(value) if isinstance(value, list | tuple) else value for name, value in options.items()}
@@ -123,7 +126,7 @@ def drafted(
 
 
 def planned(file: Path, entries: Sequence[str] | None, options: Mapping[str, Any]) -> ss.Plan:
-    """The plan in a file; options are refused, since the file has them."""
+    """The plan in a file.  InputError if options are given, because the plan sets them."""
     given = [f"--{name.replace('_', '-')}" for name, value in options.items() if value is not None]
     if given:
         raise InputError(f"{', '.join(given)}: not with a plan, which says it; --set changes an entry")
@@ -131,7 +134,7 @@ def planned(file: Path, entries: Sequence[str] | None, options: Mapping[str, Any
 
 
 def make(plan: ss.Plan, out: Path | None, *, overwrite: bool, seed: int | None) -> None:
-    """Make, write and print the release that a plan describes."""
+    """Make and write the release that a plan describes, and print its tables and report."""
     plan.check_place(out, overwrite=overwrite)  # before the fit, which takes long
     release = plan.release(enter=False, seed=seed)
     place = plan.write(release, out, overwrite=overwrite)  # the ledger is charged last

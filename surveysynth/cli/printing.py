@@ -1,4 +1,4 @@
-"""What commands print: tables of estimates, privacy reports, and where files are."""
+"""The output of commands: tables of estimates, privacy reports, and paths of files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Stdout(Console):
-    """A console that leaves a closed pipe, such as | head, to the commands."""
+    """A console that raises an error if the pipe is closed, as by ``| head``, so that commands can handle it."""
 
     def on_broken_pipe(self) -> None:  # noqa: D102
         raise BrokenPipeError
@@ -36,7 +36,7 @@ console = Stdout()
 
 @contextmanager
 def about_what_is_written() -> Iterator[None]:
-    """Print after everything was written: an stdout that is full gives a warning, a closed one nothing."""
+    """A context for printing after all files are written.  A failing stdout gives a warning, a closed pipe nothing."""
     try:
         yield
         if sys.stdout is not None:
@@ -50,14 +50,14 @@ def about_what_is_written() -> Iterator[None]:
 
 
 def give_up_stdout() -> None:
-    """Send whatever is printed from now on nowhere."""
+    """Discard everything that is printed from now on."""
     nothing = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nothing, 1)
     os.close(nothing)
 
 
 def print_table(table: pd.DataFrame, by: list[str]) -> None:
-    """Print a table: a block for each quantity, flags as numbered notes below it, names with their labels."""
+    """Print a table with one block for each quantity, names with labels, and flags as numbered notes at the end."""
     import pandas as pd
 
     from ..estimation.tables import TOTAL
@@ -82,13 +82,13 @@ def print_table(table: pd.DataFrame, by: list[str]) -> None:
             cell = [str(row[c]) for c in by] or [TOTAL]
             grid.add_row(*map(escape, cell), estimate or "...", se, interval, n, row["note"])
         grid.width = console.measure(grid, options=console.options.update(max_width=1000)).maximum
-        console.print(grid, crop=False)  # in a narrow terminal lines break, and labels and numbers stay whole
+        console.print(grid, crop=False)  # in a narrow terminal lines wrap, so that labels and numbers are not cut off
     for text, number in notes.items():
         console.print(f"{number}: {text}", markup=False, highlight=False)
 
 
 def _title(row: pd.Series) -> str:
-    """What a block of a table shows: "mean of income", "0.25 quantile of income", "proportion of job = clerk"."""
+    """The title of a block: "mean of income", "0.25 quantile of income", "proportion of job = clerk"."""
     if not row["outcome"]:
         return str(row["statistic"])
     before = f"{row['prob']:g} " if row["statistic"] == "quantile" else ""
@@ -101,7 +101,7 @@ def _labelled(name: str, label: str | None) -> str:
 
 
 def print_release(release: ss.Release, out: Path, ledger: ss.Ledger | None) -> None:
-    """Print the report of a release that was written, its place, and the state of the ledger."""
+    """Print the privacy report of a release, the state of the ledger (if any), and the path of the release."""
     print_report(release.privacy)
     if ledger is not None:
         heading = str(ledger).splitlines()[0]
@@ -130,11 +130,11 @@ def print_written(what: str) -> None:
 
 
 def print_stopped(out: Path) -> None:
-    """That a study which was stopped goes on from what its folder holds."""
+    """Print that a study which was stopped can continue from its folder."""
     console.print(f"Finished samples are in {out}; the same command goes on from there.", markup=False)
 
 
 def print_study(out: Path) -> None:
-    """The summary of a study, and where the rest is."""
+    """Print the summary of a study, and its folder."""
     console.print((out / "summary.txt").read_text(encoding="utf-8"), markup=False, highlight=False, soft_wrap=True)
     console.print(f"Written: {out}", markup=False, highlight=False, soft_wrap=True)

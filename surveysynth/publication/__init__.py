@@ -1,1 +1,1 @@
-"""Figures and tables as an office prints them."""
+"""Tables and figures for publication, and machine-readable metadata."""

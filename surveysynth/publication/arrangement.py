@@ -1,4 +1,4 @@
-"""The layout of a block on paper: its last variable across, where there is room, and the others down."""
+"""The layout of a table on paper: the last variable across if the page is wide enough, the other variables down."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ import pandas as pd
 
 from .document import Block, Document
 
-WIDTH = 124  # signs that fit on a line of A4 in the small print of tables
+WIDTH = 124  # characters on a line of A4 in the small print of tables
 BETWEEN = " \N{MIDDLE DOT} "  # parts of a group's label
 
 
 @dataclass(frozen=True)
 class Arrangement:
-    """A block, laid out for reading.
+    """The layout of one printed table: headings, labels, cell texts and marks.
 
     Attributes
     ----------
     outer, inner : str
-        Headings of the groups that rows stand in, "" without groups, and of the rows.
+        The heading of the groups of rows ("" without groups), and the heading of the row labels.
     groups, rows : list of str
-        Labels of the groups, row by row, and of the rows.
+        For each row the label of its group, and its own label.
     columns : list of (str, str)
-        What stands above each column: a category, "" without one, and a heading.
+        For each column the category above it ("" without one), and its heading.
     texts, marks : list of list of str
-        A text and its marks, "" if none, by row and column.
+        For each row and column the text of the cell, and its marks ("" without marks).
     """
 
     outer: str
@@ -41,17 +41,17 @@ class Arrangement:
 
     @property
     def heading(self) -> str:
-        """Heading of the column of row labels, which stand below the labels of groups."""
+        """The heading of the first column, which has the labels of groups and of rows."""
         return BETWEEN.join(filter(None, (self.outer, self.inner)))
 
     @property
     def room(self) -> list[int]:
-        """Signs of the longest mark in every column, 0 in a column without marks."""
+        """Number of characters of the longest mark in each column, 0 in a column without marks."""
         return [max(len(row[i]) for row in self.marks) for i in range(len(self.columns))]
 
     @property
     def width(self) -> int:
-        """Signs of a line, with two between columns."""
+        """Number of characters on a line, with two spaces between columns."""
         words = [max(map(len, heading.split())) for _, heading in self.columns]
         texts = [max(len(row[i]) for row in self.texts) for i in range(len(self.columns))]
         return (
@@ -62,12 +62,12 @@ class Arrangement:
 
     @property
     def spanners(self) -> list[tuple[str, int]]:
-        """Categories across, with the number of columns below each."""
+        """The categories above the columns, each with the number of columns below it."""
         return [(category, len(list(part))) for category, part in groupby(category for category, _ in self.columns)]
 
 
 def arranged(block: Block, document: Document, width: int = WIDTH) -> Arrangement:
-    """The layout of a block: across by its last variable, if a line of ``width`` signs has room for that."""
+    """The layout of a block, with the last variable across if its categories fit on a line of ``width`` characters."""
     marks = [
         mark + "".join(f"[{number}]" for number in notes) for mark, notes in zip(block.marks, block.notes, strict=True)
     ]
@@ -119,7 +119,7 @@ def _wide(block: Block, cells: pd.DataFrame, document: Document) -> Arrangement:
 
 
 def _together(cells: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    """The cells sorted by groups, so that each group ends with its margin and has its label once."""
+    """The cells sorted so that the rows of a group are together, and a group's margin is last."""
     found = [pd.factorize(cells[c])[0] for c in by[:-1]]
     return cells.iloc[np.lexsort(found[::-1])] if found else cells
 

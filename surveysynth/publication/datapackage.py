@@ -1,4 +1,4 @@
-"""Machine-readable metadata that go with the files of a release: a Frictionless data package and CSV on the Web.
+"""Machine-readable metadata for the files of a release: a Frictionless data package, and CSV on the Web.
 
 Sources: Frictionless Data Package specification, version 1 (profile "tabular-data-resource" for csv files);
 W3C (2015), Metadata Vocabulary for Tabular Data.
@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 
 PACKAGE, CSVW = "datapackage.json", "csv-metadata.json"
-TYPES = {"i": "integer", "u": "integer", "f": "number", "b": "boolean"}  # by the kind of a column; else text
+TYPES = {"i": "integer", "u": "integer", "f": "number", "b": "boolean"}  # by numpy's kind of a dtype; others: string
 TRUE, FALSE = "True", "False"  # as pandas writes them
 
 
@@ -30,11 +30,11 @@ class Resource:
     title : str
     sha256 : str
     size : int
-        Bytes.
+        Size of the file in bytes.
     frame : pandas.DataFrame, optional
-        What a table holds; None of other files.
+        The content of a table; None for other files.
     records : int, optional
-        Of a table of which ``frame`` has the columns alone.
+        Number of records of a table; by default the length of ``frame``.
     """
 
     path: str
@@ -47,15 +47,15 @@ class Resource:
 
 @dataclass(frozen=True)
 class About:
-    """What is said of all files, and of their columns.
+    """Facts about the whole package, and about columns.
 
     Attributes
     ----------
     name, title, description : str
     source, contact, license : str
-        Empty where nothing was said; the license is a name or an address.
+        Empty if unknown.  The license is a name or a URL.
     labels, units : mapping of str to str
-        Of columns.
+        Labels and units of columns, by the name of the column.
     """
 
     name: str
@@ -69,12 +69,12 @@ class About:
 
 
 def write_metadata(folder: Path, resources: Sequence[Resource], about: About) -> None:
-    """Write ``datapackage.json``, and ``csv-metadata.json`` for the csv files.
+    """Write ``datapackage.json`` for all files, and ``csv-metadata.json`` for the csv files.
 
     Parameters
     ----------
     folder : Path
-        Where the files are.
+        The folder of the files, in which the metadata are written.
     resources : list of Resource
     about : About
     """
@@ -85,7 +85,7 @@ def write_metadata(folder: Path, resources: Sequence[Resource], about: About) ->
 
 
 def data_package(resources: Sequence[Resource], about: About) -> dict[str, Any]:
-    """A Frictionless data package: titles, types, units, checksums and numbers of records."""
+    """The content of ``datapackage.json``: titles, types, units, checksums and numbers of records of all files."""
     package = {
         "profile": "data-package", "name": about.name, "title": about.title, "description": about.description,
         **({"licenses": [_license(about.license)]} if about.license else {}),
@@ -104,7 +104,7 @@ def _license(text: str) -> dict[str, str]:
 def _resource(resource: Resource, about: About) -> dict[str, Any]:
     suffix = resource.path.rpartition(".")[2]
     resource_entry: dict[str, Any] = {
-        "type": "table" if suffix == "csv" else "file",  # what validators look into
+        "type": "table" if suffix == "csv" else "file",  # validators read the content of tables
         "name": resource.path.lower().replace(".", "-").replace("_", "-"), "title": resource.title,
         "path": resource.path, "format": suffix, "bytes": resource.size, "hash": f"sha256:{resource.sha256}",
     }  # fmt: skip
@@ -131,7 +131,7 @@ def _field(name: str, column: pd.Series, about: About) -> dict[str, Any]:
 
 
 def csv_on_the_web(tables: Sequence[Resource], about: About) -> dict[str, Any]:
-    """The same metadata for csv files, as CSV on the Web."""
+    """The content of ``csv-metadata.json``: metadata of the csv files in the vocabulary of CSV on the Web."""
     group: dict[str, Any] = {"@context": "http://www.w3.org/ns/csvw", "dc:title": about.title}
     group |= {"dc:description": about.description}
     group |= {f"dc:{name}": getattr(about, name) for name in ("license", "source") if getattr(about, name)}
@@ -158,14 +158,14 @@ def _boolean() -> dict[str, str]:
 
 
 def _kind(column: pd.Series) -> str:
-    """The type of a column in a csv: a category has the type of its levels."""
+    """The type of a column in the metadata: integer, number, boolean or string (for categories, too)."""
     if isinstance(column.dtype, pd.CategoricalDtype):
         return "string"
     return TYPES.get(getattr(column.dtype, "kind", "O"), "string")
 
 
 def _levels(column: pd.Series) -> list[str]:
-    """The categories that records have, in their order."""
+    """The categories of a column that some record has, in order; empty for other columns."""
     if not isinstance(column.dtype, pd.CategoricalDtype):
         return []
     return [str(level) for level in column.cat.remove_unused_categories().cat.categories]

@@ -1,4 +1,4 @@
-"""How many decimals a table shows: estimates are rounded to their standard errors."""
+"""Rounding of tables: the number of decimals is determined by the standard errors."""
 
 from __future__ import annotations
 
@@ -11,21 +11,23 @@ from ..estimation.tables import QUANTITY
 
 NUMBERS = ["estimate", "se", "ci_low", "ci_high"]
 ERRORS = ["se", "ci_low", "ci_high"]
-DIGITS = 2  # of the least standard error: rounding moves a number by a twentieth of it at most
+DIGITS = 2  # of the smallest standard error; rounding changes a number by at most a twentieth of that
 MOST = 6  # digits of the largest number, whatever the standard errors
 FIXED = "fixed by construction"  # in the flag of a total
-LENGTH = 4  # about the length of an interval in standard errors
-NONE = 1e-9  # a smaller standard error, as a share of the estimate, is rounding
+LENGTH = 4  # approximate length of an interval in standard errors
+NONE = 1e-9  # a standard error below this share of the estimate is a rounding error
 
 
 def decimals(block: pd.DataFrame) -> int:
-    """Decimals of one quantity in all its cells; -2 rounds to hundreds.
+    """The number of decimals for all cells of one quantity; -2 means that numbers are rounded to hundreds.
+
+    The smallest standard error gets two digits.  For a share of 0 or 1, whose standard error is 0, a quarter of the
+    length of the interval is used instead.
 
     Parameters
     ----------
     block : pandas.DataFrame
-        Rows of one quantity, with ``estimate`` and ``se``; of shares of 0 or 1, whose standard errors are 0, a quarter
-        of the interval's length stands for them.
+        The rows of one quantity, with ``estimate`` and ``se``, and with ``ci_low`` and ``ci_high`` if known.
     """
     numbers = block.reindex(columns=NUMBERS)
     estimate, se, low, high = (numbers[c].to_numpy(dtype=float) for c in NUMBERS)
@@ -40,9 +42,10 @@ def decimals(block: pd.DataFrame) -> int:
 
 
 def shown(table: pd.DataFrame) -> pd.DataFrame:
-    """The table with its numbers as texts, "" where there is none; ``attrs["digits"]`` says decimals, if it does.
+    """The table with its numbers rounded and converted to texts; a missing number is "".
 
-    A total that is fixed by construction has no error: its standard error and interval are not shown.
+    The number of decimals is ``attrs["digits"]``, or by default that of :func:`decimals`.  Totals that are fixed by
+    construction are shown without standard error and interval.
     """
     out = table.astype(dict.fromkeys(NUMBERS, object))
     for rows, block in blocks(table):
@@ -56,16 +59,19 @@ def shown(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def blocks(table: pd.DataFrame) -> Iterator[tuple[pd.Index, pd.DataFrame]]:
-    """The rows of each quantity, which is a statistic with its outcome, category and probability."""
+    """The rows of each quantity: its index and its part of the table.
+
+    A quantity is a statistic with its outcome, category and probability.
+    """
     for _, block in table.groupby([c for c in QUANTITY if c in table], sort=False, dropna=False):
         yield block.index, block
 
 
 def written(x: float, places: int) -> str:
-    """A number with separators of thousands; "" where it is missing."""
+    """A rounded number as text, with thousands separators; "" if it is missing."""
     return "" if pd.isna(x) else f"{round(float(x), places) + 0.0:,.{max(places, 0)}f}"
 
 
 def _magnitude(x: float) -> int:
-    """The power of ten of the first digit."""
+    """The power of ten of the first significant digit of a positive number."""
     return int(np.floor(np.log10(x)))

@@ -1,4 +1,4 @@
-"""Printed tables with the texts around them: the same for workbook, page and LaTeX."""
+"""Printed tables with their titles, notes and other texts, as the common content of all output formats."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ IN_UNITS = ("mean", "total", "quantile")  # of the outcome
 
 @dataclass(frozen=True)
 class Facts:
-    """What printed tables say about a release.
+    """Facts about a release that printed tables state.
 
     Attributes
     ----------
@@ -31,13 +31,13 @@ class Facts:
     kept : tuple of str
         Columns that are published as they were collected.
     records : int
-        In each data set.
+        Number of records in each data set.
     labels, units : mapping of str to str
-        What columns are called; in which unit outcomes are.
+        Labels of columns, and units of outcomes, by the name of the column.
     title, source, contact : str
-        Empty where nothing was said.
+        Empty if unknown.
     where : str
-        The column of the condition that the records meet; empty where the tables are of all.
+        Name of the column with the condition that selects the records; empty if the tables are of all records.
     """
 
     outcomes: tuple[str, ...]
@@ -51,7 +51,10 @@ class Facts:
     where: str = ""
 
     def called(self, name: str) -> str:
-        """A column's label, with its name where another column has the same label."""
+        """The label of a column, or its name if it has no label.
+
+        If another column has the same label, the name is added to the label.
+        """
         label = self.labels.get(name)
         if not label:
             return name
@@ -60,7 +63,7 @@ class Facts:
 
 @dataclass(frozen=True)
 class Block:
-    """One printed table: one quantity in all its cells.
+    """One printed table: one statistic of one outcome in all cells.
 
     Attributes
     ----------
@@ -70,17 +73,19 @@ class Block:
     by : tuple of str
         Columns of ``cells`` with the labels of domains.
     headings : mapping of str to str
-        Of the columns in ``by``.
+        Headings of the columns in ``by``.
     cells : pandas.DataFrame
-        Texts: the ``by`` columns, ``estimate``, ``se``, ``ci_low``, ``ci_high``, ``n``; symbols where no number is.
+        The texts of the cells: the ``by`` columns, ``estimate``, ``se``, ``ci_low``, ``ci_high``, ``n``.  If a number
+        is suppressed or missing, its text is a symbol.
     numbers : pandas.DataFrame
-        The same cells as numbers, NaN where a symbol stands.
+        The numbers of the cells, without the ``by`` columns; NaN if the text is a symbol.
     decimals : int
-        Of the numbers; -2 are hundreds.
+        Number of decimals; -2 means that numbers are rounded to hundreds.
     marks, quality : tuple of str
-        Of every row: the mark of its quality, "" if it has none, and the word for it, "" where there is no estimate.
+        For each row the mark of its quality class ("" without a mark), and the name of the class in words ("" without
+        an estimate).
     notes : tuple of tuple of int
-        Numbers of every row's notes in the document.
+        For each row the numbers of its notes in the document.
     """
 
     name: str
@@ -102,18 +107,21 @@ class Document:
     Attributes
     ----------
     title, warning, source, contact : str
-        Empty where there is nothing to say; the warning is that of a test release.
+        Empty if unknown.  The warning says that a release made with a seed must not be published.
     protected : tuple of str
-        Three sentences: who is protected and how far, what is not, what error to expect.
+        Three sentences: who is protected and how far, what is not protected, and what error to expect.
     blocks : tuple of Block
+        The printed tables.
     notes : tuple of str
-        Note 1, note 2, ... of the blocks.
+        Texts of note 1, note 2, ... of the blocks.
     suppressed : str
-        Why cells are hidden; empty where none is.
+        The reason why cells are suppressed; empty if no cell is.
     technical : str
         The privacy report.
     symbols : Symbols
+        The symbols and marks of the tables.
     words : Wording
+        The words of headings and notes, in the language of the publication.
     """
 
     title: str
@@ -130,7 +138,7 @@ class Document:
 
     @property
     def legend(self) -> dict[str, str]:
-        """The marks in the tables, and their meanings."""
+        """The symbols and marks that occur in the tables, each with its meaning."""
         s = self.symbols
         used = {text for block in self.blocks for name in NUMBERS for text in block.cells[name]}
         used |= {mark for block in self.blocks for mark in block.marks}
@@ -140,7 +148,7 @@ class Document:
 
     @property
     def classes(self) -> dict[str, str]:
-        """The meaning of every class of quality, by its name in the wording."""
+        """The printed meaning of each quality class, keyed by the class's name in the wording file."""
         meanings, low = dict[str, str](), 0.0
         for each in self.symbols.classes:
             which = "below" if low == 0 else "above" if each is self.symbols.worst else "between"
@@ -153,16 +161,17 @@ class Document:
 def document(
     table: pd.DataFrame, by: Sequence[str], report: PrivacyReport, facts: Facts, symbols: Symbols, words: Wording
 ) -> Document:
-    """Printed tables, with the texts that a reader needs.
+    """A document of printed tables with their titles, notes and legends.
 
     Parameters
     ----------
     table : pandas.DataFrame
         From :meth:`surveysynth.Release.tables`.
     by : list of str
-        Its variables.
+        The variables that define the table's domains.
     report : PrivacyReport
     facts : Facts
+        Facts about the release.
     symbols : Symbols
     words : Wording
     """
@@ -234,7 +243,7 @@ def _block(
 
 
 def _label(value: object, words: Wording) -> str:
-    """A category on one line, with a word for a category without any text."""
+    """The text of a category on one line, with words for the total and for an empty category."""
     if value == TOTAL:
         return words("headings.total")
     return " ".join(str(value).split()) or words("headings.blank")

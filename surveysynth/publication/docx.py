@@ -1,4 +1,4 @@
-"""Tables as a docx, which pandoc makes of their Markdown."""
+"""Tables as a docx, which pandoc makes from their Markdown."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from .document import Document
 from .markdown import markdown
 
-ACROSS = (  # A4, with edges of 2 cm
+ACROSS = (  # A4 landscape, with margins of 2 cm
     '<w:sectPr><w:pgSz w:w="16838" w:h="11906" w:orient="landscape"/>'
     '<w:pgMar w:top="1134" w:right="1134" w:bottom="1134" w:left="1134" w:header="709" w:footer="709" w:gutter="0"/>'
     "</w:sectPr>"
@@ -21,7 +21,7 @@ SMALL = '<w:rPr><w:sz w:val="20"/></w:rPr>'  # 10 points
 
 
 def write_docx(document: Document, path: Path) -> None:
-    """Write a docx by pandoc, on a page that is wide enough for the numbers of a table.
+    """Write a document of tables as docx by pandoc, on A4 landscape pages.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ def write_docx(document: Document, path: Path) -> None:
 
 
 def _write_reference(path: Path) -> None:
-    """Write a reference file with pandoc's own styles, on A4 across, and with smaller print in tables and lists."""
+    """Write a reference file for pandoc: the default styles, A4 landscape, and smaller print in tables and lists."""
     own = subprocess.run(["pandoc", "--print-default-data-file", "reference.docx"], capture_output=True, check=True)
     with zipfile.ZipFile(BytesIO(own.stdout)) as given, zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as made:
         for name in given.namelist():

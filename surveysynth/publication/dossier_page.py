@@ -1,4 +1,4 @@
-"""A document to sign, or its public twin: paragraphs, grids, boxes and signatures, as html and PDF."""
+"""The pages of a dossier to sign, or of its public version: the parts of a page, and output as html and PDF."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ class Grid:
     Attributes
     ----------
     headings : tuple of str
-        Without any the first column is a heading itself.
+        Headings of the columns.  If there are none, the cells of the first column are headings.
     rows : tuple of tuples of str
     title : str
     numbers : int
-        Last columns that are numbers.
+        Number of columns, counted from the right, that are numeric.
     code : bool
         Whether the last column is code, such as a checksum.
     high : bool
-        Whether rows have room for handwriting.
+        Whether rows are high enough for handwriting.
     """
 
     headings: tuple[str, ...]
@@ -46,7 +46,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class Items:
-    """A list; with ``boxes`` to tick, and with ``room`` for a reason in handwriting."""
+    """A list; with ``boxes`` each item has a box to tick, and the text ``room`` asks for a reason in handwriting."""
 
     items: tuple[str, ...]
     boxes: bool = False
@@ -56,7 +56,7 @@ class Items:
 
 @dataclass(frozen=True)
 class Paragraph:
-    """A paragraph; ``strong`` in a frame."""
+    """A paragraph; if ``strong``, it has a frame."""
 
     text: str
     strong: bool = False
@@ -65,7 +65,7 @@ class Paragraph:
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure from a file, and its text for those who do not see it."""
+    """A figure from a file, with its alternative text."""
 
     file: Path
     alt: str
@@ -73,14 +73,14 @@ class Picture:
 
     @property
     def source(self) -> str:
-        """The picture as a data address, which needs no other file."""
+        """The picture as a data URL, so that the page needs no other file."""
         kinds = {".svg": "svg+xml", ".png": "png"}
         return f"data:image/{kinds[self.file.suffix]};base64,{base64.b64encode(self.file.read_bytes()).decode()}"
 
 
 @dataclass(frozen=True)
 class Signatures:
-    """A row to sign for each role."""
+    """A table with a row for the signature of each role."""
 
     roles: tuple[str, ...]
     kind: str = field(default="signatures", init=False)
@@ -99,7 +99,7 @@ Block = Grid | Items | Lines | Paragraph | Picture | Signatures
 
 @dataclass(frozen=True)
 class Section:
-    """A heading and what stands below it, on a new page if asked for."""
+    """A heading with the blocks below it; ``new_page`` starts a new page."""
 
     heading: str
     blocks: tuple[Block, ...]
@@ -108,17 +108,17 @@ class Section:
 
 @dataclass(frozen=True)
 class Dossier:
-    """All sections of a dossier, and the texts on every page.
+    """The sections of a dossier, and the texts on every page.
 
     Attributes
     ----------
     title, subtitle : str
     banner : str
-        Across the top of every page: who may see it.
+        Text at the top of every page that says who may see the dossier.
     footer : str
-        At the foot of every page: which release it is about.
+        Text at the bottom of every page that names the release.
     initials : bool
-        Whether every page has room for initials.
+        Whether every page has space for initials.
     sections : tuple of Section
     """
 
@@ -131,12 +131,12 @@ class Dossier:
 
 
 def listed(items: Sequence[str], **how: object) -> Items:
-    """A list of texts."""
+    """The texts as a list; ``how`` has further fields of :class:`Items`."""
     return Items(tuple(items), **how)  # type: ignore[arg-type]
 
 
 def html(dossier: Dossier) -> str:
-    """The page, which needs no other file and prints on A4."""
+    """The dossier as one html page, which needs no other file and prints on A4."""
     from jinja2 import Environment, PackageLoader
 
     environment = Environment(
@@ -146,7 +146,7 @@ def html(dossier: Dossier) -> str:
 
 
 def pdf(page: str, path: Path) -> str:
-    """Write the page as PDF by WeasyPrint, if it is here: the Python package or Debian's command.
+    """Write a page as PDF by WeasyPrint, if the Python package or Debian's command is installed.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ def pdf(page: str, path: Path) -> str:
     Returns
     -------
     str
-        Empty, or why there is no PDF and what to do.
+        An empty text if the PDF was written; otherwise why not, and what to do.
     """
     package, command = importlib.util.find_spec("weasyprint"), shutil.which("weasyprint")
     if package is None and command is None:
@@ -173,17 +173,20 @@ def pdf(page: str, path: Path) -> str:
 
 
 def _by_package(page: str) -> bytes:
-    """The PDF, made in this process: in one with R, another Python would find R's libraries in place of its own."""
+    """The PDF, made by the Python package; b"" if that fails.
+
+    It is made in this process, because in a process with R another Python process would load the libraries of R.
+    """
     try:
         import weasyprint
 
         weasyprint.LOGGER.setLevel(logging.CRITICAL)
         return bytes(weasyprint.HTML(string=page).write_pdf())
-    except Exception:  # a library is missing, or is another's, as R's ssl: the html is still written
+    except Exception:  # a library is missing, or is the wrong one, as R's ssl: the html is still written
         return b""
 
 
 def _by_command(command: str, page: str) -> bytes:
-    """The PDF by Debian's command."""
+    """The PDF, made by Debian's command."""
     done = subprocess.run([command, "-q", "-", "-"], input=page.encode(), capture_output=True, check=False)
     return done.stdout

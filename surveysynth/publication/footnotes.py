@@ -1,4 +1,4 @@
-"""The texts below printed tables, in plain words: the protection, what has none, and the error to expect."""
+"""Texts of printed tables in plain words: what is protected, what is not, the error to expect, and footnotes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..privacy.report import PrivacyReport
 from .quality import Symbols
 from .wording import Wording
 
-WEAK = 1.0  # percent of wrong guesses below which a bound promises little
+WEAK = 1.0  # percent of wrong guesses below which the protection is weak
 CERTAIN = 1e-4  # percent of wrong guesses below which the guess is as good as certain
 FLAGS = {  # entries of the column ``flag``, by the names of the notes that put them in plain words
     "one_data_set": re.compile("one data set: no between variance"),
@@ -23,19 +23,21 @@ FLAGS = {  # entries of the column ``flag``, by the names of the notes that put 
     "modelled": re.compile("not counted by these variables together: .*"),
     "cv": re.compile("CV above (?P<limit>.*)"),
 }
-SUPPRESSED = re.compile("suppressed: fewer than (?P<min_cell>[0-9]+) records, [^;]*")  # has a symbol, not a note
+SUPPRESSED = re.compile("suppressed: fewer than (?P<min_cell>[0-9]+) records, [^;]*")  # gets a symbol, not a note
 
 
 def most_guessed(epsilon: float) -> tuple[str, bool]:
-    """The largest percentage of right guesses between the answers of a unit and others in their place.
+    """The largest possible percentage of right guesses about a unit, as a text, and whether the protection is weak.
 
-    With two answers equally likely beforehand, and e^(2 epsilon) between the chances of any release, Bayes' theorem
-    leaves the likelier one 1 / (1 + e^(-2 epsilon)).  It is rounded up; second, whether that is next to certainty.
+    The guess is between the true answers of a unit and other answers, which are equally likely before the release.  The
+    probabilities of any release under the two differ at most by a factor of e^(2 epsilon).  By Bayes' theorem the
+    likelier answers then have a probability of at most 1 / (1 + e^(-2 epsilon)).  The percentage is rounded up.  The
+    protection is weak if less than 1% of the guesses are wrong.
 
     Parameters
     ----------
     epsilon : float
-        For neighbours one of which lacks the unit's answers.
+        Epsilon for blanking: two files are neighbours if one of them lacks the answers of one unit.
     """
     wrong = 100 / (1 + math.exp(min(2 * epsilon, 700.0)))
     if wrong < CERTAIN:
@@ -81,15 +83,15 @@ def error_to_expect(table: pd.DataFrame, report: PrivacyReport, symbols: Symbols
 
 
 def suppressed(table: pd.DataFrame, words: Wording) -> str:
-    """Why cells are hidden; an empty text if none is."""
+    """The reason why cells are suppressed; an empty text if no cell is."""
     found = (SUPPRESSED.search(flags) for flags in table["flag"].astype(object).fillna(""))
     return next((words("symbols.suppressed", **each.groupdict()) for each in found if each), "")
 
 
 def notes_of(table: pd.DataFrame, report: PrivacyReport, words: Wording) -> list[list[str]]:
-    """The notes of every row in plain words: one for each flag, and one for a model that was accepted as fragile.
+    """The notes of every row in plain words: one for each flag, and one if failed diagnostics were accepted.
 
-    A cell that is suppressed has a symbol instead.
+    The flag of a suppressed cell gets no note, because the cell has a symbol.
     """
     fragile = [words("notes.fragile")] if "failed" in report.verdict else []
     return [

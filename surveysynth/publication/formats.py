@@ -1,6 +1,6 @@
-"""The one list of formats of published tables: releases, their folders and the command line read it.
+"""The list of formats of published tables, which releases, release folders and the command line use.
 
-A new format is a function and a line here.  Nothing is imported before it is used.
+To add a format, write a function and add a line to ``FORMATS``.  The module of a format is imported when it is used.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ class Format:
     Attributes
     ----------
     writer : str or function
-        A function of the document that returns a text; or module and function, within this folder.
+        A function of the document that returns a text; or its name, "module:function", in this package.
     to_file : bool
-        The function writes the file itself: its arguments are the document and the path.
+        Whether the function writes the file itself.  Its arguments are then the document and the path.
     in_full : bool
-        It gets the frame in place of the document: numbers in full precision, without notes.
+        Whether the function gets the frame instead of the document: numbers in full precision, without notes.
     in_folder : bool
-        Every release folder has tables in this format.
+        Whether every release folder has tables in this format.
     program : str
-        What has to be installed for it.
+        A program that must be installed; empty if none is needed.
     """
 
     writer: str | Callable[..., Any]
@@ -70,12 +70,12 @@ FORMATS: dict[str, Format] = {  # by the ending of a file's name
 
 
 def format_of(path: Path) -> Format:
-    """The format that a file's ending names.
+    """The format of tables for the suffix of a file name.
 
     Raises
     ------
     InputError
-        It is not known, or cannot be made here.
+        The suffix is unknown, or the program that makes the format is not installed.
     """
     found = FORMATS.get(path.suffix)
     if found is None:

@@ -1,4 +1,4 @@
-"""Tables as Markdown with pipe tables, as pandoc and GitHub read it."""
+"""Tables as Markdown with pipe tables, which pandoc and GitHub can read."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import re
 from .arrangement import arranged
 from .document import Block, Document
 
-WIDTH = 80  # signs of a line in an editor, or in the larger print of a docx
+WIDTH = 80  # characters on a line in an editor, or in the larger print of a docx
 
 
 def markdown(document: Document) -> str:
-    """The text: title, what is protected and what to expect, tables, notes, symbols, glossary, technical notes.
+    """The document as Markdown: title, protection and errors, tables, notes, symbols, glossary, technical notes.
 
     Parameters
     ----------
@@ -41,12 +41,12 @@ def markdown(document: Document) -> str:
 
 
 def escaped(text: str) -> str:
-    """Text in which no sign has a meaning in Markdown."""
+    """The text with the special characters of Markdown escaped."""
     return re.sub(r"([\\`*_{}\[\]<>#|~$^@])", r"\\\1", text)
 
 
 def _item(line: str) -> str:
-    """A line of the report as an item of a list; its own items stay below it."""
+    """A line of the report as an item of a list; a line that is already an item becomes a subitem."""
     text = line.removeprefix("  - ")
     return f"- {escaped(text)}" if text == line else f"  - {escaped(text)}"
 
@@ -56,7 +56,10 @@ def _listed(items: list[str]) -> str:
 
 
 def _table(block: Block, document: Document) -> str:
-    """A pipe table: it has one line of headings, so that categories stand before headings, and groups are a column."""
+    """A block as a pipe table.
+
+    A pipe table has only one line of headings, so a heading includes its category, and groups are a column.
+    """
     sheet = arranged(block, document, WIDTH)
     grouped = any(sheet.groups)
     headings = [*([escaped(sheet.outer)] if grouped else []), escaped(sheet.inner)]
@@ -66,6 +69,6 @@ def _table(block: Block, document: Document) -> str:
         cells = [escaped(f"{text} {mark}".rstrip()) for text, mark in zip(texts, marks, strict=True)]
         lines.append([*([escaped(group)] if grouped else []), escaped(label), *cells])
     columns = [[*heading.split(), *cells] for heading, *cells in zip(*lines, strict=True)]
-    widths = [max(map(len, texts), default=0) + 2 for texts in columns]  # as pandoc shares out a page
+    widths = [max(map(len, texts), default=0) + 2 for texts in columns]  # pandoc sets relative column widths by these
     rule = [":" + "-" * width if i < left else "-" * width + ":" for i, width in enumerate(widths)]
     return "\n".join(f"| {' | '.join(line)} |" for line in [lines[0], rule, *lines[1:]])

@@ -13,7 +13,7 @@ MINUS = "\N{MINUS SIGN}"
 
 
 def page(document: Document) -> str:
-    """The page: title, what is protected and what to expect, tables, notes, symbols, glossary, technical notes.
+    """The document as html: title, protection and errors, tables, notes, symbols, glossary, technical notes.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ def page(document: Document) -> str:
 
 
 def _table(block: Block, document: Document) -> str:
-    """One table under its title; every cell is escaped here, as it may hold spans."""
+    """One table with its title, as html.  Cells are escaped here, not by great_tables, because they contain spans."""
     from great_tables import GT, html
 
     sheet = arranged(block, document)
@@ -55,7 +55,7 @@ def _table(block: Block, document: Document) -> str:
 
 
 def _cell(text: str, mark: str, room: int) -> str:
-    """A number with its marks, and with room for marks if the column has any, so that digits stand in line."""
+    """A number with its marks.  If the column has marks, every cell has space for them, so that digits are aligned."""
     shown = escape(text.replace("-", MINUS, 1) if text[:1] == "-" else text)
     if not room:
         return shown

@@ -1,4 +1,4 @@
-"""The quality of estimates as offices mark it: classes of coefficients of variation, and symbols for numbers."""
+"""Quality classes of estimates by coefficient of variation, and the symbols of statistical offices."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..errors import InputError
 
 @dataclass(frozen=True)
 class QualityClass:
-    """A class of coefficients of variation below a limit, with its mark and its name in the wording."""
+    """A quality class: coefficients of variation below a limit, with a mark and the class's name in the wording."""
 
     below: float
     mark: str
@@ -23,18 +23,19 @@ class QualityClass:
 
 @dataclass(frozen=True)
 class Symbols:
-    """The marks that an office prints.
+    """The symbols and quality marks that an office prints.
 
     Attributes
     ----------
     suppressed : str
-        Instead of the numbers of a suppressed cell.
+        Symbol in place of the numbers of a suppressed cell.
     missing : str
-        Instead of a number that there is not, as the standard error of a domain in one PSU.
+        Symbol in place of a number that does not exist, such as the standard error of a domain in one PSU.
     classes : tuple of QualityClass
-        By rising limits; the last has none.  An empty mark is not shown.
+        The quality classes in increasing order of their limits.  The last class has no limit.  An empty mark is not
+        printed.
     withheld : bool
-        Whether numbers of the last class are replaced by its mark.
+        Whether numbers of the last class are replaced by the mark of the class.
     """
 
     suppressed: str
@@ -48,10 +49,10 @@ class Symbols:
         return self.classes[-1]
 
     def ratings(self, table: pd.DataFrame) -> pd.Series:
-        """The :class:`QualityClass` of every row; None for a row without a standard error, and for a hidden cell.
+        """The :class:`QualityClass` of every row; None for a row without a standard error, and for a suppressed cell.
 
-        The coefficient of variation is the standard error over the size of the estimate; a total without error is of
-        the best class.  A share of 0 or 1 has none: its standard error is 0, and its interval has a length.
+        The coefficient of variation is the standard error over the absolute estimate.  A total without error is in the
+        best class.  A share of 0 or 1 gets None, because its standard error is 0 although its interval has a length.
         """
         numbers = table.reindex(columns=["estimate", "se", "ci_low", "ci_high"])
         estimate, se, low, high = (numbers[c].to_numpy(dtype=float, na_value=np.nan) for c in numbers)
@@ -65,7 +66,7 @@ class Symbols:
 
 NONE = float("inf")
 SYMBOLS = {
-    # letters as Statistics Canada's table symbols have them: E is to be used with caution, F is not published
+    # letters of Statistics Canada's table symbols: E is to be used with caution, F is too unreliable to be published
     "statcan": Symbols(
         "x",
         "..",
@@ -89,18 +90,19 @@ SYMBOLS = {
 
 
 def symbols_of(symbols: str | Mapping[str, Any] | None) -> Symbols:
-    """The marks for an argument ``symbols``.
+    """The :class:`Symbols` for an argument ``symbols``.
 
     Parameters
     ----------
     symbols : {"uk", "statcan"} or mapping, optional
-        Default "uk".  A mapping changes "uk" where it has ``suppressed``, ``missing``, ``unreliable`` (the mark of what
-        is least reliable) or ``limit`` (the coefficient of variation from which on it is so).
+        By default "uk".  A mapping changes parts of "uk": the symbols ``suppressed`` and ``missing``, the mark
+        ``unreliable`` of the least reliable class, and ``limit``, the coefficient of variation from which an estimate
+        is in that class.
 
     Raises
     ------
     InputError
-        Unknown names; marks that are no text; a limit that is not positive.
+        Unknown names; a symbol that is not a text, or is empty; a limit that is not positive.
     """
     if symbols is None:
         return SYMBOLS["uk"]

@@ -1,4 +1,4 @@
-"""The words of printed tables, in the language of an office."""
+"""The words of printed tables, which can be translated."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ from ..errors import InputError
 from ..storage import as_path
 
 OWN = Path(__file__).with_name("wording.toml")
-FREE = "glossary"  # a section of any entries
+FREE = "glossary"  # the section that may have any entries
 
 
 class Wording:
-    """Headings, titles and footnotes of printed tables, as templates.
+    """Templates of the headings, titles and footnotes of printed tables, by name.
 
     Parameters
     ----------
     path : str or Path, optional
-        A copy of ``wording.toml`` in this folder with other words.
+        A translated or changed copy of ``wording.toml``; by default ``wording.toml`` of this package.
 
     Raises
     ------
     InputError
-        The file cannot be read; texts are missing or not known; a text lacks a placeholder, or has one more.
+        The file cannot be read; texts are missing, empty or unknown; the placeholders of a text differ from those in
+        ``wording.toml``.
     """
 
     def __init__(self, path: str | Path | None = None) -> None:
@@ -35,16 +36,16 @@ class Wording:
 
     @property
     def language(self) -> str:
-        """Language of the words, as in ``<html lang>``."""
+        """Code of the language, as for the attribute ``lang`` of html."""
         return str(self._sections["language"])
 
     @property
     def glossary(self) -> dict[str, str]:
-        """The terms with their meanings."""
+        """The terms of the glossary with their meanings."""
         return dict(self._sections[FREE])
 
     def __call__(self, entry: str, **values: object) -> str:
-        """One text, "section.name", with its placeholders filled in."""
+        """The text with the name "section.name", with values in place of its placeholders."""
         section, _, name = entry.partition(".")
         return str(self._sections[section][name]).format(**values)
 
@@ -55,7 +56,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _checked(path: Path) -> dict[str, Any]:
-    """The words in a file, if they are all there (InputError)."""
+    """The words in a file, after the checks of :class:`Wording` (InputError)."""
     try:
         sections = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
@@ -75,7 +76,7 @@ def _checked(path: Path) -> dict[str, Any]:
 
 
 def _texts(sections: Mapping[str, Any]) -> dict[str, Any]:
-    """Every text outside the glossary, by "section.name"."""
+    """All texts by "section.name"; the glossary as a whole counts as one text."""
     texts: dict[str, Any] = {}
     for section, value in sections.items():
         if section == FREE and isinstance(value, dict):

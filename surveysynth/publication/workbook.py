@@ -1,4 +1,4 @@
-"""Tables as a workbook by the UK government's standard of accessible spreadsheets."""
+"""Tables as a workbook that follows the UK government's standard of accessible spreadsheets."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ import pandas as pd
 from .digits import NUMBERS
 from .document import Block, Document
 
-CREATED = datetime(2000, 1, 1, tzinfo=UTC)  # not the time of the clock, so that the same tables make the same file
+CREATED = datetime(2000, 1, 1, tzinfo=UTC)  # a fixed time, so that the same tables give the same file
 JOINER = "\N{WORD JOINER}"  # breaks up what gptables would read as a note or as a link
 LABEL, NUMBER, QUALITY, TERM, TEXT = (12, 40), 16, 22, 26, 90  # widths of columns; least and largest for labels
 WIDE = 1.25  # width of a digit of the tables, in Excel's unit for columns
 LINE = 16  # points
-A4 = 9  # as Excel numbers paper
+A4 = 9  # Excel's number for this paper size
 ABOVE = 2  # rows above the headings of a sheet of texts: its title and how to read it
 LEVELS = 3  # columns of labels that gptables knows
 AS_THEY_ARE = {
@@ -31,10 +31,10 @@ AS_THEY_ARE = {
 
 
 def write_workbook(document: Document, path: Path) -> None:
-    """Write cover, contents, notes, one sheet a table, technical notes and a glossary.
+    """Write a workbook with cover, contents, notes, one sheet for each table, technical notes and glossary.
 
-    Numbers are numbers, rounded as in print and shown with their decimals; symbols stand where there is none, so that
-    no cell is empty or merged.
+    Numbers are numeric cells, rounded as in print and shown with the same decimals.  In place of a missing number there
+    is a symbol, so that no cell is empty.  No cells are merged.
 
     Parameters
     ----------
@@ -99,18 +99,18 @@ def _technical(document: Document) -> list[str]:
 
 
 def _theme() -> Any:
-    """The theme of gptables, with texts at the top of their cells."""
+    """The theme of gptables, with texts aligned to the top of cells."""
     from gptables import gptheme
 
     theme = deepcopy(gptheme)
     for update in (theme.update_index_1_format, theme.update_index_2_format, theme.update_index_3_format):
-        update({"valign": "top"})  # next to a text of several lines, it begins with that text
+        update({"valign": "top"})  # next to a text of several lines, a label is beside the first line
     theme.update_data_format({"valign": "top"})
     return theme
 
 
 def _set_cover(book: Any, cover: Any, document: Document) -> None:
-    """Set the cover: headings in the document's words, and room for texts of several lines."""
+    """Format the cover: headings in the words of the document, and rows high enough for texts of several lines."""
     sheet, row = book.get_worksheet_by_name(cover.cover_label), 1
     heading = book.add_format(book.theme.cover_subtitle_format)
     for name, texts in (("protected", cover.intro), ("source", cover.about), ("contact", cover.contact)):
@@ -123,7 +123,7 @@ def _set_cover(book: Any, cover: Any, document: Document) -> None:
 
 
 def _set_sheets_of_texts(book: Any, document: Document) -> None:
-    """Make room for the texts of contents, notes, glossary and technical notes, where there are such sheets."""
+    """Set row heights and column widths of the sheets of contents, notes, glossary and technical notes (if any)."""
     words = document.words
     for name, column in (
         ("contents", [*([words("headings.notes")] if document.notes else []), *(b.title for b in document.blocks)]),
@@ -134,7 +134,7 @@ def _set_sheets_of_texts(book: Any, document: Document) -> None:
 
 
 def _set_texts(sheet: Any, texts: Iterable[str], *, terms: bool) -> None:
-    """Make room for the column of texts, which is the second one if terms stand before them."""
+    """Set row heights and column widths for a column of texts; with ``terms`` it is the second column."""
     if terms:
         sheet.set_column(0, 0, TERM)
     sheet.set_column(int(terms), int(terms), TEXT)
@@ -144,7 +144,7 @@ def _set_texts(sheet: Any, texts: Iterable[str], *, terms: bool) -> None:
 
 
 def _set_table(sheet: Any, table: Any, block: Block) -> None:
-    """Set widths, heights of rows, and headings that stay in sight and stand on every printed page."""
+    """Set column widths and row heights; headings are frozen on the screen and repeated on printed pages."""
     labels, top = len(block.by) or 1, table.data_range[0]
     columns = [[heading, *(getattr(x, "string", str(x)) for x in table.table[heading])] for heading in table.table]
     widths = [min(max(len(max(texts, key=len)) + 2, LABEL[0]), LABEL[1]) for texts in columns[:labels]]
@@ -161,7 +161,7 @@ def _set_table(sheet: Any, table: Any, block: Block) -> None:
 
 
 def _set_paper(sheet: Any) -> None:
-    """Set the paper: A4 across, one page wide and as many pages long as needed."""
+    """Set the paper: A4 landscape, one page wide and as many pages long as needed."""
     sheet.set_paper(A4)
     sheet.set_landscape()
     sheet.fit_to_pages(1, 0)
@@ -173,7 +173,7 @@ def _height(text: str, width: int) -> int:
 
 
 def _texts(name: str, columns: dict[str, list[str]], document: Document) -> Any:
-    """A sheet of texts."""
+    """A sheet of texts, as gptables defines tables."""
     from gptables import GPTable
 
     title = document.words(f"headings.{name.removesuffix('_table')}")
@@ -184,7 +184,7 @@ def _texts(name: str, columns: dict[str, list[str]], document: Document) -> Any:
 
 
 def _table(block: Block, document: Document) -> Any:
-    """A block as one marked-up table: labels, numbers, records and the class of quality."""
+    """A block as a table of gptables: labels, numbers, numbers of records, and quality classes."""
     from gptables import GPTable
 
     words = document.words
@@ -227,7 +227,7 @@ def _table(block: Block, document: Document) -> Any:
 
 
 def _unmarked(block: Block, document: Document) -> list[str]:
-    """The meanings of the words for quality that have no mark."""
+    """The meanings of the quality classes in a block that have no mark."""
     names = [each.name for each in document.symbols.classes if not each.mark]
     return [f"{document.classes[name]}." for name in names if document.words(f"quality.{name}") in block.quality]
 
@@ -237,22 +237,22 @@ def _number(x: float, places: int) -> float:
 
 
 def _different(names: list[str]) -> list[str]:
-    """Headings that differ from each other, as a workbook needs them."""
+    """Headings made unique by numbers, because a workbook needs different headings."""
     return [name if names.count(name) == 1 else f"{name} ({i})" for i, name in enumerate(names, 1)]
 
 
 def _plain(text: str) -> str:
-    """Text in which gptables finds no reference to a note and no link."""
+    """The text, changed so that gptables does not read a part of it as a reference to a note or as a link."""
     return text.replace("$$", f"${JOINER}$").replace("](", f"]{JOINER}(")
 
 
 def _text(text: str) -> Any:
-    """The text of a cell; gptables takes plain text only where it has a Latin letter or a digit."""
+    """The text of a cell for gptables, which accepts plain text only if it has a Latin letter or a digit."""
     from gptables.core.gptable import FormatList
 
     return _plain(text) if re.search("[a-zA-Z0-9]", text) else FormatList([{}, _plain(text)])
 
 
 def _title(text: str) -> Any:
-    """The title of a sheet, which stands in a cell of the contents, too."""
+    """The title of a sheet for gptables, which also puts it in a cell of the contents."""
     return _plain(text) if re.search("[a-zA-Z0-9]", text) else [{}, _plain(text)]

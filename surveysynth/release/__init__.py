@@ -1,1 +1,1 @@
-"""What leaves the agency: a release, its folder, what is suppressed in its tables."""
+"""What leaves the agency: the release, the folder of a release, and cell suppression in its tables."""

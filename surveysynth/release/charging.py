@@ -1,12 +1,14 @@
-"""A release is charged to its survey's ledger last: when all its files are on the disk, next to their place.
+"""Charge a release to the ledger of its survey, as the last step before its files appear at their path.
 
     compute, stage, write unfinished.json  ->  charge  ->  name the entry in the manifest  ->  move, rename
 
-A run that is killed before the charge leaves a staged folder that the next run for this place removes.  One that is
-killed after it leaves a staged folder that :func:`resume` publishes, by the salt of its entry: nothing is spent twice.
+"Staged" files are complete and on the disk, in a hidden folder next to the path of the release.  If a run is killed
+before the charge, the next run for the same path removes the staged folder.  If a run is killed after the charge,
+:func:`resume` publishes the staged folder.  It finds the ledger entry by the salt in ``unfinished.json``, so that
+nothing is spent twice.
 
-A release that is charged when it is made, and not yet written, has no place: it is staged and charged in the same way
-next to the ledger, and its folder stays there until it is written, or :func:`resume` publishes it.
+A release that is charged when it is made, before it is written, does not have a path yet.  It is staged in the same way
+next to the ledger.  The staged folder stays there until the release is written, or :func:`resume` publishes it.
 """
 
 from __future__ import annotations
@@ -35,8 +37,8 @@ from ..storage import (
 )
 from .contents import Contents
 
-PUBLIC = 0o755  # mode of a release folder in its place
-NO_ENTRY = {"entry": 0, "head": "0" * 64}  # holds the place of an entry until there is one
+PUBLIC = 0o755  # mode of a published release folder
+NO_ENTRY = {"entry": 0, "head": "0" * 64}  # placeholder in the manifest until the ledger is charged
 
 
 def spends(release: Contents) -> dict[str, Any]:
@@ -54,14 +56,15 @@ def spends(release: Contents) -> dict[str, Any]:
 def charge(
     staging: Path, spent: dict[str, Any], ledger: Ledger, entered: list[Entry], *, overwrite: bool = False
 ) -> None:
-    """Charge a staged release, by arguments of :meth:`surveysynth.Ledger.spend`, and name the entry in its manifest.
+    """Charge a staged release to a ledger, and name the ledger entry in the manifest of the release.
 
-    ``entered`` gets the entry as soon as there is one, whatever fails after that.
+    ``spent`` has the arguments of :meth:`surveysynth.Ledger.spend`.  The new entry is appended to the list ``entered``
+    as soon as the ledger has it, even if a later step fails.
 
     Raises
     ------
     PrivacyError
-        The cap would be exceeded, or the ledger cannot be written: nothing was charged.
+        The cap would be exceeded, or the ledger cannot be written.  Nothing was charged, if ``entered`` is empty.
     """
     salt = new_id()
     where = {"ledger": str(ledger.path.absolute()), "survey": ledger.survey, "head": ledger.head}
@@ -70,7 +73,7 @@ def charge(
     with whole_file(whole) as stream:
         stream.write(json.dumps(note).encode())
     os.replace(whole, staging / UNFINISHED)
-    sync(staging)  # before the entry, or a loss of power could leave that alone
+    sync(staging)  # before the entry, or after a loss of power there could be an entry without its release
     try:
         entered.append(ledger.spend(**spent, salt=salt))
     except BaseException:
@@ -83,12 +86,15 @@ def charge(
 
 
 def unfinished(path: Path) -> Path | None:
-    """The staged folder of a run for this place that was charged and then killed; other staged folders are removed.
+    """The staged folder of an interrupted run for this path, if the run was charged; None if there is no such folder.
+
+    Staged folders that were not charged are removed.
 
     Raises
     ------
     InputError
-        There are several; or the ledger that one names is gone, or is another by now: nothing is removed then.
+        Several folders were charged; or the ledger of a staged folder is missing, or was replaced by another file.
+        Such a folder is not removed.
     PrivacyError
         The ledger is damaged.
     """
@@ -106,17 +112,17 @@ def how_to_publish(ledger: Ledger, entry: Entry) -> str:
 
 
 def resume(path: str | Path, *, ledger: Ledger | None = None, entry: int | None = None) -> Path:
-    """Publish a release that was charged and then cut off, before its files were in their place.
+    """Publish a release that was charged to a ledger, but whose run ended before the files appeared at their path.
 
     Parameters
     ----------
     path : str or Path
-        Where the release was to be written.
+        The folder to which the release was to be written.
     ledger : Ledger, optional
-        Where it was entered, if it was entered when it was made (``synthesize(ledger=)``): its files are kept there
-        until it is written.
+        The ledger of a release that was charged when it was made (``synthesize(ledger=)``).  The files of such a
+        release are kept beside the ledger until the release is written.
     entry : int, optional
-        Number of its entry in the ledger, where several releases are kept.
+        Number of the ledger entry of the release.  It is needed if several releases are kept beside the ledger.
 
     Returns
     -------
@@ -126,13 +132,14 @@ def resume(path: str | Path, *, ledger: Ledger | None = None, entry: int | None 
     Raises
     ------
     InputError
-        There is no such run; something else is in the place by now; several releases are kept, and no entry was named.
+        There is no such release; ``path`` is taken by now, or cannot be written; the ledger is missing, or was replaced
+        by another file; several releases are kept, and ``entry`` is not given.
     PrivacyError
         The ledger is damaged.
 
     Examples
     --------
-    Where the place of a release is empty, although the ledger was charged for it:
+    The folder of a release does not exist, although the ledger was charged for the release:
 
     >>> ss.resume("release")  # doctest: +SKIP
     """
@@ -150,13 +157,13 @@ def resume(path: str | Path, *, ledger: Ledger | None = None, entry: int | None 
 
 
 def _charged(path: Path) -> list[Path]:
-    """Staged folders that were charged, for a place or next to a ledger; folders that were not charged are removed."""
+    """The charged staged folders of a path, or of a ledger.  Staged folders that were not charged are removed."""
     charged = []
     for staging in left_behind(path):
         ledger, note = _note(staging)
         if ledger.find(note["salt"]) is not None:
             charged.append(staging)
-        elif ledger.knows(note["head"]):  # it went on from there without this entry
+        elif ledger.knows(note["head"]):  # the ledger is the same one, and does not have this entry
             (staging / UNFINISHED).unlink()
             left_behind(path)
         else:
@@ -168,7 +175,7 @@ def _charged(path: Path) -> list[Path]:
 
 
 def _entry_and_note(staging: Path) -> tuple[Entry, dict[str, Any]]:
-    """The entry by which a staged folder was charged, and its note."""
+    """The ledger entry of a staged folder that was charged, and the content of its ``unfinished.json``."""
     ledger, note = _note(staging)
     entry = ledger.find(note["salt"])
     assert entry is not None  # _charged() has found it
@@ -176,7 +183,7 @@ def _entry_and_note(staging: Path) -> tuple[Entry, dict[str, Any]]:
 
 
 def _finished(staging: Path, path: Path) -> Path:
-    """Move a staged folder to its place."""
+    """Move a staged folder to its path."""
     entry, note = _entry_and_note(staging)
     try:
         finish(staging, path, replace=note["overwrite"], mode=PUBLIC, last=lambda folder: _name(entry, folder))
@@ -190,7 +197,7 @@ def _finished(staging: Path, path: Path) -> Path:
 
 
 def _published(path: Path, ledger: Ledger, number: int | None) -> Path:
-    """Copy a release from the folder next to its ledger to its place, and remove that folder."""
+    """Copy a release from the staged folder next to its ledger to a path, and remove the staged folder."""
     kept = {entry.number: (entry, staging) for staging in _charged(ledger.path.absolute())
             for entry, _ in [_entry_and_note(staging)] if entry.survey == ledger.survey}  # fmt: skip
     listed = "; ".join(f"entry {each.number}, {each.what}" for each, _ in kept.values())
@@ -202,7 +209,7 @@ def _published(path: Path, ledger: Ledger, number: int | None) -> Path:
     if number is None and len(kept) > 1:
         raise InputError(f"several releases are kept beside the ledger, so say which, entry= (--entry): {listed}")
     entry, staging = kept[number] if number is not None else next(iter(kept.values()))
-    if not _is_entry(entry, path):  # else it was killed before the last step
+    if not _is_entry(entry, path):  # else an earlier resume() was killed before its last step
         try:
             with whole_folder(path, mode=PUBLIC) as place:
                 for part in ("public", "internal"):
@@ -218,13 +225,13 @@ def _published(path: Path, ledger: Ledger, number: int | None) -> Path:
 
 
 def _is_entry(entry: Entry, path: Path) -> bool:
-    """Whether the release of an entry is in a place."""
+    """Whether the release at a path is the one with this ledger entry."""
     file = path / "public" / "manifest.json"
     return file.is_file() and json.loads(unsealed(file)).get("ledger") == entry.reference
 
 
 def _note(staging: Path) -> tuple[Ledger, dict[str, Any]]:
-    """The ledger that a staged release was charged to, or was about to be charged to, and its whole note."""
+    """The ledger that ``unfinished.json`` of a staged release names, and the whole content of that file."""
     note = json.loads((staging / UNFINISHED).read_text(encoding="utf-8"))
     if not Path(note["ledger"]).is_file():
         raise InputError(
@@ -235,7 +242,7 @@ def _note(staging: Path) -> tuple[Ledger, dict[str, Any]]:
 
 
 def _name(entry: Entry, staging: Path) -> None:
-    """Say in the manifest which entry it is."""
+    """Write the reference of the ledger entry into the manifest of a staged release."""
     file = staging / "public" / "manifest.json"
     entries = {name: value for name, value in json.loads(unsealed(file)).items() if name != "checksum"}
     with whole_file(file, mode=0o666) as stream:

@@ -1,7 +1,7 @@
-"""Checksums and sizes of the public files of a release, and whether the files still have them.
+"""Checksums and sizes of the public files of a release, and the check that files still agree with them.
 
-This finds accidents: a copy that broke off, a file that a spreadsheet saved in its own way.  It does not find
-who edits a file on purpose, and can edit the manifest with it.
+The check finds accidents: an incomplete copy, a file that a spreadsheet program has saved.  It does not find an
+intended change by somebody who edits the manifest, too.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def described(file: Path) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``records`` and ``columns`` of a csv or parquet file (None where it cannot be read as one),
-        ``sha256``, and ``md5`` for R, whose older versions have no SHA-256 of their own.
+        ``records`` and ``columns`` of a csv or parquet file (None if the file cannot be read as a table),
+        ``sha256``, and ``md5`` for older versions of R, which cannot compute SHA-256.
     """
     table = dict(zip(("records", "columns"), _size(file), strict=True)) if file.suffix in (".csv", ".parquet") else {}
     with file.open("rb") as content:
@@ -45,7 +45,7 @@ def verify(folder: Path, published: Mapping[str, Mapping[str, Any]]) -> None:
     ----------
     folder : Path
     published : mapping
-        From file names to what :func:`described` said of them.
+        File names with their entries in the manifest, which :func:`described` made.
 
     Raises
     ------
@@ -75,10 +75,10 @@ def _fault(file: Path, published: Mapping[str, Any]) -> str:
 
 
 def _size(file: Path) -> tuple[int | None, int | None]:
-    """Numbers of records and columns; a text within quotes may have several lines."""
+    """Numbers of records and columns of a csv or parquet file; (None, None) if it cannot be read."""
     try:
         if file.suffix == ".parquet":
-            import pyarrow.parquet as pq  # takes long to import, and csv does without
+            import pyarrow.parquet as pq  # takes long to import, and is not needed for csv
 
             about = pq.read_metadata(file)
             return about.num_rows, about.num_columns

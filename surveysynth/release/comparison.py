@@ -1,4 +1,4 @@
-"""Comparison of a release with its confidential file, which the agency looks at before it signs.  Internal."""
+"""Comparison of a release with the confidential file, for the agency to look at before it publishes.  Internal."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from .suppression import MODELLED
 Floats = NDArray[np.float64]
 
 LEVEL = 0.95  # confidence level of the intervals
-RARE = 0.01  # chance of more misses than ``most``
+RARE = 0.01  # largest probability that there are more misses than ``most``
 ROUNDING = 1e-9  # rounding error, as a share of an estimate
 POINTS = 400  # number of points of a curve
 CLASSES = 10  # on each side of a joint distribution
-SOME = 100_000  # records that distributions are computed from, if there are more: a distance of .005 is noise
+SOME = 100_000  # most records from which distributions are computed; a distance of .005 is then noise
 NOTICE = (
     "NOT FOR PUBLICATION. These files are computed from the confidential file: they compare it with a release, cell by "
     "cell."
@@ -57,37 +57,43 @@ class Comparison:
     Attributes
     ----------
     by : tuple of str
-        Variables of the cells.
+        The variables that define the cells.
     cells : pandas.DataFrame
-        One row a cell and statistic: ``estimate`` and ``se`` of the file, ``estimate_release`` and ``se_release`` with
-        the release's interval ``ci_low``, ``ci_high``;  ``std_diff``, release less file in standard errors of
-        the file; ``overlap`` of the two intervals (Karr et al. 2006); whether the interval ``holds`` the file's
-        estimate, missing where there is no interval or the design fixes the number, as a public total; ``se_ratio``;
-        ``modelled`` where no noisy table counts the variables of the cell together.
+        One row for each cell and statistic.  ``estimate`` and ``se`` are those of the file; ``estimate_release``,
+        ``se_release`` and the interval ``ci_low``, ``ci_high`` are those of the release.  ``std_diff`` is the
+        difference (release minus file) in standard errors of the file; ``overlap`` is that of the two intervals (Karr
+        et al. 2006); ``se_ratio`` is ``se_release`` over ``se``.  ``holds`` says whether the interval of the release
+        contains the estimate of the file; it is missing if there is no interval, or if the design fixes the number,
+        such as a public total.  ``modelled`` says whether no noisy table counts the variables of the cell together.
     summary : pandas.DataFrame
-        One row a statistic and outcome: ``cells`` that can be judged, ``misses`` among them, ``by_chance`` (5% of
-        them), ``most`` (independent cells miss more often with a probability below 1%), and medians of the absolute
-        ``std_diff``, of ``overlap`` and ``se_ratio``.
+        One row for each statistic and outcome: ``cells``, the number of cells in which ``holds`` is not missing;
+        ``misses``, the number of these cells whose interval misses the estimate; ``by_chance``, 5% of these cells;
+        ``most``, a number of misses that independent cells exceed with a probability below 1%; and the medians of the
+        absolute ``std_diff``, of ``overlap`` and of ``se_ratio``.
     distributions : pandas.DataFrame
-        One row an outcome that is a number, and the weight where it is synthesized: the ``largest`` distance between
-        the weighted empirical distribution functions of file and release and the ``mean_square`` one (Woo et al. 2009,
-        section 2.3), and the mean largest distance ``between`` two data sets of the release (NaN for one).
+        One row for each numeric outcome, and for the weight if it is synthesized.  ``largest`` and ``mean_square`` are
+        distances between the weighted empirical distribution functions of file and release (Woo et al. 2009, section
+        2.3).  ``between`` is the mean of ``largest`` over pairs of data sets of the release (NaN with one data set).
     curves : pandas.DataFrame
-        These functions: ``outcome, value, file, release``.
+        The weighted empirical distribution functions: ``outcome, value, file, release``.
     pmse : pandas.DataFrame
-        For every outcome and ``all together``: propensity score mean squared error ``pmse``, the ``expected`` one under
-        a synthesizer that knows the parameters, and their ``ratio`` (Snoke et al. 2018, section 3.1).
+        One row for every outcome, and one for ``all together``: the propensity score mean squared error ``pmse``, its
+        ``expected`` value under a synthesizer that knows the parameters, and their ``ratio`` (Snoke et al. 2018,
+        section 3.1).
     joint : pandas.DataFrame
-        For every pair of an outcome with another one, the weight or a predictor: the ``measure`` of how they go
-        together in ``file`` and ``release``, and the ``se`` of the latter between data sets (NaN for one).
+        One row for every pair of outcomes, and for every pair of an outcome with the weight or with a predictor: the
+        name of the ``measure`` of association, its value in ``file`` and ``release``, and ``se``, the standard error
+        of the value in the release, from the variance between data sets (NaN with one data set).
     grids : dict of (str, str) to (array, array)
-        Of every pair of numbers: shares (10, 10) of the weights of file and release in classes of the file's tenths.
+        For every pair of numeric columns the shares (10, 10) of the weights in classes, in the file and in the release.
+        The limits of the classes are the deciles of the two columns in the file.
     left_out : int
-        Records of the file without an outcome, which are in no estimate.
+        Number of records of the file in which an outcome is missing.  They are in no estimate.
     smoothed : bool
         Whether the weights of the release are smoothed.
     of_some : int
-        Records, at random, of the file and of each data set that all but the cells is computed from; 0 where it is all.
+        Size of the random sample of records, of the file and of each data set, from which everything except ``cells``
+        and ``summary`` is computed; 0 if all records are used.
 
     Examples
     --------
@@ -118,7 +124,7 @@ class Comparison:
         Parameters
         ----------
         folder : str or Path
-            A new one.
+            A folder that does not exist.
 
         Returns
         -------
@@ -135,12 +141,12 @@ class Comparison:
         return Path(folder)
 
     def write_into(self, folder: Path) -> None:
-        """Write every table and figure to a folder that is there, and private.
+        """Write every table and figure to an existing private folder.
 
         Parameters
         ----------
         folder : Path
-            A private folder that is there.
+            An existing folder that only the agency can read.
         """
         from ..publication.figures.comparison import distribution_curves, estimate_differences, joint_grids
 
@@ -193,7 +199,7 @@ class Comparison:
 
 
 def quantity(row: Mapping[Hashable, Any]) -> str:
-    """The quantity that a row is about: "mean of income", or "count"."""
+    """The statistic of a row with its outcome: "mean of income", or "count"."""
     return f"{row['statistic']} of {row['outcome']}" if row["outcome"] else str(row["statistic"])
 
 
@@ -216,38 +222,42 @@ def compare(
     quantiles: Sequence[float] | float | None = None,
     poverty_line: float | None = None,
 ) -> Comparison:
-    """Compare a release with the confidential file that it was made from.  For the agency alone.
+    """Compare a release with the confidential file from which it was made.  For the agency only.
 
-    A release is meant to give what the file gives, but for its noise: its interval should hold the file's own estimate
-    in 95% of the cells or more, since release and file share their sampling error.  Margins and totals share records
-    with the cells, so that misses come together.
+    A good release differs from the file only by the noise of synthesis.  File and release share the sampling error, so
+    the 95% intervals of the release should contain the estimate of the file in at least 95% of the cells.  Margins and
+    totals share records with the cells, so misses are not independent of each other.
 
     Parameters
     ----------
     design : SurveyDesign
-        The confidential file.  Records without an outcome are left out.
+        The confidential file.  Records in which an outcome is missing are left out.
     release : Release
-        Made from it.  Where there are more than 100,000 records distributions are of so many, at random.
+        A release that was made from ``design``.  If there are more than 100,000 records, distributions, associations
+        and propensity scores are computed from a random sample of 100,000 records.
     by : str or list of str, optional
-        Variables of the cells, as for :meth:`Release.tables`; default :meth:`Release.table_predictors`.
+        The variables that define the cells, as for :meth:`Release.tables`; by default :meth:`Release.table_predictors`.
     statistic, quantiles, poverty_line
         As for :meth:`Release.tables`.
 
     Returns
     -------
     Comparison
-        For the agency alone; ``print`` says what stands out.
+        The comparison, for the agency only.  ``print`` gives a summary.
 
     Raises
     ------
     InputError
-        As :meth:`Release.tables`; the file lacks a column of the release, or has none of its cells.
+        As :meth:`Release.tables`; ``design`` is not a SurveyDesign or ``release`` not a Release; the file lacks a
+        column of the release; file and release do not have a cell in common.
 
     Notes
     -----
-    Karr et al. (2006) for the overlap of intervals; Woo et al. (2009) for distributions and propensity scores; Snoke
-    et al. (2018, theorem 1) for the expected propensity score mean squared error, of outcomes given the predictors:
-    ranks, their squares and products, and their products with predictors where records are at least 20 times as many.
+    The overlap of intervals is that of Karr et al. (2006).  Distributions and propensity scores follow Woo et al.
+    (2009), and the expected propensity score mean squared error Snoke et al. (2018, theorem 1).  The propensity model
+    is a logistic regression on the predictors, and on the ranks of the outcomes with their squares and products
+    (indicators for categories).  It has products of outcomes with predictors, too, if there are at least 20 records
+    for each column of the regression.
 
     Examples
     --------
@@ -306,10 +316,10 @@ def _comparison(
 
 
 def _cells(own: pd.DataFrame, theirs: pd.DataFrame, by: list[str]) -> pd.DataFrame:
-    """Estimates of the file and of the release, cell by cell."""
+    """Estimates of the file and of the release, cell by cell, with the columns of ``Comparison.cells``."""
     keys = [c for c in (*QUANTITY, *by) if c in theirs and c in own]
     labels = [c for c in keys if c != "prob"]
-    # an amount has no category: among categories it has "" in one table, and a missing value in the other
+    # a numeric outcome has no category: in a table with categories, this is "" in one table and missing in the other
     file, theirs = (
         table.assign(**{c: table[c].astype(object).where(table[c].notna(), "").astype(str) for c in labels})
         for table in (own, theirs)
@@ -357,21 +367,21 @@ def _summary(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 class _Side(NamedTuple):
-    """Outcomes, a synthesized weight and predictors of the file or of a data set, with weights that sum to 1."""
+    """Outcomes, synthesized weight (if any) and predictors of the file or of one data set; the weights sum to 1."""
 
     frame: pd.DataFrame
     weights: Floats
 
 
 def _weight_in(release: Release) -> str | None:
-    """The name of the weight among outcomes and predictors; None if it is not synthesized."""
+    """The name for the column of weights beside outcomes and predictors; None if the weight is not synthesized."""
     if release.method["weights"] in ("public", "equal"):
         return None
     return "weight" if "weight" not in (*release.outcomes, *release.predictors) else "survey weight"
 
 
 def _sides(design: SurveyDesign, release: Release) -> tuple[_Side, list[_Side]]:
-    """The file, without records of weight 0 or without an outcome, and the data sets; samples of large ones."""
+    """The file and the data sets, without records that have weight 0 or a missing outcome; samples of large files."""
     name, rng = _weight_in(release), np.random.default_rng(0)
 
     def side(survey: SurveyDesign) -> _Side:
@@ -379,7 +389,7 @@ def _sides(design: SurveyDesign, release: Release) -> tuple[_Side, list[_Side]]:
         if name is not None:
             frame.insert(len(release.outcomes), name, survey.weights)
         there = np.flatnonzero(frame[list(release.outcomes)].notna().all(axis=1).to_numpy() & (survey.weights > 0))
-        if survey.n > SOME:  # in the order of their public columns, so that these are the same on all sides
+        if survey.n > SOME:  # sampled in the order of the public columns, so that all samples have the same ones
             there = rng.permutation(there)
             codes = [pd.factorize(frame[name].iloc[there], sort=True)[0] for name in release.predictors]
             there = there[np.lexsort(codes)] if codes else there
@@ -390,7 +400,7 @@ def _sides(design: SurveyDesign, release: Release) -> tuple[_Side, list[_Side]]:
 
 
 def _distributions(numbers: Sequence[str], file: _Side, datasets: Sequence[_Side]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Distances between distribution functions, and the functions themselves."""
+    """Distances between the distribution functions of file and release, and the distribution functions."""
     rows, curves = [], []
     for name in numbers:
         values = [side.frame[name].to_numpy(dtype=float) for side in (file, *datasets)]
@@ -414,14 +424,14 @@ def _distributions(numbers: Sequence[str], file: _Side, datasets: Sequence[_Side
 
 
 def distribution(values: Floats, weights: Floats, points: Floats) -> Floats:
-    """Weighted empirical distribution function at some points: the share of the weights of values up to each."""
+    """Weighted empirical distribution function at some points: the share of the weights of all values up to a point."""
     order = np.argsort(values, kind="stable")
     share = np.concatenate([[0.0], np.cumsum(weights[order])]) / weights.sum()
     return np.asarray(share[np.searchsorted(values[order], points, side="right")])
 
 
 def _propensity(release: Release, file: _Side, datasets: Sequence[_Side]) -> pd.DataFrame:
-    """Propensity score mean squared errors of every outcome, the weight, and all together; means over data sets."""
+    """Propensity score mean squared error for each outcome, for the weight, and for all together, averaged over m."""
     outcomes = [str(name) for name in file.frame if name not in release.predictors]
     together = {name: [name] for name in outcomes} | ({"all together": outcomes} if len(outcomes) > 1 else {})
     rows, public = [], list(release.predictors)
@@ -436,21 +446,22 @@ def _propensity(release: Release, file: _Side, datasets: Sequence[_Side]) -> pd.
 
 
 def propensity(file: pd.DataFrame, data: pd.DataFrame, outcomes: Sequence[str]) -> tuple[float, float]:
-    """Propensity score mean squared error by logistic regression, and its expectation.
+    """Propensity score mean squared error by logistic regression, and its expected value.
 
-    Columns other than ``outcomes`` are predictors, which the synthesizer did not change: the error comes from the
-    columns made of outcomes, and only these are counted.
+    Columns other than ``outcomes`` are predictors, which the synthesizer did not change.  The expected value therefore
+    counts only the columns of the regression that are made from outcomes.
 
     Parameters
     ----------
-    file, data : DataFrame (n, columns), (n', columns)
+    file, data : DataFrame
+        The confidential file (n, columns) and a synthetic data set (n', columns).
     outcomes : list of str
 
     Returns
     -------
     float, float
-        The mean of (p_i - c)^2 over both files, c = n' / (n + n'); and k (1 - c)^2 c / (n + n') for k columns made of
-        outcomes (Snoke et al. 2018, theorem 1, whose k counts the constant).
+        The mean of (p_i - c)^2 over both files, with c = n' / (n + n'); and k (1 - c)^2 c / (n + n') for k columns made
+        from outcomes (Snoke et al. 2018, theorem 1; k in the theorem includes the constant).
     """
     import statsmodels.api as sm
 
@@ -469,7 +480,7 @@ def propensity(file: pd.DataFrame, data: pd.DataFrame, outcomes: Sequence[str]) 
     k = int(np.linalg.matrix_rank(x) - np.linalg.matrix_rank(before))
     y = np.repeat([0.0, 1.0], [len(file), len(data)])
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # where the two can be told apart for sure, p is 0 or 1, as it should be
+        warnings.simplefilter("ignore")  # of perfect separation: p is then 0 or 1, as it should be
         p = sm.GLM(y, x, family=sm.families.Binomial()).fit(maxiter=50).fittedvalues
     return float(np.mean((p - c) ** 2)), k * (1 - c) ** 2 * c / n
 
@@ -479,7 +490,7 @@ def _labels(column: pd.Series) -> bool:
 
 
 def _columns_of(column: pd.Series, *, squares: bool) -> Floats:
-    """A column for a regression: indicators of all categories but one, or ranks (and their squares)."""
+    """Columns of the regression for one variable: indicators of all categories but one, or ranks (with squares)."""
     if _labels(column):
         return np.asarray(pd.get_dummies(column.astype(str), drop_first=True).to_numpy(dtype=float))
     rank = 2 * rankdata(column.to_numpy(dtype=float)) / (len(column) + 1) - 1
@@ -491,7 +502,7 @@ def _products(a: Floats, b: Floats) -> Floats:
 
 
 def _joint(release: Release, file: _Side, datasets: Sequence[_Side]) -> pd.DataFrame:
-    """Associations of outcomes with each other, with the weight and with predictors."""
+    """Associations of outcomes with each other, with the weight and with predictors, in the file and in the release."""
     outcomes = [str(name) for name in file.frame if name not in release.predictors]
     pairs = [*combinations(outcomes, 2), *((a, b) for a in release.outcomes for b in release.predictors)]
     rows = []
@@ -523,7 +534,7 @@ def association(first: pd.Series, second: pd.Series, weights: Floats) -> tuple[s
 
 
 def _ranks(column: pd.Series, weights: Floats) -> Floats:
-    """Weighted ranks, ties in the middle, about their mean: the share of the weights below, and half of those equal."""
+    """Centred weighted midranks: the share of the weights of smaller values, and half the share of equal values."""
     values = column.to_numpy(dtype=float)
     _, at = np.unique(values, return_inverse=True)
     share = np.bincount(at, weights) / weights.sum()
@@ -532,7 +543,7 @@ def _ranks(column: pd.Series, weights: Floats) -> Floats:
 
 
 def _grids(first: str, second: str, file: _Side, datasets: Sequence[_Side]) -> tuple[Floats, Floats]:
-    """Shares of the weights of file and release in classes by tenths of the file's two distributions."""
+    """Shares (10, 10) of the weights of file and of release, in classes by the deciles of the file's two columns."""
     tenths = np.arange(1, CLASSES) / CLASSES
     cuts = {name: np.quantile(file.frame[name].to_numpy(dtype=float), tenths) for name in (first, second)}
 

@@ -1,4 +1,4 @@
-"""What a release holds: synthetic data sets, a privacy report, a manifest; and other releases that are made of it."""
+"""The contents of a release (data sets, privacy report, manifest), and methods that make a new release from it."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from .manifest import FORMAT, types_of, without_none
 from .source import PAIR, Source
 
 MOST_DATASETS = 1_000
-MOST_LEVELS = 50  # tables are made by a predictor with more only if it is asked for
+MOST_LEVELS = 50  # a predictor with more levels is not among the default variables of tables
 
 
 @dataclass(frozen=True)
 class Contents:
-    """What a release holds: :class:`surveysynth.Release` documents the fields."""
+    """The contents of a release.  :class:`surveysynth.Release` documents the fields."""
 
     datasets: tuple[SurveyDesign, ...]
     privacy: PrivacyReport
@@ -45,34 +45,34 @@ class Contents:
     _entered: ClassVar[bool] = False  # becomes True when write() enters the release in a ledger
 
     def __getstate__(self) -> dict[str, Any]:
-        """The public part, which is what a pickle or a copy holds."""
-        again = "redrawn", "_redrawn_for_tables"  # made when they are needed
+        """The public part of the release, the only part that is pickled or copied."""
+        again = "redrawn", "_redrawn_for_tables"  # computed again when needed
         kept = {name: value for name, value in vars(self).items() if name not in again}
         internal: dict[str, Any] = {"internal": {}, "privacy": replace(self.privacy, internal={})}
-        return kept | internal | {"derived": dict.fromkeys(self.derived)}  # functions that no pickle can hold
+        return kept | internal | {"derived": dict.fromkeys(self.derived)}  # functions cannot be pickled
 
     @classmethod
     def drawn_from(cls, measured: Source, m: int, seed: int | None = None) -> Self:
-        """A release of m data sets from noisy tables, as :meth:`Measurements.release` makes it.
+        """A release of m data sets that are drawn from noisy tables.  :meth:`Measurements.release` calls this.
 
         Parameters
         ----------
         measured : Source
             The noisy tables, and the public columns.
         m : int
-            An even number, at least 4.
+            Number of data sets, even and at least 4.
         seed : int, optional
-            Of the draws.
+            Seed of the draws.
 
         Returns
         -------
         Release
-            It spends what was measured, whatever m is.
+            The release.  Its epsilon is that of the noisy tables, for any m.
 
         Raises
         ------
         InputError
-            m is odd, below 4 or too large.
+            m is odd, below 4 or too large; the seed is not a whole number.
         """
         check_m(m)
         check_seed(seed)
@@ -90,24 +90,25 @@ class Contents:
         )
 
     def more(self, m: int, *, seed: int | None = None) -> Self:
-        """The release with m further data sets from the same measurements, at no more epsilon.
+        """The release with m additional data sets, drawn from the same noisy tables.  No more epsilon is spent.
 
         Parameters
         ----------
         m : int
-            An even number, at least 4.
+            Number of additional data sets, even and at least 4.
         seed : int, optional
-            Of their draws.
+            Seed of the draws of the additional data sets.
 
         Returns
         -------
         Release
-            The data sets that there are, and m more.
+            The present data sets, followed by m new ones.
 
         Raises
         ------
         InputError
-            The release was not drawn from measurements; m is odd; columns were added to it, or weights calibrated.
+            The release was not drawn from noisy tables; m is odd, below 4 or too large; the release has columns of
+            :meth:`assign` or weights of :meth:`calibrate`.
         """
         if self.measured is None:
             raise InputError("more() is for strict releases that were drawn from measurements")
@@ -133,27 +134,27 @@ class Contents:
         )
 
     def assign(self, **functions: RowWise) -> Self:
-        """The release with further columns in every data set, each computed record by record from the others.
+        """The release with new columns in every data set, each computed record by record from other columns.
 
-        Post-processing of the published data, so the guarantee is the same, as long as the functions hold no
-        confidential numbers.  Tables can be broken down by such columns and be of them; regressions, differences and
-        written folders have them, too.
+        A table can have such a column as its outcome or in ``by``.  Regressions, differences and written folders can
+        use it, too.  The guarantee is unchanged, because this only post-processes published data, as long as the
+        functions contain no confidential numbers.
 
         Parameters
         ----------
         **functions
-            ``poor=lambda f: f.income < 10_859``: new column and row-wise function of the frame of a data set; one may
-            use the columns before it.
+            Each new column with a row-wise function of the frame of a data set:
+            ``poor=lambda f: f.income < 10_859``.  A function may use the new columns defined before it.
 
         Returns
         -------
         Release
-            With the new columns among its data sets' and, in tables, among outcomes and ``by``.
+            The release.  Its data sets have the new columns, and tables accept them as ``outcome`` and in ``by``.
 
         Raises
         ------
         InputError
-            As :meth:`SurveyDesign.assign`.
+            As :meth:`SurveyDesign.assign`; a column whose categories differ between the data sets.
 
         Examples
         --------
@@ -174,26 +175,27 @@ class Contents:
         return replace(self, datasets=datasets, derived={**self.derived, **functions})
 
     def calibrate(self, totals: Totals, distance: Distance = "raking", bounds: Bounds | None = None) -> Self:
-        """The release with weights that add up to public totals: post-stratified, raked, or by regression (GREG).
+        """The release with weights calibrated to public totals: post-stratified, raked, or by regression (GREG).
 
-        Post-processing of the published data, as long as the totals are public.  A calibration to
-        strata that the release has already (``population_total={stratum: total}``) is replaced:
-        name its margin again.
+        The guarantee is unchanged, because this only post-processes published data, as long as the totals are public.
+        If the weights of the release are calibrated already (``population_total={stratum: total}``), the new
+        calibration replaces the old one: to keep the old totals, include them in ``totals``.
 
         Parameters
         ----------
         totals, distance, bounds
-            As for :meth:`SurveyDesign.calibrate`; totals of predictors.
+            As for :meth:`SurveyDesign.calibrate`.  The totals are of predictors, or of outcomes that are categories.
 
         Returns
         -------
         Release
-            With calibrated weights in every data set.
+            The release with calibrated weights in every data set.
 
         Raises
         ------
         InputError
-            As :meth:`SurveyDesign.calibrate`; a margin that is not a predictor.
+            As :meth:`SurveyDesign.calibrate`; totals of a numeric outcome, of a column of :meth:`assign`, or of an
+            unknown column.
 
         Examples
         --------
@@ -216,7 +218,7 @@ class Contents:
             plain = {"poststrata": None, "auxiliary": None, "base_weights": None}
             labels = design.labels
             calibrated = SurveyDesign(design.frame, **design.roles() | plain, labels=labels).calibrate(*how)
-            if self.count_roles is not None:  # the other weights of the same file
+            if self.count_roles is not None:  # FBP has a second column of weights, for counts
                 counts = SurveyDesign(calibrated.frame, **self.count_roles | plain).calibrate(*how)
                 calibrated = SurveyDesign(counts.frame, **calibrated.roles(), labels=labels)
                 count_roles = counts.roles()
@@ -231,20 +233,21 @@ class Contents:
 
     @property
     def _missing(self) -> str:
-        """What a missing outcome does: "drop" leaves out records to which a question does not apply."""
+        """How estimates treat missing outcomes: "drop" if a missing outcome means that it does not apply."""
         return "drop" if MISSING in self.method.get("elsewhere", {}).values() else "fail"
 
     @property
     def _missing_outcomes(self) -> Missing:
-        """What a missing outcome does to tables, whose outcomes may apply to different records."""
+        """How tables treat missing outcomes: each outcome uses its own records, as outcomes may differ in these."""
         return "available" if self._missing == "drop" else "fail"
 
     @cached_property
     def redrawn(self) -> tuple[SurveyDesign, ...]:
-        """The first data set as other noise in the tables would have made it; none where no tables were measured.
+        """Versions of the first data set that other noise in the measured tables would have given.
 
-        That noise moves all data sets together, so the variance between them does not hold it: add the variance of an
-        estimate over these to it, as :meth:`tables`, :meth:`differences` and :meth:`regression` do.
+        The tuple is empty if no tables were measured.  The noise in the tables affects all data sets alike, so the
+        variance between data sets does not include it.  To include it, add the variance of an estimate over these
+        versions, as :meth:`tables`, :meth:`differences` and :meth:`regression` do.
         """
         if self.measured is None:
             return ()
@@ -252,13 +255,13 @@ class Contents:
 
     @cached_property
     def _redrawn_for_tables(self) -> tuple[SurveyDesign, ...]:
-        """As :attr:`redrawn`, but with a subset of the records where there are many."""
+        """As :attr:`redrawn`, but with a subset of the records if there are many records."""
         if self.measured is None or not self.measured.is_large(self.datasets[0].n):
             return self.redrawn
         return tuple(self._derived_again(design) for design in self.measured.redrawn(self.datasets[0], subset=True))
 
     def _derived_again(self, design: SurveyDesign) -> SurveyDesign:
-        """The design with its derived columns computed from its other columns."""
+        """The design with its derived columns computed anew from its other columns."""
         if not self.derived:
             return design
         frame = design.frame.drop(columns=[*self.derived], errors="ignore")
@@ -267,14 +270,14 @@ class Contents:
 
     @property
     def _labels(self) -> list[str]:
-        """The outcomes and derived columns that are categories, True and False among them."""
+        """The names of outcomes and derived columns that are categories or boolean."""
         first = self.datasets[0]
         derived = [name for name in self.derived if is_label(first.column(name))]
         derived += [name for name in self.derived if pd.api.types.is_bool_dtype(first.column(name).dtype)]
         return [*self.categorical, *derived]
 
     def _preserved(self, by: str | Sequence[str] | None) -> list[str]:
-        """The names, if all are predictors, categories that were synthesized, or derived (InputError)."""
+        """The names as a list.  InputError if one is not a predictor, a categorical outcome or a derived column."""
         names, known = as_list(by), (*self.predictors, *self.categorical, *self.derived)
         for name in names:
             if name not in known:
@@ -285,7 +288,7 @@ class Contents:
         return names
 
     def _synthesized(self, outcome: str | Sequence[str] | None) -> list[str]:
-        """The outcomes and derived columns asked for, or all outcomes (InputError: one is neither)."""
+        """The names as a list, or all outcomes by default.  InputError if one is not an outcome or derived column."""
         outcomes, known = as_list(outcome) or list(self.outcomes), (*self.outcomes, *self.derived)
         for name in outcomes:
             if name not in known:
@@ -293,7 +296,7 @@ class Contents:
         return outcomes
 
     def _check_functions(self, columns: Sequence[str]) -> None:
-        """Refuse derived columns that cannot be computed again where standard errors need that (InputError)."""
+        """Refuse a derived column without its function, if standard errors need the function (InputError)."""
         for name in columns:
             if self.measured is not None and name in self.derived and self.derived[name] is None:
                 raise InputError(
@@ -302,24 +305,24 @@ class Contents:
                 )
 
     def count_designs(self) -> tuple[SurveyDesign, ...]:
-        """The data sets as counts are estimated from them: their own design, or FBP's with its smoothed weights.
+        """The data sets with the design roles from which counts are estimated.
 
         Returns
         -------
         tuple of SurveyDesign
-            One a data set; of most models the data sets themselves.
+            One design for each data set.  They are the data sets themselves, except with ``count_roles`` (FBP).
         """
         if self.count_roles is None:
             return self.datasets
         return tuple(SurveyDesign(d.frame, **self.count_roles, labels=d.labels) for d in self.datasets)
 
     def table_predictors(self) -> list[str]:
-        """The predictors that tables are made by unless told: discrete ones, at most three.
+        """The default variables of tables: the first three predictors that are discrete, with at most 50 levels.
 
         Returns
         -------
         list of str
-            In the order of the formula.
+            Names of predictors, in the order of the formula.
         """
         frame = self.datasets[0].frame
         discrete = [
@@ -331,16 +334,16 @@ class Contents:
 
     @property
     def entered_before(self) -> bool:
-        """Whether it was entered in a ledger."""
+        """Whether the release was entered in a ledger."""
         return "ledger" in self.method or self._entered
 
     def manifest(self) -> dict[str, Any]:
-        """What a reader needs to know about the files, without anything confidential and without a seed.
+        """The public facts about the release, without anything confidential and without a seed.
 
         Returns
         -------
         dict
-            As ``manifest.json`` has it, but for the files.
+            The content of ``manifest.json``, except for its list of files.
         """
         design = self.datasets[0]
         return {
@@ -360,7 +363,7 @@ class Contents:
 
 
 def check_m(m: int) -> int:
-    """The number of data sets, if it is even and at least 4, as draws from measurements need it (InputError)."""
+    """The number of data sets m, if it is even and at least 4 (else InputError), as draws from noisy tables need it."""
     whole(m, "m", MOST_DATASETS)
     if m % PAIR or m < 2 * PAIR:
         raise InputError(f"m = {m}: data sets come in pairs, so say an even number from 4 on; it costs no epsilon")
@@ -368,7 +371,7 @@ def check_m(m: int) -> int:
 
 
 def kept_columns(release: Contents) -> list[str]:
-    """The columns that the files have as they were collected."""
+    """The columns that the synthetic files have unchanged from the survey: predictors, fpc, and a public weight."""
     design = release.datasets[0]
     weight = [str(design.weights_name)] if release.method["weights"] == "public" else []
     return list(dict.fromkeys([*release.predictors, *design.fpc_names, *weight]))

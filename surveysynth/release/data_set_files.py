@@ -1,4 +1,4 @@
-"""Data sets in parquet files, for releases that are written or too large for memory."""
+"""Data sets in parquet files, for releases that are written in this format or too large for memory."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ import pyarrow as pa
 from ..design.survey_design import SurveyDesign
 from ..errors import InputError
 
-ROWS = 1 << 20  # in a group of a file
+ROWS = 1 << 20  # in a row group of a parquet file
 
 
 def in_a_file(design: SurveyDesign) -> SurveyDesign:
-    """The same design over a parquet file, whose columns are read when they are asked for.
+    """The same design, with its data in a temporary parquet file.  A column is read when it is needed.
 
-    The file lies in the folder of temporary files (``TMPDIR``), and goes with the design (InputError: no room there).
+    The file is in the folder of temporary files (``TMPDIR``), and is deleted when the design is deleted.  InputError if
+    the file cannot be written.
     """
     folder = Path(tempfile.mkdtemp(prefix="surveysynth-"))
     try:
@@ -37,13 +38,13 @@ def in_a_file(design: SurveyDesign) -> SurveyDesign:
 
 
 def _remove(folder: Path, owner: int) -> None:
-    """Remove a folder, but not from a process that was forked from its owner."""
+    """Remove a folder, if this is the process that made it (and not a fork of that process)."""
     if os.getpid() == owner:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def write_data_set(design: SurveyDesign, file: Path) -> None:
-    """Write a data set; a data set that lies in a file is copied."""
+    """Write a data set as a parquet file; if the data set is in a file already, copy that file."""
     if design.files:
         shutil.copyfile(design.files[0], file)
     else:
@@ -51,8 +52,8 @@ def write_data_set(design: SurveyDesign, file: Path) -> None:
 
 
 def _write_parquet(frame: pd.DataFrame, file: Path) -> None:
-    """Write a frame in groups of rows, so that there is no second copy of a large one in memory."""
-    import pyarrow.parquet as pq  # needs ssl, which some Pythons within R do not have
+    """Write a frame to parquet in groups of rows, so that a large frame is not in memory twice."""
+    import pyarrow.parquet as pq  # needs ssl, which some Python installations within R lack
 
     schema = pa.Schema.from_pandas(frame, preserve_index=False)
     with pq.ParquetWriter(file, schema) as writer:

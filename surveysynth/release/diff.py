@@ -26,7 +26,7 @@ Floats = NDArray[np.float64]
 LEVEL = 0.95
 SHOWN = 20  # number of cells that are named
 ROUNDING = 1e-9
-UNSAID = {  # sentences, which are listed separately, and entries that follow from others or mean nothing to a reader
+UNSAID = {  # not compared: sentences (listed separately), entries that follow from other entries, and internal ones
     "files", "checksum", "guarantee", "assumptions", "data_dependent", "publication", "ledger", "supersedes",
     "neighbours", "epsilon_requested", "draws_behind_the_maximum", "dtypes", "rests_on",
 }  # fmt: skip
@@ -46,25 +46,27 @@ FILL_IN = "FILL IN: why the earlier release was wrong, and what was done"
 
 @dataclass(frozen=True, repr=False)
 class Changes:
-    """What changed from one release, or plan, to another.
+    """The changes from one release to another, or from one plan to another.
 
     Attributes
     ----------
     settings : pandas.DataFrame
-        ``entry, old, new`` of every entry that differs, as texts; empty where one has none.
+        ``entry, old, new``: every entry that differs, with both values as texts.  A text is empty if that release or
+        plan lacks the entry.
     cells : pandas.DataFrame
-        Of releases: every cell of the tables with ``old``, ``se_old``, ``new``, ``se_new``, ``difference`` (new less
-        old), its ``se``, and ``z``; NaN where only one of them has the cell, or the standard error is unknown.
+        For releases, one row for every cell of the tables: ``old``, ``se_old``, ``new``, ``se_new``, ``difference``
+        (new minus old), its standard error ``se``, and ``z``.  Numbers are NaN if only one release has the cell, or
+        if a standard error is unknown.
     by : tuple of str
-        Variables of the cells.
+        The variables that define the cells.
     same_file : bool
-        Whether standard errors of differences are those of two releases of one file.
-    about : dict
-        Names, checksums and epsilons of the two releases.
+        Whether the standard errors of differences are computed for two releases of the same file.
+    about : dict, optional
+        Titles, manifest checksums and epsilons of the two releases; None for plans.
 
     Examples
     --------
-    Of two releases, the second of which replaces the first:
+    Two releases, the second of which replaces the first:
 
     >>> changes = ss.diff("release-1", "release-2")  # doctest: +SKIP
     >>> print(changes.erratum("one stratum had last year's weights"))  # doctest: +SKIP
@@ -78,7 +80,7 @@ class Changes:
 
     @property
     def changed(self) -> pd.DataFrame:
-        """The cells whose difference is larger than its own noise, at the 5% level; the largest first."""
+        """The cells whose difference is significant at the 5% level, the largest absolute z first."""
         z = self.cells["z"].abs()
         return self.cells[z > norm.ppf((1 + LEVEL) / 2)].sort_values("z", key=np.abs, ascending=False)
 
@@ -105,22 +107,22 @@ class Changes:
     __repr__ = __str__
 
     def erratum(self, why: str | None = None) -> str:
-        """The note that goes with a release that replaces another one, in Markdown: public facts alone.
+        """An erratum for a release that replaces another release.  It contains only public facts.
 
         Parameters
         ----------
         why : str, optional
-            What was wrong; without it the note has a place to fill in.
+            What was wrong.  By default the erratum has "FILL IN" instead.
 
         Returns
         -------
         str
-            Markdown.
+            The erratum, in Markdown.
 
         Raises
         ------
         InputError
-            These are changes of plans, of which there is nothing published.
+            The changes are between plans, not releases.
         """
         if self.about is None:
             raise InputError("an erratum is about releases, and these are plans")
@@ -179,22 +181,24 @@ def diff_releases(
     statistic: str | Sequence[str] | None = None,
     same_file: bool | None = None,
 ) -> Changes:
-    """What changed between two releases, from their public files alone.
+    """The changes between two releases, computed from their public files only.
 
     Parameters
     ----------
     old, new : str or Path
         Release folders, or their ``public`` folders.
     by, statistic
-        As for :meth:`Release.tables`; default the variables that both have of :meth:`Release.table_predictors`, and
-        the statistics and outcomes that both have.
+        As for :meth:`Release.tables`.  The default of ``by`` is the variables that :meth:`Release.table_predictors`
+        has for both releases; the default statistics are counts and means, or proportions of categories.  Outcomes are
+        those that both releases have.
     same_file : bool, optional
-        Whether both are of one confidential file; default whether the new one says that it supersedes the old.
+        Whether both releases were made from the same confidential file.  The default is True if the manifest of the
+        new release says that it supersedes the old one.
 
     Raises
     ------
     InputError
-        No releases, or without an outcome in common.
+        A folder is not a release; the releases have no outcome in common; as :meth:`Release.tables`.
     """
     releases, seals = [read_release(path) for path in (old, new)], [seal_of(as_path(path)) for path in (old, new)]
     if same_file is None:
@@ -220,7 +224,7 @@ def diff_releases(
 
 
 def _side_by_side(old: pd.DataFrame, new: pd.DataFrame, by: list[str], *, same_file: bool) -> pd.DataFrame:
-    """Cells of two tables with the differences, as :class:`Changes` has them, in the order of the new table."""
+    """The cells of two tables with differences, as in :class:`Changes`, in the order of the new table."""
     keys = [c for c in (*by, *QUANTITY) if c in old and c in new]
     sides = [
         table.assign(**{c: table[c].astype(str) for c in keys if c != "prob"})[
@@ -232,13 +236,13 @@ def _side_by_side(old: pd.DataFrame, new: pd.DataFrame, by: list[str], *, same_f
     cells = cells.sort_values("at", kind="stable", ignore_index=True).drop(columns="at")
     each = ("noise_old", "noise_new") if same_file else ("se_old", "se_new")
     difference, se = cells["new"] - cells["old"], pd.Series(np.hypot(cells[each[0]], cells[each[1]]))
-    fixed = se <= ROUNDING * cells["new"].abs()  # public totals, in both
+    fixed = se <= ROUNDING * cells["new"].abs()  # public totals in both tables
     cells = cells.assign(difference=difference, se=se, z=difference / se.where(~fixed))
     return cells[[*keys, "old", "se_old", "new", "se_new", "difference", "se", "z"]]
 
 
 def differing_entries(old: dict[str, str], new: dict[str, str]) -> pd.DataFrame:
-    """The entries that differ: ``entry, old, new``."""
+    """The entries that differ between two mappings: ``entry, old, new``."""
     names = dict.fromkeys([*old, *new])
     rows = [(name, old.get(name, ""), new.get(name, "")) for name in names if old.get(name, "") != new.get(name, "")]
     return pd.DataFrame(rows, columns=["entry", "old", "new"])
@@ -247,10 +251,10 @@ def differing_entries(old: dict[str, str], new: dict[str, str]) -> pd.DataFrame:
 def _with_noise(
     release: Release, by: list[str], outcomes: list[str], statistic: str | Sequence[str] | None
 ) -> pd.DataFrame:
-    """Estimates with the standard error of their synthesis, ``noise``: sqrt(T - u_bar), NaN with one data set.
+    """Estimates with ``noise``, the standard error due to synthesis: sqrt(T - u_bar), NaN with one data set.
 
-    T - u_bar is b / m, and N, the variance by the noise of tables, where they were measured (Reiter & Raghunathan
-    2007).
+    T - u_bar is b / m (Reiter & Raghunathan 2007).  If tables were measured, it also includes N, the variance due to
+    the noise in these tables.
     """
     asked: dict[str, Any] = {"outcome": None if as_list(statistic) == ["count"] else outcomes, "statistic": statistic}
     if statistic is None:

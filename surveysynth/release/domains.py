@@ -1,4 +1,4 @@
-"""What is estimated of a release in domains: tables, differences, and estimates with their covariances."""
+"""Estimates of domains from a release: tables, differences between domains, and estimates with covariances."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .suppression import flag
 
 
 class DomainEstimates(Contents):
-    """What is estimated in the cells of variables: part of :class:`surveysynth.Release`."""
+    """The methods of :class:`surveysynth.Release` that estimate statistics of domains."""
 
     def tables(
         self,
@@ -45,44 +45,45 @@ class DomainEstimates(Contents):
         df: float | None = None,
         interval: Method | None = None,
     ) -> pd.DataFrame:
-        """Estimates of every cell, margin and the total, combined over the m data sets.
+        """Estimates for every cell, margin and the total, combined over the m data sets.
 
-        Tables are made of the published data alone.
+        Tables are computed from the published data only.
 
         Parameters
         ----------
         by : str or list of str, optional
-            Predictors, outcomes that are categories, and columns of :meth:`assign`; no other column is in the files.
+            The variables that define the domains: predictors, outcomes that are categories, and columns of
+            :meth:`assign`.
         outcome : str or list of str, optional
-            Outcomes and columns of :meth:`assign`; default all outcomes that fit the statistics.
+            Outcomes and columns of :meth:`assign`; by default all outcomes that fit the statistics.
         statistic, denominator, quantiles, poverty_line, where, deff, estimator
-            As for :func:`surveysynth.estimate`; unless told counts, means of numbers and
-            proportions of categories.  Outcomes that do not apply to a record are missing there: each outcome is of the
-            records that it applies to (``missing="available"``).
+            As for :func:`surveysynth.estimate`.  The default statistics are counts, means of numbers and proportions
+            of categories.  If an outcome does not apply to some records, it is missing there, and its estimates use
+            the other records (``missing="available"``).
         min_cell : int, optional
-            Cells of fewer records are suppressed, and with them the cells from which they
-            could be found by subtraction; the two kinds carry one and the same flag.  This is a
-            quality rule, not protection: whoever has the synthetic files can compute them.
+            Cells of fewer records are suppressed, together with further cells from which these could be computed by
+            subtraction.  All suppressed cells have the same flag.  Suppression is a quality rule, not protection:
+            anyone can compute the suppressed cells from the synthetic files.
         cv_limit : float, optional
-            Flag estimates whose standard error is more than this share of the estimate.
+            Limit of the coefficient of variation (standard error over estimate).  Estimates above it are flagged.
         level, df, interval
             As for :func:`surveysynth.estimate`.
 
         Returns
         -------
         pandas.DataFrame
-            ``<by...>, statistic, outcome, estimate, se, df, ci_low, ci_high, n, flag``; a
-            margin carries the label "all".  Standard errors by Hu, Savitsky & Williams (2022a, appendix A).  Where a
-            ``by`` column is synthesized, n is the least that a domain has in any of the data sets.
-            ``attrs["labels"]`` has the headings of outcomes and ``by`` columns, ``attrs["where"]`` the column of
-            ``where``, ``attrs["digits"]`` the decimals that
-            the plan of the release says, if it does.
+            ``<by...>, statistic, outcome, estimate, se, df, ci_low, ci_high, n, flag``; a margin has the label "all".
+            Standard errors follow Hu, Savitsky & Williams (2022a, appendix A).  If a ``by`` column is synthesized, n is
+            the smallest number of records that the domain has in any of the data sets.
+            ``attrs["labels"]`` has the headings of outcomes and ``by`` columns; ``attrs["where"]`` the name of the
+            column ``where``; ``attrs["digits"]`` the number of decimals, if the plan of the release sets it.
 
         Raises
         ------
         InputError
-            A ``by`` variable that is not a predictor; unknown outcomes or statistics; an argument that has no effect on
-            them, as ``quantiles`` of a mean.
+            A ``by`` variable by which tables cannot be broken down; unknown outcomes or statistics; an argument that
+            has no effect on the statistics, such as ``quantiles`` for a mean; a column of :meth:`assign` whose function
+            is needed for standard errors, but was not kept.
 
         Examples
         --------
@@ -145,14 +146,15 @@ class DomainEstimates(Contents):
         Parameters
         ----------
         between : mapping of one predictor to two categories
-            ``{"gender": ("m", "f")}`` is men less women.
+            ``{"gender": ("m", "f")}`` is men minus women.
         by, outcome, statistic, denominator, quantiles, poverty_line, where, level, df
             As for :meth:`tables`.
 
         Returns
         -------
         pandas.DataFrame
-            The columns of :func:`surveysynth.difference`; standard errors as :meth:`tables` has them by default.
+            The columns of :func:`surveysynth.difference`.  Standard errors are computed as in :meth:`tables` with its
+            default estimator.
 
         Raises
         ------
@@ -198,22 +200,23 @@ class DomainEstimates(Contents):
         by: str | Sequence[str] | None = None,
         statistic: str | Sequence[str] = "mean",
     ) -> JointEstimates:
-        """Estimates in the cells of ``by`` with their covariance matrix, for tests and functions of them.
+        """Estimates in the cells of ``by`` with their covariance matrix, for tests and for functions of estimates.
 
         Parameters
         ----------
         outcome, by, statistic
-            As for :func:`surveysynth.joint_estimates`; outcomes and predictors of this release.
+            As for :func:`surveysynth.joint_estimates`, with outcomes and predictors of this release.
 
         Returns
         -------
         JointEstimates
-            Of the m data sets together.
+            The estimates, combined over the m data sets.
 
         Raises
         ------
         InputError
-            As :meth:`tables` and :func:`surveysynth.joint_estimates`.
+            As :meth:`tables` and :func:`surveysynth.joint_estimates`; counts together with other statistics, if the
+            release has a separate weight for counts (FBP).
 
         Examples
         --------
@@ -234,7 +237,7 @@ class DomainEstimates(Contents):
         return jointly(designs, outcomes, names, asked, synthesized=tuple(moving), redrawn=self.redrawn)
 
     def _completed(self, make: Callable[..., pd.DataFrame]) -> Callable[..., pd.DataFrame]:
-        """A function that makes a table, and makes it from all records if a subset leaves a standard error open."""
+        """A function that calls ``make``, and calls it again with all records if a subset gave no standard error."""
         fewer = self._redrawn_for_tables
 
         def made() -> pd.DataFrame:
@@ -247,7 +250,10 @@ class DomainEstimates(Contents):
         return made
 
     def _modelled(self, table: pd.DataFrame, names: list[str]) -> NDArray[np.bool_] | None:
-        """Whether no noisy table counts the variables of a cell together (rows,); None if no tables were measured."""
+        """For each row (rows,), whether no noisy table counts the variables of the cell together.
+
+        None if no tables were measured.
+        """
         if self.measured is None:
             return None
         found = dict[tuple[str | None, tuple[str, ...]], bool]()
@@ -265,7 +271,7 @@ class DomainEstimates(Contents):
     def _asked(
         self, outcome: str | Sequence[str] | None, statistic: str | Sequence[str] | None, by: Sequence[str]
     ) -> list[tuple[list[str], list[str]]]:
-        """Outcomes with their statistics: numbers have means, and categories have proportions."""
+        """Groups of outcomes with the statistics to estimate.  By default numbers get means, categories proportions."""
         outcomes = self._synthesized(outcome)
         if outcome is None:
             outcomes = [name for name in outcomes if name not in by]

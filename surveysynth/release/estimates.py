@@ -1,4 +1,4 @@
-"""What else is estimated of a release: regressions, tests, covariances, and estimators of the user's own."""
+"""Further estimates from a release: regressions, tests, covariances, and any estimator that the user defines."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .domains import DomainEstimates
 
 
 class Estimates(DomainEstimates):
-    """What is estimated, in domains and beyond: part of :class:`surveysynth.Release`."""
+    """The methods of :class:`surveysynth.Release` that estimate."""
 
     def regression(self, formula: str, family: Family = "gaussian", *, offset: str | None = None) -> Regression:
         """Generalized linear regression, combined over the m data sets.
@@ -27,12 +27,12 @@ class Estimates(DomainEstimates):
         Parameters
         ----------
         formula, family, offset
-            As for :func:`surveysynth.regression`; columns of the synthetic files.
+            As for :func:`surveysynth.regression`, with columns of the synthetic files.
 
         Returns
         -------
         Regression
-            Of the m data sets together.
+            The coefficients, combined over the m data sets.
 
         Raises
         ------
@@ -51,29 +51,29 @@ class Estimates(DomainEstimates):
         )  # fmt: skip
 
     def combine(self, function: Estimator) -> pd.DataFrame:
-        """Any estimator of one data set, combined over the m data sets.
+        """Apply a function to each data set, and combine its estimates over the m data sets.
 
-        The estimate is the mean of the m estimates, its variance T = mean(u) + b / m (Hu, Savitsky & Williams 2022a,
-        appendix A; Reiter & Raghunathan 2007), as in :meth:`tables`, with that of the noise in the tables where they
-        were measured.
+        The combined estimate is the mean of the m estimates.  As in :meth:`tables`, its variance is T = mean(u) + b / m
+        (Hu, Savitsky & Williams 2022a, appendix A; Reiter & Raghunathan 2007).  If the data sets were drawn from noisy
+        tables, the variance due to the noise in the tables is added.
 
         Parameters
         ----------
         function : function of a SurveyDesign
-            It gives the pair (estimate, variance): an estimate as a number, an array (D,) or a Series, whose index
-            names the terms; and its variance likewise, or as covariance matrix (D, D).  Contrasts of several
-            estimates are made within the function, which has their covariance.
+            It returns the pair (estimate, variance).  The estimate is a number, an array (D,) or a Series, whose index
+            names the terms.  The variance has the same form, or is a covariance matrix (D, D).  Compute contrasts of
+            several estimates within the function, where their covariance is known.
 
         Returns
         -------
         pandas.DataFrame
-            ``term, estimate, se, df, ci_low, ci_high``, a row an estimate: 95% t intervals, with degrees of freedom
-            that never exceed those of the design.  Without names the terms are 1, 2, ...
+            ``term, estimate, se, df, ci_low, ci_high``, one row for each estimate.  The intervals are 95% t intervals;
+            df is at most the degrees of freedom of the design.  Without names the terms are 1, 2, ...
 
         Raises
         ------
         InputError
-            A function that gives no such pair, or other terms in some of the data sets.
+            A function that does not return such a pair, or returns different terms in some data sets.
 
         Examples
         --------
@@ -89,9 +89,9 @@ class Estimates(DomainEstimates):
         return combined(self.datasets, function, redrawn=self.redrawn)
 
     def independence_test(self, row: str, column: str) -> Test:
-        """Test that two categorical columns are independent in the population, combined over the m data sets.
+        """Test the independence of two categorical columns in the population, combined over the m data sets.
 
-        Wald's test; Pearson's statistic, and Rao and Scott's corrections of it, have no combining rule.
+        The test is Wald's, because there is no combining rule for Pearson's statistic and its Rao-Scott corrections.
 
         Parameters
         ----------
@@ -101,7 +101,7 @@ class Estimates(DomainEstimates):
         Returns
         -------
         Test
-            F, by Reiter's (2005, section 2) rule for partially synthetic data.
+            An F test, by the rule of Reiter (2005, section 2) for partially synthetic data.
 
         Raises
         ------
@@ -122,17 +122,17 @@ class Estimates(DomainEstimates):
     def predictive_margins(
         self, formula: str, group: str, family: Family = "gaussian", *, offset: str | None = None
     ) -> JointEstimates:
-        """Means by group, were the groups alike in the predictors, combined over the m data sets.
+        """Predictive margins: means by group, adjusted for the other predictors, combined over the m data sets.
 
         Parameters
         ----------
         formula, group, family, offset
-            As for :func:`surveysynth.predictive_margins`; columns of the synthetic files.
+            As for :func:`surveysynth.predictive_margins`, with columns of the synthetic files.
 
         Returns
         -------
         JointEstimates
-            Of the m data sets together.
+            The margins, combined over the m data sets.
 
         Raises
         ------
@@ -142,7 +142,7 @@ class Estimates(DomainEstimates):
         return margins(self.datasets, formula, group, family, offset=offset, redrawn=self.redrawn)
 
     def population_covariances(self, outcome: str | Sequence[str]) -> JointEstimates:
-        """Variances and covariances of columns, combined; as :func:`surveysynth.population_covariances`.
+        """Variances and covariances, combined over the m data sets: see :func:`surveysynth.population_covariances`.
 
         Parameters
         ----------
@@ -152,7 +152,7 @@ class Estimates(DomainEstimates):
         Returns
         -------
         JointEstimates
-            Of the m data sets together.
+            The variances and covariances, combined over the m data sets.
 
         Raises
         ------
@@ -163,7 +163,7 @@ class Estimates(DomainEstimates):
         return covariances(self.datasets, outcome, redrawn=self.redrawn)
 
     def correlations(self, outcome: Sequence[str]) -> JointEstimates:
-        """Correlations of columns, combined over the m data sets; as :func:`surveysynth.correlations`.
+        """Correlations between outcomes, combined over the m data sets: see :func:`surveysynth.correlations`.
 
         Parameters
         ----------
@@ -173,7 +173,7 @@ class Estimates(DomainEstimates):
         Returns
         -------
         JointEstimates
-            Of the m data sets together.
+            The correlations, combined over the m data sets.
 
         Raises
         ------
@@ -183,7 +183,7 @@ class Estimates(DomainEstimates):
         return correlations_of(self.population_covariances(outcome))
 
     def standard_deviations(self, outcome: str | Sequence[str]) -> JointEstimates:
-        """Standard deviations of columns, combined; as :func:`surveysynth.standard_deviations`.
+        """Standard deviations, combined over the m data sets: see :func:`surveysynth.standard_deviations`.
 
         Parameters
         ----------
@@ -193,7 +193,7 @@ class Estimates(DomainEstimates):
         Returns
         -------
         JointEstimates
-            Of the m data sets together.
+            The standard deviations, combined over the m data sets.
 
         Raises
         ------

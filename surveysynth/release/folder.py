@@ -1,8 +1,9 @@
-"""The folder of a release: written whole or not at all, and read back from its public part.
+"""Write the folder of a release, completely or not at all, and read a release back from the public part.
 
 release/
-  public/    manifest.json, report.txt, tables.csv, tables.xlsx, tables.html, synthetic_1.csv, ..., and for machines
-             datapackage.json and csv-metadata.json : what may be published, nothing else
+  public/    only what may be published: manifest.json, report.txt, tables.csv, tables.xlsx, tables.html,
+             synthetic_1.csv, ..., measurements.json (if tables were measured), and the machine-readable
+             datapackage.json and csv-metadata.json
   internal/  (mode 0700) record-level risks and weights, row order, unused draws, exact numbers
 """
 
@@ -51,7 +52,7 @@ T_OF_PAIRS = (
     "not apply). measurements.json holds the noisy tables that all files were drawn from."
 )
 Kept = TypeVar("Kept", bound=Contents)
-PRINTED = 10_000  # cells; longer tables are for programs, and are not printed
+PRINTED = 10_000  # cells; of a longer table there is only the csv, for programs
 
 
 def write_folder(
@@ -65,7 +66,7 @@ def write_folder(
     overwrite: bool,
     ledger: Ledger | None,
 ) -> None:
-    """As :meth:`surveysynth.Release.write` says; the place and the format have been checked."""
+    """Write a release folder, as :meth:`surveysynth.Release.write` describes; path and format are checked before."""
     if not release.internal and (path / "internal").is_dir():
         raise InputError(f"{str(path)!r} has an internal/ that would be lost: this release is its public part only")
     entered: list[Entry] = []
@@ -84,14 +85,15 @@ def write_folder(
 
 
 def enter(release: Kept, table: pd.DataFrame, document: Document, ledger: Ledger) -> Kept:
-    """Charge a release that is in memory, once all its files are on the disk; they are kept next to the ledger.
+    """Stage the files of a release next to a ledger, then charge the ledger; returns the release with its entry.
 
     Raises
     ------
     InputError
         The files cannot be written; nothing was charged.
     PrivacyError
-        The cap would be exceeded, or the ledger cannot be written; nothing was charged.
+        The cap would be exceeded, or the ledger cannot be written, and nothing was charged; or the release was charged,
+        but a later step on the disk failed.
     """
     entered: list[Entry] = []
     last = partial(charge, spent=spends(release), ledger=ledger, entered=entered)
@@ -115,7 +117,7 @@ def enter(release: Kept, table: pd.DataFrame, document: Document, ledger: Ledger
 
 
 def _not_written(path: Path, staging: Path | None, error: OSError, *, charged: bool) -> SurveySynthError:
-    """The error that says what could not be written, and what that means for the budget."""
+    """The error to raise if writing failed.  It says which file is concerned, and whether the ledger was charged."""
     why = f"{str(error.filename or path)!r}: {error.strerror or error}"
     if not charged:
         return InputError(f"the release was not written ({why}); nothing is left of it, and no ledger was charged")
@@ -136,11 +138,15 @@ def check_format(format: str) -> None:
 
 
 def check_place(path: Path, *, overwrite: bool) -> None:
-    """Refuse a place where a release cannot be written, or would replace something else.
+    """Refuse a path where a release cannot be written, or would replace something else.
 
     Raises
     ------
     InputError
+        The path names no folder, exists, or is in a folder without permission to write; an earlier run for it was
+        charged and not finished.
+    PrivacyError
+        The ledger of an earlier run is damaged.
     """
     truth(overwrite, "overwrite")
     if not path.name:
@@ -162,7 +168,7 @@ def check_place(path: Path, *, overwrite: bool) -> None:
 
 
 def read_folder(path: Path) -> dict[str, Any]:
-    """The fields of the release whose public files are in a folder, as :func:`surveysynth.read_release` says."""
+    """The fields of a release, read from its public files; :func:`surveysynth.read_release` describes the checks."""
     folder, manifest = verified(path)
     datasets, published = _read_datasets(folder, manifest), None
     if MEASUREMENTS in manifest["files"]:
@@ -171,13 +177,13 @@ def read_folder(path: Path) -> dict[str, Any]:
 
 
 def public_text(release: Contents) -> str:
-    """What is public of a release but for its data sets, as JSON: its manifest and the noisy tables."""
+    """The public part of a release without the data sets, as JSON: the manifest and the noisy tables."""
     measured = None if release.measured is None else release.measured.published()
     return json.dumps({"manifest": release.manifest(), "measurements": measured})
 
 
 def fields_from_text(text: str, frames: Sequence[pd.DataFrame]) -> dict[str, Any]:
-    """The fields of the release with this :func:`public_text` and these data sets."""
+    """The fields of a release, from its :func:`public_text` and its data sets."""
     said = json.loads(text)
     manifest = said["manifest"]
     made = [with_categories(frame, manifest["levels"]) for frame in frames]
@@ -188,7 +194,7 @@ def fields_from_text(text: str, frames: Sequence[pd.DataFrame]) -> dict[str, Any
 def _fields(
     manifest: dict[str, Any], datasets: tuple[SurveyDesign, ...], published: dict[str, Any] | None
 ) -> dict[str, Any]:  # fmt: skip
-    """The fields of a release by its manifest, its data sets and, if there are any, its noisy tables."""
+    """The fields of a release, from its manifest, its data sets and its noisy tables (if any)."""
     fields = fields_of(manifest)
     if published is not None:
         fields["measured"] = Source.read(published, datasets[0], fields["predictors"], fields["rests_on"][0])
@@ -196,7 +202,7 @@ def _fields(
 
 
 def verified(path: Path) -> tuple[Path, dict[str, Any]]:
-    """The public folder of a release and its manifest, if every file is as the manifest lists it (InputError)."""
+    """The public folder of a release and its manifest.  InputError if a file differs from its entry there."""
     folder = public_folder(path)
     if not (folder / MANIFEST).is_file():
         raise InputError(f"{str(path)!r} is not a release: it has no public/{MANIFEST}")
@@ -238,7 +244,7 @@ def _write_public(
 
 
 def _write_numbers(frame: pd.DataFrame, file: Path) -> None:
-    """Write a frame of numbers, which may have as many rows as the release: pandas takes ten times as long."""
+    """Write a frame of numbers as csv by pyarrow, which is ten times as fast as pandas."""
     schema = pa.Schema.from_pandas(frame, preserve_index=False)
     with pc.CSVWriter(file, schema) as writer:
         for first in range(0, len(frame), ROWS):
@@ -249,7 +255,7 @@ def _write_metadata(
     release: Contents, folder: Path, table: pd.DataFrame, document: Document, format: str,
     files: dict[str, dict[str, Any]],
 ) -> None:  # fmt: skip
-    """Write metadata for machines; ``files`` has the entries of the other files in the manifest."""
+    """Write the machine-readable metadata; ``files`` has the manifest entries of the files that they describe."""
     frames = {f"synthetic_{i}.{format}": design.frame for i, design in enumerate(release.datasets, 1)}
     titles = {name: f"Synthetic data set {i} of {release.m}" for i, name in enumerate(frames, 1)}
     resources = [
@@ -270,7 +276,7 @@ def _write_metadata(
 
 
 def _heading(release: Contents, records: int, format: str, min_cell: int | None, printed: Sequence[str]) -> str:
-    """A text on the files and their use, for a reader who has nothing else."""
+    """The text of the report that explains the files, and how to estimate from them."""
     design = release.datasets[0]
     synthetic_weights = release.method["weights"] != "public"
     suppressed = f" There, cells of fewer than {min_cell} records are blank, and cells that would give them away."
@@ -292,7 +298,7 @@ def _heading(release: Contents, records: int, format: str, min_cell: int | None,
 
 
 def _about(release: Contents) -> str:
-    """Title, source and contact, as far as a plan gave them."""
+    """The lines of the report with title, source and contact, if the plan has them."""
     method, lines = release.method, [str(release.method["title"])] if "title" in release.method else []
     lines += [f"{name.capitalize()}: {method[name]}" for name in ("source", "contact") if name in method]
     return "".join(f"{line}\n" for line in lines) + ("\n" if lines else "")
@@ -337,7 +343,7 @@ def _read_datasets(folder: Path, manifest: dict[str, Any]) -> tuple[SurveyDesign
 
 
 def read_columns(file: Path, dtypes: dict[str, str], levels: dict[str, Any]) -> pd.DataFrame:
-    """A public file with its columns' types: text stays text, even where it looks like a number."""
+    """Read a public file with the types of columns in the manifest.  Text that looks like a number stays text."""
     text = {c: "str" for c, t in dtypes.items() if t in ("str", "string", "object", "category")}
     empty = {c: [""] for c in dtypes if c not in text}
     if file.suffix == ".parquet":
@@ -348,7 +354,7 @@ def read_columns(file: Path, dtypes: dict[str, str], levels: dict[str, Any]) -> 
 
 
 def with_categories(frame: pd.DataFrame, levels: dict[str, Any]) -> pd.DataFrame:
-    """The frame with categories in the columns that have levels in a manifest."""
+    """The frame, in which the columns with levels in the manifest are categorical; it is changed in place."""
     for column, kind in levels.items():
         categories = {str(level): level for level in kind["categories"]}
         values = frame[column].astype(str).map(categories)

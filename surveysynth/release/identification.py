@@ -1,8 +1,8 @@
-"""Identification risk of synthetic records, marginal and by pairs, and the weights made of it.
+"""Identification risk of synthetic records, marginal and pairwise, and privacy weights computed from it.
 
 Source: Hu, Savitsky & Williams 2022b, sections 2.1 and 3.1; Reiter & Mitra 2009.
 
-What an intruder is taken to know and to do, and the measures, are in :mod:`surveysynth.privacy.neighbourhoods`.
+The assumptions about an intruder and the measures are in :mod:`surveysynth.privacy.neighbourhoods`.
 """
 
 from __future__ import annotations
@@ -64,66 +64,64 @@ def identification_risk(
 
     Source: Hu, Savitsky & Williams 2022b, eq. 8.
 
-    IR_i is high where a record's synthetic value is near its true one and few others are.  It is
-    computed from the confidential file: for the agency only.
+    IR_i is high if the synthetic value of a record is near the true value, and few other synthetic values in the same
+    pattern are near it.  IR_i is computed from the confidential file, so it is for the agency only.
 
     Parameters
     ----------
     original : DataFrame or SurveyDesign
-        The confidential file, n records.
+        The confidential file, with n records.
     synthetic : DataFrame, SurveyDesign, a sequence of them, or Release
-        Row i of each is the synthetic version of row i of the original; top-coded, rounded or
-        otherwise altered data work as well.  The data sets of a Release are shuffled: pass the
-        Release as a whole, which knows the order as long as it has its internal part.  Without
-        known columns that were not synthesized a wrong order cannot be detected.
+        Row i of each file is the synthetic version of row i of the original.  Top-coded, rounded or otherwise altered
+        data work as well.  The records of a Release are in random order: pass the Release itself, which knows the
+        order as long as it has its internal part.  If all known columns are synthesized, a wrong order of rows cannot
+        be detected.
     known : str or list of str
-        What the intruder knows besides.  The pattern of a record is made of the synthetic records
-        that match its true values in all these columns; ``[]`` puts all records in one.  Columns
-        that were not synthesized are equal in all files.  Of those that were, a category (text,
-        a categorical column, an outcome ``C(...)`` of a Release) matches where it is the same, and
-        a number within its radius.
+        The columns that the intruder knows in addition to ``value``.  The pattern of a record consists of the synthetic
+        records that match its true values in all these columns; with ``[]`` all records are in one pattern.  Known
+        columns that were not synthesized must be equal in all files.  In a known column that was synthesized, a
+        category (text, a categorical column, an outcome ``C(...)`` of a Release) matches if it is the same, and a
+        number matches within its radius.
     value : str or list of str
-        The synthesized number that the intruder knows.  With several the ball is a box: a record
-        is inside when each of its values is.
+        The synthesized numeric column that the intruder knows.  With several columns the ball is a box: a record is
+        inside if each of its values is.
     synthesized : str or list of str
-        The known columns that were synthesized, where the files are frames or designs; make codes
-        of categories text.  A Release knows its own.
+        The known columns that were synthesized, if the files are frames or designs.  Convert numeric codes of
+        categories to text first.  Leave it out for a Release, which knows its synthesized columns.
     radius : float, or one for each value and then for each synthesized number that is known
-        Of the ball: a share of the absolute value of y_i, or in the unit of y where not ``relative``.
+        Radius of the ball: a share of |y_i|, or a distance in the unit of y if ``relative`` is False.
     relative : bool
         Whether radii are shares of |y_i|.
-    floor : float, or as many as of ``radius``
-        Least radius, in the unit of y; without it a relative ball around 0 is the value 0 alone.
+    floor : float, or as many numbers as in ``radius``
+        Smallest radius, in the unit of y.  Without it, a relative ball around 0 contains only the value 0.
 
     Returns
     -------
     pandas.Series (n,)
-        In [0, (M - 1) / M], with the index of the original; NaN for records that the release left
-        out because an outcome was missing.  In a data set in which a record's own synthetic record
-        does not match what is known of it, or none does, its risk is 0.
+        Risks in [0, (M - 1) / M], with the index of the original, where M is the size of the pattern.  The risk is NaN
+        for records that the release left out because an outcome was missing.  A data set contributes 0 for a record
+        whose own synthetic record does not match, or for which no record matches.
 
     Raises
     ------
     InputError
-        Columns that are not there, missing or not numbers; files of different lengths; a known
-        column that differs and was not synthesized, is a value too, or is the synthetic weight;
-        a radius that is negative; a Release without its internal part, or of another file.
+        Columns that do not exist, have missing values or are not numeric; files of different lengths; a known column
+        that differs between the files but was not synthesized, is also in ``value``, or is the synthetic weight; a
+        negative radius; a Release without its internal part, or made from another file.
 
     Notes
     -----
-    A pattern of one record has risk 0, as has any pattern whose synthetic values are all in the
-    ball: the measure counts how rare the true value is among records with the same known
-    variables, and there are no others.  The known variables alone identify a record that is the
-    only one of its pattern.  Where known variables were synthesized, look at :func:`match_risk`
-    beside it: the more is known and the fewer match, the less this measure finds.
+    The measure counts how rare the true value is among records with the same known variables.  It is therefore 0 for
+    a pattern of one record, and for a pattern whose synthetic values are all in the ball.  A record that is alone in
+    its pattern is nevertheless identified by the known variables.  If known variables were synthesized, look at
+    :func:`match_risk`, too: with more known variables fewer records match, and this measure becomes smaller.
 
-    Source of the pattern of variables that were synthesized: Reiter & Mitra 2009, for categories;
-    Hornby & Hu 2021, for numbers within a radius.  Without such variables it is that of Hu,
-    Savitsky & Williams 2022b, section 2.1.
+    Sources for patterns of synthesized variables: Reiter & Mitra 2009, for categories; Hornby & Hu 2021, for numbers
+    within a radius.  Without synthesized variables the pattern is that of Hu, Savitsky & Williams 2022b, section 2.1.
 
-    Time is O(n log n) for one value.  A box takes, besides, one step for every pair of a record
-    and a synthetic value of its pattern that is in the ball of the first value, at most n M: put
-    the most discriminating value first.  Memory is O(n).
+    Time is O(n log n) for one value.  A box takes one more step for every pair of a record and a synthetic value of the
+    same pattern that is in the ball of the first value, at most n M steps: put the most discriminating value first.
+    Memory is O(n).
 
     Examples
     --------
@@ -154,24 +152,24 @@ def pairwise_weights(
     relative: bool = True,
     floor: Sizes = 0.0,
 ) -> pd.Series:
-    """Privacy weights alpha~_i from the identification risk of pairs, averaged over the data sets.
+    """Privacy weights alpha~_i from the pairwise identification risk, averaged over the data sets.
 
     Source: Hu, Savitsky & Williams 2022b, eq. 14.
 
-    They are the weights before scale and shift, min(c1 alpha~_i + c2, 1); those from the marginal
-    risk are ``1 - identification_risk(...)`` (Hu, Savitsky & Williams 2022b, eq. 9).
+    The final privacy weights are min(c1 alpha~_i + c2, 1).  The weights from the marginal risk are
+    ``1 - identification_risk(...)`` (Hu, Savitsky & Williams 2022b, eq. 9).
 
     Parameters
     ----------
     original, synthetic, known, value, radius, relative, floor
-        As for :func:`identification_risk`; known columns are not synthesized, for pairs are of
-        records of one pattern, and patterns of synthesized columns overlap.
+        As for :func:`identification_risk`.  Known columns must not be synthesized: a pair consists of two records of
+        one pattern, and patterns of synthesized columns overlap.
 
     Returns
     -------
     pandas.Series (n,)
-        In [0, 1], NaN as for :func:`identification_risk`.  A pattern of one record has no pairs;
-        it has its marginal weight, which is 1.
+        Weights in [0, 1], NaN as for :func:`identification_risk`.  A pattern of one record has no pairs; the record
+        gets its marginal weight, which is 1.
 
     Raises
     ------
@@ -180,7 +178,7 @@ def pairwise_weights(
 
     Notes
     -----
-    Time and memory as for :func:`identification_risk`, not O(M^3) of a sum over pairs.
+    Time and memory are those of :func:`identification_risk`; a direct sum over pairs would take O(M^3).
 
     Examples
     --------
@@ -253,14 +251,14 @@ def match_risk(
     relative: bool = True,
     floor: Sizes = 0.0,
 ) -> pd.Series:
-    """Chance that an intruder picks the record's own among the synthetic records that match all it knows.
+    """Probability that an intruder picks the correct record among the synthetic records that match all known values.
 
     Source: Reiter & Mitra 2009; Hornby & Hu 2021, for numbers within a radius.
 
-    T_i / c_i, averaged over the data sets: c_i synthetic records match the true known values of
-    record i and are near its true value, the intruder takes one at random, and T_i = 1 where its
-    own is among them.  The sum over the records is the expected match risk; the share of 1 in a
-    single data set is the true match rate.
+    The probability is T_i / c_i, averaged over the data sets.  c_i is the number of synthetic records that match the
+    true known values of record i and are near its true value.  T_i is 1 if the synthetic record of record i is among
+    these, else 0.  The intruder picks one of them at random.  The sum over the records is the expected match risk; the
+    share of records with probability 1 in a single data set is the true match rate.
 
     Parameters
     ----------
@@ -270,8 +268,8 @@ def match_risk(
     Returns
     -------
     pandas.Series (n,)
-        In [0, 1], NaN as for :func:`identification_risk`; of a data set in which the record's own
-        does not match it is 0.
+        Probabilities in [0, 1], NaN as for :func:`identification_risk`.  A data set contributes 0 for a record whose
+        own synthetic record does not match.
 
     Raises
     ------
@@ -280,8 +278,8 @@ def match_risk(
 
     Notes
     -----
-    It is 1 for a record that only its own synthetic record matches, where
-    :func:`identification_risk` is (M_i - 1) / M_i, and 0 where it is alone in its pattern.
+    The match risk is 1 if only the record's own synthetic record matches.  For such a record
+    :func:`identification_risk` is (M_i - 1) / M_i, which is 0 if the record is alone in its pattern.
 
     Examples
     --------
@@ -296,7 +294,7 @@ def match_risk(
 
 def pattern_sizes(original: File, synthetic: Files, *, known: Names, value: Names, synthesized: Names = (),
                   radius: Sizes = 0.2, relative: bool = True, floor: Sizes = 0.0) -> pd.Series:  # fmt: skip
-    """M_i, the synthetic records that match what the intruder knows besides the value, averaged over the data sets.
+    """M_i, the number of synthetic records that match the known columns of record i, averaged over the data sets.
 
     Parameters, index and errors are those of :func:`identification_risk`.
     """
@@ -305,12 +303,12 @@ def pattern_sizes(original: File, synthetic: Files, *, known: Names, value: Name
 
 
 def ordered_release(folder: Path) -> Release:
-    """A release that was written, with the order of its records, which its internal part knows.
+    """A release read from its folder, together with the order of its records from the internal part.
 
     Raises
     ------
     InputError
-        As :func:`surveysynth.read_release`; there is no internal/rows.csv, or it does not go with the public files.
+        As :func:`surveysynth.read_release`; internal/rows.csv is missing, or does not agree with the public files.
     """
     release, file = read_release(folder), folder / "internal" / "rows.csv"
     if not file.is_file():
@@ -327,7 +325,7 @@ def ordered_release(folder: Path) -> Release:
 
 @dataclass(frozen=True)
 class _Intruder:
-    """What an intruder knows of a record, and the radius within which values match."""
+    """What an intruder knows about a record, and the radius within which values match."""
 
     known: list[str]
     value: list[str]
@@ -349,7 +347,7 @@ class _Intruder:
         return cls(known, value, synthesized, radius, truth(relative, "relative"), floor)
 
     def ends(self, numbers: list[str], y: Floats) -> tuple[Floats, Floats]:
-        """Ends of the balls around the values, followed by those around the known numbers."""
+        """Lower and upper ends of the balls around ``value``, then around the known numbers that were synthesized."""
         each = "value" if numbers == self.value else f"of {listing(numbers)}"
         radius, floor = (
             sizes(given, name, len(numbers), each) for name, given in (("radius", self.radius), ("floor", self.floor))
@@ -391,12 +389,12 @@ def _averaged(
 
 
 def known_synthesized(synthetic: Files, known: list[str], named: list[str]) -> list[str]:
-    """The known columns that were synthesized: those that are named, or those of a release.
+    """The known columns that were synthesized, from the argument ``named`` or from the release.
 
     Raises
     ------
     InputError
-        They are named although a release knows them.
+        ``named`` is not empty, although a release knows its synthesized columns.
     """
     if isinstance(synthetic, Release):
         if named:
@@ -406,20 +404,20 @@ def known_synthesized(synthetic: Files, known: list[str], named: list[str]) -> l
 
 
 def _weights(original: File, synthetic: Files) -> str | None:
-    """The name of the column of weights, if a file has such a role."""
+    """The name of the column of survey weights in the synthetic or the original file; None if neither is a design."""
     design = synthetic.datasets[0] if isinstance(synthetic, Release) else original
     return design.weights_name if isinstance(design, SurveyDesign) else None
 
 
 def _is_category(name: str, original: pd.DataFrame, files: list[pd.DataFrame], synthetic: Files) -> bool:
-    """Whether a synthesized column has to be the same to match; numbers match within a radius."""
+    """Whether a synthesized column is a category, which matches only if it is the same."""
     if isinstance(synthetic, Release) and name in synthetic.categorical:
         return True
     return any(is_label(frame[name]) for frame in (original, *files) if name in frame)
 
 
 def _both(pattern: Codes, truth: pd.DataFrame, synthetic: pd.DataFrame, categories: list[str]) -> tuple[Codes, Codes]:
-    """Patterns with these categories, numbered alike for the true records and the synthetic file."""
+    """Codes of patterns that include the synthesized categories, for the true and for the synthetic records."""
     if not categories:
         return pattern, pattern
     joint = (np.concatenate(_comparable(truth[c], synthetic[c])) for c in categories)
@@ -439,7 +437,7 @@ def _frame(file: object, name: str) -> pd.DataFrame:
 
 
 def _aligned(original: pd.DataFrame, synthetic: Files) -> tuple[Codes, list[pd.DataFrame]]:
-    """The rows of the original that are in the synthetic data sets, and the data sets in the order of these rows."""
+    """The rows of the original that the synthetic data sets have, and the data sets sorted in the same order."""
     if isinstance(synthetic, Release):
         return _realigned(original, synthetic)
     files = [synthetic] if isinstance(synthetic, (pd.DataFrame, SurveyDesign)) else synthetic
@@ -486,7 +484,7 @@ def _check_there(frame: pd.DataFrame, columns: list[str], file: str) -> None:
 
 
 def _values(frame: pd.DataFrame, known: list[str], value: list[str], kept: Codes, file: str) -> Floats:
-    """The values (rows kept, d) in a file that has all columns."""
+    """The values (rows kept, d) of numeric columns in a file (InputError if they, or known columns, are missing)."""
     used = np.zeros(len(frame), dtype=bool)
     used[kept] = True
     for column in known:
@@ -514,7 +512,10 @@ def _check_same(
     truth: pd.DataFrame, synthetic: pd.DataFrame, columns: Iterable[str], kept: Codes, n: int, file: str,
     weights: str | None,
 ) -> None:  # fmt: skip
-    """Refuse columns that are not the same in both files, row by row; ``kept`` are their rows of n in the original."""
+    """Refuse columns that differ between true and synthetic records (InputError).
+
+    ``kept`` has the rows of these records in the original, which has n rows.
+    """
     for column in columns:
         differs = np.zeros(n, dtype=bool)
         differs[kept] = ~_equal(truth[column], synthetic[column])
@@ -536,7 +537,7 @@ def _equal(a: pd.Series, b: pd.Series) -> Bools:
 
 
 def _comparable(a: pd.Series, b: pd.Series) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The values of two columns, with categories as text, the form in which a release publishes them."""
+    """The values of two columns in comparable form: categories as text, as in a published release."""
     if not (is_label(a) or is_label(b)):
         return a.to_numpy(), b.to_numpy()
     return _text(a), _text(b)

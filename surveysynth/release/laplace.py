@@ -1,15 +1,15 @@
-"""Tables with Laplace noise, the comparison of Hu, Savitsky & Williams (2022a, section 2.4), and a strict form of it.
+"""Tables with Laplace noise: the form of Hu, Savitsky & Williams (2022a, section 2.4), and a strict form.
 
-A record is in 2^p cells of a table by p variables: one of every level (cells, each margin, the
-total).  Each statistic costs it a point and R replicates in each of them.  With two tables and
-p = 2 this is the paper's epsilon = 8 eps_pc + 8 eps_vc, and a replicate gets eps_vc / R.
+In a table by p variables a record is in 2^p cells: one cell of each level (cells, each margin, the total).  In each of
+these cells every statistic is asked as a point estimate and as R replicates, which all cost budget.  With two tables
+and p = 2 this is the paper's epsilon = 8 eps_pc + 8 eps_vc, and a replicate gets eps_vc / R.
 
-``kind="local"`` is the form of the paper, without a guarantee; ``kind="strict"`` is epsilon-differentially private
-within public bounds.  :mod:`surveysynth.release.sensitivity` says what their noise is scaled to.  The strict form's
-means are noisy totals over noisy counts.
+``kind="local"`` is the form of the paper, without a guarantee.  ``kind="strict"`` is epsilon-differentially private
+within public bounds; its means are noisy totals over noisy counts.  The sensitivities of both forms, to which the noise
+is scaled, are in :mod:`surveysynth.release.sensitivity`.
 
-The noise is OpenDP's, which is exact on floating-point numbers: a plain floating-point Laplace
-draw gives away digits of the number under it (Mironov 2012).
+The noise comes from OpenDP, whose Laplace mechanism is exact for floating-point numbers.  A plain floating-point
+Laplace draw would reveal digits of the number to which it is added (Mironov 2012).
 """
 
 from __future__ import annotations
@@ -68,24 +68,24 @@ CONSISTENT = (
 
 @dataclass(frozen=True, eq=False)
 class LaplaceTables:
-    """Counts and means with Laplace noise, and what they cost.
+    """Counts and means with Laplace noise, and the privacy budget that they use.
 
     Attributes
     ----------
     table : pandas.DataFrame
         The columns of :func:`surveysynth.estimate`, counts first, then means.
     budget : pandas.DataFrame
-        One row a group of queries with the same noise: ``level, statistic, outcome, part,
-        epsilon_each, queries``, where ``queries`` counts those that a record is in.  The sum of
-        ``epsilon_each * queries`` is epsilon.  Strict tables have the ``sensitivity`` too; of
-        local ones it is confidential.
+        One row for each group of queries with the same noise: ``level, statistic, outcome, part, epsilon_each,
+        queries``.  ``queries`` is the number of queries of the group that one record contributes to.  The sum of
+        ``epsilon_each * queries`` is epsilon.  Strict tables also have ``sensitivity``; for local tables it is
+        confidential.
     kind : {"local", "strict"}
     epsilon : float
-        Of everything together.
+        Privacy budget of all counts and means together.
     guarantee : str
-        What is protected, from whom, and what is not.
+        A text on what is protected, and what is not.
     postprocessing : str
-        What was done to the noisy numbers; empty where nothing was.
+        A text on how the noisy numbers were changed afterwards; empty if they were not.
 
     Examples
     --------
@@ -120,7 +120,7 @@ class LaplaceTables:
 
 @dataclass(frozen=True)
 class Noisy:
-    """A statistic in the D domains of all levels, with noise, and the variance of the noise of its point."""
+    """A statistic with noise in the D domains of all levels: points, replicates, and noise variances of the points."""
 
     point: Floats  # (D,)
     replicated: Floats  # (R, D)
@@ -150,46 +150,48 @@ def laplace_tables(
     by : str or list of str, or None
         As for :func:`surveysynth.estimate`.
     epsilon : float
-        Of everything together.  Levels and tables get equal parts.
+        Privacy budget of all counts and means together.  Levels and tables get equal parts.
     kind : {"local", "strict"}
-        ``local`` is the comparison in the paper, without a guarantee; ``strict`` is epsilon-differentially
+        ``local`` is the form in the paper, without a guarantee; ``strict`` is epsilon-differentially
         private within public bounds.
     point_share : float
-        Part of the budget that goes to the points; the rest goes to the replicates.
+        Share of the budget, between 0 and 1, that goes to the point estimates; the rest goes to the replicates.
     replicates : int
-        R, of :func:`surveysynth.design.replicates.preston`.  They are drawn anew in every
-        call, without regard to the data.
+        R, the number of replicates of :func:`surveysynth.design.replicates.preston`.  They are drawn anew in every
+        call, independently of the outcomes and weights.
     bounds : dict of str to (float, float)
-        For ``strict``: "weight" and every outcome, lowest and highest value.  They must be chosen
+        Only for ``strict``: the lowest and the highest value of "weight" and of every outcome.  They must be chosen
         without looking at the file.
     consistent : bool
-        Make counts and totals (mean times count) add up to their margins.
+        Whether to adjust counts and totals (mean times count) so that they add up to their margins.
     ledger : Ledger, optional
-        Where it is entered last what is protected: of the strict form epsilon for
-        replacing a record's values, and, only where the bounds of the weight begin at 0, for blanking it;
-        of the local form nothing.  A cap is on blanking.
+        The ledger that is charged, as the last step.  The strict form is entered with epsilon for replacing the values
+        of a record; if the lower bound of the weight is 0, also with epsilon for blanking a record, to which the cap
+        of a ledger refers.  The local form is entered without an epsilon.
 
     Returns
     -------
     LaplaceTables
-        df is R, the replicates around a point, and at most the design's; a mean has fewer where
-        some replicate holds no record of its domain.  Noisy counts can be negative; to cut them off
-        would bias them.
+        The noisy tables.  The degrees of freedom, ``df``, are R, but at most those of the design; a mean has fewer if
+        some replicates have no record of its domain.  Noisy counts can be negative; truncating them at 0 would cause
+        bias.
 
-        A variance is that of the noisy replicates around the noisy point, as in the paper.  It holds the
-        noise of the point, as it should, and that of the replicates, too: intervals are too long
-        where that noise is large, never too short.  (To take the known noise off leaves 0 about
-        half of the time, and intervals that undercover.)  ``consistent`` leaves it as it is.
+        A variance is that of the noisy replicates around the noisy point, as in the paper.  It includes the noise of
+        the point, as it should, and also the noise of the replicates.  If that noise is large, intervals are therefore
+        too long, but never too short.  (Subtracting the known noise variance would give 0 about half of the time, and
+        intervals that undercover.)  ``consistent`` does not change variances.
 
-        A strict mean goes by the delta method, with total - mean * count in place of the count,
-        over count^2.  It is NaN where the noisy count is not above the standard deviation of its
-        own noise.
+        The variance of a strict mean is computed by the delta method: it is the variance of total - mean * count,
+        divided by count^2.  The mean is NaN if the noisy count is not larger than the standard deviation of its noise.
 
     Raises
     ------
     InputError
-        Unknown columns or kinds; outcomes that are missing or infinite; bounds that are missing,
-        upside down or not wanted; numbers out of range; a design that has no replicates.
+        Unknown columns or kinds; outcomes that are missing or infinite; bounds for the local form; for the strict form,
+        bounds that are missing, reversed, or for other columns; numbers out of range; a design for which there are no
+        replicates.
+    PrivacyError
+        The cap of the ledger would be exceeded, or the ledger cannot be written.
 
     Examples
     --------
@@ -257,7 +259,7 @@ def _table(
     labels: pd.DataFrame, n: NDArray[np.intp], estimates: dict[str, tuple[Floats, Floats]], noisy: dict[str, Noisy],
     degf: int,
 ) -> pd.DataFrame:  # fmt: skip
-    """Points and variances of counts ("") and means as a table with intervals; n are the records of the domains."""
+    """A table of counts (key "") and means with intervals, from points and variances; n is the number of records."""
     parts = []
     for name, (estimate, v) in estimates.items():
         df = np.minimum((~np.isnan(noisy[name].replicated)).sum(axis=0), degf).astype(np.float64)
@@ -278,7 +280,7 @@ def _query(
     epsilon: float,
     point_share: float,
 ) -> tuple[dict[str, Noisy], pd.DataFrame]:
-    """Noisy counts ("") and means or totals by outcome, in every level, and the budget that they take."""
+    """Noisy counts (key "") and noisy means or totals of each outcome, in every level, and the budget that they use."""
     w, R = design.weights, boot.R
     shares = iter(_shares(epsilon, (1 + len(y)) * len(partitions), point_share, R))
     noisy: dict[str, Noisy] = {}
@@ -301,7 +303,7 @@ def _query(
 
 
 def may_be_blank(box: dict[str, Bounds]) -> bool:
-    """Whether strict sensitivities also bound the effect of taking a record out, which gives it weight 0."""
+    """Whether strict sensitivities also hold for blanking a record, that is, if the bounds allow a weight of 0."""
     return box["weight"][0] == 0
 
 
@@ -316,15 +318,15 @@ def _strict_guarantee(epsilon: float, outcomes: list[str], names: list[str], box
 
 
 def add_up(x: Floats, noise: Floats, A: csr_array) -> tuple[Floats, Floats]:
-    """Weighted least squares: the x' next to x with A x' = 0, and its noise variance.
+    """Weighted least squares: the x' nearest to x for which A x' = 0, and the noise variances of x'.
 
-    Minimizes sum (x' - x)^2 / noise: x' = x - V A' K^+ A x, with V = diag(noise), K = A V A', and
-    K^+ its pseudo-inverse, as some equations follow from others.
+    x' minimizes sum (x' - x)^2 / noise: x' = x - V A' K^+ A x, with V = diag(noise) and K = A V A'.  K^+ is the
+    pseudo-inverse of K, because some equations follow from others.
 
     Parameters
     ----------
     x, noise : float arrays (D,)
-        Noisy values and the variances of their noise; a variance of 0 keeps a value.
+        Noisy values and the variances of their noise.  A value whose variance is 0 is not changed.
     A : sparse array (E, D)
         The equations "total - parts = 0".
     """
@@ -333,7 +335,7 @@ def add_up(x: Floats, noise: Floats, A: csr_array) -> tuple[Floats, Floats]:
     scale = np.sqrt(K.diagonal())
     scale = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0)
     solve = scale[:, None] * pinvh(scale[:, None] * K * scale) * scale
-    for _ in range(2):  # the second step takes off the rounding error of the first
+    for _ in range(2):  # the second step removes the rounding error of the first
         x = x - V_A.T @ (solve @ (A @ x))
     gain = (V_A.T @ solve).T  # columns of K^+ A V
     return x, np.maximum(noise - np.asarray(V_A.multiply(gain).sum(axis=0)).ravel(), 0.0)
@@ -383,10 +385,10 @@ def _strict_estimates(
 
 
 def _shares(epsilon: float, pairs: int, point_share: float, replicates: int) -> list[tuple[float, float]]:
-    """Epsilon of a point, and of one replicate, for every level of every table.
+    """Epsilon of a point and epsilon of one replicate, for every level of every table (InputError: too small).
 
-    Everything is counted in units of the last binary digit of epsilon, so that the parts add up to
-    epsilon exactly; what cannot be divided goes to the points.
+    The shares are multiples of the last binary digit of epsilon, so that they add up to epsilon exactly.  Remainders of
+    the division go to the points.
     """
     unit = math.ulp(epsilon)
     each, left = divmod(round(epsilon / unit), pairs)
@@ -407,7 +409,7 @@ def _level(partition: Partition) -> str:
 
 
 def finite_outcome(design: SurveyDesign, name: str) -> Floats:
-    """A numeric outcome (n,), refused (InputError) where it is missing or infinite."""
+    """The values (n,) of a numeric outcome; InputError if one is missing or infinite."""
     y = design.numeric(name)
     bad = ~np.isfinite(y)
     if bad.any():
@@ -418,7 +420,7 @@ def finite_outcome(design: SurveyDesign, name: str) -> Floats:
 
 
 def _box(bounds: Mapping[str, Bounds] | None, outcomes: list[str]) -> dict[str, Bounds]:
-    """The bounds of the weight and of every outcome, checked."""
+    """The bounds of the weight and of every outcome, after checks (InputError)."""
     if "weight" in outcomes:
         raise InputError("bounds cannot tell an outcome 'weight' from the survey weight; rename the column")
     wanted = ["weight", *outcomes]

@@ -1,4 +1,4 @@
-"""The manifest of a release: what a reader needs to know about its public files, and the release that it describes."""
+"""The manifest of a release: check and read ``manifest.json``, and make the fields of a release from it."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ Epsilon = Annotated[float, Field(gt=0)]
 
 
 class Said(BaseModel):
-    """A part of a manifest in JSON, whose numbers are numbers and whose texts are texts."""
+    """A part of a manifest in JSON.  Types are strict: a number must not be written as text, for example."""
 
     model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 
 
 class PublicFile(Said):
-    """A public file, as it was written."""
+    """The entry of a public file: its checksums, and the size of a table."""
 
     sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
     md5: Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
@@ -49,7 +49,7 @@ class Levels(Said):
 
 
 class Spent(Said):
-    """A part of what was spent on a confidential file."""
+    """One expense: a part of what was spent on a confidential file."""
 
     what: Name
     blank: Epsilon | None
@@ -58,13 +58,13 @@ class Spent(Said):
 
 
 class Package(Said):
-    """The version that made the release."""
+    """The version of surveysynth that made the release."""
 
     surveysynth: str
 
 
 class Manifest(Said):
-    """What a manifest must hold to be read; models and plans add entries of their own."""
+    """The entries that a manifest must have to be read; models and plans add further entries."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -132,12 +132,12 @@ def synthetic_files(m: int, format: str) -> list[str]:
 
 
 def read_manifest(file: Path) -> dict[str, Any]:
-    """A manifest, verified by its own checksum and checked.
+    """Read a manifest, and check its checksum and its entries.
 
     Raises
     ------
     InputError
-        It has changed, is of another version, or lacks what a release needs; the entry is named.
+        The manifest was changed, is of another version, or has a missing or wrong entry, which the message names.
     """
     text = unsealed(file)
     try:
@@ -150,12 +150,12 @@ def read_manifest(file: Path) -> dict[str, Any]:
 
 
 def public_folder(path: Path) -> Path:
-    """The public part of a release folder; the folder itself, if it is only that part."""
+    """The public part of a release folder; the folder itself, if it has no folder ``public``."""
     return path / "public" if (path / "public").is_dir() else path
 
 
 def seal_of(path: Path) -> str:
-    """The SHA-256 at the end of the manifest of a release or public folder, by which other files name the release.
+    """The SHA-256 in the manifest of a release folder or public folder.  Other files refer to the release by it.
 
     Raises
     ------
@@ -166,9 +166,9 @@ def seal_of(path: Path) -> str:
 
 
 def types_of(frame: pd.DataFrame, columns: Iterable[str] | None = None, public: Collection[str] = ()) -> dict[str, Any]:
-    """Types of the columns of a file, and the levels of those that are categories.
+    """The types of all columns of a file, and the levels of categorical columns.
 
-    Of ``public`` columns a level that no record has stays unknown.
+    Levels of ``public`` columns that no record has are left out, so that they are not published.
     """
     found = [c for c in columns or frame if isinstance(frame[c].dtype, pd.CategoricalDtype)]
     return {
@@ -208,7 +208,7 @@ def fields_of(manifest: dict[str, Any]) -> dict[str, Any]:
 
 
 def _expenses_of(manifest: Mapping[str, Any]) -> tuple[Expense, ...]:
-    """The expenses that a release rests on, by its manifest (InputError: it is damaged), or its epsilon."""
+    """The expenses of a release from its manifest (InputError: damaged); an old manifest has only its epsilons."""
 
     def read() -> tuple[Expense, ...]:
         if "rests_on" in manifest:
@@ -222,11 +222,11 @@ def _expenses_of(manifest: Mapping[str, Any]) -> tuple[Expense, ...]:
 
 
 def without_none(roles: dict[str, Any]) -> dict[str, Any]:
-    """The roles of a design that it has."""
+    """The roles without those that are None."""
     return {role: name for role, name in roles.items() if name is not None}
 
 
 def _levels(column: pd.Series, *, all_of_them: bool) -> dict[str, Any]:
-    """Categories in order; a category of a predictor that no record has is not published."""
+    """The categories of a column in order: all of them, or only those that some record has."""
     used = column.cat if all_of_them else column.cat.remove_unused_categories().cat
     return {"categories": used.categories.tolist(), "ordered": bool(used.ordered)}

@@ -1,7 +1,7 @@
-"""Measurements of a confidential file: what releases are drawn from, as often as one likes.
+"""Measurements of a confidential file: noisy tables, from which any number of releases can be drawn.
 
 measurements/
-  public/    measurements.json, columns.csv, manifest.json: noisy tables and public columns, from which files are drawn
+  public/    measurements.json (the noisy tables), columns.csv (the public columns), manifest.json
 """
 
 from __future__ import annotations
@@ -34,16 +34,17 @@ CLASSES_IN_R = "classes_in_r"
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Measurements:
-    """Noisy tables of a confidential file.  Releases are drawn from them as often as one likes, at no more epsilon.
+    """Noisy tables of a confidential file, from which any number of releases can be drawn without more epsilon.
 
-    :func:`surveysynth.measure` makes them; a release has them, too: ``Measurements(release.measured)``.
+    :func:`surveysynth.measure` makes measurements.  ``Measurements(release.measured)`` gives those of a release.
 
     Attributes
     ----------
     source : Source
-        The noisy tables, the public columns that they go with, and what the report says of them.
+        The noisy tables with the public columns of the file, and facts for the privacy report.
     classes_in_r : mapping of outcome to text
-        Classes that outcomes had in R and that pandas does not have, ``{"born": "Date"}``: releases are read there so.
+        Classes of outcomes in R that pandas does not have, such as ``{"born": "Date"}``.  R gives the outcomes these
+        classes when it reads a release.
 
     Examples
     --------
@@ -69,14 +70,15 @@ class Measurements:
         )
 
     def table(self) -> pd.DataFrame:
-        """All noisy counts and sums, one a row.
+        """All noisy counts and sums, one in each row.
 
         Returns
         -------
         pandas.DataFrame
-            ``variable, by, level, kind, cell, count, noise_sd``: counts, which can be negative; of the kind "scores"
-            sums of scores, and with them counts of special values; of the kind "products" sums of the scores of
-            weights times those of the outcome.  ``noise_sd`` is the standard deviation of the noise.
+            ``variable, by, level, kind, cell, count, noise_sd``.  Column ``count`` has noisy counts, which can be
+            negative.  For the kind "scores" it has sums of scores, and counts of special values; for the kind
+            "products" it has sums of products of the scores of weight and outcome.  ``noise_sd`` is the standard
+            deviation of the noise.
         """
         parts, tables = [], self.source.tables
         for variable, variable_entry in zip(tables.variables, tables.as_json()["variables"], strict=True):
@@ -90,27 +92,28 @@ class Measurements:
         return pd.concat(parts, ignore_index=True)
 
     def release(self, m: int = 20, *, seed: int | None = None) -> Release:
-        """A release of m data sets, drawn from the noisy tables and the public columns alone.
+        """Draw a release of m data sets, from the noisy tables and the public columns only.
 
-        Source: Räisä et al. (2023) for synthesis that knows the noise; Reiter & Kinney (2012) for
+        Source: Räisä et al. (2023) for synthesis that takes the noise into account; Reiter & Kinney (2012) for
         draws without uncertainty from sampling.
 
         Parameters
         ----------
         m : int
-            Number of data sets, even and at least 4: they come in pairs, two of each draw of the model's parameters.
+            Number of data sets, even and at least 4.  Two data sets come from each draw of the model's parameters.
         seed : int, optional
-            Of the draws, for data sets that can be made again.  It tells nothing of the file.
+            Seed of the draws, so that the data sets can be reproduced.  It reveals nothing about the file.
 
         Returns
         -------
         Release
-            It spends what was measured, whatever m is, and once for all releases from these measurements.
+            The release.  Its epsilon is that of the measurements for any m, and is spent only once for all releases
+            from these measurements.
 
         Raises
         ------
         InputError
-            m is odd, below 4 or too large.
+            m is odd, below 4 or too large; the seed is not a whole number.
         """
         return with_classes_in_r(Release.drawn_from(self.source, m, seed), self.classes_in_r)
 
@@ -122,7 +125,7 @@ class Measurements:
         path : str or Path
             The folder to make.
         overwrite : bool
-            Replace such a folder.
+            Whether to replace a folder of measurements at ``path``.
 
         Returns
         -------
@@ -132,7 +135,7 @@ class Measurements:
         Raises
         ------
         InputError
-            Something is in the place already, or it cannot be written.
+            ``path`` exists (and is not a folder of measurements to overwrite), or cannot be written.
         """
         place = as_path(path)
         there = place / "public" / MANIFEST
@@ -147,16 +150,19 @@ class Measurements:
 
 
 def entered(source: Source, ledger: Ledger) -> Source:
-    """The measurements, once a ledger is charged for them.
+    """Charge a ledger for measurements, and return the measurements with the reference of the ledger entry.
 
-    It is on the disk beside the ledger before that is charged, and stays there until a release of it is written: where
-    a run ends in between, :func:`surveysynth.resume` puts it in a folder, and nothing more is spent.
+    The measurements are on the disk beside the ledger before the ledger is charged.  They stay there until a release
+    from them is written.  If the run ends before, :func:`surveysynth.resume` publishes the measurements as a folder,
+    and nothing more is spent.
 
     Raises
     ------
+    InputError
+        The measurements cannot be written beside the ledger.  Nothing was charged.
     PrivacyError
         The cap would be exceeded, or the ledger cannot be written: nothing was charged, and the measurements must not
-        be used.
+        be used.  Or the ledger was charged, but a later step on the disk failed.
     """
     entries: list[Entry] = []
     delta = source.tables.delta
@@ -170,7 +176,7 @@ def entered(source: Source, ledger: Ledger) -> Source:
     staging = None
     try:
         with kept_folder(ledger.path.absolute(), last) as staging:
-            (staging / "internal").mkdir(mode=0o700)  # for the note on the charge
+            (staging / "internal").mkdir(mode=0o700)  # charge() first writes unfinished.json here
             _write(replace(source, ledger=NO_ENTRY), staging)
     except OSError as error:
         why = f"{str(error.filename or ledger.path)!r}: {error.strerror or error}"
@@ -184,7 +190,7 @@ def entered(source: Source, ledger: Ledger) -> Source:
 
 
 def with_classes_in_r(release: Release, classes: Mapping[str, str]) -> Release:
-    """The release whose manifest tells readers in R which classes outcomes had there."""
+    """The release with the classes of outcomes in R in its manifest, for readers in R."""
     return replace(release, method=release.method | {CLASSES_IN_R: dict(classes)}) if classes else release
 
 
@@ -217,12 +223,12 @@ def read_measurements(path: str | Path) -> Measurements:
     Returns
     -------
     Measurements
-        As they were written.
+        The measurements that were written.
 
     Raises
     ------
     InputError
-        These are no measurements; files are missing, or are not those that were written.
+        The folder does not contain measurements; files are missing, or differ from those that were written.
 
     Examples
     --------
@@ -246,5 +252,5 @@ def read_measurements(path: str | Path) -> Measurements:
 
 
 def is_measured(manifest: Path) -> bool:
-    """Whether a manifest is one of measurements."""
+    """Whether a manifest is that of measurements (and not of a release)."""
     return bool(json.loads(unsealed(manifest)).get("format") == FORMAT)

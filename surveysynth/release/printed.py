@@ -1,4 +1,4 @@
-"""Printed tables of a release."""
+"""The tables of a release as a document with titles and footnotes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def printed(
     symbols: str | Mapping[str, Any] | None = None,
     wording: str | Path | None = None,
 ) -> Document:
-    """Tables of a release with their footnotes.
+    """The tables of a release as a document with titles and footnotes.
 
     Parameters
     ----------
@@ -33,11 +33,11 @@ def printed(
     table : pandas.DataFrame
         From :meth:`Release.tables`.
     by : list of str
-        Its variables.
+        The variables that define the table's domains.
     symbols : {"uk", "statcan"} or mapping, optional
-        As :func:`surveysynth.publication.quality.symbols_of`.
+        As for :func:`surveysynth.publication.quality.symbols_of`.
     wording : str or Path, optional
-        As :class:`surveysynth.publication.wording.Wording`.
+        As for :class:`surveysynth.publication.wording.Wording`.
     """
     method, design = release.method, release.datasets[0]
     facts = Facts(
@@ -49,7 +49,10 @@ def printed(
 
 
 def check_printed(where: Where = None, level: float = 0.95, deff: Deff = False, **others: Any) -> None:
-    """Refuse a condition that no title can name, and settings that print does not show (InputError)."""
+    """Refuse a ``where`` that is a function, design effects and other levels than 95%, for printed tables (InputError).
+
+    A title can state the condition only if it is a column.
+    """
     if deff:
         raise InputError("printed tables and figures have no design effects: leave deff= out, or write a csv")
     if level != 0.95:

@@ -1,4 +1,4 @@
-"""Release: what it holds and what is estimated from it, and how it is written and read back."""
+"""The class Release: synthetic data sets, estimates from them, and how a release is written and read back."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Release(Estimates):
     Attributes
     ----------
     datasets : tuple of SurveyDesign
-        Everything that works on a confidential design works on these.
+        The synthetic data sets.  All functions for a confidential design work on them, too.
     privacy : PrivacyReport
     predictors : tuple of str
         Public columns that tables can be broken down by.
@@ -38,20 +38,22 @@ class Release(Estimates):
         Public facts about the model, the package and the engine.
     internal : dict
         For the agency only; empty in a release that was read from its public files, pickled or copied.
-        ``rows``, (m, n), says which row of the confidential file (from 0) each synthetic record stands for.
+        The array ``rows`` (m, n) has, for each synthetic record, the row of the confidential file (from 0) that it
+        stands for.
     categorical : tuple of str
-        The outcomes that are categories: tables can be broken down by them, too.
+        The outcomes that are categories.  Tables can be broken down by these outcomes, too.
     count_roles : dict, optional
-        Design roles that give counts their standard errors, where they are not those of the
-        data sets (FBP): the same counts, from weights that vary from record to record.
+        Design roles from which standard errors of counts are computed, if these are not the roles of the data
+        sets.  FBP needs this: the counts are the same, but the weights vary from record to record.
     rests_on : tuple of Expense
-        All that was spent on the confidential file for these data sets, part by part: a part may be shared with other
-        releases, and a ledger counts it once.
+        All that was spent on the confidential file for these data sets, part by part.  Releases may share a part,
+        which a ledger counts once.
     measured : Source, optional
-        The noisy tables that the data sets were drawn from, where they were: they are published, too.
+        The noisy tables from which the data sets were drawn, if they were drawn from noisy tables.  These tables are
+        published with the data sets.
     derived : dict of str to function
-        Columns of :meth:`assign`; None for the function of one that came with a release that was written, pickled or
-        copied.
+        Columns of :meth:`assign` with their functions.  The function is None in a release that was read from its
+        files, pickled or copied.
 
     Examples
     --------
@@ -66,27 +68,29 @@ class Release(Estimates):
     """
 
     def entered(self, ledger: Ledger | None) -> Release:
-        """The release with the number of its entry in a ledger, which is charged now; as it is without a ledger.
+        """Charge a ledger for the release, and return the release with the number of its entry.
 
-        Its tables and files are made first, and kept in a hidden folder beside the ledger until :meth:`write` has
-        written it: what was charged is not lost with the session, and :func:`resume` publishes it.
+        The tables and files are made before the charge.  They are kept in a hidden folder beside the ledger until
+        :meth:`write` has written the release.  A release that was charged is therefore not lost if the session ends:
+        :func:`resume` publishes it.
 
         Parameters
         ----------
         ledger : Ledger, optional
-            Where it is entered; None leaves the release as it is.
+            The ledger that is charged.  With None, nothing is charged, and the release is returned as it is.
 
         Returns
         -------
         Release
-            The same data sets; its manifest has the entry's number and head.
+            A release with the same data sets, whose manifest has the number and the head of the ledger entry.
 
         Raises
         ------
         InputError
-            Its tables or files cannot be made, or it was entered before; nothing was charged.
+            The tables or files of the release cannot be made, or the release was entered before.  Nothing was charged.
         PrivacyError
-            The cap would be exceeded, or the ledger cannot be written.
+            The cap would be exceeded, or the ledger cannot be written; or the release was charged, but the last step
+            on the disk failed (the message says where its files are).
         """
         check_ledger(ledger)
         if ledger is None:
@@ -115,33 +119,33 @@ class Release(Estimates):
     ) -> Path:
         """Write the release folder: ``public/`` to publish, ``internal/`` to keep (mode 0700, files 0600).
 
-        ``public/`` has the synthetic files, the tables (``tables.csv`` in full precision, ``tables.xlsx`` and
-        ``tables.html`` as they are printed), the report, the manifest, and what other programs read about all that
+        ``public/`` has the synthetic files, the tables (``tables.csv`` in full precision; ``tables.xlsx`` and
+        ``tables.html`` rounded, with footnotes), the report, the manifest, and machine-readable metadata
         (``datapackage.json`` of Frictionless, ``csv-metadata.json`` of CSV on the Web).
-        The folder appears whole or not at all: it is written beside its place and moved there.  The
-        manifest lists the other public files with their records, columns and SHA-256, by which
-        :func:`read_release` verifies them.
+        The folder appears whole or not at all: it is written under a hidden name beside ``path``, and renamed when it
+        is complete.  The manifest lists the other public files with their numbers of records and columns and their
+        SHA-256.  :func:`read_release` verifies the files against this list.
 
         Parameters
         ----------
         path : str or Path
-            Where the folder is to be.
+            The folder to make.
         by : str or list of str, optional
-            Variables of ``public/tables.csv``; default :meth:`table_predictors`.
+            The variables that define the domains of the tables; by default :meth:`table_predictors`.
         statistic, quantiles, poverty_line
-            Of ``public/tables.csv``, as for :meth:`tables`.
+            The statistics of the tables, as for :meth:`tables`.
         format : {"csv", "parquet"}
-            Of the synthetic files.
+            The format of the synthetic files.
         min_cell, cv_limit
-            As for :meth:`tables`.  ``min_cell`` is a quality rule, not protection: whoever has the
-            synthetic files can compute the suppressed cells.  The report says so, too.
+            As for :meth:`tables`.  ``min_cell`` is a quality rule, not protection: anyone can compute the
+            suppressed cells from the synthetic files.  The report says so, too.
         symbols, wording
             As for :meth:`write_tables`.
         overwrite : bool
-            Replace a release that is there; nothing else is ever replaced.
+            Whether to replace a release folder at ``path``.  Nothing other than a release is replaced.
         ledger : Ledger, optional
-            Enter the release here, last: when all files are on the disk and their place is free.  Not for a release
-            that was entered when it was made.
+            The ledger to charge for the release.  It is charged last, when all files are on the disk.  Leave it out
+            for a release that is already entered in a ledger.
 
         Returns
         -------
@@ -151,11 +155,12 @@ class Release(Estimates):
         Raises
         ------
         InputError
-            The folder exists and is not empty; the arguments do not suit the release; it cannot be written, and
-            nothing was charged.
+            The folder exists and is not empty; the arguments do not suit the release; the release was entered in a
+            ledger before; an earlier run for this folder was charged and not finished; or the folder cannot be
+            written.  Nothing was charged.
         PrivacyError
-            The cap would be exceeded; or the release was charged and could not be moved to its place, from where
-            :func:`resume` moves it.
+            The cap would be exceeded, or the ledger cannot be written; or the release was charged, but could not be
+            moved to ``path``.  In the last case :func:`resume` publishes it.
 
         Examples
         --------
@@ -197,27 +202,30 @@ class Release(Estimates):
         wording: str | Path | None = None,
         **asked: Any,
     ) -> Path:
-        """Write tables as an office prints them, with footnotes in plain words.
+        """Write tables in the form of an official publication, with footnotes in plain words.
 
-        Three sentences come first: who is protected and how far, what is not, and what error to expect.  Numbers are
-        rounded to their standard errors (two digits of a quantity's least), but for csv.
+        Three sentences come first: who is protected and how far, what is not protected, and what error to expect.
+        Numbers are rounded by their standard errors, so that the smallest standard error of a statistic has two
+        significant digits.  A csv has full precision, and no sentences or footnotes.
 
         Parameters
         ----------
         path : str or Path
-            Its suffix is the form: .csv (full precision, without footnotes), .xlsx (a workbook by the UK government's
-            standard of accessible spreadsheets), .html (one page), .tex (compiled by pdflatex as it stands), .md, or
-            .docx (by pandoc, if that is installed).
+            The file to write.  Its suffix sets the format: .csv (full precision, without footnotes), .xlsx (a workbook
+            that follows the UK government's standard of accessible spreadsheets), .html (one page), .tex (a complete
+            document for pdflatex), .md, or .docx (needs pandoc).
         by : str or list of str, optional
             As for :meth:`tables`.
         symbols : {"uk", "statcan"} or mapping, optional
-            Marks of quality and of what is not there.  "uk", the default: [c] suppressed, [u] low reliability (a
-            coefficient of variation of 20% or more), [x] not available.  "statcan": letters A to F, x, .. (F is not
-            shown).  A mapping of ``suppressed``, ``missing``, ``unreliable`` and ``limit`` changes "uk".
+            The symbols for suppressed and missing numbers and for quality.  "uk", the default: [c] suppressed, [u] low
+            reliability (a coefficient of variation of 20% or more), [x] not available.  "statcan": x suppressed, ..
+            not available, and quality letters A to F; numbers of class F are replaced by the letter.  A mapping with
+            any of ``suppressed``, ``missing``, ``unreliable`` and ``limit`` changes "uk".
         wording : str or Path, optional
             The words of headings and footnotes: a translated copy of ``surveysynth/publication/wording.toml``.
         **asked
-            As for :meth:`tables`; ``where`` as the name of a column, which titles then say.
+            As for :meth:`tables`.  ``where`` must be the name of a column, because the titles state the condition.
+            The intervals are 95% intervals.
 
         Returns
         -------
@@ -227,7 +235,9 @@ class Release(Estimates):
         Raises
         ------
         InputError
-            As :meth:`tables`; a suffix, symbols or words that are not known; a docx without pandoc.
+            As :meth:`tables`; a suffix or symbols that are not known; a file of words that lacks texts or has unknown
+            ones; symbols or words for a csv; a ``level`` other than 0.95; design effects in another format than csv; a
+            docx without pandoc.
 
         Examples
         --------
@@ -261,23 +271,25 @@ class Release(Estimates):
         width: float = 16.0,
         **asked: Any,
     ) -> Path:
-        """Draw estimates with their 95% intervals, a dot for every domain: a figure to publish.
+        """Draw a dot plot of estimates with their 95% intervals, for publication.
 
-        The text for those who do not see it is in the figure, and in a text file of the same name beside it.
+        The alternative text for readers who cannot see the figure is in the metadata of the figure, and in a .txt
+        file of the same name beside it.
 
         Parameters
         ----------
         path : str or Path
-            .svg or .png.
+            The file to write, .svg or .png.
         by : str or list of str, optional
-            As for :meth:`tables`; a last variable of at most five categories, the total among them, is told by colour
-            and shape.
+            As for :meth:`tables`.  If there are several variables, and the last has at most five categories (including
+            the total), colour and shape of the dots show its category.
         statistic : str, optional
-            As for :meth:`tables`; default means, or proportions of categories.
+            As for :meth:`tables`.  By default means, or proportions if all outcomes are categories.
         symbols, wording
             As for :meth:`write_tables`.
         width : float
-            Centimetres, from 6 on: default the text of an A4 page; 8.5 is a column of two.
+            Width of the figure in centimetres, at least 6.  The default is the width of the text on an A4 page; 8.5
+            fits one of two columns.
         **asked
             As for :meth:`tables`.
 
@@ -289,7 +301,7 @@ class Release(Estimates):
         Raises
         ------
         InputError
-            As :meth:`write_tables`; a file that is no .svg or .png, or a smaller width.
+            As :meth:`write_tables`; a file that is neither .svg nor .png; a width below 6.
         """
         from ..publication.figures.domains import LEAST, check_figure, dot_plot
 
@@ -306,26 +318,26 @@ class Release(Estimates):
 
 
 def read_release(path: str | Path) -> Release:
-    """Read a release back from its public files; ``internal`` stays where it is.
+    """Read a release back from its public files.  The internal part of the folder is not read.
 
-    Every public file must be, byte by byte, the one that the manifest lists.  This finds files that were
-    damaged, cut short or saved by another program, not who forges files and manifest together.
+    Every public file must be identical, byte by byte, to the file that the manifest lists.  The check finds files that
+    were damaged, cut short or saved by another program.  It does not find a forgery of files and manifest together.
 
     Parameters
     ----------
     path : str or Path
-        The release folder, or its ``public`` folder as it was published.
+        The release folder, or the published ``public`` folder.
 
     Returns
     -------
     Release
-        Without what is internal.
+        The release without its internal part.
 
     Raises
     ------
     InputError
-        The folder is not a release; files are missing, or are not those that were published (the
-        message says which, and whether records, columns or content differ).
+        The folder is not a release; the manifest is damaged or of another version; files are missing, or differ from
+        those that were published (the message says which, and whether records, columns or content differ).
 
     Examples
     --------
@@ -338,7 +350,7 @@ def read_release(path: str | Path) -> Release:
     return Release(**read_folder(as_path(path)))
 
 
-for part in (DomainEstimates, Estimates):  # their methods are a release's, also in what Python says of a wrong argument
+for part in (DomainEstimates, Estimates):  # so that Python's messages on wrong arguments say Release.tables()
     for name, method in vars(part).items():
         if isfunction(method):
             method.__qualname__ = f"Release.{name}"

@@ -1,19 +1,19 @@
-"""How far one record may move a table, to which Laplace noise is scaled: Hu, Savitsky & Williams (2022a), and strictly.
+"""Sensitivities of tables, to which Laplace noise is scaled: local (Hu, Savitsky & Williams 2022a) and strict.
 
-``local`` is the form of the paper.  With S the records of a domain, its sensitivities are
+``local`` is the form of the paper.  With S the records of a domain, the sensitivities are
 
     count: max_S w - min_S w                                                        (eq. 8)
     mean:  (max_S w y - min_S w y) / (sum_S w - (max_S w - min_S w))                (eq. 9)
 
-and the largest of a level is taken for all its domains.  They are computed from the confidential
-file, and eq. 9 is no bound for replacing a record: of two records (w, y) = (1, 10), (10, 1) it
-is 0, while a copy of the first in place of the second moves the mean from 20/11 to 10.  So this
-form has no guarantee.
+and the largest value over the domains of a level is used for the whole level.  The local form has no guarantee: the
+sensitivities are computed from the confidential file, and eq. 9 is not a bound for replacing a record.  For the two
+records (w, y) = (1, 10) and (10, 1) eq. 9 is 0, although replacing the second record by a copy of the first changes the
+mean from 20/11 to 10.
 
-``strict`` holds for two files that differ in the weight and the outcome of one record.  Both are
-clipped to public bounds.  Over that box a count moves by at most max w - min w, and a total by at
-most max w y - min w y, extremes that lie in its corners; a replicate by that times the largest
-size of a replicate factor.
+``strict`` is for two files that differ in the weight and the outcome of one record.  Weight and outcome are clipped to
+public bounds, which form a box.  Within the box a count changes by at most max w - min w, and a total by at most
+max w y - min w y; these extremes are at the corners of the box.  A replicate changes by at most the same number times
+the largest absolute replicate factor.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Bounds = tuple[float, float]
 
 @dataclass(frozen=True)
 class Exact:
-    """A statistic in the D domains of one level, without noise, and how far one record may move it."""
+    """A statistic without noise in the D domains of one level, and its sensitivities to a change of one record."""
 
     point: Floats  # (D,)
     replicated: Floats  # (R, D); NaN where a replicate has no record of the domain
@@ -47,8 +47,8 @@ class Exact:
 def local(w: Floats, y: Floats | None, partition: Partition, boot: Replicates) -> Exact:
     """Count, or mean of y, in the domains of a level, with the sensitivities of eq. 8 and 9.
 
-    The replicates get the sensitivity of the point, as in the paper, although their weights are up to
-    doubled.
+    As in the paper, the replicates get the sensitivity of the point, although replicate weights are up to twice as
+    large.
     """
     domain, domains = partition.domain, len(partition.labels)
     count, count_r = taylor.sums(domain, w, domains), boot.totals(w, domain, domains)
@@ -71,12 +71,12 @@ def strict(
     weight: Bounds,
     bounds: Bounds = (1.0, 1.0),
 ) -> Exact:
-    """Count, or total of y, in the domains of a level, clipped, with sensitivities from the bounds alone.
+    """Count, or total of y, in the domains of a level, from clipped values, with sensitivities from the bounds only.
 
-    w y is bilinear, so its extremes over the box of the bounds lie in the corners.  A record is in
-    one domain of the level.  A computed sum of m products, none larger than X, is off by rounding:
-    by m X gamma at most, gamma = (m + 8) u / (1 - (m + 8) u) with u = 2^-53 (Higham 2002, lemma
-    3.1; 8 is more than the products need).  Two files differ by twice that more.
+    w y is bilinear, so its extremes over the box of the bounds are at the corners.  A record is in one domain of the
+    level.  A computed sum of m products, none larger than X, has a rounding error of at most m X gamma, with
+    gamma = (m + 8) u / (1 - (m + 8) u) and u = 2^-53 (Higham 2002, lemma 3.1; 8 is more than the products need).
+    Rounding adds at most twice this error to the difference between two files.
     """
     domain, domains = partition.domain, len(partition.labels)
     z = np.clip(w, *weight) * (1.0 if y is None else np.clip(y, *bounds))
@@ -90,7 +90,7 @@ def strict(
 
 
 def _range(values: Floats, domain: Codes, domains: int) -> Floats:
-    """The highest less the lowest value in every domain (domains,)."""
+    """The range, highest minus lowest value, in every domain: an array (domains,)."""
     low, high = np.full(domains, np.inf), np.full(domains, -np.inf)
     np.minimum.at(low, domain, values)
     np.maximum.at(high, domain, values)

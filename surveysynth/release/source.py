@@ -1,6 +1,6 @@
 """The source of synthetic data sets: noisy tables of a confidential file, and its public columns.
 
-    noisy tables  ->  fit  ->  draws of its coefficients, as noise leaves them open  ->  two data sets a draw
+    noisy tables  ->  model fit  ->  draws of the coefficients, given the noise  ->  two data sets from each draw
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from .data_set_files import in_a_file
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-PAIR = 2  # data sets of one draw, which differ by their own simulation alone
-ROUNDS = 100  # at most, in which a record that breaks a rule is drawn anew
+PAIR = 2  # data sets from one draw of the coefficients; they differ only by simulation
+ROUNDS = 100  # most times that a record which breaks a rule is drawn again
 BLOCK = 1 << 16  # records that are drawn together
-THREADS = 4  # at most, that draw data sets of many records: each holds one in memory
-IN_MEMORY = 20_000_000  # records of all data sets together; with more, they lie in files
-MANY, SOME = 100_000, 50_000  # records above which the variance is computed from a subset, and its size
-REFITS = 24  # draws from which the variance by noise is computed
+THREADS = 4  # most threads that draw large data sets; each thread has one data set in memory
+IN_MEMORY = 20_000_000  # records of all data sets together; above this number, data sets are in files
+MANY, SOME = 100_000, 50_000  # above MANY records, the variance due to noise is computed from a subset of SOME
+REFITS = 24  # draws from which the variance due to noise is computed
 COMBINING = "T = mean(u) + N + B / M"
 HOW_TO_COMBINE = {
     "rule": COMBINING,
@@ -68,45 +68,45 @@ FITTED = "The model was fitted to the noisy tables, and sees nothing else of the
 
 
 def evenly(count: int, n: int) -> Codes:
-    """Numbers below n at even distances (count,)."""
+    """Evenly spaced whole numbers from 0 to below n: an array (count,)."""
     return np.asarray((np.arange(count) + 0.5) * n / count, dtype=np.intp)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Source:
-    """Noisy tables of a confidential file, the public columns that they go with, and what the report says of them.
+    """Noisy tables of a confidential file with the public columns of the file, and facts for the privacy report.
 
     Attributes
     ----------
     tables : NoisyTables
-        What was measured.
+        The noisy tables.
     public : SurveyDesign
-        The public columns of the file, in its order, with labels of strata and PSUs that are no predictors recoded;
-        its weights are those of the survey where these are public, else all the same.
+        The public columns, with records in the order of the file.  Labels of strata and PSUs are recoded unless they
+        are predictors.  The weights are those of the survey if these are public; otherwise all weights are equal.
     predictors : tuple of str
     model : {"FBS", "FBP"}
         FBS draws outcome and weight; FBP draws the outcome and gives every record its expected weight.
     epsilon : float
-        Asked for: of a record whose outcome and weight are blanked.
+        The epsilon that was asked for.  It is for blanking the outcome and weight of one record.
     notes : tuple of str
-        What else the report says.
+        Further sentences of the privacy report.
     expense : Expense
-        What the measurements cost, as a ledger counts it.
+        The cost of the measurements, as a ledger counts it.
     edits : tuple of str
         Public rules that every synthetic record obeys.
     earlier : NoisyTables, optional
-        Those of an earlier year, to which the model is fitted, too.
+        Noisy tables of an earlier year.  The model is fitted to these tables, too.
     spent_before : tuple of Expense
-        What they cost: for people who are in both years epsilons add up.
+        The cost of the tables of the earlier year.  The epsilons add up for people who are in both files.
     delta_before : float
-        Their deltas.
+        Delta of the tables of the earlier year.
     publishable : bool
-        False of measurements that were made with a seed.
+        Whether a release may be published; False if the measurements were made with a seed.
     labels : mapping of column to text
     ledger : mapping, optional
-        The entry that they were charged as.
+        Reference of the ledger entry for the measurements.
     kept : Path, optional
-        Where they are kept until a release of them is written.
+        The folder in which the measurements are kept until a release from them is written.
     """
 
     tables: NoisyTables
@@ -154,7 +154,7 @@ class Source:
 
     @property
     def replaced(self) -> float:
-        """Epsilon under replacing the outcome and weight of a record."""
+        """Epsilon for replacing the outcome and weight of a record."""
         return 2 * self.epsilon if self.tables.delta is None else self.tables.epsilons[1]
 
     @property
@@ -169,28 +169,32 @@ class Source:
 
     @cached_property
     def counted_by(self) -> dict[str, list[tuple[str, ...]]]:
-        """The groups of columns by which each variable was counted; the weight is ``WEIGHT``."""
+        """For each variable, the groups of columns by which it was counted; the key of the weight is ``WEIGHT``."""
         found = dict[str, dict[tuple[str, ...], None]]()
         for variable in self.tables.variables:
             columns = found.setdefault(variable.name, {})
             for table in variable.answers:
                 by = () if table.by is None else self.tables.terms[table.by].columns
                 if table.pairs or not {*by} <= {*self.public.columns}:
-                    continue  # tables of pairs within units, and of sizes of units
+                    continue  # not a count by columns: pairs within units, or sizes of units
                 columns[(*by, *([] if table.earlier is None else [table.earlier]))] = None
         return {name: [each for each in columns if each] for name, columns in found.items()}
 
     def is_counted(self, variable: str | None, columns: Collection[str]) -> bool:
-        """Whether a noisy table counts a variable by all these columns; None stands for the number of records."""
+        """Whether a noisy table counts a variable by all these columns together.
+
+        The variable None is the number of records.
+        """
         wanted = {*columns, *([] if variable is None else [variable])}
         own = {name: tables for name, tables in self.counted_by.items() if name in wanted}
         every = [{name, *by} for name, tables in own.items() for by in [(), *tables]]
         return wanted <= {*self.predictors} or any(wanted <= each for each in every)
 
     def data_sets(self, m: int, rng: np.random.Generator) -> tuple[tuple[SurveyDesign, ...], NDArray[np.int32]]:
-        """m data sets, two from each draw, with their records in random order, and these orders (m, n).
+        """Draw m data sets, two from each draw of the coefficients, with records in random order.
 
-        Large data sets lie in files, which are removed with the last data set that is read from them.
+        Returns the data sets and an array (m, n) with the order of the records of each.  Large data sets are in
+        temporary files, which are deleted when the data sets are no longer used.
         """
         n, unit = self.tables.n, self._fit.cells.cell_of_record
 
@@ -203,19 +207,20 @@ class Source:
         draws = [each for each in self._draws(m // PAIR, rng) for _ in range(PAIR)]
         if n <= MANY:
             found = [one((each, rng)) for each in draws]
-        else:  # in threads, each with random numbers of its own
+        else:  # in threads; each data set has its own random numbers
             with threadpool_limits(1, "blas"), ThreadPoolExecutor(min(os.cpu_count() or 1, THREADS)) as pool:
                 found = [*pool.map(one, zip(draws, rng.spawn(m), strict=True))]
         return tuple(made for made, _ in found), np.array([order for _, order in found])
 
     def redrawn(self, like: SurveyDesign, *, subset: bool = False) -> tuple[SurveyDesign, ...]:
-        """The data set as other draws of the parameters would have made it, with the same random numbers.
+        """Versions of a data set from other draws of the parameters, simulated with the same random numbers.
 
-        The variance of an estimate over them is N, what noise and prior leave open.  Weights of FBP, which has the
-        expected ones, are drawn anew each time, so that N holds their variance, too.
+        The variance of an estimate over these versions is N, the variance due to the noise (and the prior).  FBP
+        publishes expected weights; here its weights are drawn, differently for each version, so that N includes the
+        variance of weights, too.
 
-        With ``subset``, where there are many records, some of them stand for all, without strata and PSUs: what other
-        parameters change hardly depends on how many there are.
+        With ``subset`` a large data set is replaced by a subset of its records, without strata and PSUs.  N hardly
+        depends on the number of records.
         """
         unit, made = self._unit(like), []
         if subset and self.is_large(like.n):
@@ -229,7 +234,7 @@ class Source:
         return tuple(made)
 
     def is_large(self, n: int) -> bool:
-        """Whether a subset of n records may stand for all in the variance of noise; under FBP it may not."""
+        """Whether the variance due to noise is computed from a subset of n records; never with FBP."""
         return n > MANY and self.model == "FBS"
 
     @cached_property
@@ -239,7 +244,7 @@ class Source:
 
     @cached_property
     def _refits(self) -> list[Draw]:
-        """The draws from which N is computed, with a public seed, so that every reader has the same ones."""
+        """The draws from which N is computed, with a fixed seed, so that every user of the release has the same N."""
         return self._draws(REFITS, np.random.default_rng(0), opposite=False)
 
     def _draws(self, count: int, rng: np.random.Generator, *, opposite: bool = True) -> list[Draw]:
@@ -255,20 +260,21 @@ class Source:
         self, like: SurveyDesign, unit: Codes, draw: Draw,
         rngs: tuple[np.random.Generator, np.random.Generator], order: NDArray[np.int32] | None, *, smoothed: bool,
     ) -> SurveyDesign:  # fmt: skip
-        """The public columns of a design with outcomes and weight of one draw.
+        """A data set: the public columns of a design, with outcomes and weight simulated from one draw.
 
         Parameters
         ----------
         like : SurveyDesign
+            The design that has the public columns.
         unit : int array (n,)
             Combination of public levels of each record.
         draw : Draw
         rngs : two generators
-            Of outcomes, and of weights.
+            Random numbers for outcomes, and for weights.
         order : int array (n,), optional
-            Of the records.
+            New order of the records.
         smoothed : bool
-            Whether weights are the expected ones.
+            Whether every record gets its expected weight.
         """
         made = (*self.outcomes, str(like.weights_name))
         public = like.frame.drop(columns=[*self.outcomes], errors="ignore")  # nothing of another data set's answers
@@ -290,7 +296,7 @@ class Source:
         self, public: Records, draw: Draw, rngs: tuple[np.random.Generator, np.random.Generator], weights: str, *,
         smoothed: bool,
     ) -> pd.DataFrame:  # fmt: skip
-        """Some records of a data set, with a column of weights that are not yet scaled to the totals."""
+        """A block of records of a data set, with weights that are not scaled to the population total yet."""
         records, weight = self._records(public, draw, rngs[0]), self.tables.weight
         if weight is None or (bins := weight.cells.bins) is None:
             return records.frame
@@ -299,7 +305,7 @@ class Source:
         return records.frame.assign(**{weights: w})
 
     def _records(self, public: Records, draw: Draw, rng: np.random.Generator) -> Records:
-        """Records whose outcomes obey all rules; a record that breaks one is drawn anew."""
+        """Records whose outcomes obey all rules.  A record that breaks one is drawn again (ModelError: too often)."""
         made = self._outcomes(public, draw, rng)
         again = rng.spawn(1)[0]
         rules = [Rule(text) for text in self.edits]
@@ -324,7 +330,7 @@ class Source:
         return records
 
     def _to_totals(self, w: Floats, unit: Codes) -> Floats:
-        """Weights that add up to the population total, and in each level to its public total."""
+        """Weights that add up to the population total, and in each level of a public margin to the public total."""
         w = w * (self.tables.population_total / w.sum())
         if not self.tables.population_totals:
             return w
@@ -337,7 +343,7 @@ class Source:
         return rake(w, margins, totals)
 
     def _roles(self, like: SurveyDesign) -> dict[str, Any]:
-        """Roles of the design; weights are adjusted to the terms with public totals."""
+        """Roles of the design, with the terms that have public totals as poststrata if the weight is synthesized."""
         known = [[*self.tables.terms[name].columns] for name in self.tables.population_totals]
         return like.roles() | ({"poststrata": known} if known and self.tables.weight is not None else {})
 
@@ -376,7 +382,7 @@ class Source:
         }
 
     def published(self) -> dict[str, Any]:
-        """The content of ``measurements.json`` in a release, whose data sets have the public columns."""
+        """The content of ``measurements.json``.  The public columns are not in it, as the data sets have them."""
         return self.tables.as_json() | {
             "epsilon": self.epsilon, "model": self.model, "notes": list(self.notes), "expense": asdict(self.expense),
             "publishable": self.publishable, **({"edits": list(self.edits)} if self.edits else {}),

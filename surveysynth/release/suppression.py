@@ -1,7 +1,7 @@
-"""Flags and cell suppression for tables that are about to be published.
+"""Flags and cell suppression for tables to be published.
 
-Suppression is a quality rule: a cell of few records says little.  It protects nobody, as whoever has the
-synthetic files can compute every cell; what protects is the epsilon of the files.
+Suppression is a quality rule: an estimate from few records is not reliable.  It does not protect anybody, because
+anyone can compute every cell from the synthetic files.  The protection is the epsilon of these files.
 """
 
 from __future__ import annotations
@@ -29,29 +29,35 @@ def flag(
     whole: bool = True,
     modelled: NDArray[np.bool_] | None = None,
 ) -> pd.DataFrame:
-    """Add the column ``flag``, and suppress small cells with those that would give them away.
+    """The table with a column ``flag``, and with small cells and complementary cells suppressed.
 
     Parameters
     ----------
     table : pandas.DataFrame
         From :func:`surveysynth.estimation.tables.tabulate`.
     by : list of str
+        The variables that define the table's domains.
     between : bool
-        Whether standard errors have the variance between data sets; that they have not is flagged.
+        Whether standard errors include the variance between data sets.  If not, all rows are flagged.
     min_cell : int, optional
-        Cells of fewer records are blanked, and further ones that would give them away.  Both carry
-        the same flag, so that it does not show which are small.
+        Cells of fewer records are blanked, and further cells from which these could be computed.  All of them have
+        the same flag, which does not show which cells are small.
     cv_limit : float, optional
-        Standard error over estimate above which an estimate is flagged.
+        Limit of the coefficient of variation (standard error over estimate).  Estimates above it are flagged.
     whole : bool
-        Whether the total is that of all records, which weights are calibrated to, not of a part.
+        Whether the table is of all records.  Its total count is then one to which the weights are calibrated.
     modelled : bool array (rows,), optional
-        Cells whose variables no noisy table counts together.
+        Cells whose variables no noisy table counts together.  They are flagged.
 
     Returns
     -------
     pandas.DataFrame
-        Flags are separated by "; ", empty where there is nothing to say.
+        A copy of the table.  Several flags of a row are separated by "; "; a row without flags has "".
+
+    Raises
+    ------
+    InputError
+        As :func:`check_limits`.
     """
     table = table.copy()
     flags: list[list[str]] = [[] for _ in range(len(table))]
@@ -86,7 +92,7 @@ def flag(
 
 
 def _hidden(table: pd.DataFrame, by: list[str], min_cell: int) -> NDArray[np.bool_]:
-    """Cells (rows,) of fewer records, and those that would give them away, statistic by statistic."""
+    """Whether each row is hidden: small cells and complementary cells, a boolean array (rows,), for each statistic."""
     small = (table["n"] < min_cell).to_numpy()
     hidden = small.copy()
     quantity = [c for c in QUANTITY if c in table]
@@ -96,12 +102,12 @@ def _hidden(table: pd.DataFrame, by: list[str], min_cell: int) -> NDArray[np.boo
 
 
 def check_limits(min_cell: int | None, cv_limit: float | None) -> None:
-    """Refuse limits without a meaning.
+    """Check the limits for suppression and for flags.
 
     Raises
     ------
     InputError
-        A min_cell that is no whole number of records, a cv_limit that is not positive.
+        ``min_cell`` is not a positive whole number, or ``cv_limit`` is not positive.
     """
     if cv_limit is not None:
         positive(cv_limit, "cv_limit")
@@ -110,24 +116,27 @@ def check_limits(min_cell: int | None, cv_limit: float | None) -> None:
 
 
 def complementary(table: pd.DataFrame, by: list[str], hidden: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Hide further cells, until no hidden one can be computed from those that are published.
+    """Hide further cells, until no hidden cell can be computed from the published cells.
 
-    A total is a row with "all" in some variable; its parts are the rows with that variable's
-    categories instead, and total minus parts is 0: A x = 0 for the whole table.  A hidden cell i
-    cannot be computed if some v with A v = 0 and v_i = 1 is 0 on every published cell: x + v
-    would be another table with the same published cells.  The v that takes the fewest further
-    records is a linear programme, as is usual for complementary suppression (Cox 1995).
+    A total is a row with "all" for some variable; its parts are the rows with the categories of that variable instead.
+    Total minus parts is 0, so A x = 0 for the whole table x.  A hidden cell i cannot be computed if there is a v with
+    A v = 0 and v_i = 1 that is 0 on every published cell: x + v would be another table with the same published cells.
+    The v that hides the fewest further records is the solution of a linear programme, as usual for complementary
+    suppression (Cox 1995).
 
     Parameters
     ----------
     table : pandas.DataFrame
         One statistic of one outcome.
+    by : list of str
+        The variables that define the table's domains.
     hidden : bool array (rows,)
-        Cells that are hidden to begin with.
+        Whether each cell is hidden at the start.
 
     Returns
     -------
     bool array (rows,)
+        Whether each cell is hidden at the end.
     """
     hidden, safe = hidden.copy(), np.zeros(len(hidden), dtype=bool)
     A, n = additions(table, by), table["n"].to_numpy(dtype=float)
@@ -147,7 +156,7 @@ def complementary(table: pd.DataFrame, by: list[str], hidden: NDArray[np.bool_])
 
 
 def additions(table: pd.DataFrame, by: list[str]) -> csr_array:
-    """Equations "total - parts = 0", one in each row, with a column for each cell."""
+    """The matrix A of the equations "total - parts = 0": a row for each equation, a column for each cell."""
     keys = [tuple(row) for row in table[by].itertuples(index=False)]
     where = {key: i for i, key in enumerate(keys)}
     equations: dict[tuple[int, int], int] = {}

@@ -1,4 +1,4 @@
-"""Figures, each made from a frame and written to a file."""
+"""Figures: functions that draw a frame or a document, and write the figure to a file."""
 
 from .domains import dot_plot
 from .estimates import compare_estimates

@@ -1,4 +1,4 @@
-"""Figures of a release next to its confidential file.  Internal."""
+"""Figures that compare a release with its confidential file.  Internal."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from .style import new_figure, save
 
 Floats = NDArray[np.float64]
 FILE, RELEASED, MISSED = "#555555", "#1f6f8b", "#c0392b"
-MOST = 4  # pairs that are drawn
+MOST = 4  # most panels, or pairs, that are drawn
 
 
 def estimate_differences(cells: pd.DataFrame, path: str | Path) -> Path:
-    """Release less file in standard errors of the file, with one panel for each statistic.
+    """Draw the differences, release minus file, in standard errors of the file, with one panel for each statistic.
 
     Parameters
     ----------
     cells : pandas.DataFrame
-        Of :class:`surveysynth.release.comparison.Comparison`.
+        As in :class:`surveysynth.release.comparison.Comparison`.
     path : str or Path
     """
     judged = cells[cells["holds"].notna() & cells["std_diff"].notna()]
@@ -46,7 +46,7 @@ def estimate_differences(cells: pd.DataFrame, path: str | Path) -> Path:
 
 
 def distribution_curves(curves: pd.DataFrame, path: str | Path) -> Path:
-    """Weighted empirical distribution functions of file and release, with one panel for each outcome.
+    """Draw weighted empirical distribution functions of file and release, with one panel for each outcome.
 
     Parameters
     ----------
@@ -69,11 +69,12 @@ def distribution_curves(curves: pd.DataFrame, path: str | Path) -> Path:
 
 
 def joint_grids(grids: Mapping[tuple[str, str], tuple[Floats, Floats]], path: str | Path) -> Path:
-    """Joint shares of file and release in classes of the file's tenths, with two panels for each pair.
+    """Draw joint distributions of pairs of outcomes, with a panel for the file and a panel for the release.
 
     Parameters
     ----------
     grids : mapping of (first, second) to two arrays (10, 10)
+        For each pair the shares of file and release, in classes by the deciles of the file.
     path : str or Path
     """
     shown = list(grids.items())[:MOST]
@@ -90,12 +91,12 @@ def joint_grids(grids: Mapping[tuple[str, str], tuple[Floats, Floats]], path: st
 
 
 def risk_histogram(risks: pd.DataFrame, path: str | Path) -> Path:
-    """Histograms of risks of records, with one panel for each column.
+    """Draw histograms of the risks of records, with one panel for each column.
 
     Parameters
     ----------
     risks : pandas.DataFrame (records, measures)
-        In [0, 1].
+        Risks in [0, 1].
     path : str or Path
     """
     figure, axes = new_figure(1, risks.shape[1], (4.2 * risks.shape[1], 2.6), sharey=True)

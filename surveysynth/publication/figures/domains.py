@@ -1,4 +1,4 @@
-"""Published estimates as a figure: a dot and its interval for every domain."""
+"""Dot plot of published estimates: a dot and its interval for every domain."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from ..digits import written
 from ..document import Block, Document
 from .style import plain_log
 
-# dark enough for 3:1 and more on white, and told apart by shape where colour is not seen
+# contrast with white of at least 3:1; the shapes differ for readers who do not see colours
 SERIES = [("#00507a", "o"), ("#b34700", "s"), ("#00694d", "^"), ("#7a2f6b", "D"), ("#000000", "v")]
 SUFFIXES = (".svg", ".png")
-PAGE, COLUMN = 16.0, 12.0  # cm: the text of an A4 page; below, a legend stands above the panels
+PAGE, COLUMN = 16.0, 12.0  # cm: the text of an A4 page; below COLUMN, the legend is above the panels
 LEAST = 6.0  # cm
 INCH = 2.54  # cm
-ROW, PANEL = 0.2, 0.9  # inches: a dot, what a panel needs besides
-SKEWED = 20  # largest over smallest number from which on the axis is logarithmic
-TICKS, SIGNS = 8, 56  # of an axis at most, and signs of their numbers together on a page: amounts may be long
-NAME, LINE = 32, 120  # signs of a line of a row's label, and of small print, on a page
+ROW, PANEL = 0.2, 0.9  # inches: height of a dot, and height of a panel in addition to its rows
+SKEWED = 20  # ratio of largest to smallest number above which the axis is logarithmic
+TICKS, SIGNS = 8, 56  # most ticks of an axis, and most characters of all tick labels together at full width
+NAME, LINE = 32, 120  # characters on a line of a row's label, and of small print, at full width
 DPI = 300
 FONT: Any = {"font.size": 8, "axes.titlesize": 9, "font.sans-serif": ["Arial", "Helvetica", "DejaVu Sans"]}
-STILL: Any = {"svg.hashsalt": "surveysynth", "svg.fonttype": "none"}  # the same figure, the same file; text stays text
-TEXT: Any = {"text.parse_math": False}  # a label may have dollars
+STILL: Any = {"svg.hashsalt": "surveysynth", "svg.fonttype": "none"}  # reproducible files; text is kept as text
+TEXT: Any = {"text.parse_math": False}  # a label may contain a dollar sign
 
 
 def check_figure(path: Path) -> None:
-    """Refuse a file that is no svg and no png (InputError)."""
+    """Refuse a file that is neither .svg nor .png (InputError)."""
     if path.suffix not in SUFFIXES:
         raise InputError(f"figures are written as {' or '.join(SUFFIXES)}: {path.name!r} ends in none of these")
 
@@ -41,21 +41,22 @@ def check_figure(path: Path) -> None:
 def dot_plot(document: Document, path: Path, width: float = PAGE) -> str:
     """Draw the estimates of a document with their 95% intervals: a panel for each table, a row for each domain.
 
-    The last variable is told by colour and shape, if it has at most five categories.  Dots of low reliability are
-    hollow; symbols stand where numbers are not shown.  Axes are logarithmic where positive numbers are far apart.
+    If there are several variables, and the last has at most five categories, colour and shape show its category.  Dots
+    of the least reliable class are hollow.  If a number is not shown, there is a symbol in its place.  The axis is
+    logarithmic if all numbers are positive and differ by a factor of more than 20.
 
     Parameters
     ----------
     document : Document
     path : Path
-        .svg or .png; beside it, as ``<name>.txt``, goes the text for those who do not see it.
+        The file to write, .svg or .png.  The alternative text is written to ``<name>.txt`` beside it.
     width : float
-        Centimetres, from 6 on; print has 8 points whatever the width.
+        Width in centimetres, at least 6.  The size of the print, 8 points, does not depend on it.
 
     Returns
     -------
     str
-        That text.
+        The alternative text.
     """
     import matplotlib as mpl
     from matplotlib.figure import Figure  # not pyplot, which would choose a window system for the whole process
@@ -85,7 +86,7 @@ def dot_plot(document: Document, path: Path, width: float = PAGE) -> str:
 
 
 def _describe(path: Path, alt: str) -> None:
-    """Make an svg an image for screen readers, which read ``desc`` and not the metadata."""
+    """Mark an svg as an image with a ``desc`` element, because screen readers do not read the metadata."""
     text = path.read_text(encoding="utf-8").replace("<svg ", '<svg role="img" ', 1)
     path.write_text(text.replace("</title>", f"</title>\n <desc>{escape(alt)}</desc>", 1), encoding="utf-8")
 
@@ -104,7 +105,7 @@ def _below(document: Document, share: float) -> list[str]:
 
 
 class _Rows:
-    """The row and the series of every cell of a block."""
+    """The rows and series of a dot plot: for every cell of a block its row, its series and its position."""
 
     def __init__(self, block: Block, share: float) -> None:
         by = list(block.by)
@@ -159,13 +160,13 @@ def _legend(rows: _Rows) -> dict[str, Any]:
 
 
 def _ticks(block: Block, share: float) -> int:
-    """The numbers that an axis has room for."""
+    """The number of ticks for whose labels an axis is long enough."""
     longest = max(len(text) for name in ("estimate", "ci_high") for text in block.cells[name])
     return min(TICKS, max(2, int(SIGNS * share) // longest))
 
 
 def _key(label: str, color: str, marker: str) -> Any:
-    """A full dot for the legend, also where the first dot of a series is hollow."""
+    """A filled dot for the legend, even if the first dot of the series is hollow."""
     from matplotlib.lines import Line2D
 
     return Line2D([], [], ls="", marker=marker, ms=4.5, color=color, label=label)
@@ -178,7 +179,7 @@ def _spread(numbers: pd.DataFrame) -> bool:
 
 
 def _alt(block: Block, document: Document) -> str:
-    """One or two sentences on what a panel shows."""
+    """The alternative text of a panel, in one or two sentences."""
     found = block.numbers["estimate"]
     if found.isna().all():
         return document.words("figure.empty", title=block.title)

@@ -1,4 +1,4 @@
-"""Estimates beside each other."""
+"""A figure of several sets of estimates beside the true values."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ def compare_estimates(
     axis: str,
     title: str,
 ) -> Path:
-    """Draw estimates with their 95% intervals beside the truth, one row a domain.
+    """Draw estimates with their 95% intervals beside the true values, with one row for each domain.
 
     Parameters
     ----------
     estimates : mapping
-        By name, the confidential ones first: frames with ``estimate``, ``ci_low``, ``ci_high``, a row a domain.
+        Names with frames, the confidential estimates first.  A frame has ``estimate``, ``ci_low`` and ``ci_high``, and
+        one row for each domain.
     truth : pandas.Series
         Population values, in the same order.
     labels : list of str

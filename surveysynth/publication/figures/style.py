@@ -1,4 +1,4 @@
-"""Figures."""
+"""Common parts of figures: axes, ticks, and writing the file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Floats = NDArray[np.float64]
 
 
 def new_figure(down: int, across: int, size: tuple[float, float], **shared: Any) -> tuple[Any, NDArray[Any]]:
-    """A figure with its axes (down, across)."""
+    """A new figure, and an array (down, across) of its axes."""
     from matplotlib.figure import Figure  # not pyplot, which would choose a window system for the whole process
 
     figure = Figure(figsize=size, layout="constrained")
@@ -27,21 +27,21 @@ def new_figure(down: int, across: int, size: tuple[float, float], **shared: Any)
 
 
 def plain_log(side: Any, values: Floats, most: int = 9) -> None:
-    """Ticks at 1, 2, 5, 10, ... on a logarithmic axis."""
+    """Set ticks at 1, 2, 5, 10, ... on a logarithmic axis."""
     ticks = round_limits(values[values > 0], most)
     side.set_ticks(ticks, [number(x) for x in ticks])
     side.set_minor_locator(no_ticks())
 
 
 def no_ticks() -> Any:
-    """Labels of no ticks."""
+    """A locator that sets no ticks."""
     from matplotlib.ticker import NullLocator
 
     return NullLocator()
 
 
 def round_limits(values: Floats, most: int = 9) -> Floats:
-    """Round numbers over the range of positive values: 1, 2, 5, 10, ..., or powers of ten where these are many."""
+    """Round numbers in the range of the positive values: 1, 2, 5, 10, ..., or powers of ten if there are too many."""
     values = values[np.isfinite(values) & (values > 0)]
     if values.size == 0:
         return np.array([1.0])
@@ -53,12 +53,12 @@ def round_limits(values: Floats, most: int = 9) -> Floats:
 
 
 def number(x: float) -> str:
-    """A number as axes show it."""
+    """The text of a number on an axis."""
     return f"{x:,.0f}" if x >= 1 else f"{x:g}"
 
 
 def save(figure: Any, path: str | Path, title: str) -> Path:
-    """Write the figure under its title, in the format of the file's name."""
+    """Write a figure with a title to a file, in the format of the file's suffix."""
     figure.suptitle(title, x=0.01, ha="left", fontsize=12)
     path = as_path(path)
     figure.savefig(path, dpi=150)
