@@ -32,7 +32,7 @@ KILLER = """
     from surveysynth.design import read
     from surveysynth.models.normal import fbs
     from surveysynth.studies.coverage import outputs, study
-    from surveysynth.synthesis import plan
+    from surveysynth.plan import plan
     from surveysynth.engines import scratch
 
     scratch.MEMORY = Path("nowhere")  # confidential files of others are none of ours

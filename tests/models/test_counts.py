@@ -309,7 +309,7 @@ def test_weight_part_has_its_closed_form():
     frame, X = file(modelled=True)
     model, alpha = PoissonRegression("y", "field + x"), alphas(60)
     data = model.prepare(SurveyDesign(frame, weights="w"))
-    of = counts._of_weights(data, data.log_w, alpha)
+    of = counts._weight_statistics(data, data.log_w, alpha)
     drawn = counts.draw_weights(of, 40_000, np.random.default_rng(1))
     Z, w = np.column_stack([X, np.log1p(frame["y"])]), np.log(frame["w"] / frame["w"].mean()).to_numpy()
     inverse = np.linalg.inv(Z.T * alpha @ Z + np.eye(5) / 100)
