@@ -364,14 +364,14 @@ def test_a_fault_of_our_own_is_told_without_its_message(tmp_path):
     """As a process of its own: nothing catches what the command line lets through."""
     FRAME.to_csv(tmp_path / "f.csv", index=False)
     program = (
-        "import sys; from surveysynth.cli import app as cli; from surveysynth.synthesis import fitting\n"
+        "import sys; from surveysynth.cli import app as cli; from surveysynth.synthesis import fit_request\n"
         "def fault(*_): raise KeyError('Xerxes Qvist 003')\n"
-        "fitting.check_public = fault; cli.main()"
+        "fit_request.check_public = fault; cli.main()"
     )
     done = subprocess.run(
         [sys.executable, "-c", program, *command()], cwd=tmp_path, capture_output=True, text=True, check=False,
         env={"PYTHONPATH": str(Path(__file__).parents[1]), "PATH": ""},
     )  # fmt: skip
     assert done.returncode == 1 and not done.stdout
-    assert "KeyError in fitting.py, line" in done.stderr and "Traceback" not in done.stderr
+    assert "KeyError in errors.py, line" in done.stderr and "Traceback" not in done.stderr
     assert not marks_in(done.stderr)

@@ -44,7 +44,7 @@ def test_the_command_prints_a_table(design: ss.SurveyDesign, tmp_path) -> None:
     words = [
         "privacy-cost", str(file), "--weights", "weight", "--strata", "division", "--formula", "income ~ education",
     ]  # fmt: skip
-    with pytest.raises(ss.InputError, match=r"check\(\) says what its epsilon buys"):
+    with pytest.raises(ss.InputError, match=r"check\(\) predicts its accuracy"):
         CliRunner().invoke(app, words, catch_exceptions=False)
     pseudo = ["--set", "privacy.mechanism=pseudo-posterior", "--set", "model.prior=flat", "--set", "release.m=2"]
     done = CliRunner().invoke(app, [*words, *pseudo, "--seed", "1"])

@@ -31,7 +31,8 @@
 #' @examplesIf surveysynth_available()
 #' data(api, package = "survey")
 #' design <- survey::svydesign(ids = ~1, strata = ~stype, weights = ~pw, data = apistrat)
-#' measured <- measure(design, api00 ~ stype, epsilon = 5, population_total = 6194, bounds = c(200, 1000))
+#' measured <- measure(design, api00 ~ stype, epsilon = 5, population_total = 6194,
+#'                     bounds = c(200, 1000))
 #' measured
 #' head(as.data.frame(measured))
 #' small <- release(measured, m = 4)

@@ -8,9 +8,13 @@ model_of <- function(results) {
   assigned <- terms[attr(stats::model.matrix(result), "assign") + 1]
   levels <- lapply(results, `[[`, "xlevels")
   categories <- stats::setNames(nm = names(levels[[1]]))
-  list(formula = stats::formula(result), family = stats::family(result), n = stats::nobs(result),
+  # the frame of a function that called svyglm() may hold the confidential design: no formula keeps it
+  formula <- stats::formula(result)
+  rows <- stats::delete.response(stats::terms(result))
+  environment(formula) <- environment(rows) <- globalenv()
+  list(formula = formula, family = stats::family(result), n = stats::nobs(result),
        terms = stats::setNames(assigned, names(stats::coef(result))),
-       rows = list(terms = stats::delete.response(stats::terms(result)), contrasts = result$contrasts,
+       rows = list(terms = rows, contrasts = result$contrasts,
                    levels = lapply(categories, function(name) unique(unlist(lapply(levels, `[[`, name))))))
 }
 
@@ -55,7 +59,9 @@ getCall.surveysynth_fit <- function(x, ...) {
 #' @examples
 #' library(survey)
 #' release <- read_release(system.file("example-release", package = "surveysynth"))
-#' large <- combine_release(with(release, svyglm(income > 20000 ~ region + gender, family = quasibinomial)))
+#' large <- combine_release(
+#'   with(release, svyglm(income > 20000 ~ region + gender, family = quasibinomial))
+#' )
 #' small <- combine_release(with(release, svyglm(income > 20000 ~ gender, family = quasibinomial)))
 #' predict(large, data.frame(region = c("north", "south"), gender = "f"), type = "response")
 #' anova(large, small)

@@ -213,7 +213,7 @@ def quick(monkeypatch):
     monkeypatch.setattr(measure, "noisy", lambda counts, epsilon, _, **k: with_noise(counts, epsilon, rng, **k))
     monkeypatch.setattr(measure, "smoothed", lambda table, cells, n: np.full(len(cells), 1 / len(cells)))
     monkeypatch.setattr(played_games, "FILES", 10**9)
-    monkeypatch.setattr(played_games, "_of_a_file", lambda *_: {"files_outcome": 0.0, "files_weight": 0.0})
+    monkeypatch.setattr(played_games, "_file_shares", lambda *_: {"files_outcome": 0.0, "files_weight": 0.0})
 
 
 def above(found):
