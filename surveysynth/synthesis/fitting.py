@@ -341,7 +341,7 @@ def _from_noisy_tables(design: SurveyDesign, formula: Any, given: Mapping[str, A
     if formula is None or (isinstance(formula, str) and "~" not in formula):
         raise InputError(NO_MODEL)
     rest = {name: value for name, value in given.items() if name not in ("epsilon", "m", "ledger", "scheduler")}
-    ledger, scheduler, seed = given.get("ledger"), given.get("scheduler"), given.get("seed")
+    ledger, scheduler = given.get("ledger"), given.get("scheduler")
     wrong = Obstacles()
     epsilon = wrong.check(given_once, given.get("epsilon"), given.get("mechanism"))
     m = M if given.get("m") is None else wrong.check(check_m, given["m"])
@@ -353,6 +353,8 @@ def _from_noisy_tables(design: SurveyDesign, formula: Any, given: Mapping[str, A
         strict_request, design, asked.model, epsilon=epsilon, ledger=ledger, needs=NEEDS, **asked.settings
     )
     wrong.refuse()
+
+    seed = asked.settings.get("seed")
 
     def made() -> Release:
         assert request is not None and epsilon is not None and m is not None

@@ -254,12 +254,12 @@ def test_noise_that_is_a_fifth_too_small_is_found(quick, monkeypatch):
 def test_a_record_that_is_counted_twice_is_found(quick, monkeypatch):
     right = Part.count
     monkeypatch.setattr(Part, "count", lambda *of: 2 * right(*of))
-    speaks = played_games._speaks
+    speaks = played_games._evidence
 
     def of_twice(table, *of):  # the intruder knows the rule
         return speaks(replace(table, counts=table.counts // 2), *of)
 
-    monkeypatch.setattr(played_games, "_speaks", of_twice)
+    monkeypatch.setattr(played_games, "_evidence", of_twice)
     assert "survey weight" in above(judged())["part"].tolist()
 
 
@@ -271,7 +271,7 @@ def test_groups_that_follow_the_file_are_found(monkeypatch, quick):
     def last(p):
         return np.flatnonzero(p >= 1 / size / 2)[-1]
 
-    monkeypatch.setattr(measure, "groups_of", lambda p, *_, **__: (np.arange(len(p)) >= last(p)) * 1)
+    monkeypatch.setattr(measure, "table_groups", lambda p, *_, **__: (np.arange(len(p)) >= last(p)) * 1)
     assert above(judged(1_000, epsilon=1.0)).empty
 
     class Peeking(measure._Measured):

@@ -119,7 +119,7 @@ test_that("columns of haven are taken by their labels where every value has one"
   expect_identical(as.character(same), c("yes", "no (3)", "no (2)", NA))
   need_python()
   here <- estimate(design, ~api00, by = ~kind)
-  expect_identical(here$kind, c("Elementary", "High", "Middle", "all"))
+  expect_identical(as.character(here$kind), c("Elementary", "High", "Middle", "all"))
   expect_equal(here$estimate, estimate(strat, ~api00, by = ~stype)$estimate)
   data$pupils[c(3, 5)] <- 9999
   design <- svydesign(ids = ~1, strata = ~kind, weights = ~pw, data = data)

@@ -114,7 +114,7 @@ class Mechanism:
     @classmethod
     def guarantee(cls, kind: Kind, delta: float | None, replaced: float | None) -> str:
         """Sentences on a guarantee of some kind, given the guarantee's delta and its epsilon for replaced values."""
-        return cls.guarantees[kind]
+        return cls.guarantees.get(kind, next(iter(cls.guarantees.values())))
 
     def with_c1(self, c1: float) -> Mechanism:
         """The mechanism with the scale c1 of privacy weights (InputError if c1 can only be given when it is made)."""
