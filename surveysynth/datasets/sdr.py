@@ -124,7 +124,7 @@ def sdr_population(
 
 
 def _standard_t4(N: int, rng: np.random.Generator) -> Floats:
-    """Student t with 4 degrees of freedom, cut at +-T4_CUT, with standard deviation 1: (N,)."""
+    """Draws of Student's t with 4 degrees of freedom, truncated to +-T4_CUT, scaled to standard deviation 1: (N,)."""
     t = rng.standard_t(4, N)
     while (far := np.abs(t) > T4_CUT).any():
         t[far] = rng.standard_t(4, int(far.sum()))

@@ -192,7 +192,10 @@ class Records:
         return out
 
     def _obeying(self, variable: Variable, p: RowProbabilities, rules: Sequence[Rule], rng: Generator) -> Records:
-        """The records, where those that break a rule get a new cell of the variable, if some cell obeys the rules."""
+        """Draw a new cell of the variable for each record that breaks a rule, among the cells that obey all rules.
+
+        A record without such a cell keeps its cell.
+        """
         code, A = self.codes[variable.name].copy(), variable.cells.answers
         broken = np.flatnonzero(self.broken(rules) & (code < A))
         possible, tried = self.possible(variable, rules, broken, rng)

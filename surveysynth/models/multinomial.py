@@ -320,7 +320,7 @@ def _log_likelihood(log_odds: Floats, sums: Floats) -> tuple[float, Floats]:
 
 @nb.njit(parallel=True, cache=True, error_model="numpy")
 def _log_probabilities(log_odds: Floats, row: Codes, category: Codes) -> Floats:
-    """log P (S, n) of the category of each record, from log odds (S, G, K) of rows."""
+    """Log probability of each record's category, (S, n), from the log odds of the predictor rows, (S, G, K)."""
     S, G, K = log_odds.shape
     out = np.empty((S, row.size))
     for s in nb.prange(S):

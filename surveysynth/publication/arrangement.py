@@ -119,7 +119,10 @@ def _wide(block: Block, cells: pd.DataFrame, document: Document) -> Arrangement:
 
 
 def _together(cells: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    """The cells sorted so that the rows of a group are together, and a group's margin is last."""
+    """Sort the cells so that the cells of a group stand together, in their old order.
+
+    The label of the group is then printed once, and its margin stays last.
+    """
     found = [pd.factorize(cells[c])[0] for c in by[:-1]]
     return cells.iloc[np.lexsort(found[::-1])] if found else cells
 

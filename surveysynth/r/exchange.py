@@ -190,7 +190,7 @@ def _encode(series: pd.Series, name: str) -> Column:
 
 
 def _name(dtype: Any) -> str:
-    """The name by which pandas finds a type again: ``string`` for every type of text."""
+    """The name from which pandas makes the same type again.  ``str(dtype)`` does not tell all types of text apart."""
     if isinstance(dtype, pd.ArrowDtype) and pa.types.is_string(dtype.pyarrow_dtype):
         return "utf8[pyarrow]"
     if isinstance(dtype, pd.StringDtype) and dtype.na_value is pd.NA:

@@ -347,7 +347,10 @@ class _Intruder:
         return cls(known, value, synthesized, radius, truth(relative, "relative"), floor)
 
     def ends(self, numbers: list[str], y: Floats) -> tuple[Floats, Floats]:
-        """Lower and upper ends of the balls around ``value``, then around the known numbers that were synthesized."""
+        """Lower and upper limits of the balls around y.
+
+        The columns are the values that the intruder looks for, then the known numbers.
+        """
         each = "value" if numbers == self.value else f"of {listing(numbers)}"
         radius, floor = (
             sizes(given, name, len(numbers), each) for name, given in (("radius", self.radius), ("floor", self.floor))

@@ -72,7 +72,7 @@ def systematic(pi: ArrayLike, rng: np.random.Generator) -> Positions:
 
 @nb.njit(cache=True)
 def _steps(pi: Floats, start: float, n: int, drawn: Positions) -> int:
-    """Fill ``drawn`` with the certain units and n other units, and return the number of units found."""
+    """Write the positions of the certainty units and of at most n others into ``drawn``.  Return their number."""
     at, found = start, 0
     for i in range(pi.size):
         if pi[i] < 1:

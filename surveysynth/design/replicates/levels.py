@@ -67,7 +67,7 @@ class LevelReplicates(Replicates):
 
 @nb.njit(cache=True)
 def _add_levels(z: Floats, domain: Codes, unit: Codes, level: Levels, group: Codes, value: Floats, out: Floats) -> None:
-    """out[d, r] += z_i value[group, level] over the records of domain d."""
+    """out[d, r] += z_i value[group[u], level[u, r]] over the records i of domain d, where u = unit[i]."""
     v = np.empty(value.shape[1])
     R = level.shape[1]
     for i in range(z.size):

@@ -124,7 +124,7 @@ def _evidence(
 def _file_shares(
     tables: NoisyTables, public: pd.DataFrame, cells: tuple[Codes, Codes], row: int, rng: np.random.Generator
 ) -> dict[str, float]:  # fmt: skip
-    """Shares of the records of a drawn file in the cells of the planted record."""
+    """Draw one file.  Return its share of records in the planted record's outcome cell or higher; also of weights."""
     fit = fit_measurements(tables, public)
     codes: dict[str, Codes] = {}
     for (name, variable), coefficients in zip(fit.variables.items(), fit.draws(1, rng)[0], strict=True):
