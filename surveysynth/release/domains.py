@@ -63,7 +63,7 @@ class DomainEstimates(Contents):
         min_cell : int, optional
             Cells of fewer records are suppressed, together with further cells from which these could be computed by
             subtraction.  All suppressed cells have the same flag.  Suppression is a quality rule, not protection:
-            anyone can compute the suppressed cells from the synthetic files.
+            whoever has the synthetic files can compute the suppressed cells.
         cv_limit : float, optional
             Limit of the coefficient of variation (standard error over estimate).  Estimates above it are flagged.
         level, df, interval
