@@ -137,8 +137,8 @@ class Release(Estimates):
         format : {"csv", "parquet"}
             The format of the synthetic files.
         min_cell, cv_limit
-            As for :meth:`tables`.  ``min_cell`` is a quality rule, not protection: anyone can compute the
-            suppressed cells from the synthetic files.  The report says so, too.
+            As for :meth:`tables`.  ``min_cell`` is a quality rule, not protection: whoever has the
+            synthetic files can compute the suppressed cells.  The report says so, too.
         symbols, wording
             As for :meth:`write_tables`.
         overwrite : bool
