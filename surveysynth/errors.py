@@ -90,9 +90,9 @@ class Obstacles:
         """Raise the noted errors, if any: a single error as it is, several as one error of the first one's class."""
         if not self.found:
             return
-        if len(self.found) == 1:
+        messages = [*dict.fromkeys(each for error in self.found for each in error.obstacles or (str(error),))]
+        if len(self.found) == 1 or len(messages) == 1:
             raise self.found[0]
-        messages = [each for error in self.found for each in error.obstacles or (str(error),)]
         listed = "\n".join(f"{number}. {message}" for number, message in enumerate(messages, 1))
         error = type(self.found[0])(f"{len(messages)} things stand in the way; mend them in this order:\n{listed}")
         error.obstacles = tuple(messages)

@@ -151,6 +151,15 @@ def test_obstacles_within_obstacles_are_one_list():
     assert error.value.obstacles == ("a", "b", "c")
 
 
+def test_what_two_checks_find_is_told_once(file):
+    """A fit stops at the first outcome that is missing; its list has this one and the other, once each."""
+    file["a"] = file["b"] = np.where(file.index % 9, 1.0 + file.index, np.nan)
+    design = ss.SurveyDesign(file, weights="wt")
+    with pytest.raises(ss.InputError) as error:
+        ss.fit(design, ss.FBS(["a", "b"], "race"), epsilon=20, mechanism=ss.PseudoPosterior())
+    in_order(listed(error), ["outcome 'a' is missing in 67 rows", "outcome 'b' is missing in 67 rows"])
+
+
 def _raise(error: Exception) -> None:
     raise error
 

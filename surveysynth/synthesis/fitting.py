@@ -180,8 +180,7 @@ def fitted(
         try:
             records = model.prepare(design, clusters, mean_weight, constants, asked.unit.by_record)
         except (InputError, ModelError) as error:
-            wrong = Obstacles()
-            wrong.note(error)
+            wrong = Obstacles([error])
             model.note_obstacles(design, clusters, wrong)
             wrong.refuse()
             raise

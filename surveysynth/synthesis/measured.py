@@ -174,8 +174,7 @@ def measured(
             rng=None if seed is None else np.random.default_rng(seed),
         )  # fmt: skip
     except InputError as error:  # an outcome contradicts its declaration; other outcomes may do so, too
-        wrong = Obstacles()
-        wrong.note(error)
+        wrong = Obstacles([error])
         check_values(design, model, asked.schema, wrong)
         wrong.refuse()
         raise
