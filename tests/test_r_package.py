@@ -25,7 +25,7 @@ release <- suppressWarnings(synthesize(
 write_release(release, "from_r", by = c("stype", "awards"))
 write.csv(tables(release, by = ~ stype + awards), "tables.csv", row.names = FALSE)
 """
-OF_R = "classes_in_r", "checksum", "files"
+OF_R = "classes_in_r", "checksum"
 SAME = {
     "FBS, paper's prior": ("fbs(api00 ~ stype + awards)", ss.FBS("api00", "stype + awards")),
     "FBS": ('fbs("api00", ~ stype * awards, prior = "flat")', ss.FBS("api00", "stype * awards", prior="flat")),
