@@ -169,8 +169,8 @@ def test_records_without_an_outcome_are_left_out_and_said(design, release) -> No
     frame = design.frame.copy()
     frame.loc[[3, 50], "income"] = np.nan
     said = ss.compare(ss.SurveyDesign(frame, **design.roles()), release)
-    assert said.left_out == 2
-    assert "2 records of the file lack an outcome" in str(said)
+    assert said.incomplete == 2
+    assert "2 records of the file lack an outcome: counts include them" in str(said)
 
 
 def test_the_command_finds_roles_by_itself(design, release, tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ RARE = 0.01  # largest probability that there are more misses than ``most``
 ROUNDING = 1e-9  # rounding error, as a share of an estimate
 POINTS = 400  # number of points of a curve
 CLASSES = 10  # on each side of a joint distribution
-SOME = 100_000  # most records from which distributions are computed; a distance of .005 is then noise
+LARGEST_SAMPLE = 100_000  # of records for distributions; the sampling error of a distance is then .005
 NOTICE = (
     "NOT FOR PUBLICATION. These files are computed from the confidential file: they compare it with a release, cell by "
     "cell."
@@ -59,41 +59,44 @@ class Comparison:
     by : tuple of str
         The variables that define the cells.
     cells : pandas.DataFrame
-        One row for each cell and statistic.  ``estimate`` and ``se`` are those of the file; ``estimate_release``,
-        ``se_release`` and the interval ``ci_low``, ``ci_high`` are those of the release.  ``std_diff`` is the
-        difference (release minus file) in standard errors of the file; ``overlap`` is that of the two intervals (Karr
-        et al. 2006); ``se_ratio`` is ``se_release`` over ``se``.  ``holds`` says whether the interval of the release
-        contains the estimate of the file; it is missing if there is no interval, or if the design fixes the number,
-        such as a public total.  ``modelled`` says whether no noisy table counts the variables of the cell together.
+        One row for each cell and statistic.  The file has ``estimate`` and ``se``.  The release has
+        ``estimate_release``, ``se_release`` and the interval from ``ci_low`` to ``ci_high``.  ``std_diff`` is the
+        estimate of the release minus that of the file, in standard errors of the file.  ``overlap`` says how far the
+        two intervals overlap (Karr et al. 2006), and ``se_ratio`` is ``se_release / se``.  ``holds`` says whether the
+        interval of the release contains the estimate of the file.  ``holds`` is missing for a cell without an interval
+        and for a number that the design fixes, such as a public total.  ``modelled`` is true for a cell whose
+        variables no noisy table counts together.
     summary : pandas.DataFrame
-        One row for each statistic and outcome: ``cells``, the number of cells in which ``holds`` is not missing;
-        ``misses``, the number of these cells whose interval misses the estimate; ``by_chance``, 5% of these cells;
-        ``most``, a number of misses that independent cells exceed with a probability below 1%; and the medians of the
-        absolute ``std_diff``, of ``overlap`` and of ``se_ratio``.
+        One row for each statistic and outcome.  ``cells`` counts the cells in which ``holds`` is not missing, and
+        ``misses`` those in which it is false.  ``by_chance`` is 5% of ``cells``.  If cells were independent, there
+        would be more than ``most`` misses with a probability below 1%.  ``std_diff`` (absolute), ``overlap`` and
+        ``se_ratio`` are medians over the cells.
     distributions : pandas.DataFrame
-        One row for each numeric outcome, and for the weight if it is synthesized.  ``largest`` and ``mean_square`` are
-        distances between the weighted empirical distribution functions of file and release (Woo et al. 2009, section
-        2.3).  ``between`` is the mean of ``largest`` over pairs of data sets of the release (NaN with one data set).
+        One row for each numeric outcome, and one for the weight if it is synthesized.  ``largest`` and ``mean_square``
+        are distances between the weighted empirical distribution functions of the file and of the release (Woo et al.
+        2009, section 2.3).  ``between`` is the mean of the largest distance between two data sets of the release.
     curves : pandas.DataFrame
         The weighted empirical distribution functions: ``outcome, value, file, release``.
     pmse : pandas.DataFrame
-        One row for every outcome, and one for ``all together``: the propensity score mean squared error ``pmse``, its
-        ``expected`` value under a synthesizer that knows the parameters, and their ``ratio`` (Snoke et al. 2018,
-        section 3.1).
+        One row for each outcome, and one for ``all together``.  ``pmse`` is the propensity score mean squared error,
+        ``expected`` its value under a synthesizer that knows the parameters, and ``ratio`` is ``pmse / expected``
+        (Snoke et al. 2018, section 3.1).
     joint : pandas.DataFrame
-        One row for every pair of outcomes, and for every pair of an outcome with the weight or with a predictor: the
-        name of the ``measure`` of association, its value in ``file`` and ``release``, and ``se``, the standard error
-        of the value in the release, from the variance between data sets (NaN with one data set).
+        One row for each pair of two outcomes, and of an outcome with the weight or a predictor.  ``measure`` names the
+        measure of association.  ``file`` and ``release`` have its values, and ``se`` the standard error of the value
+        in the release, from the variance between data sets.
     grids : dict of (str, str) to (array, array)
-        For every pair of numeric columns the shares (10, 10) of the weights in classes, in the file and in the release.
-        The limits of the classes are the deciles of the two columns in the file.
-    left_out : int
-        Number of records of the file in which an outcome is missing.  They are in no estimate.
+        Two arrays (10, 10) for each pair of numeric columns: shares of the weights in the file and in the release.  The
+        classes are the tenths of each column in the file.
+    incomplete : int
+        Number of records of the file in which an outcome is missing.  Counts include these records.  Other statistics
+        of an outcome leave out the records in which this outcome is missing.  Everything except ``cells`` and
+        ``summary`` leaves out all incomplete records.
     smoothed : bool
         Whether the weights of the release are smoothed.
-    of_some : int
-        Size of the random sample of records, of the file and of each data set, from which everything except ``cells``
-        and ``summary`` is computed; 0 if all records are used.
+    sampled : int
+        Number of records that were drawn at random from a larger file, and from each data set, to compute everything
+        except ``cells`` and ``summary``.  The number is 0 if all records were used.
 
     Examples
     --------
@@ -114,9 +117,9 @@ class Comparison:
     pmse: pd.DataFrame
     joint: pd.DataFrame
     grids: dict[tuple[str, str], tuple[Floats, Floats]]
-    left_out: int
+    incomplete: int
     smoothed: bool = False
-    of_some: int = 0
+    sampled: int = 0
 
     def write(self, folder: str | Path) -> Path:
         """Write every table and figure to a new private folder (mode 0700, files 0600).
@@ -161,18 +164,21 @@ class Comparison:
     def __str__(self) -> str:
         lines = [line for row in self.summary.to_dict("records") for line in self._lines(row)]
         for row in self.distributions.to_dict("records"):
-            between = "" if np.isnan(row["between"]) else f" (two of its data sets: {row['between']:.3f})"
+            between = "" if np.isnan(row["between"]) else f" (two data sets of the release: {row['between']:.3f})"
             lines.append(
-                f"distribution of {row['outcome']}: file and release are at most {row['largest']:.3f} apart{between}"
+                f"distribution of {row['outcome']}: file and release differ by at most {row['largest']:.3f}{between}"
             )
         together = self.pmse.iloc[-1]
         lines.append(f"pMSE {together['ratio']:.2f} times the expected one of all together: {PROPER}")
-        if self.of_some:
-            lines.append(f"distributions and the pMSE are of {self.of_some:,} records of each file, at random")
+        if self.sampled:
+            lines.append(f"distributions, associations and the pMSE use {self.sampled:,} random records of each file")
         if self.smoothed:
             lines.append(SMOOTHED)
-        if self.left_out:
-            lines.append(f"{self.left_out:,} records of the file lack an outcome and are in no estimate")
+        if self.incomplete:
+            lines.append(
+                f"{self.incomplete:,} records of the file lack an outcome: counts include them; other statistics of an "
+                "outcome leave out the records that lack it; distributions, associations and the pMSE leave out all"
+            )
         return "\n".join([*lines, INSIDE])
 
     __repr__ = __str__
@@ -184,9 +190,9 @@ class Comparison:
         if judged:
             holding = judged - int(row["misses"])
             text += (
-                f"{holding} of {judged} intervals ({holding / judged:.0%}) hold the file's own estimate; by chance "
-                f"about {row['by_chance']:.3g} miss it, hardly ever more than {row['most']}; standard errors are "
-                f"{row['se_ratio']:.2f} times the file's own, intervals overlap by {row['overlap']:.0%} (medians)"
+                f"{holding} of {judged} intervals ({holding / judged:.0%}) contain the estimate of the file; by chance "
+                f"about {row['by_chance']:.3g} miss it, very rarely more than {row['most']}; standard errors are "
+                f"{row['se_ratio']:.2f} times those of the file, intervals overlap by {row['overlap']:.0%} (medians)"
             )
         if fixed:
             text += f"{'; ' if judged else ''}{fixed} fixed by design, or without an interval"
@@ -231,7 +237,7 @@ def compare(
     Parameters
     ----------
     design : SurveyDesign
-        The confidential file.  Records in which an outcome is missing are left out.
+        The confidential file.  :attr:`Comparison.incomplete` says where records without an outcome are left out.
     release : Release
         A release that was made from ``design``.  If there are more than 100,000 records, distributions, associations
         and propensity scores are computed from a random sample of 100,000 records.
@@ -248,12 +254,12 @@ def compare(
     Raises
     ------
     InputError
-        As :meth:`Release.tables`; ``design`` is not a SurveyDesign or ``release`` not a Release; the file lacks a
-        column of the release; file and release do not have a cell in common.
+        :meth:`Release.tables` raises it; ``design`` is not a SurveyDesign or ``release`` is not a Release; the file
+        lacks a column of the release; no cell is in both the file and the release.
 
     Notes
     -----
-    The overlap of intervals is that of Karr et al. (2006).  Distributions and propensity scores follow Woo et al.
+    Karr et al. (2006) define the overlap of intervals.  Distributions and propensity scores follow Woo et al.
     (2009), and the expected propensity score mean squared error Snoke et al. (2018, theorem 1).  The propensity model
     is a logistic regression on the predictors, and on the ranks of the outcomes with their squares and products
     (indicators for categories).  It has products of outcomes with predictors, too, if there are at least 20 records
@@ -295,14 +301,14 @@ def compare(
         for outcome, which in asked
     ])  # fmt: skip
     missing = design.select(release.outcomes).isna().any(axis=1) & (design.weights > 0)
-    of_some = SOME if design.n > SOME else 0
+    sampled = LARGEST_SAMPLE if design.n > LARGEST_SAMPLE else 0
     sides = _sides(design, release)
-    return _comparison(release, names, _cells(own, theirs, names), *sides, int(missing.sum()), of_some)
+    return _comparison(release, names, _cells(own, theirs, names), *sides, int(missing.sum()), sampled)
 
 
 def _comparison(
-    release: Release, names: Sequence[str], cells: pd.DataFrame, file: _Side, datasets: list[_Side], left_out: int,
-    of_some: int,
+    release: Release, names: Sequence[str], cells: pd.DataFrame, file: _Side, datasets: list[_Side],
+    incomplete: int, sampled: int,
 ) -> Comparison:  # fmt: skip
     outcomes = [str(name) for name in file.frame if name not in (*release.predictors, *release.categorical)]
     numbers = [name for name in outcomes if not is_label(file.frame[name])]
@@ -310,8 +316,8 @@ def _comparison(
     return Comparison(
         by=tuple(names), cells=cells, summary=_summary(cells), distributions=distributions, curves=curves,
         pmse=_propensity(release, file, datasets), joint=_joint(release, file, datasets),
-        grids={pair: _grids(*pair, file, datasets) for pair in combinations(numbers, 2)}, left_out=left_out,
-        smoothed=str(release.method["weights"]).startswith("synthesized (smoothed"), of_some=of_some,
+        grids={pair: _grids(*pair, file, datasets) for pair in combinations(numbers, 2)}, incomplete=incomplete,
+        smoothed=str(release.method["weights"]).startswith("synthesized (smoothed"), sampled=sampled,
     )  # fmt: skip
 
 
@@ -374,14 +380,14 @@ class _Side(NamedTuple):
 
 
 def _weight_in(release: Release) -> str | None:
-    """The name for the column of weights beside outcomes and predictors; None if the weight is not synthesized."""
+    """Return a name for the column of weights that no other column has, or None if the weight is not synthesized."""
     if release.method["weights"] in ("public", "equal"):
         return None
     return "weight" if "weight" not in (*release.outcomes, *release.predictors) else "survey weight"
 
 
 def _sides(design: SurveyDesign, release: Release) -> tuple[_Side, list[_Side]]:
-    """The file and the data sets, without records that have weight 0 or a missing outcome; samples of large files."""
+    """Return the complete records with a positive weight, of the file and of each data set (sampled if many)."""
     name, rng = _weight_in(release), np.random.default_rng(0)
 
     def side(survey: SurveyDesign) -> _Side:
@@ -389,11 +395,11 @@ def _sides(design: SurveyDesign, release: Release) -> tuple[_Side, list[_Side]]:
         if name is not None:
             frame.insert(len(release.outcomes), name, survey.weights)
         there = np.flatnonzero(frame[list(release.outcomes)].notna().all(axis=1).to_numpy() & (survey.weights > 0))
-        if survey.n > SOME:  # sampled in the order of the public columns, so that all samples have the same ones
+        if survey.n > LARGEST_SAMPLE:  # sorted by the public columns, so that all samples agree in them
             there = rng.permutation(there)
             codes = [pd.factorize(frame[name].iloc[there], sort=True)[0] for name in release.predictors]
             there = there[np.lexsort(codes)] if codes else there
-            there = there[evenly(SOME, len(there))] if len(there) > SOME else there
+            there = there[evenly(LARGEST_SAMPLE, len(there))] if len(there) > LARGEST_SAMPLE else there
         return _Side(frame.iloc[there].reset_index(drop=True), survey.weights[there] / survey.weights[there].sum())
 
     return side(design), [side(data) for data in release.datasets]
