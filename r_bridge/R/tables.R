@@ -28,6 +28,9 @@
 #'   files can compute these cells.
 #' @param cv_limit Flag estimates whose standard error is more than this share of them.
 #' @param level Of the intervals.
+#' @param empty `TRUE` gives rows to cells without records, for every combination of the levels of `by` (of a factor all its
+#'   levels, as `table()` does), and to levels without records of an outcome's proportions. In a release, predictors
+#'   have only the levels that occur in the file, because others are not published.
 #' @param df Degrees of freedom of the intervals, in place of the domain's; `Inf` makes normal intervals.
 #' @return A data frame of class `surveysynth_table`: the `by` variables (a margin has the label `"all"`),
 #'   `statistic`, `outcome`, `estimate`, `se`, `df`, `ci_low`, `ci_high`, `n` (records) and `flag`; where there are
@@ -45,7 +48,7 @@
 #' tables(release, by = ~ region, where = ~ gender == "f")
 tables <- function(release, by = NULL, outcome = NULL, statistic = NULL, denominator = NULL, quantiles = NULL,
                    poverty_line = NULL, where = NULL, deff = FALSE, estimator = c("auto", "samplics", "onepass"),
-                   min_cell = NULL, cv_limit = NULL, level = 0.95, df = NULL) {
+                   min_cell = NULL, cv_limit = NULL, level = 0.95, df = NULL, empty = FALSE) {
   check_release(release)
   estimator <- match.arg(estimator)
   check_level(level)
@@ -57,7 +60,7 @@ tables <- function(release, by = NULL, outcome = NULL, statistic = NULL, denomin
       denominator = one_name(denominator), quantiles = if (!is.null(quantiles)) I(quantiles),
       poverty_line = poverty_line, where = filter$where,
       deff = deff, estimator = estimator, min_cell = min_cell, cv_limit = cv_limit, level = level, df = df,
-      objects = list(python_release(filter$release))
+      empty = empty, objects = list(python_release(filter$release))
     )
     new_table(table, release$designs[[1]]$variables)
   })
@@ -74,7 +77,7 @@ tables <- function(release, by = NULL, outcome = NULL, statistic = NULL, denomin
 #'   UK government's standard of accessible spreadsheets), `.html` (one page), `.tex` (compiled by pdflatex as it
 #'   stands), `.md`, `.docx` (by pandoc), or `.svg` or `.png` for a figure of one statistic; beside a figure, in a text
 #'   file of the same name, goes the text for those who do not see it.
-#' @param by,outcome,statistic,denominator,quantiles,poverty_line,where,min_cell,cv_limit As for [tables()].
+#' @param by,outcome,statistic,denominator,quantiles,poverty_line,where,min_cell,cv_limit,empty As for [tables()].
 #'   Titles say the condition of `where`, as it is written in the formula or by the name of the column.
 #' @param symbols Marks of quality and of what is not there: `"uk"`, the default (`[c]` suppressed, `[u]` low
 #'   reliability, which is a coefficient of variation of 20% or more, `[x]` not available), `"statcan"` (letters A to F,
@@ -91,7 +94,7 @@ tables <- function(release, by = NULL, outcome = NULL, statistic = NULL, denomin
 #' unlink(c(file, sub("xlsx", "html", file)))
 write_tables <- function(release, path, by = NULL, outcome = NULL, statistic = NULL, quantiles = NULL, min_cell = NULL,
                          cv_limit = NULL, symbols = NULL, wording = NULL, where = NULL, denominator = NULL,
-                         poverty_line = NULL) {
+                         poverty_line = NULL, empty = FALSE) {
   check_release(release)
   path <- path.expand(path)
   figure <- grepl("[.](svg|png)$", path)
@@ -101,7 +104,7 @@ write_tables <- function(release, path, by = NULL, outcome = NULL, statistic = N
   ask_python("write_tables", path = path, by = names_of(by), outcome = names_of(outcome), statistic = statistic,
              quantiles = if (!is.null(quantiles)) I(quantiles), min_cell = min_cell, cv_limit = cv_limit,
              symbols = symbols, wording = wording, where = filter$where, denominator = one_name(denominator),
-             poverty_line = poverty_line, objects = list(python_release(filter$release)))
+             poverty_line = poverty_line, empty = empty, objects = list(python_release(filter$release)))
   invisible(path)
 }
 
@@ -119,7 +122,7 @@ write_tables <- function(release, path, by = NULL, outcome = NULL, statistic = N
 #' @param outcome Numeric columns, by name or as a formula `~ income`; of any type for proportions; not needed
 #'   for counts.
 #' @param by Columns whose cells, margins and total are estimated.
-#' @param statistic,denominator,quantiles,poverty_line,where,deff,estimator,level,df As for [tables()].
+#' @param statistic,denominator,quantiles,poverty_line,where,deff,estimator,level,df,empty As for [tables()].
 #' @param missing What missing outcomes do. `"fail"` stops. `"drop"` leaves out the records that lack any of the outcomes
 #'   or the denominator, as a domain (`svymean(~a + b, na.rm = TRUE)` in survey). `"available"` leaves out by outcome: each
 #'   has the records that have it (`svymean(~a, na.rm = TRUE)`, outcome by outcome). Degrees of freedom are those of the
@@ -137,7 +140,7 @@ write_tables <- function(release, path, by = NULL, outcome = NULL, statistic = N
 estimate <- function(design, outcome = NULL, by = NULL, statistic = "mean", denominator = NULL, quantiles = NULL,
                      poverty_line = NULL, where = NULL, deff = FALSE,
                      estimator = c("auto", "samplics", "onepass", "replicates"),
-                     missing = c("fail", "drop", "available"), level = 0.95, df = NULL) {
+                     missing = c("fail", "drop", "available"), level = 0.95, df = NULL, empty = FALSE) {
   estimator <- match.arg(estimator)
   check_level(level)
   missing <- match.arg(missing)
@@ -172,7 +175,7 @@ estimate <- function(design, outcome = NULL, by = NULL, statistic = "mean", deno
       "estimate", folder, design = design_for_python(parts, columns, folder), outcome = outcome, by = by,
       statistic = I(statistic), denominator = denominator, quantiles = if (!is.null(quantiles)) I(quantiles),
       poverty_line = poverty_line,
-      where = where, deff = deff, estimator = estimator, missing = missing, level = level, df = df
+      where = where, deff = deff, estimator = estimator, missing = missing, level = level, df = df, empty = empty
     )
     new_table(table, parts$frame)
   })

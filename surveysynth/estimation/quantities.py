@@ -124,13 +124,14 @@ def quantities(
     inside: Sequence[Bools | None] | None = None,
     m: int | None = None,
     interval: Interval = USUAL,
+    empty: bool = False,
 ) -> list[list[Quantity]]:
     """The quantities of a table: one list for each design, by statistic and outcome.
 
     ``inside`` marks records of each design, (n,); values may be missing in other records.  Categories are those that
     occur in the first ``m`` designs (default all).  With ``missing="drop"`` a record that lacks one of the outcomes, or
     the denominator, is left out of all quantities.  With "available" each quantity uses the records that have a value
-    in its own columns.
+    in its own columns.  With ``empty``, declared categories of a categorical outcome count even if no record has them.
 
     Raises
     ------
@@ -154,7 +155,7 @@ def quantities(
         poverty_line=poverty_line, missing=missing, interval=interval,
     )  # fmt: skip
     first = designs[:m], outcomes, everywhere[:m]
-    levels = _categories(*first) if "proportion" in statistics else {}
+    levels = _categories(*first, empty) if "proportion" in statistics else {}
     every = [
         [
             quantity
@@ -237,9 +238,9 @@ def check_quantiles(quantiles: Sequence[float] | float) -> list[float]:
 
 
 def _categories(
-    designs: Sequence[SurveyDesign], outcomes: Sequence[str], inside: Sequence[Bools | None]
+    designs: Sequence[SurveyDesign], outcomes: Sequence[str], inside: Sequence[Bools | None], empty: bool
 ) -> dict[str, list[object]]:
-    """Categories of each outcome in any of the designs, sorted."""
+    """Categories of each outcome in any of the designs, sorted; with ``empty`` all declared categories."""
     levels = {}
     for outcome in outcomes:
         parts = [
@@ -250,6 +251,8 @@ def _categories(
         levels[outcome] = list(pd.factorize(columns, sort=True)[1])
         if not levels[outcome]:
             raise InputError(f"outcome {outcome!r} is missing in every record")
+        if empty and isinstance(columns.dtype, pd.CategoricalDtype):
+            levels[outcome] = list(columns.cat.categories)
         if len(levels[outcome]) > MOST_CATEGORIES:
             raise InputError(
                 f"outcome {outcome!r} has {len(levels[outcome]):,} different values; proportions need categories: "

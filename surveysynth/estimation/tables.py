@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any, get_args
 
 import numpy as np
@@ -77,6 +77,7 @@ def estimate(
     level: float = 0.95,
     df: float | None = None,
     interval: Method | None = None,
+    empty: bool = False,
 ) -> pd.DataFrame:
     """Estimate means, totals, counts, proportions, ratios, quantiles or measures of inequality by domain.
 
@@ -125,6 +126,10 @@ def estimate(
     interval : {"xlogit", "mean", "asin", "beta", "wilson", "likelihood"}, optional
         Method for proportions and poverty rates, and for the shares behind quantiles
         (:class:`surveysynth.estimation.intervals.Interval`).
+    empty : bool
+        Whether cells without records have rows, for every combination of the categories of the ``by`` columns.  The
+        declared categories of a categorical column count, also those that no record has.  The same holds for the
+        categories of proportions.
 
     Returns
     -------
@@ -169,7 +174,7 @@ def estimate(
     return tabulate(
         [design], outcome, by, statistic, denominator=denominator, quantiles=quantiles, poverty_line=poverty_line,
         where=where, deff=deff, estimator=estimator, missing=missing,
-        interval=Interval.checked(level, df, interval),
+        interval=Interval.checked(level, df, interval), empty=empty,
     )  # fmt: skip
 
 
@@ -190,6 +195,7 @@ def tabulate(
     synthesized: Sequence[str] = (),
     redrawn: Sequence[SurveyDesign] = (),
     interval: Interval = USUAL,
+    empty: bool = False,
 ) -> pd.DataFrame:
     """:func:`estimate` on m synthetic designs, combined by the partial-synthesis rule.
 
@@ -199,11 +205,12 @@ def tabulate(
     """
     check_designs(designs)
     one_of(deff, (False, True, "replace"), "deff")
+    one_of(empty, (False, True), "empty")
     names, statistics = as_list(by), as_list(statistic)
     check_statistics(statistics, denominator=denominator, deff=deff)
     asked = partial(
         quantities, statistics=statistics, denominator=denominator, quantiles=quantiles, poverty_line=poverty_line,
-        missing=missing, interval=interval,
+        missing=missing, interval=interval, empty=empty,
     )  # fmt: skip
     inside = filtered(designs, where, again=redrawn)
     m = len(designs)
@@ -212,6 +219,8 @@ def tabulate(
     partitions = shared_partitions(
         designs, names, synthesized=synthesized, inside=inside, redrawn=redrawn, missing=missing
     )
+    if empty:
+        partitions = with_empty_domains(partitions, {name: _declared(designs, name) for name in names})
     seconds = len(every[0]) * sum(
         samplics_seconds(design, len(partition.labels))
         for same in partitions
@@ -526,6 +535,27 @@ def _renumbered(partition: Partition, number: dict[tuple[object, ...], int]) -> 
     """Domain of each record, with the number that its label has in ``number``, or -1: (n,)."""
     labels = partition.labels.itertuples(index=False, name=None)
     return np.array([*(number.get(each, -1) for each in labels), -1], dtype=np.intp)[partition.domain]
+
+
+def with_empty_domains(
+    partitions: Sequence[tuple[Partition, ...]], levels: dict[str, list[object]]
+) -> list[tuple[Partition, ...]]:
+    """The partitions of :func:`shared_partitions`, with a domain for every combination of the ``levels``."""
+    subsets = [subset for size in range(len(levels), -1, -1) for subset in combinations(levels, size)]
+    complete = []
+    for same, subset in zip(partitions, subsets, strict=True):
+        every = list(product(*(levels[name] if name in subset else [TOTAL] for name in levels)))
+        labels = pd.DataFrame(every, columns=[*levels], index=range(len(every)))
+        complete.append(tuple(Partition(labels, _renumbered(each, _numbers(labels))) for each in same))
+    return complete
+
+
+def _declared(designs: Sequence[SurveyDesign], name: str) -> list[object]:
+    """Categories of a column, in order: the declared ones if it is categorical, otherwise those that occur."""
+    column = pd.concat([design.column(name) for design in designs], ignore_index=True)
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        return list(column.cat.categories)
+    return list(pd.factorize(column, sort=True)[1])
 
 
 def filtered(designs: Sequence[SurveyDesign], where: Where, again: Sequence[SurveyDesign] = ()) -> list[Bools | None]:

@@ -44,6 +44,7 @@ class DomainEstimates(Contents):
         level: float = 0.95,
         df: float | None = None,
         interval: Method | None = None,
+        empty: bool = False,
     ) -> pd.DataFrame:
         """Estimates for every cell, margin and the total, combined over the m data sets.
 
@@ -66,8 +67,9 @@ class DomainEstimates(Contents):
             whoever has the synthetic files can compute the suppressed cells.
         cv_limit : float, optional
             Limit of the coefficient of variation (standard error over estimate).  Estimates above it are flagged.
-        level, df, interval
-            As for :func:`surveysynth.estimate`.
+        level, df, interval, empty
+            As for :func:`surveysynth.estimate`.  A predictor has only the categories that occur in the file, because
+            others are not published.
 
         Returns
         -------
@@ -105,7 +107,7 @@ class DomainEstimates(Contents):
         how: dict[str, Any] = {
             "where": where, "estimator": estimator, "count_designs": self.count_designs(),
             "synthesized": (*self.categorical, *self.derived), "redrawn": self._redrawn_for_tables,
-            "missing": self._missing_outcomes,
+            "missing": self._missing_outcomes, "empty": empty,
         }  # fmt: skip
         parts = []
         for outcomes, statistics in asked:

@@ -71,7 +71,7 @@ def flag(
     if modelled is not None:
         say(modelled, MODELLED)
     count = (table["statistic"] == "count").to_numpy()
-    public = count & (table["se"] == 0).to_numpy()
+    public = count & (table["se"] == 0).to_numpy() & (table["n"] > 0).to_numpy()
     say(public, "public total: fixed by construction, without sampling error")
     say(
         whole & count & ~public & (table[by] == TOTAL).all(axis=1).to_numpy(),

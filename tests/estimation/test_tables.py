@@ -53,6 +53,34 @@ def test_rows_columns_labels_and_order(frame):
     assert table[["estimate", "se", "df", "ci_low", "ci_high"]].dtypes.eq("float64").all()
 
 
+def test_cells_without_records_have_rows_on_request(frame):
+    frame["size"] = pd.Categorical(["low", "high"] * 3, categories=["low", "unused", "high"], ordered=True)
+    survey = design(frame)
+    few = estimate(survey, "y", ["size", "sex"], ["mean", "total", "count"])
+    every = estimate(survey, "y", ["size", "sex"], ["mean", "total", "count"], empty=True)
+    pairs = [(a, b) for a in ("low", "unused", "high") for b in ("f", "m")]
+    margins = [("low", "all"), ("unused", "all"), ("high", "all"), ("all", "f"), ("all", "m"), ("all", "all")]
+    assert list(every[["size", "sex"]].itertuples(index=False, name=None)) == (pairs + margins) * 3
+    there, nobody = every[every["n"] > 0].reset_index(drop=True), every[every["n"] == 0]
+    pd.testing.assert_frame_equal(there, few)
+    assert list(nobody[["size", "sex"]].itertuples(index=False, name=None)) == [
+        ("low", "f"), ("unused", "f"), ("unused", "m"), ("unused", "all")
+    ] * 3  # fmt: skip
+    assert nobody.loc[nobody["statistic"] == "mean", "estimate"].isna().all()
+    assert (nobody.loc[nobody["statistic"] != "mean", "estimate"] == 0).all()
+    assert nobody[["ci_low", "ci_high"]].isna().all(axis=None) and (nobody["df"] == 0).all()
+
+
+def test_categories_without_records_have_shares_on_request(frame):
+    frame["size"] = pd.Categorical(["low", "high"] * 3, categories=["low", "unused", "high"], ordered=True)
+    few, every = (estimate(design(frame), "size", "h", "proportion", empty=empty) for empty in (False, True))
+    assert few["category"].unique().tolist() == ["low", "high"]
+    assert every["category"].unique().tolist() == ["low", "unused", "high"]
+    unused = every["category"] == "unused"
+    pd.testing.assert_frame_equal(every[~unused].reset_index(drop=True), few)
+    assert (every.loc[unused, "estimate"] == 0).all() and (every.loc[unused, "n"] == [3, 3, 6]).all()
+
+
 @pytest.mark.parametrize("by", [None, [], ()])
 def test_without_by_there_is_the_whole_population(frame, by):
     table = estimate(design(frame), "y", by)
