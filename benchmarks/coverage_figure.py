@@ -13,7 +13,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-RECORDS = 2_000  # of the samples that are drawn; other sizes are in docs/measured.md
+RECORDS = 2_000  # of the samples that are drawn; other sizes are in docs/results.md
 CELLS = Path(__file__).parent / "coverage_cells" / "margins.csv"
 EPSILONS = (1.0, 3.0, 5.0, 10.8)
 MARGINS = {"workers": ("education", "division"), "households": ("age", "region")}

@@ -167,7 +167,7 @@ beside = pd.DataFrame({
 
 # %% [markdown]
 # One release is one draw. Over 200 samples, intervals of means by education and by division hold .99 of the truths,
-# where those of the confidential samples hold .92 and .93 (`docs/strict.md`).
+# where those of the confidential samples hold .92 and .93 (`docs/results.md`).
 #
 # The papers' own mechanism is `mechanism="pseudo-posterior"`. Its guarantee is asymptotic, and at an epsilon this small
 # its privacy weights leave too little of the file: `censored_releases.py` and `fbs_or_fbp.py` compare.

@@ -362,7 +362,7 @@ release = ss.synthesize(
     population_total=len(workers),
     public=["division", "education"],
     seed=SEED,
-    mechanism=ss.PseudoPosterior(),  # of the papers; without it releases are strict: docs/strict.md
+    mechanism=ss.PseudoPosterior(),  # of the papers; without it releases are strict: docs/method.md
 )
 print(release)
 

@@ -4,7 +4,7 @@
 # A game plants a record, counts two files that differ in it alone, and lets an attacker tell their noisy tables apart.
 # What he gets right and wrong makes a lower limit of epsilon at 95% (Clopper and Pearson): a limit above the stated
 # epsilon would be a hole. **An attack that fails is no proof**; [what was attacked, how, and what it cannot
-# show](../docs/measured.md#audit-it-yourself).
+# show](../docs/studies.md#audit).
 #
 # ```sh
 # surveysynth study audit --out folder --planted x100,heavy,alone --epsilon 1 --pairs 2000 --workers 1 --seed 20261128

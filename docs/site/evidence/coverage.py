@@ -11,7 +11,7 @@
 #
 # with its own values, and is kept in `benchmarks/coverage_cells/` with the commit that made it; [its
 # README](../benchmarks/coverage_cells/README.md) says which cell came from which version. What the numbers mean, and
-# what they leave open: [strict releases](../docs/strict.md#what-was-measured-of-it).
+# what they leave open: [results](../docs/results.md).
 
 # %% tags=["hide-input"]
 import pandas as pd
