@@ -74,6 +74,6 @@ def test_rounding_is_that_of_numpy(places: int) -> None:
 def test_a_total_that_is_fixed_has_no_error_to_show() -> None:
     """A population of 29,501 that was given, beside the standard error that a formula has for it."""
     rows = table(("count", 29_501.0, 278.0), ("count", 12_433.4, 427.2))
-    out = shown(rows.assign(flag=["calibrated total: fixed by construction, the standard error is not its own", ""]))
+    out = shown(rows.assign(flag=["calibrated total: fixed by construction, without a standard error", ""]))
     assert out[["estimate", "se", "ci_low", "ci_high"]].to_numpy().tolist()[0] == ["29,500", "", "", ""]
     assert (out.iloc[1][["se", "ci_low", "ci_high"]] != "").all()

@@ -995,7 +995,7 @@ def test_flags_say_what_is_wrong(release):
     assert (table["flag"].str.contains("CV above 4%") == (cv > 0.04)).all()
     assert 0 < (cv > 0.04).sum() < len(table)
     assert release.tables("field").loc[lambda f: f["flag"] != "", "flag"].tolist() == [
-        "calibrated total: fixed by construction, the standard error is not its own"
+        "calibrated total: fixed by construction, without a standard error"
     ]
 
 

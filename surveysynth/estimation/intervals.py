@@ -57,6 +57,19 @@ class Interval:
         """Limits of t intervals."""
         return interval(self.known_df(combined), self.level)
 
+    def count_limits(self, combined: Combined) -> tuple[Floats, Floats]:
+        """Limits of counts: t limits, or t limits on the log scale if the lower t limit is not positive.
+
+        A count cannot be negative.  On the log scale its standard error is the standard error divided by the count.
+        """
+        both = self.known_df(combined)
+        low, high = interval(both, self.level)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            logs = Combined(np.log(both.estimate), both.se / both.estimate, both.df)
+        log_low, log_high = interval(logs, self.level)
+        below = (low <= 0) & (both.estimate > 0)
+        return np.where(below, np.exp(log_low), low), np.where(below, np.exp(log_high), high)
+
     def share_limits(self, combined: Combined, n: Floats, default: Method) -> tuple[Floats, Floats]:
         """Limits of shares, by the method of these settings, or else the default.
 

@@ -415,9 +415,11 @@ def columns_of(
         part["contrast"] = contrast
     both = interval.known_df(combined_of(quantity, results, degf, noise))
     low, high = interval.limits(both)
+    alone = len(results) == 1 and noise is None
+    if quantity.statistic == "count" and not contrast and not alone:  # alone: R's intervals, which may be negative
+        low, high = interval.count_limits(both)
     if quantity.statistic in SHARES and not contrast:
         low, high = interval.share_limits(both, n.astype(np.float64), "xlogit")
-    alone = len(results) == 1 and noise is None
     if alone and results[0].low is not None and results[0].high is not None:
         low, high = results[0].low, results[0].high
     for column, values in zip(NUMBERS, (both.estimate, both.se, both.df, low, high), strict=True):

@@ -73,10 +73,9 @@ def flag(
     count = (table["statistic"] == "count").to_numpy()
     public = count & (table["se"] == 0).to_numpy() & (table["n"] > 0).to_numpy()
     say(public, "public total: fixed by construction, without sampling error")
-    say(
-        whole & count & ~public & (table[by] == TOTAL).all(axis=1).to_numpy(),
-        "calibrated total: fixed by construction, the standard error is not its own",
-    )
+    calibrated = whole & count & ~public & (table[by] == TOTAL).all(axis=1).to_numpy()
+    say(calibrated, "calibrated total: fixed by construction, without a standard error")
+    table.loc[calibrated, ["se", "df", "ci_low", "ci_high"]] = np.nan
     check_limits(min_cell, cv_limit)
     if min_cell is not None:
         hidden = _hidden(table, by, min_cell)
