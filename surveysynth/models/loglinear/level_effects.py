@@ -1,12 +1,12 @@
 """Effects of strata or PSUs, given the effects of the terms of a formula.
 
-Each stratum or PSU is a level l.  Without its effect, a row r of the model has the probabilities p_0(g | r) of the cells
-g of the response.  With its effect,
+Each stratum or PSU is a level l.  Without effects of levels, a record of row r of the model is in cell g of the response
+with probability p_0(g | r).  With the effect of its level,
 
     p(g | r)  is proportional to  p_0(g | r) exp(sum_k b_lk f_k(g)),    b_l ~ N(0, diag(q)),
 
-with basis functions f_k.  Levels are independent given q, so the computation for a thousand levels is a thousand small
-systems.  Draws of these effects include sampling error; draws of the formula's effects do not.
+with basis functions f_k.  Levels are independent given q, so a thousand levels need only a thousand small systems.
+Draws of these effects include sampling error; draws of the formula's effects do not.
 
 Shapes: R rows, G cells, L levels, K basis functions, J groups of cells.
 """
@@ -172,8 +172,8 @@ def levels_from_pairs(
 
         sum_k q_k sum_l P_l d_lk d_lk',
 
-    where P_l is the number of pairs of level l, and d_lk the derivative, with respect to b_lk, of the probabilities that
-    a record of level l is in each group.  Each variance is a weighted mean of the estimate from pairs and a weak guess.
+    where P_l is the number of pairs of level l, and d_lk the derivative of the group probabilities of a record of level
+    l with respect to b_lk.  Each variance is a weighted mean of the estimate from pairs and a weak guess.
 
     Parameters
     ----------

@@ -161,10 +161,9 @@ def fit_response(
 def smooth_histogram(
     counts: Floats, variance: float, groups: Codes, numbers: int, n: float, tail: Tail | None
 ) -> Floats:  # fmt: skip
-    """Smooth a noisy histogram by a spline of the log density, and return the probabilities (G,) of the cells.
+    """Smooth a noisy histogram of n records by a spline, and return the probabilities (G,) of the cells.
 
-    ``groups`` (G,) is the group of each cell, ``counts`` are the noisy counts of the groups with noise ``variance``, and
-    n is the number of records.
+    ``groups`` (G,) is the group of each cell.  ``counts`` are noisy counts of the groups, with noise of ``variance``.
     """
     G = len(groups)
     p = np.exp(-0.5 * ((np.arange(G) + 0.5 - numbers / 2) / max(numbers / 8, 1)) ** 2) + 1e-3

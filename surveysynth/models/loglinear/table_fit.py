@@ -4,12 +4,11 @@ The fit minimises
 
     (y - mu)' V^-1 (y - mu) + (L theta - k)' K^-1 (L theta - k) + sum_i theta_i^2 / q_i,
 
-where y are the noisy numbers, mu is their expectation at the coefficients theta, and V = S + R is the sampling
-covariance S of the true tables plus the diagonal matrix R of the noise variances.  The prior variance q_i of coefficient
-i is its relative variance times its variance component.  Prior knowledge is L theta ~ N(k, K).
+where y (M,) are the noisy numbers and mu their expectation at the coefficients theta (d,).  V = S + R is the sampling
+covariance S of the true tables plus the diagonal matrix R of noise variances.  The prior variance q_i of a coefficient
+is its relative variance times one of the B variance components.  Prior knowledge is L theta ~ N(k, K).
 
-H = J' V^-1 J + Q has the derivatives J of mu, and the precision Q = diag(1/q) + L' K^-1 L of all prior knowledge.
-Shapes: M numbers, d coefficients, B variance components.
+The curvature is H = J' V^-1 J + Q, with the derivatives J of mu and the prior precision Q = diag(1/q) + L' K^-1 L.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Log-linear model of a response in bins, and the expectation of its noisy tables.
 
-Bins are the G cells of the response, special values included.  A **row** r of the model is a set of records with the
-same public features, and so with the same distribution of the response.  The R rows divide the X **public cells**, whose
-numbers of records are known.  A record of row r is in bin g with a probability p(g | r) proportional to exp(eta_rg),
+Bins are the G cells of the response, special values included.  A **row** of the model is a set of records with the same
+distribution of the response.  The R rows divide the X **public cells**, whose numbers of records are known.  A record
+of row r is in bin g with a probability p(g | r) proportional to exp(eta_rg),
 
     eta_rg = o(r, g) + sum over effects e of  z_e(r)' Theta_e b_e(g),
 
