@@ -159,8 +159,8 @@ def smooth_features(scores: Floats) -> tuple[Floats, Floats]:
     orthogonal to lines.  So an effect is a line outside the range of the tables.
     """
     straight = np.linalg.qr(np.stack([np.ones(len(scores)), scores], axis=1))[0]
-    left = np.eye(len(scores)) - straight @ straight.T
-    bends, sizes = leading(left @ _smooth(scores) @ left, 1e-3, 6)
+    without_line = np.eye(len(scores)) - straight @ straight.T
+    bends, sizes = leading(without_line @ _smooth(scores) @ without_line, 1e-3, 6)
     return scores[:, None], bends * np.sqrt(sizes)
 
 

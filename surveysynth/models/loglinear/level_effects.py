@@ -1,7 +1,7 @@
 """Effects of strata or PSUs, given the effects of the terms of a formula.
 
-Each stratum or PSU is a level l.  Without effects of levels, a record of row r of the model is in cell g of the response
-with probability p_0(g | r).  With the effect of its level,
+Each stratum or PSU is a level l.  Without effects of levels, a record of row r of the model is in cell g of the
+response with probability p_0(g | r).  With the effect of its level,
 
     p(g | r)  is proportional to  p_0(g | r) exp(sum_k b_lk f_k(g)),    b_l ~ N(0, diag(q)),
 

@@ -4,7 +4,7 @@ Source: Hu, Savitsky & Williams 2022a, section 2.2 and appendix D.
 
     y~_i ~ N(x_i beta, sigma_y^2),    log pi_i | y~_i ~ N(kappa_y y~_i + x_i kappa_x, sigma_pi^2)
 
-hold in the population.  A unit is in the sample with probability pi_i, so a record of the sample has the density (eq. 6)
+hold in the population.  A unit is in the sample with probability pi_i, so the density of a sampled record is (eq. 6)
 
     N(log pi_i | kappa_y y~_i + x_i kappa_x, sigma_pi^2) N(y~_i | x_i beta, sigma_y^2)
       / exp(x_i kappa_x + sigma_pi^2 / 2 + kappa_y x_i beta + kappa_y^2 sigma_y^2 / 2).
@@ -19,9 +19,9 @@ and eq. 6 is this density divided by pi_i.  If w~ = -log pi, and the formula has
 the parameters of FBP and (B, Sigma) of FBS are one-to-one.  With several outcomes, s is the covariance matrix of the
 outcomes and kappa_y a vector.
 
-Under the paper's priors (appendix D), beta and kappa_x are integrated out, and ``stan/fbp.stan`` samples the other three
-parameters.  Under the censored pseudo likelihood (Hu, Williams & Savitsky 2025, eq. 3.6), no parameter can be integrated
-out, and ``stan/fbp_censored.stan`` samples all parameters.
+Under the paper's priors (appendix D), beta and kappa_x are integrated out, and ``stan/fbp.stan`` samples the other
+three parameters.  Under the censored pseudo likelihood (Hu, Williams & Savitsky 2025, eq. 3.6), no parameter can be
+integrated out, and ``stan/fbp_censored.stan`` samples all parameters.
 """
 
 from __future__ import annotations
