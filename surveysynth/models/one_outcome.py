@@ -99,7 +99,7 @@ class OneOutcome(Portable[S]):
     def survey_weights(
         self, design: SurveyDesign, X: Floats, row: Codes, mean_weight: float | None
     ) -> tuple[Floats | None, Floats | None]:
-        """Return the survey weights if they are public, and otherwise log(w / mean w), as a pair with one None.
+        """Return (weights, None) if the survey weights are public, and (None, log(w / mean w)) otherwise.
 
         Weights are public if they were declared public or are a function of the predictors.
         """

@@ -478,7 +478,6 @@ def _standing_in(model: Synthesizer, frame: pd.DataFrame, there: Bools) -> pd.Da
 
 
 def _model_draws(draws: Draws, k: int) -> Draws:
-    """Return the draws of model k, by the names of its own parameters."""
     own = f"{k}."
     values = {name.removeprefix(own): value for name, value in draws.values.items() if name.startswith(own)}
     effects = {name.removeprefix(own): value for name, value in draws.effects.items() if name.startswith(own)}

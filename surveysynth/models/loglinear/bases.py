@@ -1,5 +1,6 @@
 """Basis functions over the cells of a response, with prior variances of their coefficients.
 
+A tilt changes the log density in proportion to the normal score, a bend by a smooth curve, and a heap in a single bin.
 Shapes: R rows of the model, G cells of the response, A features, K basis functions (see :mod:`.table_model`).
 """
 
@@ -67,7 +68,7 @@ class Response:
 
     @property
     def scores(self) -> Floats:
-        """Normal scores of the bins."""
+        """Normal scores of the bins: the normal quantile of the probability below the middle of each bin."""
         middle = np.cumsum(self.bins) - self.bins / 2
         return np.asarray(norm.ppf(np.clip(middle, 1e-5, 1 - 1e-5)), dtype=np.float64)
 
@@ -135,7 +136,7 @@ def start_coefficients(effects: list[Effect], p: Floats) -> Floats:
 
 
 def spline_kernel(x: Floats) -> Floats:
-    """Return the covariance (G, G) of an integrated Wiener process, which starts at 0 in both directions with slope 0.
+    """Return the covariance (G, G) at x (G,) of an integrated Wiener process with value 0 and slope 0 at x = 0.
 
     The conditional mean of the process is a natural cubic spline (Wahba 1978).
     """

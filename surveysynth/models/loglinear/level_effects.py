@@ -35,23 +35,12 @@ LEAST, MOST = 1e-6, 4.0  # bounds of a variance; its estimate is infinite if eac
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LevelRows:
-    """Rows of a model to which effects of levels are added.
+    """Rows of a model to which effects of levels are added."""
 
-    Attributes
-    ----------
-    p : float array (R, G)
-        Probabilities of the cells without the effects of levels.
-    records : float array (R,)
-        Expected number of records of each row.
-    level : int array (R,)
-        Level of each row.
-    levels : int
-    """
-
-    p: Floats
-    records: Floats
-    level: Codes
-    levels: int
+    p: Floats  # (R, G) probabilities of the cells without the effects of levels
+    records: Floats  # (R,) expected number of records of each row
+    level: Codes  # (R,) level of each row
+    levels: int  # L
 
     def tilted(self, effects: Floats) -> LevelRows:
         """Return the rows with the effects (L, G) of their levels added to the log probabilities."""
@@ -90,21 +79,11 @@ class LevelRows:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LevelEffects:
-    """Effects of levels, whose coefficients have a normal distribution.
+    """Effects of levels.  The K coefficients of each level have a normal distribution."""
 
-    Attributes
-    ----------
-    basis : float array (G, K)
-        Basis functions over the cells of the response.
-    mean : float array (L, K)
-        Means of the coefficients.
-    root : float array (L, K, K)
-        Lower Cholesky factors of the covariance matrices of the coefficients.
-    """
-
-    basis: Floats
-    mean: Floats
-    root: Floats
+    basis: Floats  # (G, K) basis functions over the cells of the response
+    mean: Floats  # (L, K) means of the coefficients
+    root: Floats  # (L, K, K) lower Cholesky factors of the covariances of the coefficients
 
     def draw(self, rng: np.random.Generator) -> Floats:
         """Draw coefficients (L, K) from their normal distribution, which includes sampling error."""

@@ -56,25 +56,13 @@ class Observed:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Total:
-    """Known totals (L,) of a response by the levels of a factor.
+    """Known totals of a response by the L levels of a factor."""
 
-    Attributes
-    ----------
-    level : int array (R,)
-        Level of each row of the model.
-    values : float array (G,)
-        Value of the response in each cell.
-    totals, se : float arrays (L,)
-        The totals, and their standard errors.
-    there : float array (R,), optional
-        1 for rows whose records belong to the totals, 0 for rows of another year.
-    """
-
-    level: Codes
-    values: Floats
-    totals: Floats
-    se: Floats
-    there: Floats | None = None
+    level: Codes  # (R,) level of each row of the model
+    values: Floats  # (G,) value of the response in each cell
+    totals: Floats  # (L,)
+    se: Floats  # (L,) standard errors of the totals
+    there: Floats | None = None  # (R,) 1 for rows whose records belong to the totals, 0 for rows of another year
 
     @property
     def table(self) -> Table:

@@ -4,7 +4,7 @@ The fit minimises
 
     (y - mu)' V^-1 (y - mu) + (L theta - k)' K^-1 (L theta - k) + sum_i theta_i^2 / q_i,
 
-where y (M,) are the noisy numbers and mu their expectation at the coefficients theta (d,).  V = S + R is the sampling
+where y (M,) are the noisy entries and mu their expectation at the coefficients theta (d,).  V = S + R is the sampling
 covariance S of the true tables plus the diagonal matrix R of noise variances.  The prior variance q_i of a coefficient
 is its relative variance times one of the B variance components.  Prior knowledge is L theta ~ N(k, K).
 
@@ -44,18 +44,10 @@ class Known:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Components:
-    """Variance components of the effects.
+    """The B variance components of a model: fixed variances, and guesses of the variances that are estimated."""
 
-    Attributes
-    ----------
-    variance : float array (B,)
-        Fixed variances, and guesses of the variances that are estimated.
-    worth : float array (B,)
-        Weight of each guess, as a number of coefficients.  The weight of a fixed variance is infinite.
-    """
-
-    variance: Floats
-    worth: Floats
+    variance: Floats  # (B,)
+    worth: Floats  # (B,) weight of each guess, as a number of coefficients; infinite for a fixed variance
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -63,7 +55,7 @@ class TableFit:
     """A model fitted to noisy tables."""
 
     model: TableModel
-    y: Floats  # noisy numbers (M,)
+    y: Floats  # noisy entries of all tables (M,)
     noise: Floats  # variances (M,) of the noise
     known: Known
     variance: Floats  # estimated variance components (B,)
@@ -141,7 +133,7 @@ def sketched(model: TableModel, y: Floats, theta: Floats) -> tuple[TableModel, F
 
 
 def refitted(fit: TableFit, model: TableModel) -> TableFit:
-    """Fit ``model``, which has other effects of strata and PSUs, to the data of ``fit``, starting at ``fit``."""
+    """Fit ``model``, with other effects of strata and PSUs, to the noisy tables of ``fit``, starting at ``fit``."""
     return fit_tables(model, fit.y, fit.noise, fit.components, fit.known, fit.theta, fit.variance)
 
 

@@ -13,7 +13,7 @@ expected counts of its J groups of bins for each of the L levels of a factor:
 
 where n_r is the number of records of row r, and E_t[g, j] is 1 if bin g is in group j and 0 otherwise.
 
-All expected tables together have M numbers, and all Theta_e together are the d coefficients theta.
+All expected tables together have M entries, and all Theta_e together are the d coefficients theta.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Table:
     levels : int
         Number of levels, L.
     sampled : bool
-        Whether the numbers of the table vary by sampling.  Known totals do not.
+        Whether the entries of the table have sampling variance.  Known totals have none.
     times : float array (R,), optional
         Factor by which the contributions of the records of each row are multiplied.  The default is 1.
     """
@@ -66,11 +66,11 @@ class Table:
 
     @property
     def size(self) -> int:
-        """Number L J of numbers in the table."""
+        """Number of entries, L J."""
         return self.levels * self.bins.shape[1]
 
     def for_rows(self, rows: Codes) -> Table:
-        """Return the table for a model with copies of some of the rows."""
+        """Return the table for a model that consists of copies of some ``rows`` of this model."""
         return replace(self, level=self.level[rows], times=None if self.times is None else self.times[rows])
 
     def weighted(self, rows: Floats) -> Floats:
@@ -92,24 +92,12 @@ class Table:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Effect:
-    """A term z(r)' Theta b(g) of the linear predictor, with normal coefficients Theta (A, K).
+    """A term z(r)' Theta b(g) of the linear predictor, with normal coefficients Theta (A, K)."""
 
-    Attributes
-    ----------
-    features : float array (R, A)
-        z of each row.
-    basis : float array (G, K)
-        b of each bin.
-    relative : float array (K,)
-        Variance of the coefficients of each basis function, divided by the variance component.
-    component : int array (K,)
-        Number of the variance component of each basis function.
-    """
-
-    features: Floats
-    basis: Floats
-    relative: Floats
-    component: Codes
+    features: Floats  # (R, A) z of each row
+    basis: Floats  # (G, K) b of each bin
+    relative: Floats  # (K,) variance of the coefficients of each basis function, divided by the variance component
+    component: Codes  # (K,) number of the variance component of each basis function
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -153,7 +141,7 @@ class TableModel:
     def for_rows(
         self, rows: Codes, unit: Codes, share: Floats, n: Floats, offset: Floats | None, times: Floats | None
     ) -> TableModel:  # fmt: skip
-        """Return the model for copies of some rows, with other public cells, shares and offsets."""
+        """Return the model for copies of some ``rows``, with other public cells, shares and offsets."""
         return TableModel(
             unit, share, n, [table.for_rows(rows) for table in self.tables],
             [replace(effect, features=effect.features[rows]) for effect in self.effects], offset, times,
@@ -263,7 +251,7 @@ class TableModel:
 
     @cached_property
     def _placed(self) -> list[list[csr_array]]:
-        """For each block and table, a sparse matrix (L A, R): row r has its features in the entries of its level."""
+        """For each block and table, a sparse matrix (L A, R): column r has the features of row r, placed by level."""
         out = []
         for block in self.blocks:
             row, a = np.nonzero(block.features)
@@ -359,7 +347,7 @@ def _table_jacobian(table: Table, block: _Block, placed: csr_array, w: Floats, m
 
 
 def _common(one: Table, other: Table, w: Floats) -> Floats:
-    """Sum the expected products of a record's contributions to the numbers of two tables, over all records."""
+    """Sum the expected products of a record's contributions to the entries of two tables, over all records."""
     out = np.zeros((one.levels, one.bins.shape[1], other.levels, other.bins.shape[1]))
     pair = one.level * other.levels + other.level
     order = np.argsort(pair, kind="stable")

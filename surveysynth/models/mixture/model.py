@@ -316,10 +316,7 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
         )  # fmt: skip
 
     def _diagnose(self, records: MixtureRecords, alpha: Floats, clamp: float, draws: Draws, chains: int) -> Diagnostics:
-        """Compute diagnostics of quantities that do not depend on the labels of components.
-
-        These are the log pseudo likelihood and the synthetic distribution.
-        """
+        """Diagnose the log pseudo likelihood and the synthetic distribution, which do not depend on labels."""
         watched = {"log_likelihood": self._log_likelihood(records, alpha, clamp, draws).reshape(chains, -1)}
         step = max(1, draws.size // chains // WATCHED)
         selected = np.arange(draws.size).reshape(chains, -1)[:, ::step]
@@ -408,7 +405,7 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
         return np.where(np.isfinite(out), out, np.inf)
 
     def log_ratio(self, records: MixtureRecords, before: Floats, after: Floats, draws: Draws) -> Floats:
-        """Return the log pseudo likelihood (S,) under the weights ``after`` minus that under ``before``."""
+        """Return the change (S,) of the log pseudo likelihood if the weights change from ``before`` to ``after``."""
         out = np.zeros(draws.size)
         for block in blocks(np.arange(len(records.y)), 1, draws.size):
             here = block[after[block] != before[block]]

@@ -94,7 +94,7 @@ class Categories(Cells):
         return Cells(self.names, self.levels, self.cell, self.cells)
 
     def subset(self, records: Codes) -> Categories:
-        """The categories of selected records."""
+        """Return the categories of selected records."""
         return replace(self, cell=self.cell[records], category=self.category[records])
 
     def counts(self, alpha: Floats) -> Floats:
@@ -121,7 +121,7 @@ def crossed(design: SurveyDesign, columns: Sequence[str], predictors: Sequence[s
         A value is missing, or values cannot be sorted or are neither text nor numbers.  There are fewer than five
         records per level, or more than 1,000 categories in all.
     ModelError
-        A column with one level.
+        A column has only one level.
     """
     codes, levels = [], []
     for name in columns:
@@ -155,11 +155,6 @@ def draw_log_shares(counts: Floats, size: int, rng: np.random.Generator) -> Floa
 
     Shares are gamma variables divided by their sum.  A gamma variable with the small shape 1/K may underflow, so its
     logarithm is drawn: log Gamma(a) = log Gamma(a + 1) + log(U) / a in distribution, with U uniform on (0, 1).
-
-    Parameters
-    ----------
-    counts : float array (G, K)
-        Sums of alpha from :meth:`Categories.counts`.
 
     Raises
     ------
@@ -201,20 +196,9 @@ def log_share(log_shares: Floats, cell: Codes, category: Codes) -> Floats:
 
 
 def simulate(log_shares: Floats, row: Codes, rng: np.random.Generator) -> Codes:
-    """Draw the categories of records, given the shares of one draw.
+    """Draw the categories (n,) of records, given log shares (G, K) and the row of ``log_shares`` of each record (n,).
 
-    Multinomial counts are drawn first, and then assigned to the records of each cell in random order.
-
-    Parameters
-    ----------
-    log_shares : float array (G, K)
-        Log shares of the cells, of one draw.
-    row : int array (n,)
-        Cell of each record, that is the row of ``log_shares``.
-
-    Returns
-    -------
-    int array (n,)
+    Multinomial counts are drawn first, and then assigned to the records of each row in random order.
     """
     G, K = log_shares.shape
     counts = rng.multinomial(np.bincount(row, minlength=G), np.exp(log_shares))

@@ -58,14 +58,7 @@ class GroupedCounts:
 
 
 def grouped_counts(data: Categories, alpha: Floats, groups: Groups) -> GroupedCounts:
-    """Sum the privacy weights alpha by cell, by group and by both.
-
-    Parameters
-    ----------
-    data : Categories
-    alpha : float array (n,)
-    groups : Groups
-    """
+    """Sum the privacy weights alpha (n,) by cell and category, by group and category, and by group and cell."""
     C, K = groups.size, data.K
     by_group = np.bincount(groups.record * K + data.category, alpha, C * K).reshape(C, K)
     pair = csr_array((alpha, (groups.record, data.cell)), shape=(C, data.cells))
@@ -74,29 +67,16 @@ def grouped_counts(data: Categories, alpha: Floats, groups: Groups) -> GroupedCo
 
 @dataclass(frozen=True)
 class SharesDraws:
-    """Draws of shares and effects; the draws of a chain are consecutive.
+    """Draws of shares and effects.  The draws of a chain are consecutive.
 
-    Attributes
-    ----------
-    log_shares : float array (S, G, K)
-        log p_g, without effects.
-    b : float32 array (S, C, K)
-        Total effect of each group: its own effect plus the effect of its stratum.  The rounded values are the draws;
-        densities are computed from the rounded values, exactly.
-    strata : float32 array (S, H, K) or None
-        Effects of the strata, if there are two levels.
-    sigma : float array (S, levels)
-        Standard deviations of effects on log odds, PSUs before strata.
-    chain : int array (S,)
-    diagnostics : Diagnostics
-    engine, version : str
+    Effects are rounded to single precision.  The rounded effects are the draws, so densities given these are exact.
     """
 
-    log_shares: Floats
-    b: NDArray[np.float32]
-    strata: NDArray[np.float32] | None
-    sigma: Floats
-    chain: Codes
+    log_shares: Floats  # (S, G, K) log p_g, without effects
+    b: NDArray[np.float32]  # (S, C, K) total effect of each group: its own effect plus the effect of its stratum
+    strata: NDArray[np.float32] | None  # (S, H, K) effects of the strata, if there are two levels
+    sigma: Floats  # (S, levels) standard deviations of effects on log odds, PSUs before strata
+    chain: Codes  # (S,)
     diagnostics: Diagnostics
     engine: str
     version: str
@@ -196,14 +176,9 @@ def _spread(information: Floats) -> float:
 
 
 def log_likelihood_with_effects(counts: GroupedCounts, log_shares: Floats, b: NDArray[np.float32]) -> Floats:
-    """Return sum_i alpha_i log p(category i | cell i, group i, draw) (S,).
+    """Return sum_i alpha_i log p(category i | cell i, group i, draw) (S,); alpha may be negative.
 
-    Parameters
-    ----------
-    counts : GroupedCounts
-        Sums of alpha, which may be negative.
-    log_shares, b : float arrays (S, G, K), (S, C, K)
-        As in :class:`SharesDraws`.
+    ``log_shares`` (S, G, K) and ``b`` (S, C, K) are draws as in :class:`SharesDraws`.
     """
     pair, S = counts.pair.tocoo(), len(b)
     cell, psu = (np.asarray(code, dtype=np.intp) for code in (pair.col, pair.row))
@@ -237,17 +212,8 @@ def new_effects(
 ) -> Floats:
     """Draw total effects (C, K) of new PSUs, for one draw of the parameters.
 
-    PSUs are a sample, so their effects are drawn anew.  All strata are in the sample, so their effects are kept.
-
-    Parameters
-    ----------
-    sigma : float array (levels,)
-        Standard deviations of effects.
-    strata : float array (H, K) or None
-        Effects of the strata in this draw, if strata have effects.
-    K : int
-        Number of categories.
-    groups : Groups
+    PSUs are a sample, so their effects are drawn anew.  All strata are in the sample, so their effects ``strata`` (H,
+    K) are kept.  ``sigma`` (levels,) are the standard deviations of effects.
     """
     z = rng.standard_normal((groups.size, K))
     effect = sigma[0] / np.sqrt(2) * (z - z.mean(axis=1, keepdims=True))
@@ -257,17 +223,7 @@ def new_effects(
 
 
 def simulate_with_effects(log_shares: Floats, b: Floats, cell: Codes, psu: Codes, rng: np.random.Generator) -> Codes:
-    """Draw the categories of records, given one draw of log shares and of the effects of groups.
-
-    Parameters
-    ----------
-    log_shares, b : float arrays (G, K), (C, K)
-    cell, psu : int arrays (n,)
-
-    Returns
-    -------
-    int array (n,)
-    """
+    """Draw the categories (n,) of records, given one draw of log shares (G, K) and of total effects b (C, K)."""
     G = len(log_shares)
     pair, row = occurring(psu * G + cell, len(b) * G)
     shares = log_shares[pair % G] + b[pair // G]

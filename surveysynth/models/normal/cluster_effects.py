@@ -87,8 +87,8 @@ def draw_strata(statistics: GroupedStatistics, B: Floats, L: Floats, tau: Floats
     Returns
     -------
     float32 array (S, H, D)
-        The rounded effects are the draws; densities are computed from the rounded effects, exactly.  With one level, H
-        is the number of groups.
+        The draws are the rounded effects, so densities given these are exact.  With one level, H is the number of
+        groups.
     """
     C, D = len(statistics.a), L.shape[1]
     member = None if statistics.parent is None else membership(statistics.parent)

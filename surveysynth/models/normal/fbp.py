@@ -266,8 +266,8 @@ class FBP(JointRegression[PopulationRecords]):
         Raises
         ------
         InputError, ModelError
-            As there; and for ``debias`` if PSUs or strata have effects, because the bias of the coefficients is then
-            unknown.
+            :meth:`JointRegression.debias_draws` raises an error.  PSUs or strata have effects and ``debias`` is True:
+            the bias of the coefficients is then unknown.
         """
         if debias and records.groups is not None:
             raise InputError("FBP has no debias with effects of PSUs or strata: use FBS, or leave debias out")
@@ -356,7 +356,7 @@ class FBP(JointRegression[PopulationRecords]):
 def _rotated(
     records: PopulationRecords, R: Floats, Z0: Floats, S0: Floats
 ) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-    """Return root and the square V of R = U diag(root) V, and U' Z0, U' R e and S0, with log pi in place of w~."""
+    """Return root, V (K, K), U' Z0, U' R e and S0, where R = U diag(root) V, with log pi instead of w~."""
     U, root, V = np.linalg.svd(R)
     z, v = U.T @ Z0, U.T @ (R @ records.intercept)
     sign = np.array([1.0, -1.0])[: z.shape[1]]  # log pi = -w~
@@ -364,7 +364,6 @@ def _rotated(
 
 
 def _rising(limits: object) -> bool:
-    """Return whether ``limits`` are one or more finite numbers in increasing order."""
     if isinstance(limits, str) or not isinstance(limits, Sequence | np.ndarray) or len(limits) == 0:
         return False
     if any(isinstance(x, bool) or not isinstance(x, int | float | np.number) for x in limits):

@@ -20,7 +20,7 @@ Codes = NDArray[np.intp]
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class JointPublic(Public):
-    """Public data.
+    """Public data of FBS and FBP.
 
     If there are categorical outcomes, X has K consecutive rows for each distinct combination of public predictors: one
     row for each category.  A record with category k has row ``row + k`` of X.
@@ -55,13 +55,7 @@ class JointPublic(Public):
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class JointRecords(Records, JointPublic):
-    """Confidential records; y (n, d) are the numeric outcomes on their working scales.
-
-    Attributes
-    ----------
-    categories : Categories or None
-        The categorical outcomes.
-    """
+    """Confidential records of FBS and FBP.  y (n, d) are the numeric outcomes on their working scales."""
 
     categories: Categories | None = field(default=None, metadata=EACH)
 

@@ -8,8 +8,8 @@ is the model of FBS (Hu, Savitsky & Williams 2022a, eq. 2).  The likelihood of F
     A = sum alpha_i,   C0 = X' diag(alpha) X = R'R,   B^ = C0^- X' diag(alpha) Y,   Z0 = R B^,
     S0 = (Y - X B^)' diag(alpha) (Y - X B^),
 
-where X (G, K) are distinct predictor rows, and Y (n, D) are the columns (y~, w~).  The computing time of a fit hardly
-depends on n.  FBS and FBP differ in the priors, in the record densities of the Lipschitz bound, and in the simulation.
+where X (n, K) are the predictors and Y (n, D) the columns (y~, w~).  The computing time given these statistics does not
+depend on n.  FBS and FBP differ in the priors, in the record densities of the Lipschitz bound, and in the simulation.
 
 Records of the same PSU have a common normal effect on (y~, w~), and so have records of the same stratum, unless the
 predictors determine the strata.  See :mod:`surveysynth.models.normal.cluster_effects`, also for other shapes.
@@ -250,7 +250,7 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         return shares.with_shares(numeric, records, records.categories, alpha, sampler)
 
     def check_censored(self, records: J) -> None:
-        """Raise ModelError for effects of PSUs or strata, categories or a flat prior, which are not fitted censored."""
+        """Raise ModelError for effects of PSUs or strata, categories or a flat prior: they have no censored fit."""
         refuse_censored(records, self.prior, self.priors)
 
     def censored(self, records: J, alpha: Floats, bound: float, sampler: Sampler) -> Draws:
@@ -327,7 +327,7 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         )  # fmt: skip
 
     def log_ratio(self, records: J, before: Floats, after: Floats, draws: Draws) -> Floats:
-        """Return the log pseudo likelihood (S,) under the weights ``after`` minus that under ``before``."""
+        """Return the change (S,) of the log pseudo likelihood if the weights change from ``before`` to ``after``."""
         if draws.integrated:
             return self.log_likelihood(records, after, draws) - self.log_likelihood(records, before, draws)
         return self.log_likelihood(records, after - before, draws)
@@ -473,7 +473,7 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
 def _public_rows(X: Floats, pattern: Codes, each: int) -> tuple[Floats, Codes]:
     """Return the distinct rows of public predictors, and the row of each record.
 
-    ``X`` has ``each`` rows for each of them.  Columns that depend on synthesized categories are left out.
+    ``X`` has ``each`` rows for each distinct row.  Columns that depend on synthesized categories are left out.
     """
     public_rows = X.reshape(-1, each, X.shape[1])
     same = (public_rows == public_rows[:, :1]).all(axis=(0, 1))

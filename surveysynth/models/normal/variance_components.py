@@ -54,23 +54,12 @@ CENTRING_DRAWS = 1000  # draws of the flat posterior, which define the coordinat
 
 @dataclass(frozen=True)
 class EffectsDraws:
-    """Draws of all parameters except effects.  The draws of a chain are consecutive.
+    """Draws of all parameters except effects.  The draws of a chain are consecutive."""
 
-    Attributes
-    ----------
-    B, L : float arrays (S, K, D), (S, D, D)
-        Coefficients, and the lower Cholesky factor of Sigma.
-    tau : float array (S, levels, D)
-        Variance ratios, T_k = L diag(tau_k) L', of PSUs before strata.
-    chain : int array (S,)
-    diagnostics : Diagnostics
-    engine, version : str
-    """
-
-    B: Floats
-    L: Floats
-    tau: Floats
-    chain: Codes
+    B: Floats  # (S, K, D) coefficients
+    L: Floats  # (S, D, D) lower Cholesky factor of Sigma
+    tau: Floats  # (S, levels, D) variance ratios of PSUs before strata: T_k = L diag(tau_k) L'
+    chain: Codes  # (S,)
     diagnostics: Diagnostics
     engine: str
     version: str
@@ -126,32 +115,20 @@ def or_refuse(draw: Callable[[], Floats]) -> Floats:
 class Integrated:
     """The likelihood of (B, L, tau), tabulated as a function of phi = log(1 + a_bar tau).
 
-    Attributes
-    ----------
-    A, R, Z0 : float, float arrays (rank, K), (rank, D)
-        Statistics of the records, as in :mod:`.joint_regression`.
-    inverse : float array (K, rank)
-        Right inverse of R: R inverse = I.
-    L_0 : float array (D, D)
-        Cholesky factor of S0 / A.  G(tau) is computed for [inverse' x, L_0^-1 (Y - B^' x)].
-    a_bar, reach : float arrays (levels,)
-        Largest a, and largest phi.  The smallest phi is 0.
-    series : tuple of float arrays (terms, polynomials)
-        For each level, Chebyshev coefficients of a few functions of phi.
-    table : float array (entries + 1, terms) or (entries + 1, terms_1 terms_2)
-        Coefficients of these functions, or of their products for two levels, that give the entries of G (the lower
-        triangle, by rows) and the log determinant.
+    G(tau) is computed for [inverse' x, L_0^-1 (Y - B^' x)].  A few functions of phi for each level, with Chebyshev
+    coefficients ``series``, span all entries of G.  For two levels their products do.  ``table`` has the coefficients
+    that combine the functions or products to the entries of G (lower triangle, by rows) and to the log determinant.
     """
 
     A: float
-    R: Floats
-    inverse: Floats
-    Z0: Floats
-    L_0: Floats
-    a_bar: Floats
-    reach: Floats
-    series: tuple[Floats, ...]
-    table: Floats
+    R: Floats  # (rank, K), as in :mod:`.joint_regression`
+    inverse: Floats  # (K, rank) right inverse of R
+    Z0: Floats  # (rank, D)
+    L_0: Floats  # (D, D) Cholesky factor of S0 / A
+    a_bar: Floats  # (levels,) largest a
+    reach: Floats  # (levels,) largest phi; the smallest phi is 0
+    series: tuple[Floats, ...]  # (terms, polynomials) for each level
+    table: Floats  # (entries + 1, terms) or (entries + 1, terms_1 terms_2)
 
     def tau(self, phi: Floats) -> Floats:
         """Return the variance ratios (S, levels, D) at phi."""
