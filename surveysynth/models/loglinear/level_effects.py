@@ -47,7 +47,7 @@ class LevelRows:
         return LevelRows(tilted(self.p, effects, self.level), self.records, self.level, self.levels)
 
     def at(self, level: Codes, levels: int) -> LevelRows:
-        """Return the rows with other levels: ``level`` (R,) out of ``levels``."""
+        """Return the rows with other levels, ``level`` (R,)."""
         return LevelRows(self.p, self.records, level, levels)
 
     @cached_property
@@ -151,8 +151,9 @@ def levels_from_pairs(
 
         sum_k q_k sum_l P_l d_lk d_lk',
 
-    where P_l is the number of pairs of level l, and d_lk the derivative of the group probabilities of a record of level
-    l with respect to b_lk.  Each variance is a weighted mean of the estimate from pairs and a weak guess.
+    where q_k is the variance of b_lk, P_l the number of pairs of level l, and d_lk the derivative of the probabilities
+    of the groups, for a record of level l, with respect to b_lk.  Each variance is a weighted mean of the estimate from
+    pairs and a weak guess.
 
     Parameters
     ----------
@@ -177,7 +178,7 @@ def levels_from_pairs(
     variance = components.variance.copy()
     for c, contrasts in enumerate(_contrasts(response, groups)):
         inside = np.einsum("aj,ljk->lak", contrasts, d[:, :, component == c]) ** 2 * relative[component == c]
-        expected = np.sum(P[:, None, None] * inside)  # expectation of ``alike`` over the variance
+        expected = np.sum(P[:, None, None] * inside)  # expectation of ``alike`` divided by the variance
         alike = np.einsum("aj,jk,ak->", contrasts, counts - independent, contrasts)
         error = np.einsum("aj,jk,ak->", contrasts**2, np.maximum(independent, 0) + noise, contrasts**2)
         worth = error / (WIDE * variance[c]) ** 2
@@ -197,7 +198,7 @@ def _level_effect(response: Response) -> tuple[Floats, Floats, Codes, Components
 
 
 def _contrasts(response: Response, groups: Floats) -> list[Floats]:
-    """Return, for each variance component, the functions (A, J) of groups whose covariance in pairs identifies it."""
+    """Return functions (A, J) of groups for each variance component, which their covariance in pairs identifies."""
     found, many = [], len(response.p) - response.numbers
     if response.numbers:
         inside = groups[: response.numbers].T * response.bins

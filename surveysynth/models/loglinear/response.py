@@ -49,7 +49,7 @@ class Observed:
 
     @property
     def table(self) -> Table:
-        """The model's description of this table."""
+        """This table as a :class:`Table` of the model, without the noisy entries."""
         times = self.there if self.times is None else self.times * (1.0 if self.there is None else self.there)
         return Table(self.level, self.adds, len(self.counts), times=times)
 
@@ -66,7 +66,7 @@ class Total:
 
     @property
     def table(self) -> Table:
-        """The model's description of the totals."""
+        """The totals as a :class:`Table` of the model, without their values."""
         return Table(self.level, self.values[:, None], len(self.totals), sampled=False, times=self.there)
 
 

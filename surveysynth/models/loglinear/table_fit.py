@@ -24,10 +24,10 @@ from .table_model import Codes, Floats, TableModel
 RENEWALS = 20  # most updates of V and of the variance components
 STEPS = 40  # most steps of Levenberg-Marquardt
 FEW, FIRST, LATER = 5, 2, 2  # steps between updates: 5 in the first 2 updates, then 2
-QUASI, HALVINGS = 100, 10  # most quasi-Newton steps of a draw, and most halvings of each
-STILL, SAME = 5e-2, 0.1  # convergence: distance to the minimum in standard deviations; change of log variances
+QUASI, HALVINGS = 100, 10  # most quasi-Newton steps of a draw, and most halvings of each step
+STILL, SAME = 5e-2, 0.1  # limits for convergence: distance to the minimum in sds, and change of log variances
 SLOW = 0.02  # decrease of chi square below which a step is the last one
-OPEN = 4.0  # largest variance component in draws; a fit may have larger ones
+OPEN = 4.0  # largest variance component in draws; a fit may have larger components
 ROUNDING = 0.0, 1e-12, 1e-9, 1e-6  # relative increases of a diagonal
 LEAST = 1e-6  # least variance component
 MOST = 30.0  # largest variance component; the evidence may favour infinity if levels share no cells of the response
@@ -73,7 +73,7 @@ class TableFit:
 
 
 def information(a: Floats, q: Floats, known: Known) -> Floats:
-    """Return H = a' a + Q (d, d), where a (M, d) is J divided by the Cholesky factor of V."""
+    """Return H = J' V^-1 J + Q (d, d), given a = root^-1 J (M, d), where root is the Cholesky factor of V."""
     return a.T @ a + np.diag(1 / q) + (known.rows.T / known.variance) @ known.rows
 
 

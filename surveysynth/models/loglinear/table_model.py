@@ -174,7 +174,7 @@ class TableModel:
         return self.for_rows(rows, self.unit[rows], share, self.n, offset, self.times)
 
     def slopes(self, theta: Floats, p: Floats) -> Floats:
-        """Return approximate derivatives (M, d) of the expected tables, by the sketch; p (R, G) are probabilities."""
+        """Return derivatives (M, d) of the expected tables, approximated by the sketch, a model with fewer rows."""
         sketch = self.sketch
         return sketch.jacobian(p if sketch is self else sketch.probabilities(theta))
 

@@ -47,7 +47,7 @@ class Between:
     def _ends(self) -> tuple[NDArray[np.bool_], Floats, Floats]:
         """Whether each distribution is mirrored, and the log probabilities below the lower and the upper limit.
 
-        A distribution is mirrored if its lower limit is above its mean.  So small probabilities are exact.
+        A distribution is mirrored if its lower limit is above its mean, so that small probabilities lose no digits.
         """
         a, b = (self.low - self.mean) / self.sd, (self.high - self.mean) / self.sd
         mirrored = a > 0

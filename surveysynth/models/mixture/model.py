@@ -55,7 +55,7 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 Prior = Literal["common", "paper"]
 
-QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.9, 0.95)  # the synthetic distribution is monitored at these quantiles of the file
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.9, 0.95)  # quantiles of the file at which the synthetic distribution is monitored
 WATCHED = 1000  # draws of a chain for which the synthetic distribution is computed
 LEAST_SD_W = 0.01  # least residual standard deviation of a log weight in a component
 MOST_LEAST_SD = 10.0  # largest ``least_sd``

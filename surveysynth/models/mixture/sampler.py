@@ -345,7 +345,7 @@ def _half_t(least: float, rng: np.random.Generator) -> float:
 def _draw_empty(
     records: KernelRecords, state: State, k: int, others: Floats, own: bool, rng: np.random.Generator
 ) -> bool:
-    """Draw an empty component from the prior.  The draw is accepted with the ratio of the remainders.
+    """Draw an empty component from the prior, and accept the draw by a Metropolis step with the ratio of remainders.
 
     ``own`` is whether ``others`` (S_i - a_ik) were computed for this component, and not for an earlier component whose
     densities are negligible.  Return whether ``others`` must be computed again.
@@ -384,7 +384,7 @@ def _draw_empty(
 
 @compiled
 def _draw_shares(records: KernelRecords, state: State, rng: np.random.Generator) -> None:
-    """Draw shares from their Dirichlet distribution given z.  The draw is accepted with the ratio of the remainders."""
+    """Draw shares from their Dirichlet distribution given z, with a Metropolis step for the ratio of remainders."""
     K = state.log_share.size
     log_share = np.empty(K)
     sizes = np.zeros(K)

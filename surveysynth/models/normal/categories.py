@@ -8,7 +8,7 @@ discrete predictors.  Given the public cell of record i, its category is multino
 so that a record has the density p_g[k] p(y, w | x, k), with the normal density p(y, w | x, k) of the other outcomes.
 The pseudo likelihood raises p_g[k] to the power alpha_i, so a fit needs only n_g[k], the sum of alpha over the records
 of cell g in category k.  The pseudo posterior p_g ~ Dirichlet(1/K + n_g[1], ..., 1/K + n_g[K]) does not depend on the
-normal part.  It is drawn without Markov chains.
+normal part.  The shares p_g are drawn without Markov chains.
 
 The prior counts as much as one record per cell, for any number of categories (Perks 1947).
 """
@@ -185,7 +185,7 @@ def refuse_large(size: int, numbers: int, what: str) -> None:
 
 
 def log_likelihood(counts: Floats, log_shares: Floats) -> Floats:
-    """Return sum_i alpha_i log p(category i | cell i, draw) (S,), from the sums of alpha ``counts`` (G, K)."""
+    """Return sum_i alpha_i log p(category i | cell i, draw) (S,), given the sums of alpha in ``counts`` (G, K)."""
     return np.asarray(log_shares.reshape(len(log_shares), -1) @ counts.ravel())
 
 

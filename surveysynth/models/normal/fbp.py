@@ -174,7 +174,7 @@ class FBP(JointRegression[PopulationRecords]):
         if records.groups is not None and (self.as_in_paper or self.prior == "paper"):
             raise ModelError(
                 f"the design has {records.groups.describe()} whose effects FBP models with prior='flat' and with "
-                "neither weights='paper' nor variance='paper'; with them, say clusters='ignore', and standard errors "
+                "neither weights='paper' nor variance='paper'; otherwise set clusters='ignore', and standard errors "
                 "from the synthetic files can be far too small"
             )
         intercept = np.asarray(np.linalg.pinv(records.X).sum(axis=1), dtype=np.float64)

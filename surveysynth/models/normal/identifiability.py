@@ -101,7 +101,7 @@ def refuse_censored(records: JointRecords, prior: str, priors: Iterable[str]) ->
     if records.groups is not None:
         raise ModelError(
             f"the design has {records.groups.describe()}, whose effects are not fitted under the censored "
-            "mechanism: say clusters='ignore' (standard errors from the synthetic files can then be far too "
+            "mechanism: set clusters='ignore' (standard errors from the synthetic files can then be far too "
             "small), make strata predictors, or use the pseudo posterior"
         )
     if records.categories is not None:

@@ -3,7 +3,7 @@
     (y~_i, w~_i) ~ N(x_i B, Sigma),    w~_i = log(w_i / mean w)
 
 is the model of FBS (Hu, Savitsky & Williams 2022a, eq. 2).  The likelihood of FBP (eq. 6) is this density with log pi_i
-= -w~_i, divided by pi_i, which is free of parameters.  So FBS and FBP are fitted from the same statistics,
+= -w~_i, divided by pi_i, which contains no parameters.  So FBS and FBP are fitted from the same statistics,
 
     A = sum alpha_i,   C0 = X' diag(alpha) X = R'R,   B^ = C0^- X' diag(alpha) Y,   Z0 = R B^,
     S0 = (Y - X B^)' diag(alpha) (Y - X B^),
@@ -365,7 +365,7 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         )
 
     def biased(self, records: J, unit: Codes | None) -> dict[str, bool]:
-        """Name the quantities that privacy weights shrink, each with whether the quantity is always corrected."""
+        """Map each quantity that privacy weights shrink to whether :meth:`debias_draws` always corrects it."""
         spread = {"the spread between PSUs": True} if _new_psus(records) else {}
         shares = {"the shares of categories": unit is None} if self.categorical else {}
         return spread | shares
@@ -438,7 +438,7 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
     def variance_factor(
         self, records: J, draws: Draws, positions: Sequence[int], bound: float, *, corrected: bool
     ) -> float | None:
-        """Return the ratio of the variance of means under the clamp to their variance estimated from synthetic files.
+        """Return a ratio: the variance of means under the clamp, divided by the variance that synthetic files show.
 
         Raises
         ------
