@@ -198,7 +198,10 @@ def _level_effect(response: Response) -> tuple[Floats, Floats, Codes, Components
 
 
 def _contrasts(response: Response, groups: Floats) -> list[Floats]:
-    """Return functions (A, J) of groups for each variance component, which their covariance in pairs identifies."""
+    """Return functions (A, J) of the groups for each variance component.
+
+    The covariance of the functions, between the two records of pairs, identifies the component.
+    """
     found, many = [], len(response.p) - response.numbers
     if response.numbers:
         inside = groups[: response.numbers].T * response.bins

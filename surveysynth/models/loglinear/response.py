@@ -49,7 +49,7 @@ class Observed:
 
     @property
     def table(self) -> Table:
-        """This table as a :class:`Table` of the model, without the noisy entries."""
+        """The table as a :class:`Table` of the model, without the noisy entries."""
         times = self.there if self.times is None else self.times * (1.0 if self.there is None else self.there)
         return Table(self.level, self.adds, len(self.counts), times=times)
 
