@@ -55,7 +55,7 @@ class Records(Public):
     y : float array (n,) or (n, d)
         The outcomes, on the working scale.
     log_w : float array (n,) or None
-        log(w / mean w), which is modelled together with y.  It is None if the weights are public.
+        log(w / mean w), which is modelled together with y.  If the weights are public, ``log_w`` is None.
     """
 
     y: Floats = field(metadata=EACH)

@@ -68,7 +68,7 @@ class Later:
     columns : tuple of str
         Columns of the model matrix that the model uses.
     mean, sd : float arrays (K,) or None
-        Means and standard deviations of the K columns in the fit; None if the model does not standardize columns.
+        Means and standard deviations of the K columns in the fit, if the model standardizes columns.
     public_fields : mapping of str to object
         Further public facts about the records of the model, such as names of categories.
     """
@@ -291,7 +291,7 @@ class Sequential(Synthesizer[SequentialRecords]):
         return tuple(o for o in self.numeric if o in self.applies and o not in self.elsewhere)
 
     def _files(self, frame: pd.DataFrame) -> Iterator[tuple[Synthesizer, pd.DataFrame, Bools]]:
-        """Yield each later model, the file to which it is fitted, and whether it applies to each record.
+        """Yield each later model, the file to which the model is fitted, and the records to which it applies (n,).
 
         If a question does not apply, the model's own outcome is missing, and an earlier outcome has its value
         ``elsewhere``.  Amounts that are text are converted to numbers, because a formula would take text as labels.
@@ -463,8 +463,8 @@ def _standing_in(model: Synthesizer, frame: pd.DataFrame, there: Bools) -> pd.Da
     """Return the file with placeholder values for the records to which a question does not apply.
 
     Placeholders are the values of the first record to which the question applies, so they pass the same checks as this
-    record.  They have privacy weight 0.  Categorical predictors and the weight are not replaced, so that the columns of
-    the model matrix do not depend on which records the question applies to.
+    record.  Placeholders have privacy weight 0.  Categorical predictors and the weight are not replaced, so that the
+    columns of the model matrix do not depend on which records the question applies to.
     """
     if there.all():
         return frame

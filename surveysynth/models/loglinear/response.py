@@ -66,7 +66,7 @@ class Total:
 
     @property
     def table(self) -> Table:
-        """The totals as a :class:`Table` of the model, without their values."""
+        """The totals as a :class:`Table` of the model, without the known values."""
         return Table(self.level, self.values[:, None], len(self.totals), sampled=False, times=self.there)
 
 

@@ -48,8 +48,8 @@ class Table:
     level : int array (R,)
         Level of each row, from 0.
     bins : float array (G, J)
-        Contribution of a record in bin g to column j.  In a table of counts, it is 1 if bin g is in group j and 0
-        otherwise.  In a table of sums, it is the value of bin g.
+        Contribution of a record in bin g to column j.  In a table of counts, the contribution is 1 if bin g is in group
+        j and 0 otherwise.  In a table of sums, the contribution is the value of bin g.
     levels : int
         Number of levels, L.
     sampled : bool

@@ -78,8 +78,8 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
     Parameters
     ----------
     outcome : str
-        Confidential column of numbers, which may be skewed, heavy-tailed or heaped; or a formula with the predictors,
-        ``"income ~ region"``.
+        Confidential column of numbers, which may be skewed, heavy-tailed or heaped.  A formula such as
+        ``"income ~ region"`` names the outcome and the predictors together.
     predictors : str
         Right-hand side of a model formula with an intercept, as in R.  ``"1"`` means no predictors.  These columns are
         public and are released unchanged.
@@ -99,7 +99,7 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
     a_gamma, b_gamma : float
         Shape and rate of the gamma prior of the concentration gamma (eq. 4 of the paper, which prints no numbers).
     least_sd : float
-        Least residual standard deviation of a component, on the working scale; a public number.  It bounds the density,
+        Least residual standard deviation of a component, on the working scale.  This public number bounds the density,
         which could otherwise be infinite at a value that many records share.
     bounds : (low, high), optional
         Public limits of the outcome, in the unit of the outcome.  Synthetic values come from the mixture that is

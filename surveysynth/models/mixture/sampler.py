@@ -530,8 +530,8 @@ def _log_p_of_zeros(
 ) -> float:
     """Return the log likelihood of the probabilities of zeros and of other values.
 
-    Without a clamp it needs only sums of alpha by predictor row: ``zeros`` (G,) over records that are zero, and
-    ``ones`` (G,) over other records.  With a clamp it needs ``logs`` (n,), which are log S_i of the other records.
+    Without a clamp, only sums of alpha by predictor row are used: ``zeros`` (G,) over records that are zero, and
+    ``ones`` (G,) over other records.  With a clamp, ``logs`` (n,) are used, which are log S_i of the other records.
     """
     if np.isinf(records.clamp):
         return (ones * log_other).sum() + (zeros * log_zero).sum()

@@ -69,7 +69,7 @@ def grouped_counts(data: Categories, alpha: Floats, groups: Groups) -> GroupedCo
 class SharesDraws:
     """Draws of shares and effects.  The draws of a chain are consecutive.
 
-    Effects are rounded to single precision.  The rounded effects are the draws, so densities given these are exact.
+    Effects are rounded to single precision.  The rounded effects are the draws, so densities given the draws are exact.
     """
 
     log_shares: Floats  # (S, G, K) log p_g, without effects

@@ -87,7 +87,7 @@ def draw_strata(statistics: GroupedStatistics, B: Floats, L: Floats, tau: Floats
     Returns
     -------
     float32 array (S, H, D)
-        The draws are the rounded effects, so densities given these are exact.  With one level, H is the number of
+        The draws are the rounded effects, so densities given the draws are exact.  With one level, H is the number of
         groups.
     """
     C, D = len(statistics.a), L.shape[1]

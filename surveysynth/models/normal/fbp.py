@@ -380,7 +380,7 @@ def to_sample(
     ----------
     beta : float array (S, K, d)
     L_y : float array (S, d, d)
-        Lower Cholesky factor of the covariance of the outcomes given x.  For one outcome it is sigma_y.
+        Lower Cholesky factor of the covariance of the outcomes given x.  For one outcome this factor is sigma_y.
     kappa_y, kappa_x, sigma_pi : float arrays (S, d), (S, K), (S,)
     intercept : float array (K,)
         The vector e with X e = 1.

@@ -43,10 +43,10 @@ class FBS(JointRegression[JointRecords]):
     Parameters
     ----------
     outcome : str or list of str
-        Confidential columns, which are synthesized together with the weight; or a whole formula,
-        ``"salary + C(employed) ~ field + gender"``.  A categorical column is written ``C(employed)``.  Categories are
-        multinomial within cells of the discrete predictors (Dirichlet prior), and the numeric outcomes and the weight
-        depend on the categories.
+        Confidential columns, which are synthesized together with the weight.  A formula such as
+        ``"salary + C(employed) ~ field + gender"`` names outcomes and predictors together.  A categorical column is
+        written ``C(employed)``.  Categories are multinomial within cells of the discrete predictors (Dirichlet prior),
+        and the numeric outcomes and the weight depend on the categories.
     predictors : str
         Right-hand side of a model formula, as in R: ``"field + gender"``.  These columns are public and are released
         unchanged.  The exception is a categorical outcome, which may be in the formula for its interactions.

@@ -154,7 +154,7 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         return "; ".join(dict.fromkeys(t.describe() for t in self.transforms()))
 
     def pilot(self) -> Self | None:
-        """Return the model with the flat prior, which is fitted in milliseconds; None if the prior is flat already."""
+        """Return the model with the flat prior, which is fitted in milliseconds, or None if the prior is flat."""
         return None if self.prior == "flat" else replace(self, prior="flat")
 
     def note_obstacles(self, design: SurveyDesign, clusters: Clusters, wrong: Obstacles) -> None:
@@ -227,7 +227,7 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         return records
 
     def _public_weight(self, design: SurveyDesign, X: Floats, pattern: Codes, groups: Groups | None) -> Floats | None:
-        """Return the survey weight if it was declared public or is a function of public data; otherwise None."""
+        """Return the survey weight if it was declared public or is a function of public data, or else None."""
         if self.weight == "public":
             return design.weights
         return public_weight(design, self.predictor_columns, X, pattern, groups)
@@ -503,7 +503,7 @@ def _new_psus(records: JointRecords) -> bool:
 
 
 def _strata(records: JointRecords, draws: Draws) -> gaussian.Effects | None:
-    """Return drawn effects of strata, as an argument of ``normal_density.py``; None without such effects."""
+    """Return drawn effects of strata, if there are any, as an argument of ``normal_density.py``."""
     if records.groups is None or "strata" not in draws.effects:
         return None
     group, parent = records.groups.record, records.groups.parent

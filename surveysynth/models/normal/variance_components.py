@@ -115,9 +115,9 @@ def or_refuse(draw: Callable[[], Floats]) -> Floats:
 class Integrated:
     """The likelihood of (B, L, tau), tabulated as a function of phi = log(1 + a_bar tau).
 
-    G(tau) is computed for [inverse' x, L_0^-1 (Y - B^' x)].  A few functions of phi for each level, with Chebyshev
-    coefficients ``series``, span all entries of G.  For two levels their products do.  ``table`` has the coefficients
-    that combine the functions or products to the entries of G (lower triangle, by rows) and to the log determinant.
+    G(tau) is computed for [inverse' x, L_0^-1 (Y - B^' x)].  ``series`` has the Chebyshev coefficients of a few
+    functions of phi for each level.  ``table`` has the coefficients that combine these functions (products of the
+    functions, if there are two levels) to the entries of G (lower triangle, by rows) and to the log determinant.
     """
 
     A: float
