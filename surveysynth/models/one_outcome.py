@@ -26,12 +26,12 @@ Codes = NDArray[np.intp]
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class Standardized(Records):
-    """Records with standardized predictor rows: a column of ones, and varying columns with mean 0 and variance 1.
+    """Records with a standardized model matrix X: a column of ones, and varying columns with mean 0 and variance 1.
 
     Attributes
     ----------
     mean, sd : float arrays (K,)
-        X is the model matrix minus ``mean``, divided by ``sd``.  For the column of ones, ``mean`` is 0
+        Means and standard deviations of the K columns before standardization.  For the column of ones, ``mean`` is 0
         and ``sd`` is 1.
     """
 
@@ -48,7 +48,7 @@ class OneOutcome(Portable[S]):
     outcome: str
     predictors: str
     missing: Literal["fail", "drop"]
-    weight: Literal["public"] | None = None  # declared; otherwise public if the predictors determine it
+    weight: Literal["public"] | None = None  # None: the weight is public only if the predictors determine it
     name: ClassVar[str]
     may_be_missing: ClassVar[tuple[str, ...]] = ("fail", "drop")  # values of ``missing``
 
@@ -75,7 +75,7 @@ class OneOutcome(Portable[S]):
         self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None,
         constants: Constants | None = None, unit: Codes | None = None,
     ) -> S:  # fmt: skip
-        """The records as :meth:`Synthesizer.prepare` makes them, with standardized predictors."""
+        """Check a file and return the records that the model needs, with a standardized model matrix."""
         plain = super().prepare(design, clusters, mean_weight, constants, unit)
         kept = {f.name: getattr(plain, f.name) for f in fields(plain)}
         return Standardized(**kept | standardized(plain.X, plain.row, plain.columns))  # type: ignore[return-value]
@@ -83,9 +83,10 @@ class OneOutcome(Portable[S]):
     def predictor_rows(
         self, design: SurveyDesign, clusters: Clusters, constants: Constants | None
     ) -> tuple[Floats, Codes, tuple[str, ...]]:
-        """As :meth:`Synthesizer.predictor_rows`; a formula without an intercept is refused (InputError).
+        """Return distinct predictor rows, the row of each record, and the names of the columns.
 
-        The log of a declared public weight is a further column, if the weight varies within predictor rows.
+        If the weight was declared public and varies within predictor rows, its log is a further column.  Raise
+        InputError for a formula without an intercept.
         """
         X, row, columns = super().predictor_rows(design, clusters, constants)
         if np.abs(X @ np.linalg.pinv(X).sum(axis=1) - 1).max() > 1e-8:
@@ -98,18 +99,21 @@ class OneOutcome(Portable[S]):
     def survey_weights(
         self, design: SurveyDesign, X: Floats, row: Codes, mean_weight: float | None
     ) -> tuple[Floats | None, Floats | None]:
-        """As :meth:`Synthesizer.survey_weights`; a weight that was declared public is public."""
+        """Return (weights, None) if the survey weights are public, and (None, log(w / mean w)) otherwise.
+
+        Weights are public if they were declared public or are a function of the predictors.
+        """
         if self.weight == "public":
             return design.weights, None
         return super().survey_weights(design, X, row, mean_weight)
 
     @property
     def public_weight_text(self) -> str:
-        """A sentence that says why the weight is kept: it was declared public, or was found to be public."""
+        """A sentence that tells why the weight is public: by declaration, or as a function of the predictors."""
         return PUBLIC_WEIGHT if self.weight is None else DECLARED_WEIGHT
 
     def to_original_scale(self, records: S, draws: Draws) -> Draws:
-        """Draws with coefficients for the original units of the predictors."""
+        """Convert coefficients from the standardized columns of ``records`` to the original units of the predictors."""
 
         def change(b: Floats) -> Floats:
             b = b / records.sd
@@ -119,7 +123,7 @@ class OneOutcome(Portable[S]):
         return _rescaled(draws, change)
 
     def from_original_scale(self, records: S, draws: Draws) -> Draws:
-        """Draws with coefficients for the standardized columns of ``records``."""
+        """Convert coefficients from the original units of the predictors to the standardized columns of ``records``."""
 
         def change(b: Floats) -> Floats:
             scaled = b * records.sd
@@ -130,7 +134,7 @@ class OneOutcome(Portable[S]):
 
 
 def _rescaled(draws: Draws, change: Callable[[Floats], Floats]) -> Draws:
-    """Draws with changed coefficients of predictors: ``b``, ``zero``, and ``c`` without the outcome's coefficient."""
+    """Apply ``change`` to the coefficients of predictors: ``b``, ``zero``, and ``c`` without its last column."""
     values = dict(draws.values)
     for name in values.keys() & {"b", "zero"}:
         values[name] = change(values[name])
@@ -140,13 +144,16 @@ def _rescaled(draws: Draws, change: Callable[[Floats], Floats]) -> Draws:
 
 
 def smoothed_weights(public: Public, draw: Draws, size: Floats) -> Floats:
-    """Smoothed weights exp E(w~ | y*) (n,); w~ is linear in the predictors and in ``size`` (n,), a function of y*."""
+    """Return smoothed weights exp E(w~ | y*) (n,).
+
+    E(w~ | y*) is linear in the predictors and in ``size`` (n,), a function of the synthetic outcome y*.
+    """
     c = draw["c"][0]
     return np.asarray(np.exp((public.X @ c[:-1])[public.row] + c[-1] * size))
 
 
 def standardized(X: Floats, pattern: Codes, columns: tuple[str, ...]) -> dict[str, Any]:
-    """Fields of :class:`Standardized`: predictor rows, their columns, means and standard deviations."""
+    """Standardize predictor rows, and return the fields of :class:`Standardized`: X, columns, mean and sd."""
     share = np.bincount(pattern, minlength=len(X)) / len(pattern)
     mean = share @ X
     sd = np.sqrt(share @ (X - mean) ** 2)
@@ -159,7 +166,7 @@ def standardized(X: Floats, pattern: Codes, columns: tuple[str, ...]) -> dict[st
 
 
 def checked_bounds(bounds: object) -> tuple[float, float]:
-    """Public bounds of an outcome as two floats.  Raises InputError unless they are finite and low < high."""
+    """Return the public bounds of an outcome as two floats.  Raise InputError unless they are finite and low < high."""
     asked = "bounds must be two finite numbers, low < high: the outcome's least and largest possible values, public"
     if isinstance(bounds, str) or not isinstance(bounds, Sequence | np.ndarray) or len(several(bounds)) != 2:
         raise InputError(asked)

@@ -1,4 +1,4 @@
-"""The data of a model: public data, and confidential records."""
+"""The data that a model uses: public data, and confidential records."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-EACH = {"each": True}  # marks fields with an entry for each record: arrays (n, ...), or objects with ``subset``
+EACH = {"each": True}  # marks fields that have an entry for each record: arrays (n, ...), or objects with ``subset``
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)  # a repr would show confidential values
 class Public:
-    """Public data, from which a model simulates.
+    """Public data of n records, from which a model simulates.
 
     Attributes
     ----------
@@ -25,7 +25,7 @@ class Public:
     row : int array (n,)
         Row of X of each record.
     columns : tuple of str
-        Columns of X.
+        Names of the columns of X.
     public_weights : float array (n,) or None
         The survey weights, if they are public.
     """
@@ -53,28 +53,28 @@ class Records(Public):
     Attributes
     ----------
     y : float array (n,) or (n, d)
-        The outcomes, on the scale of the density.
+        The outcomes, on the working scale.
     log_w : float array (n,) or None
-        log(w / mean w), which is modelled together with y; None if the weights are public.
+        log(w / mean w), which is modelled together with y.  If the weights are public, ``log_w`` is None.
     """
 
     y: Floats = field(metadata=EACH)
     log_w: Floats | None = field(default=None, metadata=EACH)
 
-    view: ClassVar[type[Public]] = Public  # the public part of a subclass
+    view: ClassVar[type[Public]] = Public  # type of the public part
 
     @property
     def public(self) -> Public:
-        """The public part, from which :meth:`Synthesizer.simulate` draws."""
+        """The public part of the records, from which :meth:`Synthesizer.simulate` draws."""
         kept = {f.name: getattr(self, f.name) for f in fields(self.view)}
         return self.view(**{name: getattr(value, "public", value) for name, value in kept.items()})
 
     def public_subset(self, records: Codes) -> Public:
-        """The public part of selected records; a record may be selected several times."""
+        """Return the public part of selected records.  A record may be selected several times."""
         return self.subset(records).public
 
     def subset(self, records: Codes) -> Self:
-        """Selected records, in the given order; X stays complete."""
+        """Return selected records, in the given order, with all rows of X."""
         taken = {f.name: _subset(getattr(self, f.name), records) for f in fields(self) if f.metadata.get("each")}
         return replace(self, **taken)
 

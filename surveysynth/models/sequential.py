@@ -2,14 +2,13 @@
 
     p(y_1, ..., y_J, w | x) = p(y_1, w | x) p(y_2 | x, y_1, w) ... p(y_J | x, y_1, ..., y_(J-1), w)
 
-where y_j are the outcomes of model j, w is the survey weight and x are public columns
-(Raghunathan, Reiter & Rubin 2003, section 3).
-This is one density of a record, with one privacy weight.  The models have separate parameters, so each is fitted
-separately under the same weights.  The outcomes of a synthetic record are drawn one after the other, each given the
-outcomes drawn before.
+where y_j are the outcomes of model j, w is the survey weight and x are public columns (Raghunathan, Reiter & Rubin
+2003, section 3).  This is one density of a record, with one privacy weight.  The models have separate parameters, so
+each model is fitted separately, under the same privacy weights.  The outcomes of a synthetic record are drawn one after
+the other, each given the outcomes drawn before.
 
 **Questions for some records only.**  Let s_i = 1 if a public condition on x_i and earlier outcomes holds, and 0
-otherwise.  Model j is fitted to the records with s_i = 1, and the factor of a record is p(y_j | ...)^s_i: where
+otherwise.  Model j is fitted to the records with s_i = 1, and record i contributes the factor p(y_j | ...)^s_i.  If
 s_i = 0, the outcome is a public constant.  The condition may depend on confidential outcomes.
 """
 
@@ -53,20 +52,23 @@ SCALES = (
 
 @dataclass(frozen=True, repr=False)  # a repr would show confidential values
 class Later:
-    """Makes predictor rows of a later model from synthetic columns.
+    """A recipe that computes the model matrix of a later model for a synthetic file.
+
+    A later model is any model of the sequence but the first.  Its predictors include synthetic outcomes, so its model
+    matrix must be computed anew for each synthetic file, with the columns and scales of the fit.
 
     Attributes
     ----------
     view : type of Public
         Type of the public data from which the model simulates.
     spec : formulaic.ModelSpec
-        The model matrix of the fit: its columns, and the levels of labels.
+        Columns of the model matrix in the fit, and levels of its categorical predictors.
     types : mapping of str to str
-        Types of the columns for the model matrix.
+        Data types of the predictors.
     columns : tuple of str
-        Columns of the predictor rows.
+        Columns of the model matrix that the model uses.
     mean, sd : float arrays (K,) or None
-        Means and standard deviations by which the fit standardized predictors, if it did.
+        Means and standard deviations of the K columns in the fit, if the model standardizes columns.
     public_fields : mapping of str to object
         Further public facts about the records of the model, such as names of categories.
     """
@@ -81,14 +83,17 @@ class Later:
 
     @classmethod
     def from_records(cls, design: SurveyDesign, model: Synthesizer, records: Records) -> Self:
-        """The rule by which the predictor rows of these records were made."""
+        """Make the recipe from the confidential file ``design`` and the records of the fit."""
         mean, sd = (records.mean, records.sd) if isinstance(records, Standardized) else (None, None)
         whole = [f.name for f in fields(records.view) if not f.metadata.get("each") and f.name not in ("X", "columns")]
         public_fields = {name: getattr(records, name) for name in whole}
         return cls(records.view, *model_spec(design, model.predictors), records.columns, mean, sd, public_fields)
 
     def public(self, frame: pd.DataFrame, weights: Floats) -> Public:
-        """Public data for the model, from a frame with the log weight; every record has its own row."""
+        """Return the model's public data for a synthetic file, one row of X for each record.
+
+        ``frame`` has the predictors and the log weight.
+        """
         given = frame.astype(dict(self.types))
         matrix = np.asarray(self.spec.get_model_matrix(given, na_action="ignore"), dtype=np.float64)
         found = dict(zip(map(str, self.spec.column_names), matrix.T, strict=True))
@@ -113,29 +118,30 @@ class SequentialPublic(Public):
     frame : pandas.DataFrame
         The public predictors of the whole file.
     place : int array (n,)
-        Row of the frame of each record.
+        Position of each record in ``frame``.
     first : Public
         Public data of the first model.
     later : tuple of Later
-        The rules of the later models.
+        The recipes for the model matrices of the later models.
     """
 
     frame: pd.DataFrame
     place: Codes = field(metadata=EACH)
-    first: Any = field(metadata=EACH)  # Records here; the public view keeps their public part
+    first: Any = field(metadata=EACH)  # of confidential records: Records, of which ``public`` keeps the public part
     later: tuple[Later, ...]
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class SequentialRecords(Records, SequentialPublic):
-    """The confidential records; y has the columns of all models.
+    """The confidential records.  y has the outcomes of all models.
 
     Attributes
     ----------
     others : tuple of Records
         Records of the later models, whose predictors are confidential.
     asked : bool array (n, models)
-        Whether each model applies to a record.  Where it does not, ``others`` hold placeholder values, and alpha is 0.
+        Whether each model applies to a record.  If a model does not apply, ``others`` have placeholder values for the
+        record, with privacy weight 0.
     """
 
     others: tuple[Records, ...]
@@ -149,7 +155,7 @@ class SequentialRecords(Records, SequentialPublic):
         return (self.first, *self.others)
 
     def subset(self, records: Codes) -> Self:
-        """Selected records, in the given order."""
+        """Return selected records, in the given order."""
         return replace(super().subset(records), others=tuple(other.subset(records) for other in self.others))
 
 
@@ -159,28 +165,28 @@ class Sequential(Synthesizer[SequentialRecords]):
     Parameters
     ----------
     models : sequence of Synthesizer
-        Two or more models.  The first also models the survey weight, unless the weight is public, and may have
+        Two or more models.  The first model also models the survey weight, unless the weight is public.  It may have
         categories, ``FBS("income + C(job) ~ region")``.  Later models are of amounts, counts or shares, or of
-        categories by a :class:`MultinomialRegression`.  The predictors of a later model are those of its formula, which
-        may name earlier outcomes, and the log of the weight.
+        categories by a :class:`MultinomialRegression`.  The formula of a later model may name earlier outcomes.  The
+        log of the weight is added to its predictors.
     applies : mapping of outcome to str, optional
         Public conditions on public columns and earlier outcomes, such as ``{"rent": "tenure == 'tenant'"}``.  The model
-        is fitted to the records for which the condition holds.  For other records the question does not apply, the
-        outcome is ``elsewhere``, and values in the file are not used.  Public columns in conditions are predictors, and
-        are published.
+        is fitted to the records for which the condition holds.  For other records the question does not apply: the
+        synthetic outcome is ``elsewhere``, and values in the file are not used.  Public columns in conditions are
+        predictors, and are released.
     elsewhere : mapping of outcome to 0 or str, optional
-        Value in synthetic files where a question does not apply: 0, or a label.  Default: numbers are missing, and
+        Value in synthetic files if a question does not apply: 0, or a label.  By default numbers are missing, and
         categories are ``"not applicable"``.
 
     Raises
     ------
     InputError
-        Fewer than two models; an outcome in two models; a formula that names an outcome of its own or a later model, or
-        has a term of confidential columns that is not a function of a record's own values, such as ``center(income)``;
-        a condition that is not text, is for an outcome of the first model, or names an outcome of its own or a later
-        model; a value in ``elsewhere`` without a condition.
+        There are fewer than two models, or two models have the same outcome.  A formula or a condition names an outcome
+        of its own or a later model.  A formula has a term of confidential columns that depends on other records, such
+        as ``center(income)``.  A condition is not text or is for an outcome of the first model.  A value in
+        ``elsewhere`` has no condition.
     ModelError
-        A later model with categories within cells, or without the weight as a predictor, or a mixture with
+        A later model cannot take the weight as a predictor, has categories within cells, or is a mixture with
         ``allocation="posterior"``.
 
     Examples
@@ -228,7 +234,7 @@ class Sequential(Synthesizer[SequentialRecords]):
             public += [c for c in model.predictor_columns if c not in (*self.outcomes, *public, LOG_WEIGHT)]
             rule = self._rule(model)
             if known:
-                # with a condition, terms that depend on all records that are asked can be confidential
+                # with a condition, a term that depends on all records to which the question applies may be confidential
                 all_confidential = model.predictor_columns if rule is not None else ()
                 refuse_other_records(
                     model.predictors, {*self.outcomes, LOG_WEIGHT, *all_confidential}, {*self.categorical, *public}
@@ -250,7 +256,7 @@ class Sequential(Synthesizer[SequentialRecords]):
     # ---- questions for some records only
 
     def _check_applies(self) -> None:
-        """Refuse conditions on the first model or on several outcomes at once, and values without a condition."""
+        """Raise InputError for a condition of the first model or of several outcomes, or a value without condition."""
         for outcome, rule in self.applies.items():
             model = next((each for each in self.models[1:] if outcome in each.outcomes), None)
             if model is None or len(model.outcomes) > 1:
@@ -266,34 +272,34 @@ class Sequential(Synthesizer[SequentialRecords]):
                 raise InputError(f"elsewhere: {outcome!r} is {known}")
 
     def _rule(self, model: Synthesizer) -> str | None:
-        """The condition under which the question of a model applies."""
+        """Return the condition under which the question of a model applies, or None."""
         return next((self.applies[outcome] for outcome in model.outcomes if outcome in self.applies), None)
 
     def _whom(self, model: Synthesizer, frame: pd.DataFrame) -> Bools:
-        """Whether the question of a model applies to each record (n,)."""
+        """Return whether the question of a model applies to each record (n,)."""
         rule = self._rule(model)
         return np.ones(len(frame), dtype=bool) if rule is None else obeyed([rule], frame, "applies")
 
     def _elsewhere(self, model: Synthesizer) -> float | str:
-        """The value of the outcome where the question does not apply."""
+        """Return the value of the outcome if the question does not apply."""
         outcome = model.outcomes[0]
         return self.elsewhere.get(outcome, NOT_APPLICABLE if outcome in self.categorical else np.nan)
 
     @property
     def lacking(self) -> tuple[str, ...]:
-        """Numeric outcomes that are missing where their question does not apply."""
+        """Numeric outcomes that are missing if their question does not apply."""
         return tuple(o for o in self.numeric if o in self.applies and o not in self.elsewhere)
 
     def _files(self, frame: pd.DataFrame) -> Iterator[tuple[Synthesizer, pd.DataFrame, Bools]]:
-        """Each later model, the file for this model, and whether the model applies to each record.
+        """Yield each later model, the file to which the model is fitted, and the records to which it applies (n,).
 
-        Where a question does not apply, an earlier outcome has its value ``elsewhere``, and the model's own outcome is
-        missing.  Amounts that are text are converted to numbers, because a formula would take text as labels.
+        If a question does not apply, the model's own outcome is missing, and an earlier outcome has its value
+        ``elsewhere``.  Amounts that are text are converted to numbers, because a formula would take text as labels.
 
         Raises
         ------
         InputError
-            A condition that cannot be evaluated on the file; an amount that is not a number.
+            A condition cannot be evaluated on the file, or an amount is not a number.
         """
         amounts = [name for name in self.numeric if not pd.api.types.is_numeric_dtype(frame[name])]
         frame = frame.assign(**{name: numeric(frame[name], name) for name in amounts})
@@ -315,13 +321,13 @@ class Sequential(Synthesizer[SequentialRecords]):
         self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None,
         constants: Constants | None = None, unit: Codes | None = None,
     ) -> SequentialRecords:  # fmt: skip
-        """The records of all models, as :meth:`Synthesizer.prepare` makes them.
+        """Check a file and return the records of all models.
 
         Raises
         ------
         InputError, ModelError
-            As for the models; PSUs, or strata that the public predictors do not determine, without
-            ``clusters="ignore"``; units of several records.
+            A model refuses the file.  There are PSUs, or strata that the public predictors do not determine, without
+            ``clusters="ignore"``.  Units of several records are to be protected.
         """
         if unit is not None:
             raise ModelError("models in sequence protect single records: leave unit= out")
@@ -360,7 +366,7 @@ class Sequential(Synthesizer[SequentialRecords]):
         )  # fmt: skip
 
     def log_density(self, records: SequentialRecords, draws: Draws) -> Floats:
-        """log p (S, n) of all outcomes and the weight of each record."""
+        """Return the joint log density (S, n) of all outcomes and the weight of each record."""
         out = np.zeros((draws.size, records.n))
         for k, (model, part, asked) in enumerate(zip(self.models, records.parts, records.asked.T, strict=True)):
             if asked.all():
@@ -371,7 +377,7 @@ class Sequential(Synthesizer[SequentialRecords]):
         return out
 
     def simulate(self, public: Public, draw: Draws, rng: np.random.Generator) -> Synthetic:
-        """One synthetic data set: outcomes and weights of the first model, then the outcomes of each later model."""
+        """Draw one synthetic data set: outcomes and weights of the first model, then outcomes of each later model."""
         assert isinstance(public, SequentialPublic)
         first, *others = self.models
         made = first.simulate(public.first, _model_draws(draw, 0), rng)
@@ -395,19 +401,18 @@ class Sequential(Synthesizer[SequentialRecords]):
         return replace(made, outcomes=frame[[*self.numeric]].to_numpy(dtype=np.float64), labels=labels)
 
     def describe(self, public: Public) -> dict[str, Any]:
-        """Public facts about each model, for the manifest."""
+        """Return public facts about each model, for the manifest."""
         formulas = [f"{' + '.join(model.outcomes)} ~ {model.predictors}" for model in self.models]
         steps = [f"{model.name}: {formula}" for model, formula in zip(self.models, formulas, strict=True)]
         measures = [model.measure for model in self.models]
         facts: dict[str, Any] = {"sequence": steps, "transform": measures}
         if self.applies:
-            unsaid = {o: NOT_APPLICABLE if o in self.categorical else MISSING for o in self.applies}
-            others = unsaid | self.elsewhere
-            facts |= {"applies": self.applies, "elsewhere": others}
+            default = {o: NOT_APPLICABLE if o in self.categorical else MISSING for o in self.applies}
+            facts |= {"applies": self.applies, "elsewhere": default | self.elsewhere}
         return super().describe(public) | facts
 
     def assumptions(self, public: Public) -> list[str]:
-        """The assumptions of each model, as sentences."""
+        """Return the assumptions of each model, as sentences."""
         assert isinstance(public, SequentialPublic)
         sentences = [f"{len(self.models)} models in sequence, each given the outcomes that its formula names"]
         sentences += self.models[0].assumptions(public.first)
@@ -422,13 +427,13 @@ class Sequential(Synthesizer[SequentialRecords]):
 
     @property
     def computed_from_file(self) -> list[str]:
-        """A sentence on the scales of confidential predictors."""
+        """A sentence that tells which scales of predictors are computed from the confidential file."""
         outcomes = [o for model in self.models[1:] if isinstance(model, OneOutcome) for o in model.outcomes]
         return [SCALES.format(", ".join(outcomes))] if outcomes else []
 
 
 def _given_the_weight(model: Synthesizer) -> Synthesizer:
-    """The model with the log of the weight as a predictor.  Raises ModelError if it cannot be a later model."""
+    """Add the log of the weight to the predictors.  Raise ModelError if the model cannot be a later model."""
     if not hasattr(model, "weight") or model.name == "FBP":
         raise ModelError(f"{model.name} cannot take the weight as given, as later models do: let it be the first")
     if model.from_records:
@@ -443,23 +448,23 @@ def _given_the_weight(model: Synthesizer) -> Synthesizer:
 
 
 def _with_log_weight(frame: pd.DataFrame, weights: Floats) -> pd.DataFrame:
-    """The frame with the log of the relative weight, a predictor of later models."""
+    """Add the log of the relative weights to the frame, as a predictor of later models."""
     return frame.assign(**{LOG_WEIGHT: np.log(weights)})
 
 
 def _missing_as_category(model: Synthesizer, frame: pd.DataFrame) -> dict[str, pd.Series]:
-    """Categorical outcomes of a model with missing="category", as text with the category "missing"."""
+    """Return categorical outcomes as text with the category "missing", if the model has missing="category"."""
     if model.missing != "category":
         return {}
     return {outcome: with_missing(frame[outcome]) for outcome in model.categorical}
 
 
 def _standing_in(model: Synthesizer, frame: pd.DataFrame, there: Bools) -> pd.DataFrame:
-    """The file with placeholders where a question does not apply: values of the first record to which it applies.
+    """Return the file with placeholder values for the records to which a question does not apply.
 
-    Placeholders have privacy weight 0, and pass every check that the first record passes.  Predictors that are labels,
-    and numbers that the formula uses as labels, are not replaced, so that the formula has the same columns whichever
-    records are asked.  The weight is not replaced either.
+    Placeholders are the values of the first record to which the question applies, so they pass the same checks as this
+    record.  Placeholders have privacy weight 0.  Categorical predictors and the weight are not replaced, so that the
+    columns of the model matrix do not depend on which records the question applies to.
     """
     if there.all():
         return frame
@@ -473,7 +478,6 @@ def _standing_in(model: Synthesizer, frame: pd.DataFrame, there: Bools) -> pd.Da
 
 
 def _model_draws(draws: Draws, k: int) -> Draws:
-    """The draws of one model."""
     own = f"{k}."
     values = {name.removeprefix(own): value for name, value in draws.values.items() if name.startswith(own)}
     effects = {name.removeprefix(own): value for name, value in draws.effects.items() if name.startswith(own)}

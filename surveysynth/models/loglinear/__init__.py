@@ -1,1 +1,1 @@
-"""Log-linear models of noisy tables, which ``Strict`` fits instead of models of records."""
+"""Log-linear models that ``Strict`` fits to noisy tables; the other mechanisms fit models of records."""

@@ -1,4 +1,8 @@
-"""Basis functions of a response's cells and their variances: lines, splines, heaps and tilts."""
+"""Basis functions over the cells of a response, with prior variances of their coefficients.
+
+A tilt changes the log density in proportion to the normal score, a bend by a smooth curve, and a heap in a single bin.
+Shapes: R rows of the model, G cells of the response, A features, K basis functions (see :mod:`.table_model`).
+"""
 
 from __future__ import annotations
 
@@ -12,32 +16,31 @@ from .table_model import Codes, Effect, Floats
 
 SCORE_LIMIT = 2.6  # score beyond which an effect is constant
 LENGTH = 0.8  # length scale of the kernel of effects, in scores
-FIXED = np.inf  # worth of a guess whose variance is kept and not estimated
-Guess = tuple[float, float]
+FIXED = np.inf  # weight of a variance that is not estimated
+Guess = tuple[float, float]  # guessed variance, and the weight of the guess as a number of coefficients
 Block = tuple[Floats, Floats, Guess]  # basis functions, relative variances, guess of their variance
-# Guessed variances of the parts of a log density, and the number of coefficients that each guess is worth: slope per
-# standard deviation, spline, heaps of single bins, cells of special values
+# Guesses for the baseline: slope per standard deviation, spline, heaps of single bins, cells of special values
 SLOPE, SPLINE, HEAP, SPECIAL = (25.0, FIXED), (1.0, 2.0), (0.05**2, 2.0), (25.0, FIXED)
-# the same for effects: a tilt of the density by the score, a smooth bend, log odds of special values
+# Guesses for effects: a tilt of the density by the score, a smooth bend, log odds of special values
 TILT, BEND, ODDS = (0.1, 1.0), (0.03, 1.0), (0.3, 1.0)
-# and for a product with the score of the response
+# Guess for a product with the score of the response
 PRODUCT = (0.03, 1.0)
 
 
 @dataclass
 class Variances:
-    """Collects the variance components while the effects of a model are made."""
+    """The variance components of a model, collected while its effects are made."""
 
     guesses: list[Guess] = field(default_factory=list)
 
     def add(self, guess: Guess) -> int:
-        """Add a component and return its number."""
+        """Add a variance component and return its number."""
         self.guesses.append(guess)
         return len(self.guesses) - 1
 
     @property
     def components(self) -> Components:
-        """The collected components."""
+        """The collected variance components."""
         variance, worth = np.array(self.guesses).T
         return Components(variance, worth)
 
@@ -65,19 +68,19 @@ class Response:
 
     @property
     def scores(self) -> Floats:
-        """Normal scores of the bins."""
+        """Normal scores of the bins: the normal quantile of the probability below the middle of each bin."""
         middle = np.cumsum(self.bins) - self.bins / 2
         return np.asarray(norm.ppf(np.clip(middle, 1e-5, 1 - 1e-5)), dtype=np.float64)
 
     @property
     def axis(self) -> Floats:
-        """Distance of each bin from the median, in standard deviations, as if all bins were equally wide."""
+        """Distance of each bin from the median in standard deviations.  All bins count as equally wide."""
         index = np.arange(self.numbers) + 0.5
         sd = max(np.sqrt(self.bins @ (index - self.bins @ index) ** 2), 1.0)
         return np.asarray((index - np.interp(0.5, np.cumsum(self.bins), index)) / sd)
 
     def baseline(self, rows: int, variances: Variances) -> Effect:
-        """The baseline of the log density: a line, a spline from the median, heaps, and special values."""
+        """Return the baseline of the log density: a line, a spline from the median, heaps, and special values."""
         blocks = []
         if self.numbers:
             x = self.axis
@@ -89,9 +92,10 @@ class Response:
         return self._effect(np.ones((rows, 1)), blocks, SPECIAL, variances)
 
     def effect(self, features: Floats, variances: Variances, most: int = 10, guess: float = 1.0) -> Effect:
-        """An effect of public features, which tilts the density by the score, bends it, and moves special values.
+        """Return an effect of public features on the density.
 
-        The smooth bends have at most ``most`` basis functions.  Guessed variances are multiplied by ``guess``.
+        The effect tilts the density by the score, bends it smoothly, and changes the log odds of special values.  There
+        are at most ``most`` bends.  Guessed variances are multiplied by ``guess``.
         """
         blocks = []
         if self.numbers:
@@ -102,14 +106,13 @@ class Response:
         return self._effect(features, blocks, (guess * ODDS[0], ODDS[1]), variances)
 
     def product(self, features: Floats, score: Floats, variances: Variances) -> Effect:
-        """An effect of products of public features (R, A) and a score (G,), with which a fit meets sums of products."""
+        """Return the effect that lets a fit reproduce sums of features (R, A) times a score (G,) of the response."""
         centred = score - self.p @ score
         centred = centred / np.sqrt(self.p @ centred**2)
         component = np.array([variances.add(PRODUCT)])
         return Effect(features, centred[:, None], np.ones(1), component)
 
     def _effect(self, features: Floats, blocks: list[Block], special: Guess, variances: Variances) -> Effect:
-        """An effect with basis functions of the bins and indicators of special values."""
         many = len(self.p) - self.numbers
         padded = [(np.pad(basis, ((0, many), (0, 0))), sizes, guess) for basis, sizes, guess in blocks]
         if many:
@@ -122,7 +125,10 @@ class Response:
 
 
 def start_coefficients(effects: list[Effect], p: Floats) -> Floats:
-    """Coefficients for which every row has approximately the probabilities p.  Only the first effect is not 0."""
+    """Return coefficients that give every row approximately the probabilities p (G,).
+
+    Only the first effect, the baseline, has coefficients other than 0.
+    """
     basis, log_p = effects[0].basis, np.log(p + 1e-12)
     ridge = np.diag(1e-3 / effects[0].relative)
     first = np.linalg.solve(basis.T @ basis + ridge, basis.T @ (log_p - log_p.mean()))
@@ -130,7 +136,7 @@ def start_coefficients(effects: list[Effect], p: Floats) -> Floats:
 
 
 def spline_kernel(x: Floats) -> Floats:
-    """Covariance (G, G) of an integrated Wiener process that starts at 0 with slope 0, in both directions.
+    """Return the covariance (G, G) at x (G,) of an integrated Wiener process with value 0 and slope 0 at x = 0.
 
     The conditional mean of the process is a natural cubic spline (Wahba 1978).
     """
@@ -140,7 +146,7 @@ def spline_kernel(x: Floats) -> Floats:
 
 
 def leading(kernel: Floats, tolerance: float, most: int) -> tuple[Floats, Floats]:
-    """Leading eigenvectors (G, K) of a kernel, and their eigenvalues (K,)."""
+    """Return the leading eigenvectors (G, K) of a kernel and their eigenvalues (K,)."""
     values, vectors = np.linalg.eigh(kernel)
     order = np.argsort(values)[::-1][:most]
     order = order[values[order] > tolerance * values[order[0]]]
@@ -148,19 +154,19 @@ def leading(kernel: Floats, tolerance: float, most: int) -> tuple[Floats, Floats
 
 
 def smooth_features(scores: Floats) -> tuple[Floats, Floats]:
-    """Features that make effects smooth functions of ``scores`` (S,): a line (S, 1), and bends (S, A).
+    """Return features that make an effect a smooth function of ``scores`` (S,): a line (S, 1), and bends (S, A).
 
     Line and bends are separate effects, because evidence against bends is not evidence against a line.  Bends are
-    orthogonal to lines, so that outside the range of the tables an effect continues as a line.
+    orthogonal to lines.  So an effect is a line outside the range of the tables.
     """
     straight = np.linalg.qr(np.stack([np.ones(len(scores)), scores], axis=1))[0]
-    left = np.eye(len(scores)) - straight @ straight.T
-    bends, sizes = leading(left @ _smooth(scores) @ left, 1e-3, 6)
+    without_line = np.eye(len(scores)) - straight @ straight.T
+    bends, sizes = leading(without_line @ _smooth(scores) @ without_line, 1e-3, 6)
     return scores[:, None], bends * np.sqrt(sizes)
 
 
 def one_hot(codes: Codes, levels: int) -> Floats:
-    """Indicators of codes: (R, levels)."""
+    """Return 0-1 indicators (R, levels) of codes (R,)."""
     return np.eye(levels)[codes]
 
 

@@ -1,8 +1,14 @@
 """Effects of strata or PSUs, given the effects of the terms of a formula.
 
-A row r of level l has  p(g | r)  proportional to  p_0(g | r) exp(sum_k b_lk f_k(g)),  with b_l ~ N(0, diag(q)).  Levels
-are independent given q, so that a thousand levels are a thousand small systems.  Estimates are shrunk, and draws have
-the whole posterior distribution.
+Each stratum or PSU is a level l.  Without effects of levels, a record of row r of the model is in cell g of the
+response with probability p_0(g | r).  With the effect of its level,
+
+    p(g | r)  is proportional to  p_0(g | r) exp(sum_k b_lk f_k(g)),    b_l ~ N(0, diag(q)),
+
+with basis functions f_k.  Levels are independent given q, so a thousand levels need only a thousand small systems.
+Draws of these effects include sampling error; draws of the formula's effects do not.
+
+Shapes: R rows, G cells, L levels, K basis functions, J groups of cells.
 """
 
 from __future__ import annotations
@@ -19,50 +25,39 @@ from .table_fit import Components, renewed
 from .table_model import Codes, Floats
 
 RENEWALS = 60  # most updates of V and of the variance components
-BENDS = 2  # most bends of an effect, as the few groups identify no more
+BENDS = 2  # most bends of an effect; the few groups of cells identify no more
 LONGEST = 2.0  # largest step of a log probability
 STILL = 1e-2  # change at which the iteration ends
-LESS = 0.05  # guessed variance of levels' effects, over that of the effects of the formula's terms
-WIDE = 40.0  # standard deviation of a guess over the guess, when it is combined with counts of pairs
-LEAST, MOST = 1e-6, 4.0  # bounds of a variance, which levels with records of one kind would make infinite
+LESS = 0.05  # guessed variance of level effects, divided by the guessed variance of the formula's effects
+WIDE = 40.0  # relative standard error of a guessed variance that is combined with counts of pairs
+LEAST, MOST = 1e-6, 4.0  # bounds of a variance; its estimate is infinite if each level has records in one cell only
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LevelRows:
-    """Rows of a model to which effects of levels are added.
+    """Rows of a model to which effects of levels are added."""
 
-    Attributes
-    ----------
-    p : float array (R, G)
-        Probabilities of the cells without the effects of levels.
-    records : float array (R,)
-        Expected number of records of each row.
-    level : int array (R,)
-        Level of each row.
-    levels : int
-    """
-
-    p: Floats
-    records: Floats
-    level: Codes
-    levels: int
+    p: Floats  # (R, G) probabilities of the cells without the effects of levels
+    records: Floats  # (R,) expected number of records of each row
+    level: Codes  # (R,) level of each row
+    levels: int  # L
 
     def tilted(self, effects: Floats) -> LevelRows:
-        """The same rows with the log probabilities of their levels changed by effects (L, G)."""
+        """Return the rows with the effects (L, G) of their levels added to the log probabilities."""
         return LevelRows(tilted(self.p, effects, self.level), self.records, self.level, self.levels)
 
     def at(self, level: Codes, levels: int) -> LevelRows:
-        """The same rows with other levels."""
+        """Return the rows with other levels, ``level`` (R,)."""
         return LevelRows(self.p, self.records, level, levels)
 
     @cached_property
     def _by_level(self) -> tuple[Codes, Codes, Codes]:
-        """Rows sorted by level, the levels that occur, and the first position of each."""
+        """The rows sorted by level, the levels that occur, and the position of the first row of each such level."""
         order = np.argsort(self.level, kind="stable")
         return order, *np.unique(self.level[order], return_index=True)
 
     def sums(self, values: Floats) -> Floats:
-        """Sums over the records of each level: (L, ...)."""
+        """Sum values (R, ...) over the records of each level: (L, ...)."""
         order, found, first = self._by_level
         out = np.zeros((self.levels, *values.shape[1:]))
         records = self.records[order].reshape(-1, *[1] * (values.ndim - 1))
@@ -70,7 +65,10 @@ class LevelRows:
         return out
 
     def moments(self, groups: Floats, basis: Floats) -> tuple[Floats, Floats, Floats]:
-        """Expected counts (L, J) of groups of cells by level, with derivatives (L, J, K) and covariance (L, J, J)."""
+        """Return expected counts (L, J) of groups of cells, their derivatives (L, J, K) and covariances (L, J, J).
+
+        ``groups`` (G, J) are indicators of the groups.  Derivatives are with respect to the coefficients of a level.
+        """
         m = self.p @ groups
         inside = np.stack([(self.p * f) @ groups for f in basis.T], axis=2)
         derivatives = self.sums(inside - m[:, :, None] * (self.p @ basis)[:, None, :])
@@ -81,37 +79,29 @@ class LevelRows:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LevelEffects:
-    """Effects of levels with a normal distribution.
+    """Effects of levels.  The K coefficients of each level have a normal distribution."""
 
-    Attributes
-    ----------
-    basis : float array (G, K)
-    mean : float array (L, K)
-    root : float array (L, K, K)
-        Lower Cholesky root of the covariance.
-    """
-
-    basis: Floats
-    mean: Floats
-    root: Floats
+    basis: Floats  # (G, K) basis functions over the cells of the response
+    mean: Floats  # (L, K) means of the coefficients
+    root: Floats  # (L, K, K) lower Cholesky factors of the covariances of the coefficients
 
     def draw(self, rng: np.random.Generator) -> Floats:
-        """Draw coefficients (L, K) from their normal distribution, sampling error included."""
+        """Draw coefficients (L, K) from their normal distribution, which includes sampling error."""
         return self.mean + (self.root @ rng.standard_normal((*self.mean.shape, 1)))[:, :, 0]
 
     def log_changes(self, coefficients: Floats) -> Floats:
-        """Changes of log probabilities (L, G) for these coefficients (L, K)."""
+        """Return the changes (L, G) of log probabilities for coefficients (L, K)."""
         return coefficients @ self.basis.T
 
 
 def tilted(p: Floats, effects: Floats, level: Codes) -> Floats:
-    """Probabilities (R, G), after the effects (L, G) of each row's level are added to log ``p`` (R, G)."""
+    """Add the effects (L, G) of each row's level to log ``p`` (R, G), and return the new probabilities (R, G)."""
     w = p * np.exp(effects - effects.max(axis=1, keepdims=True))[level]
     return w / w.sum(axis=1, keepdims=True)
 
 
 def fit_levels(response: Response, rows: LevelRows, groups: Floats, counts: Floats, noise: float) -> LevelEffects:
-    """Estimate effects from noisy counts of every level, with variances by maximum evidence.
+    """Estimate the effects of levels from noisy counts of every level, and their variances by maximum evidence.
 
     Source: MacKay (1992) for the variances.
 
@@ -154,11 +144,16 @@ def levels_from_pairs(
     response: Response, rows: LevelRows, groups: Floats, counts: Floats, noise: float, pairs: Floats,
     coarser: Sequence[LevelEffects] = (),
 ) -> LevelEffects:  # fmt: skip
-    """Effects of mean zero, whose variances explain the similarity of pairs of records of a level.
+    """Estimate the variances of level effects from a noisy table of pairs of records; the effects have mean 0.
 
-    Records are paired at random within their level.  The expected table of disjoint pairs is the table of independent
-    records plus  sum_k q_k sum_l P_l d_lk d_lk',  where P_l is the number of pairs of level l and d_lk the derivative
-    of a record's probabilities.  Each variance is a weighted mean of the estimate from pairs and a weak guess.
+    Records are paired at random within their level, and the table counts the pairs by the groups of the two records.
+    Effects of levels make the records of a pair similar.  The expected table is the table for independent records plus
+
+        sum_k q_k sum_l P_l d_lk d_lk',
+
+    where q_k is the variance of b_lk, P_l the number of pairs of level l, and d_lk the derivative of the probabilities
+    of the groups, for a record of level l, with respect to b_lk.  Each variance is a weighted mean of the estimate from
+    pairs and a weak guess.
 
     Parameters
     ----------
@@ -169,8 +164,8 @@ def levels_from_pairs(
     pairs : float array (L,)
         Number of pairs of each level.
     coarser : sequence of LevelEffects
-        Effects of coarser levels that contain these levels.  These effects also make pairs similar, so
-        their variances are subtracted.
+        Effects of coarser levels that contain these levels.  The coarser effects also make the records of a pair
+        similar, so their variances are subtracted.
     """
     basis, relative, component, components = _level_effect(response)
     m = rows.p @ groups
@@ -183,7 +178,7 @@ def levels_from_pairs(
     variance = components.variance.copy()
     for c, contrasts in enumerate(_contrasts(response, groups)):
         inside = np.einsum("aj,ljk->lak", contrasts, d[:, :, component == c]) ** 2 * relative[component == c]
-        expected = np.sum(P[:, None, None] * inside)  # expectation of ``alike`` over the variance
+        expected = np.sum(P[:, None, None] * inside)  # expectation of ``alike`` divided by the variance
         alike = np.einsum("aj,jk,ak->", contrasts, counts - independent, contrasts)
         error = np.einsum("aj,jk,ak->", contrasts**2, np.maximum(independent, 0) + noise, contrasts**2)
         worth = error / (WIDE * variance[c]) ** 2
@@ -203,12 +198,15 @@ def _level_effect(response: Response) -> tuple[Floats, Floats, Codes, Components
 
 
 def _contrasts(response: Response, groups: Floats) -> list[Floats]:
-    """For each variance component, functions (A, J) of groups whose covariance in pairs identifies the component."""
+    """Return functions (A, J) of the groups for each variance component.
+
+    The covariance of the functions, between the two records of pairs, identifies the component.
+    """
     found, many = [], len(response.p) - response.numbers
     if response.numbers:
         inside = groups[: response.numbers].T * response.bins
         score = inside @ response.scores / np.maximum(inside.sum(axis=1), 1e-12)
-        found = [score[None], np.zeros((0, len(score)))]  # a tilt; bends are assumed to be absent
+        found = [score[None], np.zeros((0, len(score)))]  # a tilt, and no function for bends, whose variance is least
     if many:
         found.append(groups[response.numbers :])
     return found

@@ -1,4 +1,7 @@
-"""Fit of a response to its noisy tables: a histogram alone, or with effects of public features."""
+"""Fit of a log-linear model to the noisy tables of a response, with or without effects of public features.
+
+Shapes: R rows of the model, G cells of the response, A features (see :mod:`.table_model`).
+"""
 
 from __future__ import annotations
 
@@ -11,30 +14,30 @@ from .bases import Response, Variances, one_hot, start_coefficients
 from .table_fit import Known, TableFit, fit_tables
 from .table_model import Codes, Floats, Table, TableModel
 
-LEAST_NOISE = 0.05  # least variance of a count; without noise the covariance of tables would be singular
+LEAST_NOISE = 0.05  # least noise variance of a count; with no noise the covariance of tables would be singular
 TAIL = 0.95  # share of records below the upper tail
-DRIFT = 0.1  # guessed variance of a drift over the guessed variance of an effect
-PARETO_VARIANCE = 1.0  # prior variance of the index of a tail
+DRIFT = 0.1  # guessed variance of a change between years, divided by the guessed variance of an effect
+PARETO_VARIANCE = 1.0  # prior variance of the index of an upper tail
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Observed:
-    """Noisy counts of groups of cells, or noisy sums of scores, by the levels of a factor.
+    """A noisy table (L, J), by the L levels of a factor: counts of J groups of cells, or sums of scores.
 
     Attributes
     ----------
     level : int array (R,)
-        Level of each row.
+        Level of each row of the model.
     adds : float array (G, J)
-        Contribution of a record in each cell to each column.
+        Contribution of a record to each column of the table, by the response cell of the record.
     counts : array (L, J)
-        The noisy numbers.
+        The noisy counts or sums.
     variance : float
-        Variance of the noise of each number.
+        Variance of the noise of each count or sum.
     times : float array (R,), optional
-        Weight of a record of each row.
+        Factor by which the contributions of the records of each row are multiplied.
     there : float array (R,), optional
-        1 for rows whose records were counted, 0 for rows of another year.
+        1 for rows whose records are in the table, 0 for rows of another year.
     """
 
     level: Codes
@@ -46,53 +49,53 @@ class Observed:
 
     @property
     def table(self) -> Table:
-        """The observed table."""
+        """The table as a :class:`Table` of the model, without the noisy entries."""
         times = self.there if self.times is None else self.times * (1.0 if self.there is None else self.there)
         return Table(self.level, self.adds, len(self.counts), times=times)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Total:
-    """Known sums of the cells' values by the levels of a factor, with standard errors."""
+    """Known totals of a response by the L levels of a factor."""
 
-    level: Codes
-    values: Floats
-    totals: Floats
-    se: Floats
-    there: Floats | None = None
+    level: Codes  # (R,) level of each row of the model
+    values: Floats  # (G,) value of the response in each cell
+    totals: Floats  # (L,)
+    se: Floats  # (L,) standard errors of the totals
+    there: Floats | None = None  # (R,) 1 for rows whose records belong to the totals, 0 for rows of another year
 
     @property
     def table(self) -> Table:
-        """The table of sums."""
+        """The totals as a :class:`Table` of the model, without the known values."""
         return Table(self.level, self.values[:, None], len(self.totals), sampled=False, times=self.there)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Rows:
-    """Rows of a model.
+    """The rows of a log-linear model.  Records in the same row have the same distribution of the response.
 
-    ``unit`` is the public cell of each row, ``share`` the row's share of the cell, and ``n`` the number of records of
-    each cell.
+    ``unit`` (R,) is the public cell of each row, ``share`` (R,) the share of this cell's records that are in the row,
+    and ``n`` the number of records of each public cell.
     """
 
     unit: Codes
     share: Floats
     n: Floats
-    times: Floats | None = None  # weight of a record of each cell
-    offset: Floats | None = None  # of log probabilities, by row and bin
+    times: Floats | None = None  # factor of the contributions of the records of each public cell
+    offset: Floats | None = None  # offsets (R, G) of log probabilities
 
     @classmethod
     def one(cls, n: float) -> Rows:
-        """A single row for n records."""
+        """Return a single row with n records."""
         return cls(np.zeros(1, dtype=np.intp), np.ones(1), np.array([float(n)]))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Tail:
-    """The upper tail of a number, where the log density falls by about ``index`` over a given distance.
+    """Prior knowledge of the upper tail of a number: its log density falls by about ``index`` per unit of distance.
 
-    With ``step``, the width of bins on a log scale, the tail is Pareto and the distance is 1 on the log scale.  Without
-    ``step``, bins are evenly spaced, and the distance is measured from the median to the beginning of the tail.
+    If bins have a width ``step`` on a log scale, the unit is 1 on the log scale and the tail is Pareto.  If ``step`` is
+    None, bins are evenly spaced and the unit is the distance from the median to the beginning of the tail.
     """
 
     step: float | None
@@ -103,23 +106,25 @@ def fit_response(
     rows: Rows, features: Sequence[Floats], observed: Sequence[Observed], totals: Sequence[Total],
     p: Floats, numbers: int, tail: Tail | None, drift: Floats | None = None,
 ) -> TableFit:  # fmt: skip
-    """Fit the log-linear model of a response to its noisy tables and known totals.
+    """Fit the log-linear model of a response to noisy tables and known totals.
 
     Parameters
     ----------
     rows : Rows
     features : sequence of float arrays (R, A)
         Features of each effect.
-    observed, totals : sequences
-        Noisy counts, and known sums.
+    observed : sequence of Observed
+        Noisy tables.
+    totals : sequence of Total
+        Known totals.
     p : float array (G,)
-        Approximate probabilities of the cells.
+        Approximate probabilities of the response cells.
     numbers : int
-        Number of cells that are bins of a number; the others are special values.
-    tail : Tail, optional
+        Number of response cells that are bins of a number.  The other cells are special values.
+    tail : Tail or None
     drift : float array (R,), optional
         1 for rows of this year, 0 for rows of an earlier year.  The effects of this year are the effects of the
-        earlier year plus a small drift.
+        earlier year plus small changes.
     """
     variances, response = Variances(), Response(p, numbers)
     effects = [response.baseline(len(rows.unit), variances)]
@@ -144,7 +149,10 @@ def fit_response(
 def smooth_histogram(
     counts: Floats, variance: float, groups: Codes, numbers: int, n: float, tail: Tail | None
 ) -> Floats:  # fmt: skip
-    """Probabilities (G,) of the cells of one noisy histogram, by a spline of the log density."""
+    """Smooth a noisy histogram of n records by a spline, and return the probabilities (G,) of the cells.
+
+    ``groups`` (G,) is the group of each cell.  ``counts`` are noisy counts of the groups, with noise of ``variance``.
+    """
     G = len(groups)
     p = np.exp(-0.5 * ((np.arange(G) + 0.5 - numbers / 2) / max(numbers / 8, 1)) ** 2) + 1e-3
     p[numbers:] = p[:numbers].mean() if numbers else 1.0

@@ -4,8 +4,11 @@ The fit minimises
 
     (y - mu)' V^-1 (y - mu) + (L theta - k)' K^-1 (L theta - k) + sum_i theta_i^2 / q_i,
 
-where V = S + R is the sampling covariance of the true tables plus the variances of the noise, and q_i is the relative
-variance of coefficient i times the variance component of the coefficient.  N(k, K) is prior knowledge of L theta.
+where y (M,) are the noisy entries and mu their expectation at the coefficients theta (d,).  V = S + R is the sampling
+covariance S of the true tables plus the diagonal matrix R of noise variances.  The prior variance q_i of a coefficient
+is its relative variance times one of the B variance components.  Prior knowledge is L theta ~ N(k, K).
+
+The curvature is H = J' V^-1 J + Q, with the derivatives J of mu and the prior precision Q = diag(1/q) + L' K^-1 L.
 """
 
 from __future__ import annotations
@@ -21,18 +24,18 @@ from .table_model import Codes, Floats, TableModel
 RENEWALS = 20  # most updates of V and of the variance components
 STEPS = 40  # most steps of Levenberg-Marquardt
 FEW, FIRST, LATER = 5, 2, 2  # steps between updates: 5 in the first 2 updates, then 2
-QUASI, HALVINGS = 100, 10  # most quasi-Newton steps of a draw, and most halvings of each
-STILL, SAME = 5e-2, 0.1  # convergence: distance to the minimum in standard deviations; change of log variances
+QUASI, HALVINGS = 100, 10  # most quasi-Newton steps of a draw, and most halvings of each step
+STILL, SAME = 5e-2, 0.1  # limits for convergence: distance to the minimum in sds, and change of log variances
 SLOW = 0.02  # decrease of chi square below which a step is the last one
-OPEN = 4.0  # largest variance component in draws; fits have larger ones if levels have cells of their own
+OPEN = 4.0  # largest variance component in draws; a fit may have larger components
 ROUNDING = 0.0, 1e-12, 1e-9, 1e-6  # relative increases of a diagonal
 LEAST = 1e-6  # least variance component
-MOST = 30.0  # largest variance component: by evidence it could be infinite if levels have cells of their own
+MOST = 30.0  # largest variance component; the evidence may favour infinity if levels share no cells of the response
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Known:
-    """Prior knowledge of linear functions of theta: rows @ theta ~ N(value, variance)."""
+    """Prior knowledge: rows @ theta ~ N(value, diag(variance)).  ``rows`` is the matrix L of the module docstring."""
 
     rows: Floats
     value: Floats
@@ -41,18 +44,10 @@ class Known:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Components:
-    """Variance components of the effects.
+    """The B variance components of a model: fixed variances, and guesses of the variances that are estimated."""
 
-    Attributes
-    ----------
-    variance : float array (B,)
-        Fixed variances, and guesses of the variances that are estimated.
-    worth : float array (B,)
-        Number of observations that a guess is worth; infinite for a fixed variance.
-    """
-
-    variance: Floats
-    worth: Floats
+    variance: Floats  # (B,)
+    worth: Floats  # (B,) weight of each guess, as a number of coefficients; infinite for a fixed variance
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -60,30 +55,30 @@ class TableFit:
     """A model fitted to noisy tables."""
 
     model: TableModel
-    y: Floats
-    noise: Floats
+    y: Floats  # noisy entries of all tables (M,)
+    noise: Floats  # variances (M,) of the noise
     known: Known
-    variance: Floats  # (B,)
-    theta: Floats
-    root: Floats  # lower Cholesky root of V
-    steps: int
-    q: Floats
+    variance: Floats  # estimated variance components (B,)
+    theta: Floats  # coefficients (d,)
+    root: Floats  # lower Cholesky factor of V
+    steps: int  # number of Levenberg-Marquardt steps
+    q: Floats  # prior variances (d,) of the coefficients
     components: Components
 
     @cached_property
     def curvature(self) -> tuple[Floats, bool]:
-        """Cholesky factor of H = J' V^-1 J + Q at the fit."""
+        """Cholesky factor of H at the fit."""
         J = self.model.slopes(self.theta, self.model.probabilities(self.theta))
         return factored(information(solve_triangular(self.root, J, lower=True), self.q, self.known))
 
 
 def information(a: Floats, q: Floats, known: Known) -> Floats:
-    """H = J' V^-1 J + Q (d, d), from a = V^-1/2 J.  Q includes prior knowledge."""
+    """Return H = J' V^-1 J + Q (d, d), given a = root^-1 J (M, d), where root is the Cholesky factor of V."""
     return a.T @ a + np.diag(1 / q) + (known.rows.T / known.variance) @ known.rows
 
 
 def factored(H: Floats) -> tuple[Floats, bool]:
-    """The Cholesky factor of H, whose diagonal is slightly increased if rounding makes H indefinite."""
+    """Return the Cholesky factor of H.  The diagonal is slightly increased if rounding makes H indefinite."""
     for more in ROUNDING[:-1]:
         try:
             return cho_factor(H + more * np.diag(np.diag(H)))
@@ -93,7 +88,7 @@ def factored(H: Floats) -> tuple[Floats, bool]:
 
 
 def coefficients(model: TableModel) -> tuple[Floats, Codes]:
-    """Relative variance and variance component of each coefficient, each (d,)."""
+    """Return the relative variance (d,) and the number of the variance component (d,) of each coefficient."""
     relative = [np.tile(effect.relative, effect.shape[0]) for effect in model.effects]
     component = [np.tile(effect.component, effect.shape[0]) for effect in model.effects]
     return np.concatenate(relative), np.concatenate(component)
@@ -103,7 +98,7 @@ def fit_tables(
     model: TableModel, y: Floats, noise: Floats, components: Components, known: Known,
     start: Floats | None = None, variance: Floats | None = None,
 ) -> TableFit:  # fmt: skip
-    """Find the most probable coefficients, with variance components by maximum evidence."""
+    """Find the most probable coefficients, and estimate the variance components by maximum evidence."""
     relative, component = coefficients(model)
     variance = components.variance if variance is None else variance
     theta = np.zeros(len(relative)) if start is None else start
@@ -129,7 +124,7 @@ def fit_tables(
 
 
 def sketched(model: TableModel, y: Floats, theta: Floats) -> tuple[TableModel, Floats]:
-    """The model's sketch, which has fewer rows, and ``y`` shifted so that residuals at theta do not change."""
+    """Return the model's sketch, with fewer rows, and ``y`` shifted so that the residuals at theta stay the same."""
     sketch = model.sketch
     if sketch is model:
         return model, y
@@ -138,7 +133,7 @@ def sketched(model: TableModel, y: Floats, theta: Floats) -> tuple[TableModel, F
 
 
 def refitted(fit: TableFit, model: TableModel) -> TableFit:
-    """Fit a model that has other effects of strata and PSUs, starting at ``fit``."""
+    """Fit ``model``, with other effects of strata and PSUs, to the noisy tables of ``fit``, starting at ``fit``."""
     return fit_tables(model, fit.y, fit.noise, fit.components, fit.known, fit.theta, fit.variance)
 
 
@@ -146,7 +141,11 @@ def renewed(
     theta: Floats, posterior: Floats, relative: Floats, component: Codes, variance: Floats, components: Components,
     most: float = MOST,
 ) -> Floats:  # fmt: skip
-    """Variance components by the fixed point of MacKay (1992): squares over effective numbers of coefficients."""
+    """Update the variance components (B,) by the fixed point of MacKay (1992).
+
+    A component becomes the sum of squared coefficients over their effective number.  ``posterior`` (d,) are posterior
+    variances of the coefficients.
+    """
     B = len(variance)
     squares = np.bincount(component, theta**2 / relative, B)
     effective = np.bincount(component, 1 - posterior / (relative * variance[component]), B)
@@ -159,9 +158,10 @@ def renewed(
 def descend(
     model: TableModel, y: Floats, root: Floats, known: Known, theta: Floats, mean: Floats, q: Floats, most: int = STEPS
 ) -> tuple[Floats, Floats, int]:
-    """Minimise with fixed V by Levenberg-Marquardt, which takes a step only if the objective falls.
+    """Minimise the objective with fixed V by Levenberg-Marquardt.  Return theta, H and the number of steps.
 
-    Derivatives are approximated by a sketch of the rows until a step has to be damped, and are exact from then on.
+    Coefficients have the prior means ``mean``.  A step is taken only if the objective falls.  Derivatives are
+    approximated by a sketch of the rows until a step has to be damped, and are exact from then on.
     """
     steps, damping, about = 0, 0.0, True
     p = model.probabilities(theta)
@@ -197,7 +197,7 @@ def descend(
 def descend_from(
     fit: TableFit, model: TableModel, y: Floats, known: Known, mean: Floats
 ) -> tuple[Floats, bool]:  # fmt: skip
-    """Minimise by BFGS from a fit and its curvature, without a Jacobian; also returns whether it converged.
+    """Minimise the objective by BFGS, from a fit and its curvature.  Return theta, and whether BFGS converged.
 
     Source: Nocedal & Wright (2006), algorithm 7.4.
     """
@@ -230,7 +230,7 @@ def descend_from(
 
 
 def _direction(curvature: tuple[Floats, bool], pairs: list[tuple[Floats, Floats]], gradient: Floats) -> Floats:
-    """The quasi-Newton step, by the two-loop recursion."""
+    """Return the quasi-Newton step, by the two-loop recursion."""
     used = [(s, change, 1 / (change @ s)) for s, change in pairs if change @ s > 0]
     q, weights = gradient, []
     for s, change, rho in reversed(used):
@@ -243,7 +243,7 @@ def _direction(curvature: tuple[Floats, bool], pairs: list[tuple[Floats, Floats]
 
 
 def _prior_gradient(known: Known, theta: Floats, mean: Floats, q: Floats) -> Floats:
-    """The terms (d,) of priors and prior knowledge in minus half the gradient of the objective."""
+    """Return the part (d,) of -1/2 times the gradient of the objective that is due to the priors."""
     return known.rows.T @ ((known.value - known.rows @ theta) / known.variance) - (theta - mean) / q
 
 
@@ -257,7 +257,7 @@ def _residual(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Perturbation:
-    """Random errors of a draw: noise of the tables, errors of prior means and of prior knowledge."""
+    """Random errors of a draw: of the tables (M,), of the prior means (d,), and of the known linear functions."""
 
     noise: Floats
     prior: Floats
@@ -265,21 +265,21 @@ class Perturbation:
 
     @classmethod
     def for_fit(cls, fit: TableFit, noise: Floats, rng: np.random.Generator) -> Perturbation:
-        """New random errors for a fit."""
+        """Draw errors of the prior for a fit, and combine them with ``noise`` of the tables."""
         _, component = coefficients(fit.model)
         less = np.where(np.isinf(fit.components.worth), 1.0, np.minimum(1.0, OPEN / fit.variance))
         prior = rng.standard_normal(len(fit.q)) * np.sqrt(fit.q * less[component])
         return cls(noise, prior, rng.standard_normal(len(fit.known.value)) * np.sqrt(fit.known.variance))
 
     def __neg__(self) -> Perturbation:
-        """The random errors with opposite signs, which are equally probable."""
+        """Return the random errors with opposite signs, which are equally probable."""
         return Perturbation(-self.noise, -self.prior, -self.known)
 
 
 def draw(fit: TableFit, by: Perturbation, model: TableModel | None = None) -> Floats:
-    """Draw coefficients: refit them to the expected tables plus new noise, with random errors of the prior.
+    """Draw coefficients by a refit to the expected tables plus new noise, around randomly changed prior means.
 
-    Draws vary by the uncertainty from noise and prior, but not by the sampling of records (Reiter & Kinney 2012).
+    Draws vary because of noise and prior, but not because of the sampling of records (Reiter & Kinney 2012).
     ``model`` may have other effects of strata and PSUs, with the same expectation of the tables.
     """
     y = fit.model.expected(fit.model.probabilities(fit.theta)) + by.noise
@@ -291,7 +291,7 @@ def draw(fit: TableFit, by: Perturbation, model: TableModel | None = None) -> Fl
 
 
 def spread(fit: TableFit) -> Floats:
-    """Covariance (d, d) of theta by noise and prior: A R A' + H^-1 Q H^-1, where A = H^-1 J' V^-1."""
+    """Return the covariance (d, d) of theta due to noise and prior: A R A' + H^-1 Q H^-1, where A = H^-1 J' V^-1."""
     J = fit.model.slopes(fit.theta, fit.model.probabilities(fit.theta))
     a = solve_triangular(fit.root, J, lower=True)
     L, known = fit.known.rows, fit.known

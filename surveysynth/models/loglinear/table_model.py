@@ -1,15 +1,19 @@
-"""A response in bins given public cells, and the expectation of its noisy tables.
+"""Log-linear model of a response in bins, and the expectation of its noisy tables.
 
-A row r has the probability p(g | r) proportional to exp(eta_rg) of bin g,
+Bins are the G cells of the response, special values included.  A **row** of the model is a set of records with the same
+distribution of the response.  The R rows divide the X **public cells**, whose numbers of records are known.  A record
+of row r is in bin g with a probability p(g | r) proportional to exp(eta_rg),
 
     eta_rg = o(r, g) + sum over effects e of  z_e(r)' Theta_e b_e(g),
 
-with public features z_e(r), a public basis b_e(g) and an offset o for effects of strata and PSUs.  Table t has the
-expected counts of its groups of bins for each level l of a factor:
+with A features z_e(r), K basis functions b_e(g), and an offset o for effects of strata and PSUs.  Table t has the
+expected counts of its J groups of bins for each of the L levels of a factor:
 
     mu_t[l, j] = sum over rows r of level l of  n_r sum over g of p(g | r) E_t[g, j],
 
-where E_t[g, j] is 1 if bin g is in group j and 0 otherwise.
+where n_r is the number of records of row r, and E_t[g, j] is 1 if bin g is in group j and 0 otherwise.
+
+All expected tables together have M entries, and all Theta_e together are the d coefficients theta.
 """
 
 from __future__ import annotations
@@ -26,32 +30,32 @@ from scipy.sparse import csr_array
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-AT_ONCE = 1_000_000  # most numbers in a product of derivatives
-MOST_ROWS, SKETCHED = 3_000, 1_000  # rows beyond which a sketch is used; approximate rows of a sketch
+AT_ONCE = 1_000_000  # most numbers in an intermediate array of derivatives
+MOST_ROWS, SKETCHED = 3_000, 1_000  # most rows without a sketch; approximate number of rows of a sketch
 
 
 def places(sizes: Codes) -> Codes:
-    """Position of each element in its group, from 0, for consecutive groups with ``sizes`` (L,)."""
+    """Number the elements of consecutive groups of the given ``sizes``, from 0 in each group."""
     return np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Table:
-    """A table of the response by the levels of a factor.
+    """A table (L, J) of the response: L levels of a factor by J columns.  "Row" always means a row of the model.
 
     Attributes
     ----------
     level : int array (R,)
         Level of each row, from 0.
     bins : float array (G, J)
-        Contribution of a record in bin g to column j.  In a table of counts: 1 if bin g is in group j, otherwise 0.  In
-        a table of sums: the value of bin g.
+        Contribution of a record in bin g to column j.  In a table of counts, the contribution is 1 if bin g is in group
+        j and 0 otherwise.  In a table of sums, the contribution is the value of bin g.
     levels : int
         Number of levels, L.
     sampled : bool
-        Whether records fall into the cells of the table at random; a known total has no sampling variance.
+        Whether the entries of the table have sampling variance.  Known totals have none.
     times : float array (R,), optional
-        Weight of a record of each row in this table; 1 by default.
+        Factor by which the contributions of the records of each row are multiplied.  The default is 1.
     """
 
     level: Codes
@@ -62,54 +66,42 @@ class Table:
 
     @property
     def size(self) -> int:
-        """Number of cells, L J."""
+        """Number of entries, L J."""
         return self.levels * self.bins.shape[1]
 
     def for_rows(self, rows: Codes) -> Table:
-        """The same table for copies of some rows."""
+        """Return the table for a model that consists of copies of some ``rows`` of this model."""
         return replace(self, level=self.level[rows], times=None if self.times is None else self.times[rows])
 
     def weighted(self, rows: Floats) -> Floats:
-        """Rows (R, ...), multiplied by the weights of their records."""
+        """Multiply values of the rows (R, ...) by ``times``."""
         return rows if self.times is None else (rows.T * self.times).T
 
     @cached_property
     def level_indicators(self) -> csr_array:
-        """Indicators of the rows of each level: (L, R)."""
+        """0-1 indicators (L, R) of the rows of each level."""
         R = len(self.level)
         return csr_array((np.ones(R), (self.level, np.arange(R))), shape=(self.levels, R))
 
     @cached_property
     def rows(self) -> list[Codes]:
-        """Rows of each level."""
+        """Numbers of the model's rows in each level."""
         order = np.argsort(self.level, kind="stable")
         return np.split(order, np.searchsorted(self.level[order], np.arange(1, self.levels)))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Effect:
-    """A part of the linear predictor, z(r)' Theta b(g), whose coefficients are normal around ``mean``.
+    """A term z(r)' Theta b(g) of the linear predictor, with normal coefficients Theta (A, K)."""
 
-    Attributes
-    ----------
-    features : float array (R, A)
-        z of each row.
-    basis : float array (G, K)
-        b of each bin.
-    relative : float array (K,)
-        Variance of the coefficients of each basis function, relative to the variance component.
-    component : int array (K,)
-        Number of the variance component of each basis function.
-    """
-
-    features: Floats
-    basis: Floats
-    relative: Floats
-    component: Codes
+    features: Floats  # (R, A) z of each row
+    basis: Floats  # (G, K) b of each bin
+    relative: Floats  # (K,) variance of the coefficients of each basis function, divided by the variance component
+    component: Codes  # (K,) number of the variance component of each basis function
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Numbers of features A and of basis functions K."""
+        """Number of features A and number of basis functions K."""
         return self.features.shape[1], self.basis.shape[1]
 
     @property
@@ -127,14 +119,15 @@ class TableModel:
     unit : int array (R,)
         Public cell of each row, from 0 to X - 1.
     share : float array (R,)
-        Probability of the row in its public cell; 1 if the cell has one row.
+        Expected share of the public cell's records that are in the row.
     n : float array (X,)
         Number of records of each public cell.
     tables : sequence of Table
     effects : sequence of Effect
     offset : float array (R, G), optional
     times : float array (X,), optional
-        Weight of a record of each public cell in sampled tables; 1 by default.
+        Factor by which the contributions of the records of each public cell to sampled tables are multiplied.  The
+        default is 1.
     """
 
     unit: Codes
@@ -148,14 +141,14 @@ class TableModel:
     def for_rows(
         self, rows: Codes, unit: Codes, share: Floats, n: Floats, offset: Floats | None, times: Floats | None
     ) -> TableModel:  # fmt: skip
-        """The same model for copies of some rows, with other cells, shares and offsets."""
+        """Return the model for copies of some ``rows``, with other public cells, shares and offsets."""
         return TableModel(
             unit, share, n, [table.for_rows(rows) for table in self.tables],
             [replace(effect, features=effect.features[rows]) for effect in self.effects], offset, times,
         )  # fmt: skip
 
     def for_features(self, features: Sequence[Floats]) -> TableModel:
-        """A model without tables, which only computes probabilities of rows with these features (R, A)."""
+        """Return a model without tables, which computes the probabilities of rows with these features (R, A)."""
         effects = [replace(effect, features=z) for effect, z in zip(self.effects, features, strict=True)]
         return TableModel(np.zeros(0, dtype=np.intp), np.zeros(0), np.zeros(0), [], effects)
 
@@ -181,18 +174,18 @@ class TableModel:
         return self.for_rows(rows, self.unit[rows], share, self.n, offset, self.times)
 
     def slopes(self, theta: Floats, p: Floats) -> Floats:
-        """Approximate derivatives (M, d) of the expected tables, with probabilities p of all rows."""
+        """Return derivatives (M, d) of the expected tables, approximated by the sketch, a model with fewer rows."""
         sketch = self.sketch
         return sketch.jacobian(p if sketch is self else sketch.probabilities(theta))
 
     @cached_property
     def records(self) -> Floats:
-        """Expected number of records (R,) of each row."""
+        """Expected number (R,) of records of each row."""
         return self.n[self.unit] * self.share
 
     @cached_property
     def counted(self) -> Floats:
-        """Expected weighted number of records (R,) of each row."""
+        """Expected number (R,) of records of each row, multiplied by ``times`` of the public cell."""
         return self.records if self.times is None else self.records * self.times[self.unit]
 
     def _rows(self, table: Table) -> Floats:
@@ -206,7 +199,7 @@ class TableModel:
 
     @cached_property
     def blocks(self) -> list[_Block]:
-        """Effects grouped by basis, so that each of the few groups takes one matrix product."""
+        """The effects, grouped by basis.  Each group takes one matrix product."""
         groups: list[list[int]] = []
         for k, effect in enumerate(self.effects):
             same = next((group for group in groups if np.array_equal(self.effects[group[0]].basis, effect.basis)), None)
@@ -219,7 +212,7 @@ class TableModel:
         ]  # fmt: skip
 
     def probabilities(self, theta: Floats) -> Floats:
-        """Probabilities p(g | r) (R, G) of each row."""
+        """Return the probabilities p(g | r) (R, G)."""
         eta = np.zeros(()) if self.offset is None else self.offset
         for block in self.blocks:
             eta = eta + (block.features @ theta[block.places].reshape(block.features.shape[1], -1)) @ block.basis.T
@@ -228,7 +221,7 @@ class TableModel:
 
     @cached_property
     def columns(self) -> list[tuple[Floats, list[tuple[Table, slice]]]]:
-        """Tables grouped by bins (G, J): for each group the bins, and the tables with the positions of cells in mu."""
+        """The tables, grouped by ``bins``: each group has its bins, and its tables with their positions in mu."""
         found: list[tuple[Floats, list[tuple[Table, slice]]]] = []
         for table, at in self._at():
             same = next((group for bins, group in found if np.array_equal(bins, table.bins)), None)
@@ -236,7 +229,7 @@ class TableModel:
         return found
 
     def expected(self, p: Floats) -> Floats:
-        """The expected tables mu (M,), one after another."""
+        """Return the expected tables mu (M,), one after another."""
         out = np.empty(sum(table.size for table in self.tables))
         for bins, tables in self.columns:
             mean = p @ bins
@@ -245,7 +238,7 @@ class TableModel:
         return out
 
     def jacobian(self, p: Floats) -> Floats:
-        """Derivatives (M, d) of the expected tables with respect to the coefficients.
+        """Return the derivatives (M, d) of the expected tables with respect to the coefficients.
 
         d mu[l, j] / d Theta[a, k] = sum over rows of level l of  n_r z_a { sum_g p_g E_gj b_gk - (p'E)_j (p'b)_k }.
         """
@@ -258,7 +251,7 @@ class TableModel:
 
     @cached_property
     def _placed(self) -> list[list[csr_array]]:
-        """For each block and table, a sparse matrix (L A, R) of the features of rows at their levels."""
+        """For each block and table, a sparse matrix (L A, R): column r has the features of row r, placed by level."""
         out = []
         for block in self.blocks:
             row, a = np.nonzero(block.features)
@@ -271,7 +264,7 @@ class TableModel:
         return out
 
     def gradient(self, p: Floats, v: Floats) -> Floats:
-        """The product J' v (d,), computed without J.
+        """Return the product J' v (d,) of the derivatives J and v (M,), computed without J.
 
         Let s[r, g] be the sum over tables t and columns j of  n_r E_gj v_t[l, j],  where l is the level of row r.  The
         product is the sum over rows of  z_a sum_g p_g (s_g - p's) b_gk.
@@ -287,7 +280,7 @@ class TableModel:
         return out
 
     def covariance(self, p: Floats) -> Floats:
-        """Covariance S (M, M) of the true tables given theta; the records of each public cell are multinomial."""
+        """Return the covariance S (M, M) of the true tables.  The records of each public cell are multinomial."""
         w = self.counted[:, None] * p if self.times is None else (self.counted * self.times[self.unit])[:, None] * p
         out = -self._squared_means(p)
         for one, a in self._sampled():
@@ -300,7 +293,7 @@ class TableModel:
         return out
 
     def _at(self) -> Iterator[tuple[Table, slice]]:
-        """Each table, with the positions of its cells in mu."""
+        """Yield each table with its positions in mu."""
         start = 0
         for table in self.tables:
             yield table, slice(start, start + table.size)
@@ -310,7 +303,7 @@ class TableModel:
         return ((table, at) for table, at in self._at() if table.sampled)
 
     def _squared_means(self, p: Floats) -> Floats:
-        """Sum (M, M) over public cells x of n_x m m', where m are the expected tables of one record of cell x."""
+        """Sum n_x m m' (M, M) over public cells x, where m (M,) are the expected tables of one record of cell x."""
         means = np.zeros((len(self.n), sum(table.size for table in self.tables)))
         for table, at in self._sampled():
             sums = np.zeros((len(self.n), table.levels, table.bins.shape[1]))
@@ -322,7 +315,7 @@ class TableModel:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _Block:
-    """Effects with the same basis (G, K): their features (R, A), and the positions of coefficients (A K,)."""
+    """Effects with the same basis (G, K): their features (R, A) and the positions (A K,) of their coefficients."""
 
     features: Floats
     basis: Floats
@@ -330,7 +323,10 @@ class _Block:
 
 
 def _table_jacobian(table: Table, block: _Block, placed: csr_array, w: Floats, mean: Floats) -> Floats:
-    """Derivatives (L J, A K) of a table with respect to a block, from records w (R, G) by row and bin."""
+    """Return the derivatives (L J, A K) of a table with respect to the coefficients of a block.
+
+    ``w`` (R, G) are expected records by row and bin, and ``mean`` (R, K) expected basis functions.
+    """
     counts, (A, K), J, R = w @ table.bins, (block.features.shape[1], block.basis.shape[1]), table.bins.shape[1], len(w)
     both = (block.basis[:, :, None] * table.bins[:, None, :]).reshape(len(block.basis), K * J)
     if A == 1:
@@ -351,7 +347,7 @@ def _table_jacobian(table: Table, block: _Block, placed: csr_array, w: Floats, m
 
 
 def _common(one: Table, other: Table, w: Floats) -> Floats:
-    """Expected sums over records of the products of a record's contributions to cells of two tables."""
+    """Sum the expected products of a record's contributions to the entries of two tables, over all records."""
     out = np.zeros((one.levels, one.bins.shape[1], other.levels, other.bins.shape[1]))
     pair = one.level * other.levels + other.level
     order = np.argsort(pair, kind="stable")

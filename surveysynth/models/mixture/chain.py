@@ -1,4 +1,4 @@
-"""Chains of a mixture: their starts, their run, and a normal approximation for the odds of a zero."""
+"""Chains of a mixture: random starts, the run of a chain, and a normal approximation for the odds of a zero."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NEWTON = 100  # most steps of Newton's method
 def run_chain(
     kernel: KernelRecords, state: State, odds: tuple[Floats, Floats], sampler: Sampler, rng: np.random.Generator
 ) -> dict[str, Floats]:
-    """Run one chain and return its draws."""
+    """Run one chain, and return its draws by the names of the parameters."""
     K, R, S = len(state.b), kernel.x.shape[1], sampler.draws
     weighted = S if len(state.c) > 0 else 0
     kept = Kept(
@@ -34,7 +34,7 @@ def run_chain(
 
 
 def start(kernel: KernelRecords, K: int, rng: np.random.Generator) -> State:
-    """A random start.  All components have the same regression; their levels are residuals of random records."""
+    """Return a random start: regressions with the same slopes, and with intercepts through K random records."""
     x, n, R = kernel.x[kernel.row], kernel.y.size, kernel.x.shape[1]
     b = ridge(x, kernel.y, kernel.alpha)
     residual = kernel.y - x @ b
@@ -62,13 +62,13 @@ def start(kernel: KernelRecords, K: int, rng: np.random.Generator) -> State:
 
 
 def ridge(x: Floats, t: Floats, alpha: Floats) -> Floats:
-    """Ridge regression of t on x with weights alpha and an N(0, 1) prior of coefficients."""
+    """Return the coefficients of a ridge regression of t on x, with weights alpha and an N(0, 1) prior."""
     weighted = x * alpha[:, None]
     return np.asarray(np.linalg.solve(weighted.T @ x + np.eye(x.shape[1]), weighted.T @ t))
 
 
 def zero_odds(kernel: KernelRecords) -> tuple[Floats, Floats]:
-    """Mode of the coefficients of the log odds of a zero, and the Cholesky factor of their precision."""
+    """Return the mode of the coefficients of the log odds of a zero, and the Cholesky factor of their precision."""
     x, G = kernel.x, len(kernel.x)
     d, root = np.zeros(x.shape[1]), np.eye(x.shape[1])
     if not kernel.zeros:

@@ -1,4 +1,4 @@
-"""Records of a mixture, and their components: drawn for records, and matched across draws."""
+"""Components of a mixture: drawn for records, and matched across draws."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ Codes = NDArray[np.intp]
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class MixtureRecords(Standardized):
-    """The records of a mixture; y is 0 for records that are ``zero``.
+    """The records of a mixture.
 
     Attributes
     ----------
     zero : bool array (n,)
-        Whether the outcome is exactly 0, in a model in which zeros have a probability of their own.
+        Whether the outcome is exactly 0, in a model in which zeros have a separate probability.  Then y is 0.
     """
 
     zero: NDArray[np.bool_] = field(metadata=EACH)
@@ -36,7 +36,7 @@ class MixtureRecords(Standardized):
 
 @dataclass(frozen=True)
 class Between:
-    """Normal distributions N(mean, sd^2), with mean (G, K) and sd (K,), truncated at two limits."""
+    """Normal distributions N(mean, sd^2), truncated to [low, high], of K components in G predictor rows."""
 
     mean: Floats
     sd: Floats
@@ -45,9 +45,9 @@ class Between:
 
     @cached_property
     def _ends(self) -> tuple[NDArray[np.bool_], Floats, Floats]:
-        """Whether each distribution is mirrored, and the log probabilities below its lower and upper limit.
+        """Whether each distribution is mirrored, and the log probabilities below the lower and the upper limit.
 
-        A distribution with the lower limit above the mean is mirrored, so that small probabilities are exact.
+        A distribution is mirrored if its lower limit is above its mean, so that small probabilities lose no digits.
         """
         a, b = (self.low - self.mean) / self.sd, (self.high - self.mean) / self.sd
         mirrored = a > 0
@@ -61,7 +61,7 @@ class Between:
             return np.asarray(above + np.log1p(-np.exp(below - above)))
 
     def draw(self, row: Codes, k: Codes, rng: np.random.Generator) -> Floats:
-        """A random value (n,) for each record, given the row and the component of the record."""
+        """Draw a value (n,) for each record, given the record's predictor row and component."""
         mirrored, below, _ = (x[row, k] for x in self._ends)
         with np.errstate(divide="ignore"):
             logs = np.logaddexp(below, np.log(rng.random(row.size)) + self.log_mass[row, k])
@@ -71,13 +71,16 @@ class Between:
 
 
 def drawn(p: Floats, row: Codes, rng: np.random.Generator) -> Codes:
-    """A random component for each record, with probabilities proportional to p (G, K) in the record's row."""
+    """Draw a component for each record, with probabilities proportional to p (G, K) in the record's row."""
     cumulated = p.cumsum(axis=1)
     return np.asarray((rng.random((row.size, 1)) * cumulated[row, -1:] > cumulated[row, :-1]).sum(axis=1))
 
 
 def responsibilities(values: dict[str, Floats], mean: Floats, y: Floats, extra: Floats | float = 0.0) -> Floats:
-    """Probabilities (n, K) of components given y (n,).  ``mean`` (n, K): of components; ``extra``: log densities."""
+    """Return the probabilities (n, K) of components given y (n,).
+
+    ``mean`` (n, K) are the means of y in each component, and ``extra`` further log densities to be added.
+    """
     with np.errstate(divide="ignore"):
         logs = np.log(values["share"]) - np.log(values["sd"]) - 0.5 * ((y[:, None] - mean) / values["sd"]) ** 2 + extra
     p = np.exp(logs - logs.max(axis=1, keepdims=True))
@@ -85,7 +88,7 @@ def responsibilities(values: dict[str, Floats], mean: Floats, y: Floats, extra: 
 
 
 def components_given(records: MixtureRecords, values: dict[str, Floats], rng: np.random.Generator) -> Codes:
-    """Random components given the values of the records (Hu, Savitsky & Williams 2022b, eq. 7)."""
+    """Draw the components of records given their confidential values (Hu, Savitsky & Williams 2022b, eq. 7)."""
     extra: Floats | float = 0.0
     if records.log_w is not None:
         c, sd = values["c"][:-1], values["sd_w"][:-1]
@@ -96,10 +99,7 @@ def components_given(records: MixtureRecords, values: dict[str, Floats], rng: np
 
 
 def matched(records: MixtureRecords, draws: Draws) -> pd.DataFrame:
-    """Table of shares, locations and standard deviations of components, from at most 1,000 draws.
-
-    The components of each draw are matched to the components of the most likely draw.
-    """
+    """Return the table of :meth:`Mixture.components_of`, from at most 1,000 draws."""
     values, nonzero = draws.values, np.flatnonzero(~records.zero)
     S, K = values["share"].shape
 

@@ -11,25 +11,29 @@ from .mathematics import HALF_LOG_2PI, fast_exp
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-TILE = 64  # draws at a time, so that the values of a record stay in the cache
+TILE = 64  # draws that are processed at a time, so that the values of a record stay in the cache
 
 
 def log_densities(
     x: Floats, row: Codes, y: Floats, w: Floats, log_share: Floats, b: Floats, sd: Floats, c: Floats, sd_w: Floats
 ) -> Floats:
-    """log sum_k pi_k N(y_i; x_i b_k, s_k^2) N(w_i; x_i c_k + g_k y_i, t_k^2) of records in every draw.
+    """Return the log density of each record in each draw, with components summed out.
+
+    The density is sum_k pi_k N(y_i; x_i b_k, s_k^2) N(w_i; x_i c_k + g_k y_i, t_k^2), as in :mod:`.model`.
 
     Parameters
     ----------
     x : float array (G, R)
-        Predictor rows.
+        Predictor rows, with R columns.
     row : int array (n,)
-        Row of each record.
+        Predictor row of each record.
     y, w : float arrays (n,)
         Outcome and log weight; ``w`` is empty if the weight is not modelled.
     log_share, b, sd : float arrays (S, K), (S, K, R), (S, K)
+        Log shares, coefficients b_k and standard deviations s_k of the components in S draws.
     c, sd_w : float arrays (S, K + 1, R + 1), (S, K + 1)
-        Regressions of the log weight.  The last of the K + 1, the regression of zeros, is not used here.
+        Regressions of the log weight: coefficients (c_k, g_k) and standard deviations t_k.  The last regression, of
+        the weights of zeros, is not used here.
 
     Returns
     -------

@@ -11,11 +11,11 @@ Floats = NDArray[np.float64]
 HALF_LOG_2PI = 0.5 * np.log(2 * np.pi)
 
 compiled = nb.njit(cache=True, nogil=True, error_model="numpy")
-# for sums that may be reordered to vectorise; never for functions that draw random numbers
+# for sums that may be reordered for vectorisation; never for functions that draw random numbers
 vectorised_sum = nb.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 
 
-# Almost all of the time is spent on exp and log of n numbers.  Without branches and calls the compiler vectorises them.
+# Almost all of the time is spent on exp and log of n numbers.  The compiler vectorises loops without branches or calls
 
 LOG_2, LOG_2_LOW = 0.693147180369123816490, 1.90821492927058770002e-10
 WHOLE = 1.5 * 2.0**52  # the sum of this and a number has the nearest integer in its last bits
@@ -24,7 +24,7 @@ MANTISSA, ONE, TWO_52 = (1 << 52) - 1, 1023 << 52, 1075 << 52
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")  # no reassociation: x + WHOLE - WHOLE is not x
 def fast_exp(x: Floats, out: Floats) -> None:
-    """Set out_i to exp(x_i), for x_i below 700; 1e-304 below -700."""
+    """Set out_i to exp(x_i), for x_i below 700.  Numbers below -700 are replaced by -700."""
     bits = out.view(np.int64)
     for i in range(x.size):
         y = max(x[i], -700.0)
@@ -51,7 +51,7 @@ def fast_exp(x: Floats, out: Floats) -> None:
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")
 def fast_log(x: Floats, out: Floats) -> None:
-    """Set out_i to log(x_i), for finite x_i above 1e-300; x is overwritten."""
+    """Set out_i to log(x_i), for finite x_i above 1e-300.  The array x is overwritten."""
     bits, exponent = x.view(np.int64), out.view(np.int64)
     for i in range(x.size):
         exponent[i] = (bits[i] >> 52) | TWO_52
@@ -97,7 +97,7 @@ def back(root: Floats, h: Floats) -> Floats:
 
 @compiled
 def normal(root: Floats, rng: np.random.Generator) -> Floats:
-    """A draw from N(0, (root root')^-1)."""
+    """Draw from N(0, (root root')^-1)."""
     z = np.empty(len(root))
     for a in range(z.size):
         z[a] = rng.standard_normal()

@@ -8,13 +8,14 @@ Source: Hu, Savitsky & Williams 2022b, section 1.2.
     gamma ~ Gamma(a_gamma, b_gamma)                           (eq. 4)
 
 y~ is the outcome on its working scale and w~ = log(w / mean w).  With ``zeros``, an outcome of exactly 0 has the
-probability rho_i, logit rho_i = x_i d, and the mixture is the distribution of all other outcomes.  The density of a
-record is
+probability rho_i, logit rho_i = x_i d, and the mixture is the distribution of all other outcomes.  With z summed out, a
+record has the density
 
-    p_i = (1 - rho_i) sum_k pi_k N(y~_i; x_i b_k, s_k^2) N(w~_i; ...),    of a zero  rho_i N(w~_i; x_i c_0, t_0^2),
+    (1 - rho_i) sum_k pi_k N(y~_i; x_i b_k, s_k^2) N(w~_i; ...)    if its outcome is not 0,
+    rho_i N(w~_i; x_i c_0, t_0^2)                                  if its outcome is 0.
 
-with z summed out.  The target of the sampler (:mod:`surveysynth.models.mixture.sampler`) is the alpha-weighted or
-clamped product of these densities.  A synthetic z is drawn from pi alone, independently of the confidential record,
+The sampler (:mod:`surveysynth.models.mixture.sampler`) draws from the alpha-weighted or clamped product of these
+densities.  The component z of a synthetic record is drawn from pi alone, independently of the confidential record,
 except under the paper's ``allocation="posterior"``.
 """
 
@@ -54,7 +55,7 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 Prior = Literal["common", "paper"]
 
-QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.9, 0.95)  # the synthetic distribution is monitored at these quantiles of the file
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.9, 0.95)  # quantiles of the file at which the synthetic distribution is monitored
 WATCHED = 1000  # draws of a chain for which the synthetic distribution is computed
 LEAST_SD_W = 0.01  # least residual standard deviation of a log weight in a component
 MOST_LEAST_SD = 10.0  # largest ``least_sd``
@@ -77,55 +78,56 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
     Parameters
     ----------
     outcome : str
-        Confidential column of numbers, which may be skewed, heavy-tailed or heaped; or a formula with the predictors,
-        ``"income ~ region"``.
+        Confidential column of numbers, which may be skewed, heavy-tailed or heaped.  A formula such as
+        ``"income ~ region"`` names the outcome and the predictors together.
     predictors : str
-        Right-hand side of a model formula with an intercept, as in R; ``"1"`` for none.
-        These columns are public: they are kept as they are and are released.
+        Right-hand side of a model formula with an intercept, as in R.  ``"1"`` means no predictors.  These columns are
+        public and are released unchanged.
     transform : str or transform
         Working scale: "log", or ``AsinhTransform(scale=...)`` (amounts that can be negative) or
         ``IdentityTransform(scale=...)`` with a public scale.  The priors suit values that differ by a few units on
         the working scale.
     zeros : bool
-        Whether an outcome of exactly 0 has a probability of its own, by a logistic regression on the predictors.  It
-        is then public that zeros occur.
+        Whether an outcome of exactly 0 has a separate probability, by a logistic regression on the predictors.  With
+        True, it becomes public that zeros occur.
     components : int
         K, the largest number of components.  Choose more than are needed: components that are not needed get almost no
         share, and new components arise from these.
     prior : {"common", "paper"}
-        "common": the coefficients of the components have a common mean, which is estimated.  "paper": they have mean 0,
-        as in Hu, Savitsky & Williams (2022b, eq. 5).
+        "common": the coefficients of the components have a common mean, which is estimated.  "paper": the coefficients
+        have mean 0, as in Hu, Savitsky & Williams (2022b, eq. 5).
     a_gamma, b_gamma : float
-        Shape and rate of the gamma prior of the concentration (eq. 4 of the paper, which prints no numbers).
+        Shape and rate of the gamma prior of the concentration gamma (eq. 4 of the paper, which prints no numbers).
     least_sd : float
-        Least residual standard deviation of a component, on the working scale; a public number.  It bounds the density,
+        Least residual standard deviation of a component, on the working scale.  This public number bounds the density,
         which could otherwise be infinite at a value that many records share.
     bounds : (low, high), optional
         Public limits of the outcome, in the unit of the outcome.  Synthetic values come from the mixture that is
-        truncated at the limits.  (Without limits, wide components on a log scale occasionally produce amounts beyond
-        any real amount.)  Values of the file outside the limits are refused.
+        truncated at the limits.  Without limits, wide components on a log scale occasionally produce amounts beyond
+        any real amount.  A file with values outside the limits is refused.
     allocation : {"prior", "posterior"}
-        "prior": the component of a synthetic record is drawn from the shares alone.  "posterior": it is drawn given the
-        confidential value of the same record (eq. 7 of the paper).  Whether a synthetic value is zero is drawn given
-        the predictors in both cases.  **There is no epsilon for "posterior"**, and a release says so.
+        "prior": the component of a synthetic record is drawn from the shares alone.  "posterior": the component is
+        drawn given the confidential value of the same record (eq. 7 of the paper).  In both cases, zeros are drawn
+        given the predictors.  **There is no epsilon for "posterior"**, and a release says so.
     missing : {"fail", "drop"}
-        Treatment of a missing outcome; "drop" leaves the record out, and the report says how many.
+        Treatment of records with a missing outcome.  "drop" leaves these records out, and the report gives their
+        number.
     weight : "public", optional
-        Declares that the survey weight is public: the weight is kept.  Default: the weight is modelled, unless it is
-        found to be a function of the predictors.
+        Declares that the survey weight is public: it is released unchanged.  By default the weight is modelled, unless
+        it is a function of the predictors.
 
     Raises
     ------
     InputError
-        On construction: an outcome that is not a column name or is a predictor; an unknown option; numbers that are not
+        On construction, if the outcome is not a column name or is a predictor, an option is unknown, or a number is not
         positive.
 
     Notes
     -----
-    Hu, Savitsky & Williams (2022b, section 1.2).  The paper's correlations of coefficients (Omega) are left out: with a
-    handful of components the data hardly inform about them.  The survey weight, which the paper does not have, is
-    modelled jointly as in FBS: log w given y and predictors in each component; smoothed weights E(w~ | y*) are
-    released.  There are no effects of PSUs or strata.
+    Hu, Savitsky & Williams (2022b, section 1.2).  The paper's correlations of coefficients (Omega) are left out,
+    because a few components give hardly any information on correlations.  The paper does not model the survey weight.
+    Here log w is modelled given y and the predictors in each component, and smoothed weights exp E(w~ | y*) are
+    released as in FBS.  There are no effects of PSUs or strata.
 
     Examples
     --------
@@ -178,7 +180,7 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
 
     @property
     def measure(self) -> str:  # type: ignore[override]  # of the transform
-        """Scale of the density."""
+        """Description of the scale of the density."""
         return self._scale.describe()
 
     @property
@@ -203,12 +205,12 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
         Raises
         ------
         InputError
-            An outcome that is missing, outside the bounds, or not defined on the working scale; ``zeros`` without any
-            zero; missing predictors; a formula that cannot be evaluated or has no intercept; PSUs or strata without
-            ``"ignore"``.
+            An outcome is missing, outside the bounds, or not defined on the working scale.  ``zeros`` is True and there
+            is no zero.  A predictor is missing.  The formula cannot be evaluated or has no intercept.  There are PSUs
+            or strata, and ``clusters`` is not "ignore".
         ModelError
-            A constant outcome; a weight that is nearly public; an outcome that is nearly proportional to a size measure
-            that is not a predictor.
+            The outcome is constant, or is nearly proportional to a size measure that is not a predictor.  The weight is
+            nearly a function of public data.
         """
         values = present(design, self.outcome)
         zero = (values == 0) if self.zeros else np.zeros(design.n, dtype=bool)
@@ -237,7 +239,7 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
         )  # fmt: skip
 
     def _check_variation(self, y: Floats, zero: NDArray[np.bool_]) -> None:
-        """Refuse an outcome without the declared zeros (InputError), or a constant outcome (ModelError)."""
+        """Raise InputError if declared zeros do not occur, and ModelError if the outcome is constant."""
         if self.zeros and not zero.any():
             raise InputError(f"zeros=True, but outcome {self.outcome!r} is never exactly 0: leave zeros out")
         if zero.any() and not zero.all() and np.ptp(y[~zero]) == 0:
@@ -256,19 +258,19 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
         Raises
         ------
         ModelError
-            alpha leaves too little of the file to fit.
+            The privacy weights alpha are too small for a fit.
         """
         return self._sample(records, alpha, np.inf, sampler)
 
     def censored(self, records: MixtureRecords, alpha: Floats, bound: float, sampler: Sampler) -> Draws:
-        """Draw from the censored pseudo posterior: every alpha_i log p_i clamped to [-bound, bound].
+        """Draw from the censored pseudo posterior, where every alpha_i log p_i is clamped to [-bound, bound].
 
         Source: Hu, Williams & Savitsky 2025, eq. 3.6.
 
         Raises
         ------
         ModelError
-            As :meth:`fit`.
+            The privacy weights alpha are too small for a fit.
         """
         return self._sample(records, alpha, bound, sampler)
 
@@ -297,7 +299,7 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
         )  # fmt: skip
 
     def _records(self, records: MixtureRecords, alpha: Floats, clamp: float) -> KernelRecords:
-        """The records in the form that the sampler needs.  Records with alpha = 0 are left out."""
+        """Return the records in the form that the sampler needs.  Records with alpha = 0 are left out."""
         order = np.argsort(records.row, kind="stable")
         order = order[alpha[order] > 0]
         kept, zeros = order[~records.zero[order]], order[records.zero[order]]
@@ -314,7 +316,7 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
         )  # fmt: skip
 
     def _diagnose(self, records: MixtureRecords, alpha: Floats, clamp: float, draws: Draws, chains: int) -> Diagnostics:
-        """Diagnostics of the log pseudo likelihood and of the synthetic distribution; neither depends on labels."""
+        """Diagnose the log pseudo likelihood and the synthetic distribution, which do not depend on labels."""
         watched = {"log_likelihood": self._log_likelihood(records, alpha, clamp, draws).reshape(chains, -1)}
         step = max(1, draws.size // chains // WATCHED)
         selected = np.arange(draws.size).reshape(chains, -1)[:, ::step]
@@ -326,7 +328,7 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
         )  # fmt: skip
 
     def _log_likelihood(self, records: MixtureRecords, alpha: Floats, clamp: float, draws: Draws) -> Floats:
-        """Sum (S,) over records of alpha_i log p_i, each clamped, in every draw."""
+        """Sum the clamped alpha_i log p_i over records, in every draw (S,)."""
         out = np.zeros(draws.size)
         for block in blocks(np.arange(len(records.y)), 1, draws.size):
             here = block[alpha[block] > 0]
@@ -335,10 +337,10 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
         return out
 
     def _distribution(self, records: MixtureRecords, draws: Draws, selected: Codes) -> Floats:
-        """Properties of the synthetic distribution (draws, columns) in selected draws.
+        """Describe the synthetic distribution in selected draws: (draws, columns).
 
-        The columns are the shares of values other than zero below each of the file's quantiles, the share of zeros, and
-        the mean log weight.
+        The columns are the share of records with a value that is not zero and is below each quantile of the file, the
+        share of zeros, and the mean log weight.
         """
         size = np.bincount(records.row, minlength=len(records.X)) / len(records.row)
         points = np.quantile(records.y[~records.zero], QUANTILES)
@@ -362,7 +364,7 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
     # ---- densities
 
     def _logs(self, records: MixtureRecords, block: Codes, draws: Draws) -> Floats:
-        """log p (records, S) of the records of a block in every draw."""
+        """Return log p of the records of a block in every draw: (records, S)."""
         values, kept = draws.values, block[~records.zero[block]]
         row, number = np.unique(records.row[kept], return_inverse=True)
         nothing = np.empty((0, 0, 0))
@@ -391,9 +393,9 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
     def lipschitz(
         self, records: MixtureRecords, draws: Draws, unit: Codes | None = None, alpha: Floats | None = None
     ) -> Floats:
-        """Largest |log p(record i | draw)| over all draws (n,).
+        """Return the largest |log p(record i | draw)| over all draws (n,).
 
-        With ``unit``: largest |sum of log p over the unit's records| (U,).
+        If ``unit`` is given, return the largest |sum of log p over the records of a unit| (U,).
         """
         key = np.arange(len(records.y)) if unit is None else unit
         out = np.empty(int(key.max()) + 1)
@@ -403,7 +405,7 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
         return np.where(np.isfinite(out), out, np.inf)
 
     def log_ratio(self, records: MixtureRecords, before: Floats, after: Floats, draws: Draws) -> Floats:
-        """Log pseudo likelihood under the weights ``after`` minus log pseudo likelihood under ``before`` (S,)."""
+        """Return the change (S,) of the log pseudo likelihood if the weights change from ``before`` to ``after``."""
         out = np.zeros(draws.size)
         for block in blocks(np.arange(len(records.y)), 1, draws.size):
             here = block[after[block] != before[block]]
@@ -411,13 +413,13 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
         return out
 
     def log_density(self, records: MixtureRecords, draws: Draws) -> Floats:
-        """log p(record | draw): (S, n)."""
+        """Return log p(record | draw) (S, n)."""
         return self._logs(records, np.arange(records.n), draws).T
 
     # ---- simulation and summaries
 
     def simulate(self, public: Public, draw: Draws, rng: np.random.Generator) -> Synthetic:
-        """One synthetic data set: zeros and y* from the model, with public weights or smoothed weights as in FBS."""
+        """Draw one synthetic data set: zeros and y* from the model, with public weights or smoothed weights."""
         values, X, pattern = {name: v[0] for name, v in draw.values.items()}, public.X, public.row
         n, mean = len(pattern), X @ values["b"].T
         zero = rng.random(n) < expit(X @ values["zero"])[pattern] if self.zeros else np.zeros(n, dtype=bool)
@@ -443,7 +445,7 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
         return Synthetic(outcome[:, None], np.exp(np.where(zero, log_weight[:, -1], smooth)))
 
     def components_of(self, records: MixtureRecords, draws: Draws) -> pd.DataFrame:
-        """Table of the components of the mixture, matched from draw to draw.  For the agency only.
+        """Return a table of the components of the mixture, for the agency only.
 
         The labels of the components change along a chain and from chain to chain, so the mean over draws of a parameter
         of "component 3" has no meaning.  Therefore the components of each draw are matched to the components of the
@@ -453,19 +455,19 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
         Parameters
         ----------
         records, draws
-            Those of a :class:`Fit`: ``model.components_of(fit.records, fit.draws)``.
+            Records and draws of a :class:`Fit`: ``model.components_of(fit.records, fit.draws)``.
 
         Returns
         -------
         DataFrame
-            One row for each component with a mean share above 0.1%, largest first: mean ``share`` with its 95% interval
-            (``share_low``, ``share_high``), and means of the ``location`` (at the mean of the predictors, on the
-            working scale) and of ``sd``.
+            One row for each component with a mean share above 0.1%, the largest first.  Columns: the mean ``share`` and
+            its 95% interval (``share_low``, ``share_high``), the mean ``location`` (at the mean of the predictors, on
+            the working scale), and the mean ``sd``.
         """
         return matched(records, draws)
 
     def describe(self, public: Public) -> dict[str, Any]:
-        """Public facts about the model, for the manifest."""
+        """Return public facts about the model, for the manifest."""
         return {
             "method": self.name, "outcome": list(self.outcomes), "predictors": self.predictors,
             "prior": self.prior,
@@ -478,7 +480,7 @@ class Mixture(OneOutcome[MixtureRecords], Boundable[MixtureRecords]):
         }  # fmt: skip
 
     def assumptions(self, public: Public) -> list[str]:
-        """The assumptions of the model, as sentences."""
+        """Return the assumptions of the model, as sentences."""
         sentences = [
             f"given the predictors ({self.predictors}) the outcome is a mixture of at most {self.components} normal "
             f"regressions on the scale: {self._scale.describe()}; residual standard deviations are at least "

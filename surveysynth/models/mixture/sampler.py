@@ -1,29 +1,29 @@
-"""Sampler of the pseudo posterior of a mixture of regressions, with components integrated out of the likelihood.
+"""Sampler of the pseudo posterior of a mixture of regressions, with components summed out of the likelihood.
 
 The target is eq. 10 of Hu, Savitsky & Williams (2022b) for the density of eq. 1-2 with z_i summed out,
 
-    p(theta) prod_i S_i^alpha_i,    S_i = sum_k a_ik,    a_ik = pi_k N(y_i; x_i b_k, s_k^2) N(w_i; ...),
+    p(theta) prod_i exp h_i,    S_i = sum_k a_ik,    a_ik = pi_k N(y_i; x_i b_k, s_k^2) N(w_i; ...),
 
-or, clamped, p(theta) prod_i exp h_i, h_i = clamp(alpha_i log S_i, -M, M) (Hu, Williams & Savitsky 2025, eq.
-3.6).  There is no Gibbs sampler for a power below 1 of a sum, or for the clamp of a sum.  But z can be added to the
-target if the probabilities of z add up to 1.  Here record i **takes part** with probability alpha_i (under a clamp, a
-record outside the clamp takes part with probability 0), and is then in component k with probability a_ik / S_i:
+where h_i = alpha_i log S_i, or h_i = clamp(alpha_i log S_i, -M, M) for a censored fit (Hu, Williams & Savitsky 2025,
+eq. 3.6).  There is no Gibbs sampler for a power below 1 of a sum, or for the clamp of a sum.  But z can be added to the
+target if the probabilities of z add up to 1.  Here record i **takes part** with probability alpha_i, and is then in
+component k with probability a_ik / S_i.  (Under a clamp, a record outside the clamp takes part with probability 0.)
 
     p(theta, z) ~ { p(theta) prod_(i takes part) a_iz }  *  { prod_i exp h_i / prod_(i takes part) S_i }.
 
 The first factor is the posterior of a mixture with known components: given z, coefficients are normal and shares
-Dirichlet.  The second factor is the *remainder* of the target.  If every alpha is 1, the remainder is 1, and the
-sampler is the plain Gibbs sampler.  Otherwise the coefficient of log S_i in the log remainder is alpha_i - 1 with
-probability alpha_i, and alpha_i with probability 1 - alpha_i.  The mean of the coefficient is 0, so the log remainder
-varies little around 0, and **elliptical slice sampling** (Murray, Adams & MacKay 2010) around the first factor mostly
-accepts the first proposal.  Nothing is tuned except which records are inside a clamp,
-in the warm-up; nothing is approximated except densities below 1e-290 and shares below 1e-14 of a density.
+Dirichlet.  The second factor is called the **remainder**.  If every alpha is 1, the remainder is 1, and the sampler is
+the plain Gibbs sampler.  Otherwise the coefficient of log S_i in the log remainder is alpha_i - 1 with probability
+alpha_i, and alpha_i with probability 1 - alpha_i.  The mean of the coefficient is 0, so the log remainder varies little
+around 0, and **elliptical slice sampling** (Murray, Adams & MacKay 2010) around the first factor mostly accepts the
+first proposal.  The only tuning, in the warm-up, is which records are inside a clamp.  The only approximations are
+densities below 1e-290 and components with less than 1e-14 of a density.
 
-Labels of components mix slowly, but no released value depends on them; diagnostics are of quantities that do not
-depend on labels (see :mod:`surveysynth.models.mixture.model`).
+Labels of components mix slowly, but no released value and no diagnostic depends on labels (see
+:mod:`surveysynth.models.mixture.model`).
 
-The steps of a sweep are in one module because numba's cache detects only changes in the file of the function that
-Python calls: an old version of a step in another file would be run.
+All steps of a sweep are in this module, because numba's cache only detects changes in the file of the function that
+Python calls.  An outdated version of a step in another file would be run.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ from .state import Kept, KernelRecords, Regression, State
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-LEAST = 1e-290  # least density; smaller ones occur only far away from the posterior
-NOTHING = 1e-14  # share of a density that is negligible, like rounding errors
-PAIRINGS = 3  # how often a sweep splits the shares of pairs of components anew
+LEAST = 1e-290  # least density; smaller densities occur only far away from the posterior
+NOTHING = 1e-14  # share of a density that is negligible, like a rounding error
+PAIRINGS = 3  # number of times that a sweep pairs the components and divides the shares of each pair
 CENTRE_SD = 5.0  # prior standard deviation of the common mean of coefficients
-DEGREES = 3.0  # of the half-t priors of scales (eq. 5-6)
+DEGREES = 3.0  # degrees of freedom of the half-t priors of scales (eq. 5-6)
 
 
 @compiled
 def _normal_logs(x: Floats, row: Codes, t: Floats, u: Floats, coefficients: Floats, sd: float, out: Floats) -> None:
-    """Set out_i to log N(t_i; x_i b + b' u_i, sd^2).  ``coefficients`` are b and, if there is a u, b'."""
+    """Set out_i to log N(t_i; x_i b + g u_i, sd^2).  ``coefficients`` are b and, if u is not empty, g."""
     R = x.shape[1]
     mean = x @ np.ascontiguousarray(coefficients[:R])
     c, half, slope = -np.log(sd) - HALF_LOG_2PI, -0.5 / sd**2, coefficients[R:].sum()  # sum of one or no number
@@ -59,7 +59,7 @@ def _normal_logs(x: Floats, row: Codes, t: Floats, u: Floats, coefficients: Floa
 
 @vectorised_sum
 def _sum_of_contributions(alpha: Floats, log_p: Floats, other: Floats, clamp: float) -> float:
-    """Sum of the contributions h_i = clamp(alpha_i (log_p_i + other_i), -M, M)."""
+    """Sum the contributions h_i = clamp(alpha_i (log_p_i + other_i), -M, M)."""
     total = 0.0
     if np.isinf(clamp):
         for i in range(alpha.size):
@@ -72,7 +72,7 @@ def _sum_of_contributions(alpha: Floats, log_p: Floats, other: Floats, clamp: fl
 
 @vectorised_sum
 def _sum_of_participants(takes: Floats, log_S: Floats) -> float:
-    """Sum of log S_i over the records that take part."""
+    """Sum log S_i over the records that take part."""
     total = 0.0
     for i in range(takes.size):
         total += takes[i] * log_S[i]
@@ -81,7 +81,7 @@ def _sum_of_participants(takes: Floats, log_S: Floats) -> float:
 
 @compiled
 def _others(state: State, k: int, out: Floats) -> None:
-    """Set out_i to S_i - a_ik, computed as a sum, since the difference would cancel."""
+    """Set out_i to S_i - a_ik, computed as a sum over the other components, because a difference would lose digits."""
     out[:] = 0.0
     for j in range(state.log_share.size):
         if j != k:
@@ -92,7 +92,7 @@ def _others(state: State, k: int, out: Floats) -> None:
 
 @compiled
 def _remainder(records: KernelRecords, state: State, others: Floats, k: int, y_log: Floats, w_log: Floats) -> float:
-    """Log remainder of the target, if component k had the log densities ``y_log`` and ``w_log``."""
+    """Return the log remainder that the log densities ``y_log`` and ``w_log`` of component k would give."""
     n, share = y_log.size, np.exp(state.log_share[k])
     S, log_S = np.empty(n), np.empty(n)
     fast_exp(y_log + w_log if w_log.size else y_log, S)
@@ -105,7 +105,7 @@ def _remainder(records: KernelRecords, state: State, others: Floats, k: int, y_l
 
 @compiled
 def _zeros_remainder(records: KernelRecords, state: State, w_log: Floats) -> float:
-    """Log remainder of the target for the regression of the log weight of zeros."""
+    """Return the log remainder that the log densities ``w_log`` of the weights of zeros would give."""
     total = _sum_of_contributions(records.alpha0, w_log, state.log_zero[records.row0], records.clamp)
     return total - _sum_of_participants(records.part0, w_log)
 
@@ -114,7 +114,7 @@ def _zeros_remainder(records: KernelRecords, state: State, w_log: Floats) -> flo
 def _reference(
     x: Floats, row: Codes, t: Floats, u: Floats, v: Floats, z: Codes, k: int, sd: float, scale: Floats, centre: Floats
 ) -> tuple[Floats, Floats]:
-    """Mean of the coefficients of component k given z, and the lower Cholesky factor of their precision."""
+    """Return the mean of the coefficients of component k given z, and the Cholesky factor of their precision."""
     G, R = x.shape
     P = scale.size
     weight, sum_t, sum_u = np.zeros(G), np.zeros(G), np.zeros(G)
@@ -156,7 +156,7 @@ def _reference(
 
 @compiled
 def _log_prior_of_scale(log_sd: float, least: float) -> float:
-    """Log prior density of the logarithm of a scale: half-t, restricted to values of at least ``least``."""
+    """Return the log prior density of log sd, where sd is half-t and at least ``least``."""
     sd = np.exp(log_sd)
     if sd < least:
         return -np.inf
@@ -165,7 +165,7 @@ def _log_prior_of_scale(log_sd: float, least: float) -> float:
 
 @compiled
 def _draw_scales(b: Floats, scale: Floats, centre: Floats, common: bool, rng: np.random.Generator) -> None:
-    """Draw the prior means (if ``common``) and scales of the coefficients b (K, P).  Log scales are slice sampled."""
+    """Draw the prior scales of the coefficients b (K, P) by slice sampling, and the prior means if ``common``."""
     K, width = len(b), 2.0 / np.sqrt(2.0 * len(b))
     for a in range(scale.size):
         if common:
@@ -200,7 +200,7 @@ def _scale_log_density(log_scale: float, K: int, squares: float) -> float:
 
 @compiled
 def _regression(records: KernelRecords, state: State, k: int, for_weight: bool) -> Regression:
-    """The regression of y or of the log weight in component k; k = K is the regression of the log weight of zeros."""
+    """Return the regression of y or the log weight in component k.  k = K stands for the log weight of zeros."""
     zeros = k == state.log_share.size
     if for_weight:
         coefficients, sds, scale, centre = state.c[k], state.sd_w, state.scale_w, state.centre_w
@@ -224,7 +224,7 @@ def _regression(records: KernelRecords, state: State, k: int, for_weight: bool) 
 def _regression_remainder(
     records: KernelRecords, state: State, reg: Regression, others: Floats, log_p: Floats
 ) -> float:  # fmt: skip
-    """Log remainder of the target if the log densities of this regression are ``log_p``."""
+    """Return the log remainder that the log densities ``log_p`` of this regression would give."""
     if reg.zeros:
         return _zeros_remainder(records, state, log_p)
     return _remainder(records, state, others, reg.k, log_p, reg.other)
@@ -234,7 +234,7 @@ def _regression_remainder(
 def _draw_regression(
     records: KernelRecords, state: State, k: int, for_weight: bool, others: Floats, rng: np.random.Generator
 ) -> None:
-    """Draw coefficients and residual standard deviation of the regression of y or the log weight in a component."""
+    """Draw the coefficients and the residual standard deviation of one regression of component k."""
     reg = _regression(records, state, k, for_weight)
     left = _draw_coefficients(records, state, reg, others, rng)
     _draw_sd(records, state, reg, others, left, rng)
@@ -247,7 +247,10 @@ def _draw_regression(
 def _draw_coefficients(
     records: KernelRecords, state: State, reg: Regression, others: Floats, rng: np.random.Generator
 ) -> float:
-    """Draw coefficients by elliptical slice sampling around their distribution given z; return the log remainder."""
+    """Draw coefficients by elliptical slice sampling, and return the log remainder.
+
+    Proposals are from the normal distribution of the coefficients given z.
+    """
     sd = reg.sds[reg.k]
     mean, root = _reference(records.x, reg.row, reg.t, reg.u, reg.v, reg.z, reg.k, sd, reg.scale, reg.centre)
     nu = normal(root, rng)
@@ -282,7 +285,7 @@ def _draw_coefficients(
 def _draw_sd(
     records: KernelRecords, state: State, reg: Regression, others: Floats, left: float, rng: np.random.Generator
 ) -> None:
-    """Draw a residual standard deviation by elliptical slice sampling of its logarithm; ``left``: log remainder now."""
+    """Draw a residual standard deviation by elliptical slice sampling of its log; ``left`` is the log remainder now."""
     new = np.empty(reg.t.size)
     _normal_logs(records.x, reg.row, reg.t, reg.u, reg.coefficients, 1.0, new)
     weight = squares = 0.0
@@ -325,7 +328,7 @@ def _draw_sd(
 
 @compiled
 def _sd_log_density(log_sd: float, weight: float, squares: float, least: float) -> float:
-    """Log density of the log of a standard deviation given coefficients and z, under the first factor alone."""
+    """Return the log density of log sd, given coefficients and z, under the first factor of the target alone."""
     prior = _log_prior_of_scale(log_sd, least)
     return prior if prior == -np.inf else prior - weight * log_sd - squares / 2 * np.exp(-2 * log_sd)
 
@@ -342,10 +345,10 @@ def _half_t(least: float, rng: np.random.Generator) -> float:
 def _draw_empty(
     records: KernelRecords, state: State, k: int, others: Floats, own: bool, rng: np.random.Generator
 ) -> bool:
-    """Draw an empty component from the prior, and accept it with the ratio of the remainders.
+    """Draw an empty component from the prior, and accept the draw by a Metropolis step with the ratio of remainders.
 
-    ``own`` says whether ``others`` were computed for this component; if not, they were computed for an earlier
-    component whose densities are negligible.  Returns whether ``others`` must be computed again.
+    ``own`` is whether ``others`` (S_i - a_ik) were computed for this component, and not for an earlier component whose
+    densities are negligible.  Return whether ``others`` must be computed again.
     """
     R, both = state.scale.size, records.w.size > 0
     b, c = np.empty(R), np.empty(R + 1)
@@ -381,7 +384,7 @@ def _draw_empty(
 
 @compiled
 def _draw_shares(records: KernelRecords, state: State, rng: np.random.Generator) -> None:
-    """Draw shares from their Dirichlet distribution given z, and accept them with the ratio of the remainders."""
+    """Draw shares from their Dirichlet distribution given z, with a Metropolis step for the ratio of remainders."""
     K = state.log_share.size
     log_share = np.empty(K)
     sizes = np.zeros(K)
@@ -413,13 +416,13 @@ def _shares_remainder(records: KernelRecords, state: State, log_share: Floats) -
 
 @compiled
 def _log_gamma_variate(shape: float, rng: np.random.Generator) -> float:
-    """Log of a standard gamma variate.  The variate itself can be too small for floating point."""
+    """Draw the log of a standard gamma variate.  The variate itself may be too small for floating point."""
     return np.log(rng.standard_gamma(shape + 1)) + np.log(1 - rng.random()) / shape
 
 
 @compiled
 def _draw_gamma(state: State, a: float, b: float, steps: int, rng: np.random.Generator) -> None:
-    """Draw the concentration given the shares, by Metropolis steps."""
+    """Draw the concentration gamma given the shares, by Metropolis steps."""
     total = state.log_share.sum()
     here = _gamma_log_density(state.gamma[0], total, state.log_share.size, a, b)
     for _ in range(steps):
@@ -436,10 +439,10 @@ def _gamma_log_density(gamma: float, total: float, K: int, a: float, b: float) -
 
 @compiled
 def _draw_splits(records: KernelRecords, state: State, rng: np.random.Generator) -> None:
-    """Pair the components at random, and draw how each pair divides its joint share.
+    """Pair the components at random, and draw how the two components of each pair divide their joint share.
 
-    The log odds are slice sampled, with z summed out.  Of two similar components, one can get the whole joint share in
-    one step, which leaves the other free for other records.
+    The log odds are slice sampled, with z summed out.  One of two similar components can get the whole joint share in
+    one step, so that the other component becomes free for other records.
     """
     K, n = state.density.shape
     base, order = np.empty(n), np.arange(K)
@@ -494,7 +497,7 @@ def _log_p_of_split(
 
 @compiled
 def _draw_allocations(records: KernelRecords, state: State, rng: np.random.Generator) -> None:
-    """Draw which records take part, and the components of these records."""
+    """Draw which records take part, and draw the components of these records."""
     K, n = state.density.shape
     p, share = np.empty(K), np.exp(state.log_share)
     for i in range(n):
@@ -525,10 +528,10 @@ def _log_odds(x: Floats, zero: Floats, log_zero: Floats, log_other: Floats) -> N
 def _log_p_of_zeros(
     records: KernelRecords, ones: Floats, zeros: Floats, logs: Floats, state: State, log_zero: Floats, log_other: Floats
 ) -> float:
-    """Log likelihood of which records are zero.
+    """Return the log likelihood of the probabilities of zeros and of other values.
 
-    Without a clamp it uses the sums of alpha in each predictor row, over the other records (``ones``) and over the
-    zeros (``zeros``), both (G,).  With a clamp it uses ``logs`` (n,), log S_i of the other records.
+    Without a clamp, only sums of alpha by predictor row are used: ``zeros`` (G,) over records that are zero, and
+    ``ones`` (G,) over other records.  With a clamp, ``logs`` (n,) are used, which are log S_i of the other records.
     """
     if np.isinf(records.clamp):
         return (ones * log_other).sum() + (zeros * log_zero).sum()
@@ -541,7 +544,7 @@ def _log_p_of_zeros(
 def _draw_zeros(records: KernelRecords, state: State, mode: Floats, root: Floats, rng: np.random.Generator) -> None:
     """Draw the coefficients of the log odds of a zero by elliptical slice sampling.
 
-    Proposals use the approximate posterior: normal around ``mode`` with precision root root'.
+    Proposals are from a normal approximation of the posterior around ``mode``, with precision root root'.
     """
     G = len(records.x)
     ones, zeros, logs = np.zeros(G), np.zeros(G), np.zeros(records.y.size)
@@ -581,7 +584,7 @@ def _draw_zeros(records: KernelRecords, state: State, mode: Floats, root: Floats
 
 @compiled
 def _inside(records: KernelRecords, state: State) -> None:
-    """Let only records that are inside the clamp now take part.  This changes the first factor, not the target."""
+    """Let only records inside the clamp take part from now on.  This changes the first factor, not the target."""
     S = np.zeros(records.y.size)
     for k in range(state.log_share.size):
         S += np.exp(state.log_share[k]) * state.density[k]
@@ -618,7 +621,7 @@ def sample(
 ) -> None:  # fmt: skip
     """Run one chain with ``sweeps`` per draw, and write the draws to ``kept``.
 
-    ``mode`` and ``root`` define a normal approximation of the coefficients of the log odds of a zero.
+    ``mode`` and ``root`` are from :func:`surveysynth.models.mixture.chain.zero_odds`.
     """
     K, others = state.log_share.size, np.zeros(records.y.size)
     for step in range((warmup + draws) * sweeps):

@@ -14,10 +14,11 @@ Codes = NDArray[np.intp]
 class KernelRecords(NamedTuple):
     """The records with alpha > 0, sorted by predictor row, and constants of the priors.
 
-    ``x`` (G, R) are predictor rows.  ``row``, ``y``, ``w``, ``alpha``, ``part`` (n,) belong to records that are not
-    zero; ``row0``, ``w0``, ``alpha0``, ``part0`` (n0,) belong to zeros.  ``w`` and ``w0`` are empty if the weight is
-    public.  ``part`` is the probability that a record takes part.  The component of a zero is known, so a zero has the
-    weight ``part0`` instead.
+    ``x`` (G, R) are predictor rows.  ``row``, ``y``, ``w``, ``alpha``, ``part`` (n,) are of records that are not zero.
+    ``row0``, ``w0``, ``alpha0``, ``part0`` (n0,) are of records that are zero.  ``row`` is the predictor row, ``w`` the
+    log weight, and ``part`` the probability that a record takes part in the regressions of the components (see
+    :mod:`.sampler`).  A zero belongs to no component, so it always takes part, with the weight ``part0``.  ``w`` and
+    ``w0`` are empty if the weight is public.
     """
 
     x: Floats
@@ -31,9 +32,9 @@ class KernelRecords(NamedTuple):
     alpha0: Floats
     part0: Floats
     clamp: float
-    exact: bool  # whether every alpha is 1 without a clamp
-    zeros: bool  # whether zeros have a probability of their own
-    common: bool  # whether coefficients have a common mean instead of 0
+    exact: bool  # whether every alpha is 1 and there is no clamp
+    zeros: bool  # whether zeros have a separate probability
+    common: bool  # whether coefficients have a common prior mean that is estimated, and not 0
     least_sd: float  # least residual standard deviation of y
     least_sd_w: float  # least residual standard deviation of the log weight
     a_gamma: float
@@ -44,65 +45,54 @@ class KernelRecords(NamedTuple):
 class State(NamedTuple):
     """The current point of a chain, changed in place.
 
-    Each of K components has a share (``log_share``) and a regression of y (``b``, ``sd``).  Each component and the
-    zeros have a regression of the log weight on (x, y) (``c``, ``sd_w``).  ``scale`` and ``scale_w`` are the prior
-    scales of the coefficients, ``centre`` and ``centre_w`` the prior means.  ``y_log`` and ``w_log`` (K, n) are log
-    densities, and ``density`` (K, n) is exp(y_log + w_log).  ``w0_log`` (n0,) are the log densities of the weights of
-    zeros.  ``zero`` (R,) are the coefficients of the log odds of a zero; ``log_zero`` (G,) and ``log_other`` (G,) are
-    the log probabilities of a zero and of another value, and ``other`` (n,) is ``log_other`` of each record.  ``z``
-    (n,) are the components, -1 for records that do not take part; ``takes`` (n,) is 1 for records that take part,
-    otherwise 0.  ``gamma`` (1,) is the concentration.
+    n records are not zero and n0 are zero.  Each of K components has a regression of y on the predictors, and a
+    regression of the log weight on the predictors and y.  The last regression of the log weight is of zeros.
     """
 
-    log_share: Floats
-    b: Floats
-    sd: Floats
-    c: Floats
-    sd_w: Floats
-    scale: Floats
-    scale_w: Floats
-    centre: Floats
-    centre_w: Floats
-    zero: Floats
-    log_zero: Floats
-    log_other: Floats
-    other: Floats
-    y_log: Floats
-    w_log: Floats
-    density: Floats
-    w0_log: Floats
-    z: Codes
-    takes: Floats
-    gamma: Floats
+    log_share: Floats  # (K,) log shares of the components
+    b: Floats  # (K, R) coefficients of y
+    sd: Floats  # (K,) residual standard deviations of y
+    c: Floats  # (K + 1, R + 1) coefficients of the log weight
+    sd_w: Floats  # (K + 1,) residual standard deviations of the log weight
+    scale: Floats  # (R,) prior scales of b
+    scale_w: Floats  # (R + 1,) prior scales of c
+    centre: Floats  # (R,) prior means of b
+    centre_w: Floats  # (R + 1,) prior means of c
+    zero: Floats  # (R,) coefficients of the log odds of a zero
+    log_zero: Floats  # (G,) log probability of a zero in each predictor row
+    log_other: Floats  # (G,) log probability of another value in each predictor row
+    other: Floats  # (n,) ``log_other`` of each record
+    y_log: Floats  # (K, n) log densities of y
+    w_log: Floats  # (K, n) log densities of the log weight
+    density: Floats  # (K, n) exp(y_log + w_log)
+    w0_log: Floats  # (n0,) log densities of the log weights of zeros
+    z: Codes  # (n,) components; -1 for records that do not take part
+    takes: Floats  # (n,) 1 for records that take part, and 0 for others
+    gamma: Floats  # (1,) concentration
 
 
 class Regression(NamedTuple):
-    """The regression of t (y or the log weight) on the predictor rows and u (empty, or y) in one component.
-
-    ``v`` are the weights of the records, 0 for records that do not take part, and ``z`` their components.  ``now`` are
-    the log densities of t, and ``other`` the log densities under the component's other regression.  With ``zeros``,
-    the records are the zeros, which all belong to the regression.  ``exact`` says that the remainder is 1.
-    """
+    """The regression of t on the predictors and u in component k, where t is y or the log weight."""
 
     k: int
-    zeros: bool
-    exact: bool
+    zeros: bool  # whether this is the regression of the log weight of zeros; all zeros belong to it
+    exact: bool  # whether the remainder of the target is 1
     coefficients: Floats
-    sds: Floats
-    scale: Floats
-    centre: Floats
-    row: Codes
+    sds: Floats  # residual standard deviations of all components
+    scale: Floats  # prior scales of the coefficients
+    centre: Floats  # prior means of the coefficients
+    row: Codes  # predictor row of each record
     t: Floats
-    u: Floats
-    v: Floats
-    z: Codes
-    now: Floats
-    other: Floats
-    least: float
+    u: Floats  # y, or empty
+    v: Floats  # weight of each record; 0 for records that do not take part
+    z: Codes  # component of each record
+    now: Floats  # current log density of t of each record
+    other: Floats  # log density of each record in the other regression of component k
+    least: float  # least residual standard deviation
 
 
 class Kept(NamedTuple):
-    """Arrays for the draws of a chain, such as ``share`` (draws, K), by the names of :class:`State`."""
+    """Arrays for the draws of a chain: ``share`` (draws, K), and others with the names of :class:`State`."""
 
     share: Floats
     b: Floats

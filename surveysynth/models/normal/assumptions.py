@@ -21,7 +21,7 @@ PUBLIC_PSUS = (
 
 
 def shared_assumptions(model: JointRegression[Any], public: JointPublic) -> list[str]:
-    """The common assumptions of FBS and FBP."""
+    """Return the assumptions that FBS and FBP have in common, as sentences."""
     sentences = []
     if model.numeric:
         given = f"({model.predictors})" + (" and the categories" if model.categorical else "")

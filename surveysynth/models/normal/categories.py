@@ -1,16 +1,16 @@
-"""Categorical outcomes and design variables that are not public: multinomial counts with a Dirichlet prior.
+"""Confidential categorical columns: multinomial counts with a Dirichlet prior.
 
-All categorical columns are crossed to one category k = 0 ... K - 1.  Given the public cell g of record i
-(its combination of discrete predictors) the category is multinomial,
+All categorical columns are crossed to one category k = 0 ... K - 1.  The G public cells g are the combinations of
+discrete predictors.  Given the public cell of record i, its category is multinomial,
 
     P(k_i = k | g_i = g) = p_g[k],    p_g ~ Dirichlet(1/K, ..., 1/K),
 
-and multiplies the normal density of the other outcomes, p(record) = p_g[k] p(y, w | x, k).
-The pseudo likelihood raises p_g[k] to alpha_i, so a fit needs only n_g[k] = sum of alpha over the records of cell g in
-category k.  The pseudo posterior is p_g ~ Dirichlet(1/K + n_g[1], ..., 1/K + n_g[K]), independent of the normal part.
-Draws are independent, without Markov chains.
+so that a record has the density p_g[k] p(y, w | x, k), with the normal density p(y, w | x, k) of the other outcomes.
+The pseudo likelihood raises p_g[k] to the power alpha_i, so a fit needs only n_g[k], the sum of alpha over the records
+of cell g in category k.  The pseudo posterior p_g ~ Dirichlet(1/K + n_g[1], ..., 1/K + n_g[K]) does not depend on the
+normal part.  The shares p_g are drawn without Markov chains.
 
-The prior is worth one record per cell, for any number of categories (Perks 1947).
+The prior counts as much as one record per cell, for any number of categories (Perks 1947).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Cells:
     cell : int array (n,)
         Public cell of each record, 0 to G - 1.
     cells : int
-        Number of cells G.
+        Number G of public cells.
     """
 
     names: tuple[str, ...]
@@ -64,11 +64,11 @@ class Cells:
 
     @property
     def K(self) -> int:
-        """Number of categories, whether they occur or not."""
+        """Number of categories, including those that do not occur."""
         return int(np.prod(self.sizes))
 
     def columns(self, category: Codes) -> dict[str, pd.Series]:
-        """The original columns of crossed categories (n,), in the types of the file."""
+        """Return the original columns, in the types of the file, for crossed categories (n,)."""
         codes = np.unravel_index(category, self.sizes)
         return {
             name: pd.Series(levels.take(code), dtype=levels.dtype)
@@ -78,27 +78,27 @@ class Cells:
 
 @dataclass(frozen=True, repr=False)
 class Categories(Cells):
-    """The cells with the confidential categories of the records.
+    """The public cells and the confidential categories of the records.
 
     Attributes
     ----------
     category : int array (n,)
-        Category of each record, 0 to K - 1; the levels of the last column vary fastest.
+        Category of each record, 0 to K - 1.  The levels of the last column vary fastest.
     """
 
     category: Codes
 
     @property
     def public(self) -> Cells:
-        """The cells without the categories of the records."""
+        """The public part, without the categories of the records."""
         return Cells(self.names, self.levels, self.cell, self.cells)
 
     def subset(self, records: Codes) -> Categories:
-        """The categories of selected records."""
+        """Return the categories of selected records."""
         return replace(self, cell=self.cell[records], category=self.category[records])
 
     def counts(self, alpha: Floats) -> Floats:
-        """Sums (G, K) of alpha in each cell and category."""
+        """Sum alpha (n,) in each cell and category: (G, K)."""
         pair = self.cell * self.K + self.category
         sums = np.bincount(pair, alpha, self.cells * self.K)
         return np.asarray(sums, dtype=np.float64).reshape(self.cells, self.K)
@@ -113,15 +113,15 @@ def crossed(design: SurveyDesign, columns: Sequence[str], predictors: Sequence[s
     columns : sequence of str
         Confidential columns whose values are labels, of any type.
     predictors : sequence of str
-        Discrete public columns whose combinations are the cells.  Without any, there is one cell.
+        Discrete public columns whose combinations are the cells.  Without columns, there is one cell.
 
     Raises
     ------
     InputError
-        A missing value; values that cannot be sorted, or are neither text nor numbers; fewer than five
-        records per level; more than 1,000 categories in all.
+        A value is missing, or values cannot be sorted or are neither text nor numbers.  There are fewer than five
+        records per level, or more than 1,000 categories in all.
     ModelError
-        A column with one level.
+        A column has only one level.
     """
     codes, levels = [], []
     for name in columns:
@@ -151,15 +151,10 @@ def crossed(design: SurveyDesign, columns: Sequence[str], predictors: Sequence[s
 
 
 def draw_log_shares(counts: Floats, size: int, rng: np.random.Generator) -> Floats:
-    """Independent draws (size, G, K) of log p_g, where p_g ~ Dirichlet(1/K + counts_g).
+    """Draw log p_g independently, where p_g ~ Dirichlet(1/K + counts_g): (size, G, K).
 
-    Shares are gamma variables over their sum.  A variable of shape 1/K may be too small for a float, but not its
-    logarithm: log Gamma(a) = log Gamma(a + 1) + log(U) / a in distribution.
-
-    Parameters
-    ----------
-    counts : float array (G, K)
-        As returned by :meth:`Categories.counts`, not negative.
+    Shares are gamma variables divided by their sum.  A gamma variable with the small shape 1/K may underflow, so its
+    logarithm is drawn: log Gamma(a) = log Gamma(a + 1) + log(U) / a in distribution, with U uniform on (0, 1).
 
     Raises
     ------
@@ -180,7 +175,7 @@ def draw_log_shares(counts: Floats, size: int, rng: np.random.Generator) -> Floa
 
 
 def refuse_large(size: int, numbers: int, what: str) -> None:
-    """Raise InputError if ``size`` draws of so many numbers need more memory than is allowed."""
+    """Raise InputError if ``size`` draws of ``numbers`` numbers each need more than 2 GB."""
     needed = 8 * size * numbers
     if needed > MOST_BYTES:
         raise InputError(
@@ -190,31 +185,20 @@ def refuse_large(size: int, numbers: int, what: str) -> None:
 
 
 def log_likelihood(counts: Floats, log_shares: Floats) -> Floats:
-    """sum_i alpha_i log p(category i | cell i, draw) (S,), from counts (G, K); alpha may be negative."""
+    """Return sum_i alpha_i log p(category i | cell i, draw) (S,), given the sums of alpha in ``counts`` (G, K)."""
     return np.asarray(log_shares.reshape(len(log_shares), -1) @ counts.ravel())
 
 
 def log_share(log_shares: Floats, cell: Codes, category: Codes) -> Floats:
-    """log p (pairs, S) of pairs of cell and category in every draw."""
+    """Return log p_g[k] (n, S) in every draw for n pairs of a cell g and a category k."""
     G, K = log_shares.shape[1:]
     return np.ascontiguousarray(np.take(log_shares.reshape(-1, G * K), cell * K + category, axis=1).T)
 
 
 def simulate(log_shares: Floats, row: Codes, rng: np.random.Generator) -> Codes:
-    """Random categories of records, given the shares of one draw.
+    """Draw the categories (n,) of records, given log shares (G, K) and the row of ``log_shares`` of each record (n,).
 
     Multinomial counts are drawn first, and then assigned to the records of each row in random order.
-
-    Parameters
-    ----------
-    log_shares : float array (G, K)
-        Distinct rows of log shares, of one draw.
-    row : int array (n,)
-        Row of ``log_shares``, that is the cell, of each record.
-
-    Returns
-    -------
-    int array (n,)
     """
     G, K = log_shares.shape
     counts = rng.multinomial(np.bincount(row, minlength=G), np.exp(log_shares))

@@ -6,7 +6,10 @@ In PSU c of stratum h the shares of :mod:`surveysynth.models.normal.categories` 
 
 where z is standard normal and sigma half-normal(0, 1).  sigma is the standard deviation of an effect on the log odds of
 any two categories, so the order of the categories does not matter.  ``stan/categories.stan`` samples the posterior
-given sums of alpha.  The cost is linear in the number of pairs of a PSU and a cell that occur.
+given sums of alpha.  Its computing time is proportional to the number of pairs of a PSU and a cell that occur.
+
+Shapes: S draws, G cells, K categories, C groups (PSUs, or strata if only strata have effects).  ``levels`` is 2 if both
+PSUs and strata have effects, and 1 otherwise; H is the number of strata, if there are two levels.
 """
 
 from __future__ import annotations
@@ -28,24 +31,24 @@ from .categories import BLOCK, Categories, log_likelihood, log_share, refuse_lar
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-TYPICAL = 0.125  # variance of the coordinates of an effect at sigma = 0.5
+TYPICAL = 0.125  # prior variance sigma^2 / 2 of a coordinate of an effect, at sigma = 0.5
 NEWTON_STEPS = 20  # steps to the mode of the effects, which defines the coordinates of the sampler
 
 
 @dataclass(frozen=True, repr=False)  # a repr would show confidential values
 class GroupedCounts:
-    """Sums of alpha over the records, on which the likelihood with effects depends.
+    """The sums of alpha over records on which the likelihood with effects depends.
 
     Attributes
     ----------
     cell : float array (G, K)
         Sums for each cell and category.
     group : float array (C, K)
-        Sums for each group (PSU) and category.
+        Sums for each group and category.
     pair : sparse array (C, G)
         Sums for each group and cell that occur together.
     parent : int array (C,) or None
-        Stratum of each PSU; None for one level.
+        Stratum of each PSU, if there are two levels.
     """
 
     cell: Floats
@@ -55,14 +58,7 @@ class GroupedCounts:
 
 
 def grouped_counts(data: Categories, alpha: Floats, groups: Groups) -> GroupedCounts:
-    """The sums of alpha by cell, by group and by both.
-
-    Parameters
-    ----------
-    data : Categories
-    alpha : float array (n,)
-    groups : Groups
-    """
+    """Sum the privacy weights alpha (n,) by cell and category, by group and category, and by group and cell."""
     C, K = groups.size, data.K
     by_group = np.bincount(groups.record * K + data.category, alpha, C * K).reshape(C, K)
     pair = csr_array((alpha, (groups.record, data.cell)), shape=(C, data.cells))
@@ -71,29 +67,16 @@ def grouped_counts(data: Categories, alpha: Floats, groups: Groups) -> GroupedCo
 
 @dataclass(frozen=True)
 class SharesDraws:
-    """Draws of shares and effects; the draws of a chain are consecutive.
+    """Draws of shares and effects.  The draws of a chain are consecutive.
 
-    Attributes
-    ----------
-    log_shares : float array (S, G, K)
-        log p_g, without effects.
-    b : float32 array (S, C, K)
-        Total effect of each group: its own effect and the effect of its stratum.  Effects are rounded to single
-        precision only here.  The rounded effects are the draws, and densities given these are exact.
-    strata : float32 array (S, H, K) or None
-        Effects of the second level; None for one level.
-    sigma : float array (S, levels)
-        Standard deviations of effects on log odds, lowest level first.
-    chain : int array (S,)
-    diagnostics : Diagnostics
-    engine, version : str
+    Effects are rounded to single precision.  The rounded effects are the draws, so densities given the draws are exact.
     """
 
-    log_shares: Floats
-    b: NDArray[np.float32]
-    strata: NDArray[np.float32] | None
-    sigma: Floats
-    chain: Codes
+    log_shares: Floats  # (S, G, K) log p_g, without effects
+    b: NDArray[np.float32]  # (S, C, K) total effect of each group: its own effect plus the effect of its stratum
+    strata: NDArray[np.float32] | None  # (S, H, K) effects of the strata, if there are two levels
+    sigma: Floats  # (S, levels) standard deviations of effects on log odds, PSUs before strata
+    chain: Codes  # (S,)
     diagnostics: Diagnostics
     engine: str
     version: str
@@ -123,7 +106,7 @@ def sample_with_effects(counts: GroupedCounts, sampler: Sampler) -> SharesDraws:
 
 
 def _stan_data(counts: GroupedCounts) -> dict[str, object]:
-    """Data of ``stan/categories.stan``; all entries except the counts only define the coordinates of the sampler."""
+    """Return the data of ``stan/categories.stan``.  Entries other than counts only define the sampler's coordinates."""
     (G, K), C, by_cell = counts.cell.shape, len(counts.group), counts.pair.T.tocsr()
     H = 0 if counts.parent is None else int(counts.parent.max()) + 1
     stratum = np.zeros(C, dtype=np.intp) if counts.parent is None else counts.parent
@@ -145,15 +128,15 @@ def _stan_data(counts: GroupedCounts) -> dict[str, object]:
 
 
 def _quadratic(counts: GroupedCounts, p: Floats) -> tuple[Floats, Floats, Floats]:
-    """Coordinates of effects e, and a quadratic log likelihood at shares p: pull e - information e^2 / 2.
+    """Approximate the log likelihood of effects by pull e - information e^2 / 2, given shares p (G, K).
 
     Returns
     -------
     float array (K, K - 1)
-        Orthonormal coordinates in which effects are as nearly independent as possible.
+        Orthonormal basis in which the coordinates e of an effect are as nearly independent as possible.
     float arrays (C, K - 1) and (C, K - 1)
-        ``information``, and ``pull``: information times the position of the maximum.  Both are computed near the mode
-        under an N(0, 1) prior.
+        ``information``, and ``pull``, which is information times the position of the maximum.  Both are computed near
+        the mode of e under an N(0, 1) prior.
     """
     n, contrasts = counts.cell.sum(axis=1), helmert(p.shape[1])
     pooled = np.diag(n @ p) - (p.T * n) @ p
@@ -171,7 +154,10 @@ def _quadratic(counts: GroupedCounts, p: Floats) -> tuple[Floats, Floats, Floats
 
 
 def _mirror(information: Floats) -> Floats:
-    """Vectors of the reflections that map a common shift of a column's effects, times precision, to one coordinate."""
+    """Return Householder vectors that map a common shift of each column's effects to the first coordinate.
+
+    Effects are in units of their posterior standard deviation.
+    """
     w = np.sqrt(1 / TYPICAL + information)
     w = w / np.linalg.norm(w, axis=0)
     w[:1] -= 1
@@ -180,22 +166,19 @@ def _mirror(information: Floats) -> Floats:
 
 
 def _sums(x: Floats, parent: Codes) -> Floats:
-    """Sums (H, D) of x (C, D) over the groups of each parent."""
+    """Sum x (C, D) over the groups of each parent: (H, D)."""
     return np.asarray(csr_array((np.ones(len(x)), (parent, np.arange(len(x))))) @ x)
 
 
 def _spread(information: Floats) -> float:
-    """Approximate standard error of sigma, as the variance of an effect has the information sum I^2 / 2 near 0."""
+    """Return an approximate standard error of sigma: near 0, the Fisher information of sigma^2 is sum I^2 / 2."""
     return min(1.0, 0.5 * (4 / max(float((information**2).sum()), 1e-9)) ** 0.25)
 
 
 def log_likelihood_with_effects(counts: GroupedCounts, log_shares: Floats, b: NDArray[np.float32]) -> Floats:
-    """sum_i alpha_i log p(category i | cell i, PSU i, draw) (S,); alpha may be negative.
+    """Return sum_i alpha_i log p(category i | cell i, group i, draw) (S,); alpha may be negative.
 
-    Parameters
-    ----------
-    counts : GroupedCounts
-    log_shares, b : float arrays (S, G, K), (S, C, K)
+    ``log_shares`` (S, G, K) and ``b`` (S, C, K) are draws as in :class:`SharesDraws`.
     """
     pair, S = counts.pair.tocoo(), len(b)
     cell, psu = (np.asarray(code, dtype=np.intp) for code in (pair.col, pair.row))
@@ -210,14 +193,14 @@ def log_likelihood_with_effects(counts: GroupedCounts, log_shares: Floats, b: ND
 def log_share_with_effects(
     log_shares: Floats, b: NDArray[np.float32], cell: Codes, category: Codes, psu: Codes
 ) -> Floats:
-    """log p_gc[k] (triples, S) of triples of cell, category and PSU in every draw."""
+    """Return log p_gc[k] (n, S) in every draw for n triples of cell g, category k and PSU c."""
     C, K = b.shape[1:]
     effect = np.take(b.reshape(-1, C * K), psu * K + category, axis=1) - _log_normalizer(log_shares, b, cell, psu)
     return np.asarray(log_share(log_shares, cell, category) + effect.T)
 
 
 def _log_normalizer(log_shares: Floats, b: NDArray[np.float32], cell: Codes, psu: Codes) -> Floats:
-    """log sum_k p_g[k] exp(b_c[k]) (S, pairs) of pairs of cell and PSU."""
+    """Return log sum_k p_g[k] exp(b_c[k]) (S, n) for n pairs of a cell g and a PSU c."""
     total = np.zeros((len(b), len(cell)))
     for k in range(b.shape[2]):  # one category at a time needs no array of draws, pairs and categories
         total += np.exp(np.take(log_shares[:, :, k], cell, axis=1) + np.take(b[:, :, k], psu, axis=1))
@@ -227,18 +210,10 @@ def _log_normalizer(log_shares: Floats, b: NDArray[np.float32], cell: Codes, psu
 def new_effects(
     sigma: Floats, strata: NDArray[np.float32] | None, K: int, groups: Groups, rng: np.random.Generator
 ) -> Floats:
-    """Total effects (C, K) of new groups, for one draw.
+    """Draw total effects (C, K) of new PSUs, for one draw of the parameters.
 
-    PSUs are a sample and have new effects; all strata are in the sample and keep their effects.
-
-    Parameters
-    ----------
-    sigma : float array (levels,)
-    strata : float array (H, K) or None
-        Effects of the strata in this draw; None for one level.
-    K : int
-        Number of categories.
-    groups : Groups
+    PSUs are a sample, so their effects are drawn anew.  All strata are in the sample, so their effects ``strata`` (H,
+    K) are kept.  ``sigma`` (levels,) are the standard deviations of effects.
     """
     z = rng.standard_normal((groups.size, K))
     effect = sigma[0] / np.sqrt(2) * (z - z.mean(axis=1, keepdims=True))
@@ -248,17 +223,7 @@ def new_effects(
 
 
 def simulate_with_effects(log_shares: Floats, b: Floats, cell: Codes, psu: Codes, rng: np.random.Generator) -> Codes:
-    """Random categories of records for one draw, given the effects of PSUs.
-
-    Parameters
-    ----------
-    log_shares, b : float arrays (G, K), (C, K)
-    cell, psu : int arrays (n,)
-
-    Returns
-    -------
-    int array (n,)
-    """
+    """Draw the categories (n,) of records, given one draw of log shares (G, K) and of total effects b (C, K)."""
     G = len(log_shares)
     pair, row = occurring(psu * G + cell, len(b) * G)
     shares = log_shares[pair % G] + b[pair // G]

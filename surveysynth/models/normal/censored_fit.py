@@ -1,24 +1,24 @@
-"""Fits under the censored pseudo likelihood: distinct records, and the only mode.
+"""The mode of the censored pseudo likelihood, around which Markov chains start.
 
     log L_c = sum_i clamp(alpha_i log p_i, -M, M)        (Hu, Williams & Savitsky 2025, eq. 3.5-3.6)
 
-Contributions are clamped one by one, so a fit cannot use sums over records.  Equal records are counted, and distinct
-records are sorted by predictor row.
+Contributions are clamped one by one, so a fit cannot use sums over records.  To save time, equal records are counted,
+and distinct records are sorted by predictor row.  A record is **inside the clamp** if |alpha_i log p_i| < M.
 
 **Modes.**  The clamped density can have separate modes, between which chains do not move.  If chains started at a fit
 of the file, one record could decide which mode all chains sample.  So modes are searched from several public starts,
-which are spread as widely as the priors.  At such a start every record is at the clamp and the density is flat.
-Therefore the search first approaches the file by Gibbs steps of a regression with t errors (4 degrees of freedom).
-This regression has one mode for every file (Kent & Tyler 1991), and the influence of a record is bounded.  Around the
-point where the Gibbs steps end, the search then climbs under the clamp from points through single records.  A file with
-another separate mode that is not negligible is refused.
+random points from the priors.  Near such a start no record is inside the clamp, and the density is flat.  Therefore the
+search first approaches the file by Gibbs steps of a regression with t errors (4 degrees of freedom).  This regression
+has one mode for every file (Kent & Tyler 1991), and the influence of a record is bounded.  From the point where the
+Gibbs steps end, and from points near it that fit single records exactly, the search then maximizes the censored pseudo
+likelihood.  A file with another separate mode that is not negligible is refused.
 
-**Negligible modes.**  A record contributes between -M and M to the height of each mode, so one more or one less record
-changes the log odds of two modes by at most 2 M, and the replacement of a record by at most 4 M.  If every other mode
-is less probable by e^(4 M), no neighbouring file is released at another mode.
+**Negligible modes.**  A record contributes between -M and M to the log height of each mode.  So one more or one less
+record changes the log odds of two modes by at most 2 M, and the replacement of a record by at most 4 M.  If every other
+mode is less probable by a factor of e^(4 M), a neighbouring file leads to the same mode.
 
 **Coordinates.**  The **pilot** is the mode, found by least squares of the records inside the clamp.  Chains start
-around the pilot, in coordinates that are scaled by it.  The pilot does not change the target.
+around the pilot, in coordinates that are scaled by the pilot.  The pilot does not change the target.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 Point = tuple[Floats, Floats]  # B (K, D) and the lower factor L (D, D) of Sigma
 
-STEPS = 100  # most steps of the pilot, which only has to be near a mode
-STUCK = 0.02  # least share of the weight of records inside the clamp: with less, the prior dominates the fit
+STEPS = 100  # most steps of the pilot fit, which only has to come near a mode
+STUCK = 0.02  # least share of the total alpha that is inside the clamp; with less, the prior dominates the fit
 DF = 4.0  # degrees of freedom of the t errors
 DESCENT = 60  # Gibbs steps from a public start
 STARTS, AROUND = 4, 12  # public starts of the search for modes, and points around the end of each descent
@@ -50,8 +50,9 @@ STARTS, AROUND = 4, 12  # public starts of the search for modes, and points arou
 class DistinctRecords:
     """The distinct records with alpha > 0 and their counts, sorted by predictor row.
 
-    ``X`` (G, K) are distinct predictor rows.  Each record has a row of X (``pattern``), values ``Y`` (n, D), ``base``
-    (the log of the ratio of the record density to the normal density), ``alpha``, and the ``count`` of equal records.
+    ``X`` (G, K) are distinct predictor rows.  Each distinct record has the number ``pattern`` of its row of X, values
+    ``Y`` (n, D), the log ratio ``base`` of record density to normal density, ``alpha``, and the ``count`` of records
+    equal to it.
     """
 
     X: Floats
@@ -62,22 +63,22 @@ class DistinctRecords:
     count: Floats
 
     def residuals(self, B: Floats, L: Floats) -> Floats:
-        """L^-1 (y_i - B'x_i) (n, D)."""
+        """Return standardized residuals L^-1 (y_i - B'x_i) (n, D)."""
         return np.asarray(np.linalg.solve(L, (self.Y - (self.X @ B)[self.pattern]).T).T, dtype=np.float64)
 
     def contributions(self, B: Floats, L: Floats) -> Floats:
-        """alpha_i log p_i (n,), before the clamp."""
+        """Return the contributions alpha_i log p_i (n,), before the clamp."""
         log_p = self.base + log_height(L) - 0.5 * (self.residuals(B, L) ** 2).sum(axis=1)
         return np.asarray(self.alpha * log_p)
 
     def statistics(self, weight: Floats) -> SufficientStatistics:
-        """Sufficient statistics of the records, weighted by ``weight`` (n,) times count."""
+        """Return sufficient statistics of the distinct records, weighted by ``weight`` (n,) times ``count``."""
         return sufficient_statistics(self.X, self.pattern, self.Y, weight * self.count)
 
 
 @dataclass(frozen=True, repr=False)
 class Pilot:
-    """Least squares of the records inside the clamp: statistics, B (K, D) and the factor L (D, D) of Sigma."""
+    """Least squares of the records inside the clamp: statistics, B (K, D) and the Cholesky factor L (D, D) of Sigma."""
 
     A: float
     R: Floats
@@ -88,7 +89,7 @@ class Pilot:
 
 
 def distinct_records(X: Floats, pattern: Codes, Y: Floats, alpha: Floats, base: Floats) -> DistinctRecords:
-    """The distinct records with alpha > 0, in an order that does not depend on the order of the file."""
+    """Return the distinct records with alpha > 0, in an order that does not depend on the order of the file."""
     table = np.column_stack([pattern, Y, base, alpha])[alpha > 0]
     table, count = np.unique(table, axis=0, return_counts=True)
     return DistinctRecords(
@@ -97,15 +98,16 @@ def distinct_records(X: Floats, pattern: Codes, Y: Floats, alpha: Floats, base: 
 
 
 def public_start(K: int, D: int, rng: np.random.Generator) -> Point:
-    """A random point from the priors: coefficients N(0, 100), scales half-t(3, 0, 10), but at least 0.1."""
+    """Draw a point from the priors: coefficients N(0, 100), standard deviations half-t(3, 0, 10) but at least 0.1."""
     scales = np.maximum(10 * np.abs(rng.standard_t(3, D)), 0.1)
     return 10 * rng.standard_normal((K, D)), np.diag(scales)
 
 
 def descent(records: DistinctRecords, rng: np.random.Generator) -> Point:
-    """Approach the file from a public start by Gibbs steps under t errors, which bound the influence of a record.
+    """Approach the file from a public start by Gibbs steps of a regression with t errors.  Return the last point.
 
-    A t error is normal with a random precision factor q; given q, (B, Sigma) has the posterior under a flat prior.
+    t errors bound the influence of a record.  A t error is normal with a random precision factor q.  Given q, (B,
+    Sigma) is drawn from its posterior under a flat prior.
 
     Raises
     ------
@@ -134,8 +136,8 @@ def descent(records: DistinctRecords, rng: np.random.Generator) -> Point:
 def pilot_fit(records: DistinctRecords, bound: float, start: Point) -> Pilot:
     """Find a point at or near a stationary point of the censored pseudo likelihood, beginning at ``start``.
 
-    Record i contributes with weight alpha_i if alpha_i log p_i is inside the clamp, and otherwise not.  So weighted
-    least squares of the records inside are repeated until the same records are inside.
+    Records inside the clamp have the weight alpha_i, and all others have the weight 0.  Weighted least squares are
+    repeated until the same records are inside the clamp.
 
     Raises
     ------
@@ -179,9 +181,10 @@ def _too_tight() -> ModelError:
 
 
 def only_mode(records: DistinctRecords, bound: float, rng: np.random.Generator) -> Pilot:
-    """The most probable mode of the censored posterior, if all other modes are negligible or not separated from it.
+    """Return the most probable mode of the censored posterior.
 
-    Probabilities of modes are computed from normal approximations.
+    All other modes must be negligible, or not separated from this mode.  Normal approximations give the probabilities
+    of modes.
 
     Raises
     ------
@@ -202,10 +205,10 @@ def only_mode(records: DistinctRecords, bound: float, rng: np.random.Generator) 
 
 
 def _around(records: DistinctRecords, inverse: Floats, place: Point, rng: np.random.Generator) -> Point:
-    """A point near ``place`` with a smaller scale, whose fitted values go through one record, or one of each row.
+    """Return a random point near ``place``, as in the elemental starts of robust regression (Rousseeuw 1984).
 
-    As with the elemental starts of robust regression (Rousseeuw 1984), a mode is found from records that belong to it.
-    ``inverse`` (K, G) is the pseudo-inverse of the predictor rows.
+    The coefficients are fitted to one random record of each predictor row, or all fitted values are shifted by the
+    residual of one random record.  Sigma is smaller than at ``place``.  ``inverse`` (K, G) is the pseudo-inverse of X.
     """
     B, L = place
     n, G = len(records.Y), len(records.X)
@@ -218,7 +221,10 @@ def _around(records: DistinctRecords, inverse: Floats, place: Point, rng: np.ran
 
 
 def _log_probability(records: DistinctRecords, mode: Pilot, bound: float) -> float:
-    """Log probability of a mode up to a constant: log height plus log volume, with coefficients N(0, 100)."""
+    """Approximate the log probability of a mode, up to a constant, by its log height plus its log volume.
+
+    Coefficients have the prior N(0, 100).
+    """
     height = np.clip(records.contributions(mode.B, mode.L), -bound, bound) @ records.count
     C0, D = mode.R.T @ mode.R, len(mode.L)
     scales = np.sqrt(np.diag(mode.L @ mode.L.T))
@@ -228,7 +234,7 @@ def _log_probability(records: DistinctRecords, mode: Pilot, bound: float) -> flo
 
 
 def _separated(records: DistinctRecords, bound: float, one: Pilot, other: Pilot) -> bool:
-    """Whether the density falls so far between two modes that chains do not cross."""
+    """Return whether the density between two modes is so low that chains do not cross from one to the other."""
 
     def density(share: float) -> float:
         logs = [np.log(np.diag(mode.L)) for mode in (one, other)]
@@ -242,9 +248,9 @@ def _separated(records: DistinctRecords, bound: float, one: Pilot, other: Pilot)
 
 
 def coordinates(records: DistinctRecords, bound: float, pilot: Pilot) -> dict[str, object]:
-    """The data of ``censored_normal`` in ``stan/censored.stanfunctions``.
+    """Return the data of ``censored_normal`` in ``stan/censored.stanfunctions``.
 
-    The records enter as residuals of the pilot, scaled so that the covariance matrix of the pilot is I.
+    Outcomes are given as residuals of the pilot, scaled so that the covariance matrix of the pilot is I.
     """
     r, G = records.residuals(pilot.B, pilot.L), len(records.X)
     j, k = np.triu_indices(r.shape[1])

@@ -2,12 +2,15 @@
 
     Y_i = B' x_i + v_h(i) + u_c(i) + e_i,   e ~ N(0, Sigma),  u_c ~ N(0, T_1),  v_h ~ N(0, T_2),
 
-for PSU c in stratum h.  The density p(Y_i | x_i, B, u, v, Sigma) of a record is raised to alpha_i.  Write Sigma = L L'
-and T_k = L diag(tau_k) L'.  In the coordinates l_j' Y, where l_j' is a row of L^-1, column j is a univariate mixed
-model with unit error variance and effects of variance tau_1j, tau_2j.
+for PSU c in stratum h.  The density p(Y_i | x_i, B, u, v, Sigma) of a record is raised to the power alpha_i.  Write
+Sigma = L L' and T_k = L diag(tau_k) L'.  In the coordinates l_j' Y, where l_j' is a row of L^-1, column j is a
+univariate mixed model with unit error variance and effects of variance tau_1j and tau_2j.
 
-Given (B, L, tau), effects are normal.  They are drawn exactly or integrated out of the likelihood; both need only sums
-over the records of each PSU.  (B, L, tau) are drawn in :mod:`surveysynth.models.normal.variance_components`.
+Given (B, L, tau), effects are normal.  Effects are drawn exactly or integrated out of the likelihood.  Both need only
+sums over the records of each PSU.  :mod:`surveysynth.models.normal.variance_components` draws (B, L, tau).
+
+Shapes: S draws, K predictors, D columns of Y, C groups (PSUs, or strata if only strata have effects).  ``levels`` is 2
+if both PSUs and strata have effects, and 1 otherwise; H is the number of strata, if there are two levels.
 """
 
 from __future__ import annotations
@@ -40,7 +43,7 @@ class GroupedStatistics:
     s, t : float arrays (C, K), (C, D)
         Sums of alpha x and of alpha Y over the records of each group.
     parent : int array (C,) or None
-        Stratum of each group; None for one level.
+        Stratum of each group, if there are two levels.
     """
 
     total: SufficientStatistics
@@ -51,7 +54,7 @@ class GroupedStatistics:
 
 
 def grouped_statistics(X: Floats, pattern: Codes, Y: Floats, alpha: Floats, groups: Groups) -> GroupedStatistics:
-    """Sums over records by group, in O(n D + C K) memory.
+    """Sum over the records of each group, in O(n D + C K) memory.
 
     Parameters
     ----------
@@ -75,7 +78,7 @@ def grouped_statistics(X: Floats, pattern: Codes, Y: Floats, alpha: Floats, grou
 
 
 def draw_strata(statistics: GroupedStatistics, B: Floats, L: Floats, tau: Floats, rng: np.random.Generator) -> Singles:
-    """Draw the effects of the highest level exactly, given (B, L, tau), with lower effects integrated out.
+    """Draw the effects of strata exactly, given (B, L, tau), with effects of PSUs integrated out.
 
     Parameters
     ----------
@@ -84,8 +87,8 @@ def draw_strata(statistics: GroupedStatistics, B: Floats, L: Floats, tau: Floats
     Returns
     -------
     float32 array (S, H, D)
-        Effects are rounded to single precision only here.  The rounded effects are the draws, and densities given
-        these are exact.
+        The draws are the rounded effects, so densities given the draws are exact.  With one level, H is the number of
+        groups.
     """
     C, D = len(statistics.a), L.shape[1]
     member = None if statistics.parent is None else membership(statistics.parent)
@@ -104,13 +107,13 @@ def draw_strata(statistics: GroupedStatistics, B: Floats, L: Floats, tau: Floats
 
 
 def log_likelihood(statistics: GroupedStatistics, B: Floats, L: Floats, tau: Floats, above: Singles | None) -> Floats:
-    """Log pseudo likelihood (S,), with the effects of the lowest level integrated out.
+    """Return the log pseudo likelihood (S,), with the effects of the groups integrated out.
 
     Parameters
     ----------
     B, L, tau : float arrays (S, K, D), (S, D, D), (S, levels, D)
     above : float32 array (S, H, D) or None
-        Effects of the second level, if there are two levels.  The likelihood is conditional on these.
+        Effects of strata, if there are two levels.  The likelihood is conditional on these.
     """
     total, C, D = statistics.total, len(statistics.a), L.shape[1]
     a, sums = statistics.a[:, None], np.hstack([statistics.t, statistics.s])
@@ -120,7 +123,7 @@ def log_likelihood(statistics: GroupedStatistics, B: Floats, L: Floats, tau: Flo
     for i in range(0, len(B), step):
         part = slice(i, min(len(B), i + step))
         W = np.linalg.inv(L[part])
-        contrast = _contrast(B[part]) @ W.swapaxes(1, 2)  # of [Y, x]: l_j' (Y - B' x)
+        contrast = _contrast(B[part]) @ W.swapaxes(1, 2)  # maps [Y, x] to l_j' (Y - B' x)
         square = np.einsum("spj,pq,sqj->sj", contrast, cross, contrast, optimize=True)
         residual = sums @ contrast
         if above is not None:
@@ -135,42 +138,42 @@ def log_likelihood(statistics: GroupedStatistics, B: Floats, L: Floats, tau: Flo
 
 
 def log_likelihood_without_effects(statistics: SufficientStatistics, B: Floats, L: Floats) -> Floats:
-    """Log pseudo likelihood (S,) of records without effects."""
+    """Return the log pseudo likelihood (S,) of a model without effects."""
     S, K, D = B.shape
     nobody = GroupedStatistics(statistics, np.empty(0), np.empty((0, K)), np.empty((0, D)), None)
     return log_likelihood(nobody, B, L, np.zeros((S, 1, D)), None)
 
 
 def _contrast(B: Floats) -> Floats:
-    """The matrix (S, D + K, D) that maps [Y, x] to Y - B' x."""
+    """Return the matrix (S, D + K, D) that maps [Y, x] to Y - B' x."""
     S, _, D = B.shape
     return np.concatenate([np.broadcast_to(np.eye(D), (S, D, D)), -B], axis=1)
 
 
 def _residual_sums(sums: Floats, B: Floats, L: Floats) -> Floats:
-    """Sums (S, C, D) of alpha l_j' (Y - B' x) over the records of every group."""
+    """Sum alpha l_j' (Y - B' x) over the records of each group: (S, C, D)."""
     return np.asarray(sums @ (_contrast(B) @ np.linalg.inv(L).swapaxes(1, 2)))
 
 
 def _draw_means(a: Floats, r: Floats, tau: Floats, rng: np.random.Generator) -> Floats:
-    """Draws of means with the prior N(0, tau), given ``a`` records of unit variance with sum r."""
+    """Draw means with the prior N(0, tau), given ``a`` records of unit variance with sum r."""
     variance = tau / (1 + a * tau)
     return np.asarray(variance * r + np.sqrt(variance) * rng.standard_normal(r.shape))
 
 
 def new_effects(root: Floats, groups: Groups, above: Singles | None, rng: np.random.Generator) -> Floats:
-    """Effects (C, D) of new groups: u_c ~ N(0, root root'), plus v_h(c) from ``above`` (H, D) if there are strata."""
+    """Draw effects (C, D) of new groups, u_c ~ N(0, root root'), plus the effects ``above`` (H, D) of their strata."""
     effect = rng.standard_normal((groups.size, len(root))) @ root.T
     return np.asarray(effect if above is None else effect + above[groups.parent])
 
 
 def membership(parent: Codes) -> csr_array:
-    """Indicator matrix (H, C) of the groups of each parent."""
+    """Return the indicator matrix (H, C) of the groups of each parent."""
     C = len(parent)
     return csr_array((np.ones(C), (parent, np.arange(C))), shape=(int(parent.max()) + 1, C))
 
 
 def _sums(member: csr_array, x: Floats) -> Floats:
-    """Sums (s, H, D) of x (s, C, D) over the groups of each parent."""
+    """Sum x (s, C, D) over the groups of each parent: (s, H, D)."""
     s, C, D = x.shape
     return np.asarray(member @ x.swapaxes(0, 1).reshape(C, -1)).reshape(-1, s, D).swapaxes(0, 1)

@@ -4,8 +4,7 @@ Source: Hu, Savitsky & Williams 2022a, section 2.2 and appendix D.
 
     y~_i ~ N(x_i beta, sigma_y^2),    log pi_i | y~_i ~ N(kappa_y y~_i + x_i kappa_x, sigma_pi^2)
 
-hold in the population.  A unit is in the sample with probability pi_i, so the density of a record of the sample is
-(eq. 6)
+hold in the population.  A unit is in the sample with probability pi_i, so the density of a sampled record is (eq. 6)
 
     N(log pi_i | kappa_y y~_i + x_i kappa_x, sigma_pi^2) N(y~_i | x_i beta, sigma_y^2)
       / exp(x_i kappa_x + sigma_pi^2 / 2 + kappa_y x_i beta + kappa_y^2 sigma_y^2 / 2).
@@ -16,13 +15,13 @@ the bivariate normal density of (y~_i, log pi_i) with
     E y~ = x beta + kappa_y s,   E log pi = kappa_y E y~ + x kappa_x + sigma_pi^2,
     cov  = [[s, kappa_y s], [kappa_y s, kappa_y^2 s + sigma_pi^2]],     s = sigma_y^2,
 
-and eq. 6 is that density divided by pi_i.  With w~ = -log pi and X e = 1 (the formula has an
-intercept), FBS's (B, Sigma) and FBP's parameters are one-to-one.  With several outcomes, s is the
-covariance matrix of the outcomes and kappa_y a vector.
+and eq. 6 is this density divided by pi_i.  If w~ = -log pi, and the formula has an intercept (X e = 1 for a vector e),
+the parameters of FBP and (B, Sigma) of FBS are one-to-one.  With several outcomes, s is the covariance matrix of the
+outcomes and kappa_y a vector.
 
-Under the paper's priors (appendix D) beta and kappa_x integrate out, and ``stan/fbp.stan`` samples the three
-parameters that are left.  Under the censored pseudo likelihood (Hu, Williams & Savitsky 2025, eq. 3.6) no parameter
-integrates out, and ``stan/fbp_censored.stan`` samples all of them.
+Under the paper's priors (appendix D), beta and kappa_x are integrated out, and ``stan/fbp.stan`` samples the other
+three parameters.  Under the censored pseudo likelihood (Hu, Williams & Savitsky 2025, eq. 3.6), no parameter can be
+integrated out, and ``stan/fbp_censored.stan`` samples all parameters.
 """
 
 from __future__ import annotations
@@ -65,10 +64,10 @@ MOST_LEVELS = 50  # most distinct values of a numeric predictor that makes cells
 class FBP(JointRegression[PopulationRecords]):
     """Fully Bayes synthesizer for the population: synthetic outcomes follow the population, not the sample.
 
-    Within a combination of predictors ("cell") and a PSU, synthetic records have equal weights.  A file has two
-    weights.  Means and totals are estimated with the first, the mean smoothed weight of the cell.  Standard errors of
-    counts come from the spread of the second, the record's own smoothed weight ``<weight>_smoothed``.  Both weights add
-    up to the same counts.
+    A cell is a combination of predictors.  Synthetic records of the same cell and PSU have equal weights.  A file has
+    two weights.  Means and totals are estimated with the first weight, the mean smoothed weight of the cell.  Standard
+    errors of counts come from the spread of the second weight, the record's own smoothed weight ``<weight>_smoothed``.
+    Both weights give the same estimated counts.
 
     Parameters
     ----------
@@ -81,8 +80,8 @@ class FBP(JointRegression[PopulationRecords]):
         "full": smoothed weights exp(-kappa_y y~* - x kappa_x), as the model implies.  "paper": exp(-kappa_y y~*), as in
         section 2.2 of the paper, which leaves out how selection differs between cells.
     variance : {"stratified", "paper"}
-        "stratified": standard errors of counts are computed by stratum.  "paper": they ignore strata, which reproduces
-        Table 4 of the paper.
+        "stratified": standard errors of counts are computed by stratum.  "paper": standard errors of counts ignore
+        strata, which reproduces Table 4 of the paper.
     bands : dict of column to list of numbers
         Public limits that group a numeric predictor with many values into bands, from which the cells are made:
         ``bands={"age": [25, 45, 65]}``.
@@ -90,7 +89,7 @@ class FBP(JointRegression[PopulationRecords]):
     Raises
     ------
     InputError
-        On construction: unknown options; several outcomes under the paper's prior.
+        On construction, if an option is unknown, or if there are several numeric outcomes under the paper's prior.
 
     Notes
     -----
@@ -136,7 +135,7 @@ class FBP(JointRegression[PopulationRecords]):
 
     @classmethod
     def paper(cls, outcome: str | Sequence[str], predictors: str = "", **settings: Any) -> Self:
-        """FBP as published: the paper's smoothed weights, and standard errors of counts without strata.
+        """Make FBP as published: with the paper's smoothed weights, and standard errors of counts without strata.
 
         Parameters
         ----------
@@ -155,27 +154,27 @@ class FBP(JointRegression[PopulationRecords]):
 
     @property
     def as_in_paper(self) -> bool:  # type: ignore[override]  # of the options
-        """Whether the paper's smoothed weights, or its standard errors of counts, are used."""
+        """Whether the smoothed weights of the paper, or its standard errors of counts, are used."""
         return "paper" in (self.weights, self.variance)
 
     def prepare(
         self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None,
         constants: Constants | None = None, unit: Codes | None = None,
     ) -> PopulationRecords:  # fmt: skip
-        """Check a file and return its records, as for FBS, with the cells of the predictors.
+        """Check a file and return its records, including the cell of each record.
 
         Raises
         ------
         InputError, ModelError
-            As for FBS; a formula without an intercept; a numeric predictor with many values that has no bands, if
-            weights are modelled; effects of PSUs or strata under the paper's prior, or with another setting of the
-            paper.
+            The file would be refused by :class:`FBS`.  The formula has no intercept.  The weights are modelled, and a
+            numeric predictor with many values has no bands.  The design has effects of PSUs or strata, and the paper's
+            prior, weights or variance are used.
         """
         records = self.joint_records(design, clusters, mean_weight, constants, unit)
         if records.groups is not None and (self.as_in_paper or self.prior == "paper"):
             raise ModelError(
                 f"the design has {records.groups.describe()} whose effects FBP models with prior='flat' and with "
-                "neither weights='paper' nor variance='paper'; with them, say clusters='ignore', and standard errors "
+                "neither weights='paper' nor variance='paper'; otherwise set clusters='ignore', and standard errors "
                 "from the synthetic files can be far too small"
             )
         intercept = np.asarray(np.linalg.pinv(records.X).sum(axis=1), dtype=np.float64)
@@ -204,19 +203,19 @@ class FBP(JointRegression[PopulationRecords]):
         return np.asarray(cells.groupby(list(cells), sort=True).ngroup(), dtype=np.intp)
 
     def log_base(self, records: PopulationRecords, Y: Floats) -> Floats:
-        """Log of the ratio of record density to normal density (n,): w~ = -log pi (eq. 6), or 0 for a public weight."""
+        """Return log(record density / normal density) (n,): w~ = -log pi by eq. 6, or 0 if the weight is public."""
         return Y[:, -1] if records.public_weights is None else np.zeros(len(Y))
 
     def _sample(
         self, records: PopulationRecords, A: float, R: Floats, Z0: Floats, S0: Floats, sampler: Sampler
     ) -> Draws:
-        """Draw three parameters by Markov chains, and beta and kappa_x from their exact conditionals."""
+        """Draw three parameters by Markov chains, and beta and kappa_x from their exact conditional distribution."""
         root, V, z, v, S = _rotated(records, R, Z0, S0)
         fit = sampler.sample("fbp", {"D": len(S), "rank": len(R), "A": A, "root": root, "Z": z, "v": v, "S": S})
         sigma = fit.values["sigma"].reshape(-1, len(S))
 
         def coefficients(target: Floats, tilt: Floats, sd: Floats) -> Floats:
-            """Draws (S, K) of coefficients b ~ N(0, 100), given target ~ N(R b + tilt v, sd^2)."""
+            """Draw coefficients b (S, K) with the prior N(0, 100), given target ~ N(R b + tilt v, sd^2)."""
             precision = 1 / sd[:, None] ** 2 + 1 / (BETA_VARIANCE * root**2)
             mean = (target - tilt[:, None] * v) / sd[:, None] ** 2 / precision
             seen = (mean + sampler.rng.standard_normal(mean.shape) / np.sqrt(precision)) / root
@@ -262,19 +261,23 @@ class FBP(JointRegression[PopulationRecords]):
         self, records: PopulationRecords, draws: Draws, positions: Sequence[int], alpha: Callable[[Floats], Floats],
         unit: Codes | None, rng: np.random.Generator, *, debias: bool,
     ) -> Draws:  # fmt: skip
-        """As for FBS, but ``debias`` is refused with effects of PSUs: the shift of the coefficients is unknown then.
+        """Correct draws for the bias by the privacy weights, as in :meth:`JointRegression.debias_draws`.
 
         Raises
         ------
         InputError, ModelError
-            As for FBS; debias with effects of PSUs.
+            :meth:`JointRegression.debias_draws` raises an error.  PSUs or strata have effects and ``debias`` is True:
+            the bias of the coefficients is then unknown.
         """
         if debias and records.groups is not None:
             raise InputError("FBP has no debias with effects of PSUs or strata: use FBS, or leave debias out")
         return super().debias_draws(records, draws, positions, alpha, unit, rng, debias=debias)
 
     def uncensored(self, records: PopulationRecords, draws: Draws, positions: Sequence[int], bound: float) -> Draws:
-        """As for FBS.  If the weight is modelled, the density has the factor 1 / pi, and B is corrected, too."""
+        """Correct draws of a censored fit for the clamp, as in :meth:`JointRegression.uncensored`.
+
+        If the weight is modelled, the record density has the factor 1 / pi.  Then B is corrected, too.
+        """
         if records.public_weights is not None:
             return super().uncensored(records, draws, positions, bound)
         done = draws.subset(positions)
@@ -285,13 +288,13 @@ class FBP(JointRegression[PopulationRecords]):
     def variance_factor(
         self, records: PopulationRecords, draws: Draws, positions: Sequence[int], bound: float, *, corrected: bool
     ) -> float | None:
-        """As for FBS if the weight is public; otherwise unknown (None)."""
+        """Return :meth:`JointRegression.variance_factor` if the weight is public, and None (unknown) otherwise."""
         if records.public_weights is None:
             return None
         return super().variance_factor(records, draws, positions, bound, corrected=corrected)
 
     def simulate(self, public: Public, draw: Draws, rng: np.random.Generator) -> Synthetic:
-        """One synthetic data set: y* from the population model, with public weights or weights smoothed given y*.
+        """Draw one synthetic data set: y* from the population model, with public weights or weights smoothed given y*.
 
         Source: Hu, Savitsky & Williams 2022a, section 2.2, eq. 4.
         """
@@ -301,13 +304,13 @@ class FBP(JointRegression[PopulationRecords]):
         row, labels = public.rows_of(category), public.labels(category)
         effect = self.effects_of_records(public, draw, rng)
         beta, L_y, kappa_y, kappa_x, _ = to_population(B, L, public.intercept, d)
-        # the effect is left out, as it does not tilt selection within a PSU
+        # y without the effect, because the effect does not change the selection within a PSU
         y = (public.X @ beta)[row] + rng.standard_normal((public.n, d)) @ L_y.T
         outcomes = self.back(y + effect[:, :d])
         if public.public_weights is not None:
             return Synthetic(outcomes, public.public_weights, labels)
         log_weight, psu_log_weight = -y @ kappa_y, effect[:, d]
-        # sizes belong to the PSU or unit, as effects do, and are not averaged over the cell
+        # size predictors belong to the PSU or unit, as effects do, and are not averaged over the cell
         is_size = np.isin(public.columns, (LOG_SIZE, LOG_UNIT))
         psu_log_weight = psu_log_weight - (public.X[:, is_size] @ kappa_x[is_size])[row]
         kappa_x = np.where(is_size, 0.0, kappa_x)
@@ -320,7 +323,7 @@ class FBP(JointRegression[PopulationRecords]):
         return Synthetic(outcomes, mean, labels, smoothed, cell, self.variance == "stratified")
 
     def assumptions(self, public: Public) -> list[str]:
-        """The assumptions of FBP, as sentences."""
+        """Return the assumptions of FBP, as sentences."""
         assert isinstance(public, JointPublic)
         sentences = [*shared_assumptions(self, public), f"prior {self.prior}: {self.priors[self.prior]}"]
         if self.prior == "flat":
@@ -353,7 +356,7 @@ class FBP(JointRegression[PopulationRecords]):
 def _rotated(
     records: PopulationRecords, R: Floats, Z0: Floats, S0: Floats
 ) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-    """root and V of R = U diag(root) V, and U' Z0, U' R e and S0 of (y~, log pi); V is square, also for rank < K."""
+    """Return root, V (K, K), U' Z0, U' R e and S0, where R = U diag(root) V, with log pi instead of w~."""
     U, root, V = np.linalg.svd(R)
     z, v = U.T @ Z0, U.T @ (R @ records.intercept)
     sign = np.array([1.0, -1.0])[: z.shape[1]]  # log pi = -w~
@@ -361,7 +364,6 @@ def _rotated(
 
 
 def _rising(limits: object) -> bool:
-    """Whether the limits are one or more finite numbers in increasing order."""
     if isinstance(limits, str) or not isinstance(limits, Sequence | np.ndarray) or len(limits) == 0:
         return False
     if any(isinstance(x, bool) or not isinstance(x, int | float | np.number) for x in limits):
@@ -372,13 +374,13 @@ def _rising(limits: object) -> bool:
 def to_sample(
     beta: Floats, L_y: Floats, kappa_y: Floats, kappa_x: Floats, sigma_pi: Floats, intercept: Floats
 ) -> tuple[Floats, Floats]:
-    """FBS's (B, L) from FBP's parameters, draw by draw, by the identity in the module's docstring.
+    """Convert draws of FBP's parameters to (B, L) of FBS, by the identity in the module's docstring.
 
     Parameters
     ----------
     beta : float array (S, K, d)
     L_y : float array (S, d, d)
-        Lower Cholesky factor of the outcomes' covariance given x; sigma_y for one outcome.
+        Lower Cholesky factor of the covariance of the outcomes given x.  For one outcome this factor is sigma_y.
     kappa_y, kappa_x, sigma_pi : float arrays (S, d), (S, K), (S,)
     intercept : float array (K,)
         The vector e with X e = 1.
@@ -401,9 +403,9 @@ def to_sample(
 
 
 def to_population(B: Floats, L: Floats, intercept: Floats, d: int) -> tuple[Floats, Floats, Floats, Floats, float]:
-    """FBP's (beta, L_y, kappa_y, kappa_x, sigma_pi) from one draw of FBS's B (K, D) and L (D, D).
+    """Convert one draw of FBS's B (K, D) and L (D, D) to FBP's (beta, L_y, kappa_y, kappa_x, sigma_pi).
 
-    Without a modelled weight (D = d), beta is B, and the last three are zero.
+    If the weight is not modelled (D = d), beta is B, and kappa_y, kappa_x and sigma_pi are 0.
     """
     L_y = L[:d, :d]
     if L.shape[0] == d:

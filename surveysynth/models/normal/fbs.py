@@ -2,10 +2,9 @@
 
     (y~_i, w~_i) ~ N(x_i B, Sigma),    w~_i = log(w_i / mean w),
 
-fitted under the alpha-weighted pseudo likelihood (eq. 3).  B is integrated out, ``stan/fbs.stan``
-samples the other parameters, and B is then drawn from its exact conditional.  Under the censored pseudo
-likelihood (Hu, Williams & Savitsky 2025, eq. 3.6) B cannot be integrated out, and ``stan/fbs_censored.stan``
-samples (B, Sigma).
+is fitted under the alpha-weighted pseudo likelihood (eq. 3).  B is integrated out, ``stan/fbs.stan`` samples the other
+parameters, and B is then drawn from its exact conditional distribution.  Under the censored pseudo likelihood (Hu,
+Williams & Savitsky 2025, eq. 3.6) B cannot be integrated out, and ``stan/fbs_censored.stan`` samples (B, Sigma).
 """
 
 from __future__ import annotations
@@ -39,38 +38,38 @@ WEIGHTS = "survey weights are jointly normal with the outcome on the log scale; 
 
 @dataclass(frozen=True)
 class FBS(JointRegression[JointRecords]):
-    """Fully Bayes synthesizer for the observed sample: outcome and weight jointly normal.
+    """Fully Bayes synthesizer for the observed sample: outcome and weight are jointly normal.
 
     Parameters
     ----------
     outcome : str or list of str
-        Confidential columns, synthesized together with the weight.  A categorical column, of numbers or labels, is
-        written ``"C(employed)"``.  Categories are multinomial within cells of the discrete predictors (Dirichlet
-        prior), and the numeric outcomes and the weight depend on the categories.  Or a formula with the predictors,
-        ``FBS("salary ~ field + gender")``; several outcomes are joined by +, ``"salary + C(employed) ~ field"``.
+        Confidential columns, which are synthesized together with the weight.  A formula such as
+        ``"salary + C(employed) ~ field + gender"`` names outcomes and predictors together.  A categorical column is
+        written ``C(employed)``.  Categories are multinomial within cells of the discrete predictors (Dirichlet prior),
+        and the numeric outcomes and the weight depend on the categories.
     predictors : str
-        Right-hand side of a model formula, for example ``"field + gender"``, as in R.  These columns are public: they
-        are kept as they are and are released.  The exception is a categorical outcome, such as a design variable that
-        is not public: it may be in the formula because of its interactions.
+        Right-hand side of a model formula, as in R: ``"field + gender"``.  These columns are public and are released
+        unchanged.  The exception is a categorical outcome, which may be in the formula for its interactions.
     prior : {"paper", "independent", "normal", "flat"}
-        "paper": the prior of Hu, Savitsky & Williams (2022a, appendix C).  "independent": the same with Omega = I,
-        which is sensible with more than about 20 predictors.  "normal": the same with coefficients ~ N(0, 100), as in
-        FBP; it is the fastest under censoring.  "flat": p(B, Sigma) ~ |Sigma|^-(D+1)/2; the posterior is drawn exactly,
-        without MCMC.
+        "paper": the prior of Hu, Savitsky & Williams (2022a, appendix C).  "independent": the paper's prior with
+        Omega = I, which is sensible with more than about 20 predictors.  "normal": the paper's prior of Sigma, and
+        coefficients ~ N(0, 100) as in FBP, which is the fastest prior under censoring.  "flat": p(B, Sigma) ~
+        |Sigma|^-(D+1)/2, where Sigma is D x D; the posterior is drawn exactly, without MCMC.
     transform : str, transform, or dict of outcome to either
         ``"log"`` (the default), ``surveysynth.IdentityTransform(scale=)``, ``surveysynth.AsinhTransform(scale=)`` or
         ``surveysynth.NormalScores(...)`` of an earlier file.
     missing : {"fail", "drop"}
-        Treatment of a missing outcome; "drop" leaves the record out, and the report says how many.
+        Treatment of records with a missing outcome.  "drop" leaves these records out, and the report gives their
+        number.
     weight : "public", optional
-        Declares that the survey weights are public: they are kept as they are and are published.  Weights that are a
-        function of the predictors are kept, too; under :class:`Strict` such weights must be declared.
+        Declares that the survey weights are public: they are released unchanged.  Weights that are a function of the
+        predictors are released unchanged, too; under :class:`Strict` such weights must be declared public.
 
     Raises
     ------
     InputError
-        On construction: unknown options, an outcome that is a predictor, a term that depends on the categories of
-        other records.
+        On construction, if an option is unknown, an outcome is a predictor, or a term of the formula depends on the
+        categories of other records.
 
     Notes
     -----
@@ -104,7 +103,7 @@ class FBS(JointRegression[JointRecords]):
         self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None,
         constants: Constants | None = None, unit: Codes | None = None,
     ) -> JointRecords:  # fmt: skip
-        """Check a file and return its records, by :meth:`JointRegression.joint_records`."""
+        """Check a file and return its records (see :meth:`JointRegression.joint_records`)."""
         return self.joint_records(design, clusters, mean_weight, constants, unit)
 
     def _sample(self, records: JointRecords, A: float, R: Floats, Z0: Floats, S0: Floats, sampler: Sampler) -> Draws:
@@ -137,12 +136,12 @@ class FBS(JointRegression[JointRecords]):
         return {"scaled": int(self.prior != "normal"), "correlated": int(self.prior == "paper")}
 
     def simulate(self, public: Public, draw: Draws, rng: np.random.Generator) -> Synthetic:
-        """One synthetic data set: y* from the model, with public weights or smoothed weights exp E(w~ | y~*).
+        """Draw one synthetic data set: y* from the model, with public weights or smoothed weights exp E(w~ | y~*).
 
         Source: Hu, Savitsky & Williams 2022a, section 2.1.
 
-        E(w~ | y~) = x beta_w + Sigma_wy Sigma_yy^-1 (y~ - x B_y), which for one outcome is
-        x beta_w + rho (sigma_w / sigma_y)(y~ - x beta_y).
+        E(w~ | y~) = x beta_w + Sigma_wy Sigma_yy^-1 (y~ - x B_y).  For one outcome this is x beta_w + rho (sigma_w /
+        sigma_y)(y~ - x beta_y).
         """
         assert isinstance(public, JointPublic)
         B, L, d = draw.values["B"][0], draw.values["L"][0], len(self.numeric)
@@ -157,7 +156,7 @@ class FBS(JointRegression[JointRecords]):
         return Synthetic(outcomes, np.exp(mean[:, d] + z @ L[d, :d]), labels)
 
     def assumptions(self, public: Public) -> list[str]:
-        """The assumptions of FBS, as sentences."""
+        """Return the assumptions of FBS, as sentences."""
         assert isinstance(public, JointPublic)
         exact = self.prior == "flat"
         how = ", drawn without Markov chains" if exact else "; Sigma's scales half-t(3, 0, 10), correlation LKJ(6)"
@@ -166,11 +165,10 @@ class FBS(JointRegression[JointRecords]):
 
 
 def draw_coefficients(R: Floats, Z0: Floats, L: Floats, root: Floats, rng: np.random.Generator) -> Floats:
-    """Exact draws of B given Sigma, prior scales and data: one for each of S parameter draws.
+    """Draw B exactly, given the data and S draws of Sigma and the prior scales: one draw of B for each.
 
-    With the prior factor T_j = root_j root_j' and b = blockdiag(root)^-1 vec B, the precision
-    of b is I + blockdiag(root)' (Sigma^-1 (x) R'R) blockdiag(root).  It is never singular, whatever
-    the rank of R.
+    Column j of B has the prior covariance root_j root_j'.  Therefore b = blockdiag(root)^-1 vec B has the precision I +
+    blockdiag(root)' (Sigma^-1 (x) R'R) blockdiag(root), which is not singular for any rank of R.
 
     Parameters
     ----------
@@ -204,7 +202,7 @@ def draw_coefficients(R: Floats, Z0: Floats, L: Floats, root: Floats, rng: np.ra
 
 
 def _coefficient_size(R: Floats, Z0: Floats, Sigma: Floats) -> tuple[Floats, Floats]:
-    """Root mean square b (K, D) of each coefficient under a flat prior, and its standard error over b (K, D).
+    """Return the root mean square b (K, D) of each coefficient under a flat prior, and its standard error over b.
 
     Both only define the coordinates of the sampler (see ``stan/fbs.stan``).
     """

@@ -20,7 +20,7 @@ FLAT = "p(B, Sigma) ~ |Sigma|^-(D+1)/2"
 def draw_flat(
     records: JointRecords, statistics: SufficientStatistics, R: Floats, Z0: Floats, S0: Floats, sampler: Sampler
 ) -> Draws:
-    """Exact draws of the pseudo posterior: Sigma ~ inverse-Wishart(A - rank, S0), B | Sigma matrix normal."""
+    """Draw the pseudo posterior exactly: Sigma ~ inverse-Wishart(A - rank, S0), and B | Sigma is matrix normal."""
     D, size = S0.shape[0], sampler.chains * sampler.draws
     df = statistics.A - len(R)
     inverse = refuse_unseen(records, R)

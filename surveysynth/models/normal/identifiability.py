@@ -1,4 +1,4 @@
-"""Refusals of files that do not identify the normal regression, or with which the density is unbounded.
+"""Checks that refuse files that do not identify the normal regression, or that make its density unbounded.
 
 If other columns determine an outcome, Sigma is singular and the density, and with it the Lipschitz bound, is
 unbounded: every privacy weight would be 0.
@@ -23,11 +23,11 @@ Codes = NDArray[np.intp]
 
 
 def refuse_singular(Y: Floats, X: Floats, pattern: Codes, labels: list[str]) -> None:
-    """Refuse outcomes without residual variation: the density would be unbounded."""
+    """Raise ModelError if an outcome has no residual variation, because the density would be unbounded."""
     statistics = sufficient_statistics(X, pattern, Y - Y.mean(axis=0), np.ones(len(Y)))
     S0 = statistics.reduced()[2]
-    total, left = np.diag(statistics.Q), np.diag(S0)
-    for label, t, s, y in zip(labels, total, left, Y.T, strict=True):
+    total, residual = np.diag(statistics.Q), np.diag(S0)
+    for label, t, s, y in zip(labels, total, residual, Y.T, strict=True):
         if t <= len(Y) * (1e-7 * (1 + abs(y.mean()))) ** 2:
             raise constant_outcome(label)
         if s <= 1e-6 * t:
@@ -35,8 +35,8 @@ def refuse_singular(Y: Floats, X: Floats, pattern: Codes, labels: list[str]) -> 
                 f"the predictors determine {label} (nearly) completely, so its density is unbounded and no Lipschitz "
                 "bound is useful; use fewer predictors"
             )
-    correlation = S0 / np.sqrt(np.outer(left, left))
-    if len(left) and np.linalg.eigvalsh(correlation)[0] < 1e-6:
+    correlation = S0 / np.sqrt(np.outer(residual, residual))
+    if len(residual) and np.linalg.eigvalsh(correlation)[0] < 1e-6:
         raise ModelError(
             f"given the predictors, {' and '.join(labels)} determine one another (nearly) completely, so their joint "
             "density is unbounded and no Lipschitz bound is useful"
@@ -44,7 +44,7 @@ def refuse_singular(Y: Floats, X: Floats, pattern: Codes, labels: list[str]) -> 
 
 
 def refuse_constant_within(groups: Groups, Y: Floats, labels: list[str]) -> None:
-    """Refuse outcomes that the groups determine: given effects, the density would be unbounded."""
+    """Raise ModelError if PSUs or strata determine an outcome: given their effects, the density would be unbounded."""
     size = np.maximum(np.bincount(groups.record, minlength=groups.size), 1)
     for label, y in zip(labels, Y.T, strict=True):
         mean = np.bincount(groups.record, y, groups.size) / size
@@ -56,7 +56,10 @@ def refuse_constant_within(groups: Groups, Y: Floats, labels: list[str]) -> None
 
 
 def refuse_degenerate(S0: Floats, statistics: SufficientStatistics, rank: int) -> None:
-    """Refuse privacy weights without information on Sigma: a small sum, or (nearly) dependent residuals."""
+    """Raise ModelError if the privacy-weighted records do not identify Sigma.
+
+    The sum of the privacy weights is too small, or the weighted residuals are (nearly) linearly dependent.
+    """
     scale = np.sqrt(np.maximum(np.diag(S0), 0))
     too_little = statistics.A < rank + len(S0) or not (scale > 0).all()
     if too_little or np.linalg.eigvalsh(S0 / np.outer(scale, scale))[0] < 1e-9:
@@ -67,7 +70,7 @@ def refuse_degenerate(S0: Floats, statistics: SufficientStatistics, rank: int) -
 
 
 def refuse_unseen(records: JointRecords, R: Floats) -> Floats:
-    """The pseudo-inverse of R (K, rank).
+    """Return the pseudo-inverse of R (K, rank).
 
     Raises ModelError unless the weighted records identify the mean of every predictor row.
     """
@@ -91,14 +94,14 @@ def refuse_unseen(records: JointRecords, R: Floats) -> Floats:
 
 
 def refuse_censored(records: JointRecords, prior: str, priors: Iterable[str]) -> None:
-    """Refuse effects, categories and the flat prior, which are not fitted under a clamp.
+    """Raise ModelError for effects, categories and the flat prior, which are not fitted under a clamp.
 
-    Under a flat prior the censored posterior is improper, as the censored likelihood is bounded away from 0.
+    Under a flat prior the censored posterior is improper, because the censored likelihood is bounded away from 0.
     """
     if records.groups is not None:
         raise ModelError(
             f"the design has {records.groups.describe()}, whose effects are not fitted under the censored "
-            "mechanism: say clusters='ignore' (standard errors from the synthetic files can then be far too "
+            "mechanism: set clusters='ignore' (standard errors from the synthetic files can then be far too "
             "small), make strata predictors, or use the pseudo posterior"
         )
     if records.categories is not None:

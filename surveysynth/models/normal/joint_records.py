@@ -20,18 +20,19 @@ Codes = NDArray[np.intp]
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class JointPublic(Public):
-    """Public data.  With categorical outcomes, X has a row for each row of public predictors and each category.
+    """Public data of FBS and FBP.
 
-    ``row`` is then the row of X of a record that has category 0, and row + k the row of X if it has category k.
+    If there are categorical outcomes, X has K consecutive rows for each distinct combination of public predictors: one
+    row for each category.  A record with category k has row ``row + k`` of X.
 
     Attributes
     ----------
     groups : Groups or None
         PSUs or strata with modelled effects.
     categories : Cells or None
-        The names of the categorical outcomes, and the cells within which they are multinomial.
+        The levels of the categorical outcomes, and the public cells within which categories are multinomial.
     cell_columns : tuple of str
-        The predictors whose combinations are the cells.
+        The predictors whose combinations are the public cells.
     """
 
     groups: Groups | None = field(default=None, metadata=EACH)
@@ -40,27 +41,21 @@ class JointPublic(Public):
 
     @property
     def each(self) -> int:
-        """Number of rows of X for each row of public predictors: the number of categories, or 1."""
+        """Number of rows of X for each combination of public predictors: the number of categories, or 1."""
         return 1 if self.categories is None else self.categories.K
 
     def labels(self, category: Codes | None) -> dict[str, pd.Series]:
-        """The categorical outcomes as columns, given the category of each record."""
+        """Return the categorical outcomes as columns, given the category of each record."""
         return {} if category is None or self.categories is None else self.categories.columns(category)
 
     def rows_of(self, category: Codes | None) -> Codes:
-        """Row of X (n,) of each record, given the category of each record (None without categories)."""
+        """Return the row of X (n,) of each record, given the category of each record, or None without categories."""
         return self.row if category is None else self.row + category
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class JointRecords(Records, JointPublic):
-    """Confidential records; y (n, d) are the numeric outcomes on their working scales.
-
-    Attributes
-    ----------
-    categories : Categories or None
-        The categorical outcomes.
-    """
+    """Confidential records of FBS and FBP.  y (n, d) are the numeric outcomes on their working scales."""
 
     categories: Categories | None = field(default=None, metadata=EACH)
 
@@ -68,12 +63,12 @@ class JointRecords(Records, JointPublic):
 
     @cached_property
     def Y(self) -> Floats:
-        """y and, unless the weight is public, log w (n, D)."""
+        """The modelled values (n, D): y and, unless the weight is public, log w."""
         return self.y if self.log_w is None else np.column_stack([self.y, self.log_w])
 
     @property
     def pattern(self) -> Codes:
-        """Row of X (n,) of each record, given its category."""
+        """Row of X (n,) of each record, given the record's category."""
         return self.row if self.categories is None else self.row + self.categories.category
 
 
@@ -86,7 +81,7 @@ class PopulationPublic(JointPublic):
     intercept : float array (K,)
         The vector e with X e = 1.
     cell : int array (n,)
-        Number of the combination of predictors of each record; numeric predictors are in bands.
+        Number of the combination of predictors of each record.  ``bands`` of :class:`FBP` group numeric predictors.
     """
 
     intercept: Floats

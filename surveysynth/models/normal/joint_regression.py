@@ -2,18 +2,17 @@
 
     (y~_i, w~_i) ~ N(x_i B, Sigma),    w~_i = log(w_i / mean w)
 
-is FBS itself (Hu, Savitsky & Williams 2022a, eq. 2).  The likelihood of FBP (eq. 6) is the same density of
-(y~_i, log pi_i = -w~_i), divided by pi_i, a factor without parameters.  So FBS and FBP are fitted from the same
-statistics of the records,
+is the model of FBS (Hu, Savitsky & Williams 2022a, eq. 2).  The likelihood of FBP (eq. 6) is this density with log pi_i
+= -w~_i, divided by pi_i, which contains no parameters.  So FBS and FBP are fitted from the same statistics,
 
     A = sum alpha_i,   C0 = X' diag(alpha) X = R'R,   B^ = C0^- X' diag(alpha) Y,   Z0 = R B^,
     S0 = (Y - X B^)' diag(alpha) (Y - X B^),
 
-and the cost of a fit does not depend on n.  FBS and FBP differ in the priors, in the record densities of the Lipschitz
-bound, and in the simulation.
+where X (n, K) are the predictors and Y (n, D) the columns (y~, w~).  The computing time given these statistics does not
+depend on n.  FBS and FBP differ in the priors, in the record densities of the Lipschitz bound, and in the simulation.
 
-Records of the same PSU, and of the same stratum that the predictors do not determine, have a common normal effect
-on (y~, w~): see :mod:`surveysynth.models.normal.cluster_effects`.
+Records of the same PSU have a common normal effect on (y~, w~), and so have records of the same stratum, unless the
+predictors determine the strata.  See :mod:`surveysynth.models.normal.cluster_effects`, also for other shapes.
 """
 
 from __future__ import annotations
@@ -81,11 +80,11 @@ J = TypeVar("J", bound=JointRecords)
 
 @dataclass(frozen=True)
 class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
-    """A synthesizer that models outcomes and log weight jointly, given public predictors: FBS and FBP.
+    """Common base of FBS and FBP: a synthesizer that models outcomes and log weight jointly, given public predictors.
 
-    Posteriors hold ``B`` (S, K, D) and ``L`` (S, D, D), the lower Cholesky factor of Sigma.  With effects, posteriors
-    also hold ``tau`` (S, levels, D), and ``T`` (S, D, D), a factor of the covariance of the lowest level's effects.  If
-    strata have effects, ``effects`` holds the draws ``strata`` (S, H, D) of these.
+    Draws hold ``B`` (S, K, D) and ``L`` (S, D, D), the lower Cholesky factor of Sigma.  If PSUs or strata have effects,
+    draws also hold the variance ratios ``tau`` (S, levels, D), and ``T`` (S, D, D), a factor of the covariance of the
+    effects of PSUs.  If strata have effects, ``effects["strata"]`` (S, H, D) are draws of the effects of strata.
     """
 
     outcome: str | Sequence[str]
@@ -137,12 +136,12 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         return tuple(name for name in formula_columns(self.predictors) if name not in self.categorical)
 
     def back(self, y: Floats) -> Floats:
-        """Outcomes (n, d) in original units, from outcomes on the working scale."""
+        """Transform outcomes (n, d) from the working scale to original units."""
         back = [t.inverse(y[:, j]) for j, t in enumerate(self.transforms())]
         return np.column_stack(back) if back else np.empty((len(y), 0))
 
     def transforms(self) -> list[Transform]:
-        """The transform of each numeric outcome."""
+        """Return the transform of each numeric outcome."""
         if isinstance(self.transform, dict):
             if set(self.transform) != set(self.numeric):
                 raise InputError("transform names other columns than the numeric outcomes")
@@ -151,20 +150,23 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
 
     @property
     def measure(self) -> str:  # type: ignore[override]  # of the transforms
-        """Scale of the density."""
+        """Description of the scale of the density."""
         return "; ".join(dict.fromkeys(t.describe() for t in self.transforms()))
 
     def pilot(self) -> Self | None:
-        """The model under the flat prior, which is drawn exactly in milliseconds; None if the prior is flat already."""
+        """Return the model with the flat prior, which is fitted in milliseconds, or None if the prior is flat."""
         return None if self.prior == "flat" else replace(self, prior="flat")
 
     def note_obstacles(self, design: SurveyDesign, clusters: Clusters, wrong: Obstacles) -> None:
-        """As :meth:`Synthesizer.note_obstacles`; PSUs and strata are no reason here, because they have effects."""
+        """Collect the reasons for which :meth:`prepare` would refuse the file.
+
+        PSUs and strata are not among the reasons, because PSUs and strata have effects in this model.
+        """
         wrong.check(self.check_outcomes, design)
         wrong.check(predictor_rows, design, self.predictors, None)
 
     def check_outcomes(self, design: SurveyDesign) -> None:
-        """Refuse numeric outcomes that are missing, are not numbers, or have no value on the working scale."""
+        """Raise InputError if numeric outcomes are missing, are not numbers, or have no value on the working scale."""
         wrong = Obstacles()
         for outcome, transform in zip(self.numeric, self.transforms(), strict=True):
             wrong.check(working_scale, design, outcome, transform)
@@ -179,11 +181,11 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         Raises
         ------
         InputError
-            Missing or non-numeric outcomes, outcomes outside the range of the transform, normal scores
-            made from this file, missing predictors, a formula that cannot be evaluated.
+            An outcome is missing, is not numeric or is outside the range of its transform.  Normal scores were made
+            from this file.  A predictor is missing, or the formula cannot be evaluated.
         ModelError
-            A constant outcome; an outcome or weight that the predictors, or the PSUs, (nearly) determine; an outcome
-            that is nearly proportional to a size measure that is not a predictor.
+            An outcome is constant.  The predictors or the PSUs (nearly) determine an outcome or the weight.  An outcome
+            is nearly proportional to a size measure that is not a predictor.
         """
         scales = zip(self.numeric, self.transforms(), strict=True)
         working = [working_scale(design, outcome, transform) for outcome, transform in scales]
@@ -225,13 +227,13 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         return records
 
     def _public_weight(self, design: SurveyDesign, X: Floats, pattern: Codes, groups: Groups | None) -> Floats | None:
-        """The survey weight, if it was declared public or is a function of public data."""
+        """Return the survey weight if it was declared public or is a function of public data, or else None."""
         if self.weight == "public":
             return design.weights
         return public_weight(design, self.predictor_columns, X, pattern, groups)
 
     def sufficient_statistics(self, records: J, alpha: Floats) -> SufficientStatistics:
-        """The sums A, C0, X'alpha Y and Y'alpha Y of the module's formulas."""
+        """Return the sums A, C0, X' diag(alpha) Y and Y' diag(alpha) Y of the module's formulas."""
         return sufficient_statistics(records.X, records.pattern, records.Y, alpha)
 
     def fit(self, records: J, alpha: Floats, sampler: Sampler) -> Draws:
@@ -240,7 +242,7 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         Raises
         ------
         ModelError
-            alpha leaves too little of the file to fit or, under the flat prior, cells without any weight.
+            The privacy weights alpha are too small for a fit or, under the flat prior, for the mean of a predictor row.
         """
         numeric = self._fit_numeric(records, alpha, sampler)
         if records.categories is None:
@@ -248,26 +250,19 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         return shares.with_shares(numeric, records, records.categories, alpha, sampler)
 
     def check_censored(self, records: J) -> None:
-        """Refuse records that cannot be fitted under a clamp.
-
-        Raises
-        ------
-        ModelError
-            Effects of PSUs or strata, categories, or a flat prior, under which the posterior is
-            improper, as the censored likelihood is bounded away from 0.
-        """
+        """Raise ModelError for effects of PSUs or strata, categories or a flat prior: they have no censored fit."""
         refuse_censored(records, self.prior, self.priors)
 
     def censored(self, records: J, alpha: Floats, bound: float, sampler: Sampler) -> Draws:
-        """Draw (B, Sigma) from the censored pseudo posterior: alpha_i log p_i clamped to +-bound.
+        """Draw (B, Sigma) from the censored pseudo posterior, where alpha_i log p_i is clamped to [-bound, bound].
 
         Source: Hu, Williams & Savitsky 2025, eq. 3.5-3.6.
 
         Raises
         ------
         ModelError
-            As :meth:`check_censored`; almost no record is inside the clamp; the density has several separate
-            modes, which Markov chains do not visit in proportion.
+            :meth:`check_censored` refuses the records.  Almost no record is inside the clamp.  The density has separate
+            modes, which Markov chains would not visit in the right proportions.
         """
         self.check_censored(records)
         distinct = distinct_records(records.X, records.pattern, records.Y, alpha, self.log_base(records, records.Y))
@@ -275,7 +270,7 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         return self._sample_censored(records, coordinates(distinct, bound, pilot), pilot, sampler)
 
     def _fit_numeric(self, records: J, alpha: Floats, sampler: Sampler) -> Draws:
-        """Draws of (B, Sigma) and effects, for the numeric outcomes and the weight given categories."""
+        """Draw (B, Sigma) and effects, for the numeric outcomes and the weight given categories."""
         if records.Y.shape[1] == 0:
             return _nothing(records.X.shape[1], sampler)
         if records.groups is not None:
@@ -305,21 +300,21 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
 
     @abstractmethod
     def _sample_censored(self, records: J, distinct: dict[str, Any], pilot: Pilot, sampler: Sampler) -> Draws:
-        """Draw (B, Sigma) under the censored pseudo likelihood, in the coordinates of a pilot fit."""
+        """Draw (B, Sigma) under the censored pseudo likelihood, in coordinates that are scaled by the pilot fit."""
 
     def log_base(self, records: J, Y: Floats) -> Floats:
-        """Log (n,) of the ratio of record density to normal density of (y~, w~), from working-scale values."""
+        """Return log(record density / normal density) (n,), given the values Y (n, D) on the working scale."""
         return np.zeros(len(Y))
 
     def lipschitz(self, records: J, draws: Draws, unit: Codes | None = None, alpha: Floats | None = None) -> Floats:
-        """Largest |log p(record i | draw)| over all draws (n,).
+        """Return the largest |log p(record i | draw)| over all draws (n,).
 
-        With ``unit``: largest |sum of log p over the unit's records| (U,).  Source: Hu, Savitsky & Williams 2022a,
-        section 1.4.1 steps 2-3.
+        If ``unit`` is given, return the largest |sum of log p over the records of a unit| (U,).  Source: Hu, Savitsky &
+        Williams 2022a, section 1.4.1 steps 2-3.
 
         The density is conditional on effects of strata.  Effects of PSUs are integrated out, given the other records of
-        the PSU under ``alpha`` (n,).  Then alpha times the maximum bounds the change of the log pseudo likelihood that
-        the record makes in any draw.
+        the PSU under ``alpha`` (n,).  So alpha_i times the maximum bounds how much record i changes the log pseudo
+        likelihood in any draw.
         """
         v, psus = draws.values, None
         if draws.integrated and records.groups is not None:
@@ -332,13 +327,13 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         )  # fmt: skip
 
     def log_ratio(self, records: J, before: Floats, after: Floats, draws: Draws) -> Floats:
-        """Log pseudo likelihood under the weights ``after`` minus log pseudo likelihood under ``before`` (S,)."""
+        """Return the change (S,) of the log pseudo likelihood if the weights change from ``before`` to ``after``."""
         if draws.integrated:
             return self.log_likelihood(records, after, draws) - self.log_likelihood(records, before, draws)
         return self.log_likelihood(records, after - before, draws)
 
     def log_likelihood(self, records: J, alpha: Floats, draws: Draws) -> Floats:
-        """sum_i alpha_i log p(record i | draw) (S,), from sufficient statistics.
+        """Return sum_i alpha_i log p(record i | draw) (S,), from sufficient statistics.
 
         alpha may be negative, unless effects of PSUs are integrated out.
         """
@@ -357,7 +352,7 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         return base + log_likelihood(grouped, B, L, tau, strata)
 
     def log_density(self, records: J, draws: Draws) -> Floats:
-        """log p(record | draw) (S, n) on the working scale, with effects of PSUs at 0."""
+        """Return log p(record | draw) (S, n) on the working scale, with effects of PSUs at 0."""
         v = draws.values
         return self.log_base(records, records.Y) + gaussian.log_density(
             records.Y,
@@ -370,16 +365,16 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         )
 
     def biased(self, records: J, unit: Codes | None) -> dict[str, bool]:
-        """The spread between PSUs and the shares of categories, which privacy weights shrink.
-
-        Shares of categories are always corrected, unless units of several records are protected.
-        """
+        """Map each quantity that privacy weights shrink to whether :meth:`debias_draws` always corrects it."""
         spread = {"the spread between PSUs": True} if _new_psus(records) else {}
         shares = {"the shares of categories": unit is None} if self.categorical else {}
         return spread | shares
 
     def effects_of_records(self, public: JointPublic, draw: Draws, rng: np.random.Generator) -> Floats:
-        """Effects (n, D), or zeros (1, D), in one synthetic data set: new effects of PSUs, drawn effects of strata."""
+        """Return effects (n, D) for one synthetic data set: new effects of PSUs plus drawn effects of strata.
+
+        Return zeros (1, D) for a model without effects.
+        """
         D = draw.values["L"].shape[1]
         if public.groups is None or D == 0:
             return np.zeros((1, D))
@@ -394,17 +389,18 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         self, records: J, draws: Draws, positions: Sequence[int], alpha: Callable[[Floats], Floats],
         unit: Codes | None, rng: np.random.Generator, *, debias: bool,
     ) -> Draws:  # fmt: skip
-        """Draws corrected for the bias by the privacy weights ``alpha`` (Fisher-consistent draws).
+        """Correct draws for the bias by the privacy weights, so that the draws are Fisher consistent.
 
-        The covariance T of effects of PSUs is always corrected, and so are shares of categories, unless units of
-        several records are protected.  With ``debias``, Sigma and, where it is biased, B are corrected, too.
+        ``alpha`` maps risks to privacy weights.  The covariance T of effects of PSUs is always corrected.  Shares of
+        categories are always corrected, too, unless units of several records are protected.  With ``debias``, Sigma is
+        corrected, and B where privacy weights bias B.
 
         Raises
         ------
         InputError
-            ``debias`` with units of several records, if numeric outcomes have no effects of PSUs.
+            ``debias`` is asked for units of several records, and numeric outcomes have no effects of PSUs.
         ModelError
-            There is no correction: the weights shrink the model too far.
+            The privacy weights shrink the model too far for a correction.
         """
         if debias and unit is not None and not _new_psus(records):
             raise InputError("debias is for privacy weights of single records: leave out debias or unit=")
@@ -421,7 +417,7 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
             B, L = correct(v["B"], v["L"], records.X, size, weighting, rng)
             done = done.subset(range(done.size), {"B": B, "L": L})
         if records.groups is not None and _new_psus(records):
-            # with released categories instead of confidential categories
+            # predictor rows with synthetic categories, not with the confidential ones
             pattern = records.rows_of(shares.simulate(records, done.subset([0]), rng))
             file = ClusteredFile(records.X, pattern, records.groups.record, unit)
             L, T = correct_with_effects(v["B"], v["L"], v["tau"][:, 0], file, weighting, rng)
@@ -429,7 +425,7 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         return done
 
     def uncensored(self, records: J, draws: Draws, positions: Sequence[int], bound: float) -> Draws:
-        """Draws of a censored fit (alpha = 1), corrected for the clamp: see corrections/clamp_correction.py.
+        """Correct draws of a censored fit with alpha = 1 for the clamp (see ``corrections/clamp_correction.py``).
 
         Raises
         ------
@@ -442,7 +438,7 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
     def variance_factor(
         self, records: J, draws: Draws, positions: Sequence[int], bound: float, *, corrected: bool
     ) -> float | None:
-        """Ratio of the variance of means under the clamp to the variance that synthetic files show.
+        """Return a ratio: the variance of means under the clamp, divided by the variance that synthetic files show.
 
         Raises
         ------
@@ -452,15 +448,15 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
         return variance_factor(draws.values["L"][list(positions)], bound, corrected=corrected)
 
     def to_original_scale(self, records: J, draws: Draws) -> Draws:
-        """The draws unchanged, as predictors enter in original units."""
+        """Return the draws unchanged, because predictors are in original units."""
         return draws
 
     def from_original_scale(self, records: J, draws: Draws) -> Draws:
-        """The draws unchanged."""
+        """Return the draws unchanged."""
         return draws
 
     def describe(self, public: Public) -> dict[str, Any]:
-        """Public facts about the model, for the manifest."""
+        """Return public facts about the model, for the manifest."""
         assert isinstance(public, JointPublic)
         return {
             "method": self.name,
@@ -475,14 +471,17 @@ class JointRegression(Clustered[J], Boundable[J], Debiasable[J], Portable[J]):
 
 
 def _public_rows(X: Floats, pattern: Codes, each: int) -> tuple[Floats, Codes]:
-    """Predictor rows without columns that depend on synthesized categories, and the public row of each record."""
+    """Return the distinct rows of public predictors, and the row of each record.
+
+    ``X`` has ``each`` rows for each distinct row.  Columns that depend on synthesized categories are left out.
+    """
     public_rows = X.reshape(-1, each, X.shape[1])
     same = (public_rows == public_rows[:, :1]).all(axis=(0, 1))
     return public_rows[:, 0, same], pattern // each
 
 
 def _constant_columns(X: Floats, pattern: Codes, groups: Groups) -> int:
-    """Number of columns of the predictor rows, including the intercept, that are constant within groups."""
+    """Count the columns of the predictor rows that are constant within all groups, such as the intercept."""
     pair = np.unique(groups.record * len(X) + pattern)
     start = np.unique(pair // len(X), return_index=True)[1]
     rows_of_pairs = X[pair % len(X)]
@@ -491,7 +490,7 @@ def _constant_columns(X: Floats, pattern: Codes, groups: Groups) -> int:
 
 
 def _nothing(K: int, sampler: Sampler) -> Draws:
-    """Draws without numeric parameters, if only categories are synthesized and the weight is public."""
+    """Return draws without numeric parameters, for a model of categories alone with a public weight."""
     size = sampler.chains * sampler.draws
     exact = Diagnostics(ess_bulk=size, ess_tail=size, exact=True)
     values = {"B": np.empty((size, K, 0)), "L": np.empty((size, 0, 0))}
@@ -499,12 +498,12 @@ def _nothing(K: int, sampler: Sampler) -> Draws:
 
 
 def _new_psus(records: JointRecords) -> bool:
-    """Whether numeric outcomes have effects of PSUs, which are new in each data set."""
+    """Return whether numeric outcomes have effects of PSUs, which are drawn anew for each data set."""
     return records.groups is not None and records.groups.sampled and records.Y.shape[1] > 0
 
 
 def _strata(records: JointRecords, draws: Draws) -> gaussian.Effects | None:
-    """Drawn effects of strata, as an argument of normal_density.py; None without such effects."""
+    """Return drawn effects of strata, if there are any, as an argument of ``normal_density.py``."""
     if records.groups is None or "strata" not in draws.effects:
         return None
     group, parent = records.groups.record, records.groups.parent

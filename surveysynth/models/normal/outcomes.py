@@ -16,13 +16,13 @@ Floats = NDArray[np.float64]
 
 
 def working_scale(design: SurveyDesign, outcome: str, transform: Transform) -> Floats:
-    """A numeric outcome (n,) on its working scale.
+    """Return a numeric outcome (n,) on its working scale.
 
     Raises
     ------
     InputError
-        The column is missing, has missing values or is not numeric; the transform has no value for a record; the
-        normal scores were made from this file.
+        The column does not exist, has missing values or is not numeric.  The transform has no value for a record, or
+        the normal scores were made from this file.
     """
     try:
         y = design.numeric(outcome)

@@ -1,8 +1,8 @@
 """Shares of categories in the fit, in record densities and in synthetic files of FBS and FBP.
 
-If PSUs and strata have effects, draws also hold effects on log shares: ``tilt`` (S, C, K), the effect of each group
-plus the effect of its stratum; ``tilt_above`` (S, H, K), the effects of strata alone; and ``sigma`` (S, levels), the
-standard deviations.
+Draws hold ``log_shares`` (S, G, K).  If PSUs or strata have effects on log shares, draws also hold ``tilt`` (S, C, K),
+the effect of each group plus the effect of its stratum; ``tilt_above`` (S, H, K), the effects of strata alone; and
+``sigma`` (S, levels), the standard deviations of effects.  See :mod:`.category_effects` for the shapes.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ from .joint_records import JointPublic, JointRecords
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-TILTS, TILTED_ROWS = (6, 12), 300  # range of the number of PSUs that represent all in corrections, and most rows
+# Corrections use a few random PSUs: TILTED_ROWS / (rows of X), but at least 6 and at most 12
+TILTS, TILTED_ROWS = (6, 12), 300
 
 
 def with_shares(numeric: Draws, records: JointRecords, crossed: Categories, alpha: Floats, sampler: Sampler) -> Draws:
-    """Add draws of the shares of categories, which are independent of the numeric part given the data."""
+    """Add draws of the shares of categories, which are independent of the numeric parameters given the data."""
     if records.groups is None:
         log_shares = categories.draw_log_shares(crossed.counts(alpha), numeric.size, sampler.rng)
         return replace(numeric, values=numeric.values | {"log_shares": log_shares})
@@ -42,7 +43,10 @@ def with_shares(numeric: Draws, records: JointRecords, crossed: Categories, alph
 
 
 def log_share(records: JointRecords, draws: Draws) -> Offset | None:
-    """Function for log p(category | public cell, PSU) of records in every draw: the offset of normal_density.py."""
+    """Return a function that computes log p(category | public cell, PSU) of records in every draw.
+
+    The function is the offset of ``normal_density.py``.  Return None without categories.
+    """
     crossed, log_shares = records.categories, draws.values.get("log_shares")
     if crossed is None or log_shares is None:
         return None
@@ -54,7 +58,7 @@ def log_share(records: JointRecords, draws: Draws) -> Offset | None:
 
 
 def log_likelihood(records: JointRecords, crossed: Categories, alpha: Floats, draws: Draws) -> Floats:
-    """sum_i alpha_i log p(category i | cell i, PSU i, draw) (S,); alpha may be negative."""
+    """Return sum_i alpha_i log p(category i | cell i, PSU i, draw) (S,); alpha may be negative."""
     log_shares = draws.values["log_shares"]
     if records.groups is None:
         return categories.log_likelihood(crossed.counts(alpha), log_shares)
@@ -63,7 +67,7 @@ def log_likelihood(records: JointRecords, crossed: Categories, alpha: Floats, dr
 
 
 def simulate(public: JointPublic, draw: Draws, rng: np.random.Generator) -> Codes | None:
-    """Random categories (n,) in one synthetic data set, given the public cells; None without categories."""
+    """Draw categories (n,) of one synthetic data set, given the public cells.  Return None without categories."""
     if public.categories is None:
         return None
     log_shares, cell = draw.values["log_shares"][0], public.categories.cell
@@ -74,7 +78,7 @@ def simulate(public: JointPublic, draw: Draws, rng: np.random.Generator) -> Code
 
 
 def _new_tilt(public: JointPublic, draw: Draws, rng: np.random.Generator) -> Floats:
-    """Effects on log shares (C, K) in one data set: new effects of PSUs, and drawn effects of strata."""
+    """Return effects on log shares (C, K) for one data set: new effects of PSUs plus drawn effects of strata."""
     assert public.groups is not None and public.categories is not None
     drawn = {name: effects[0] for name, effects in draw.effects.items()}
     if not public.groups.sampled:
@@ -86,7 +90,7 @@ def _new_tilt(public: JointPublic, draw: Draws, rng: np.random.Generator) -> Flo
 def to_correct(
     records: JointRecords, crossed: Categories, draws: Draws, positions: Sequence[int], rng: np.random.Generator
 ) -> Shares:
-    """Shares of selected draws, in the form for :func:`normal_correction.correct_with_shares`."""
+    """Return the shares of selected draws, in the form for :func:`normal_correction.correct_with_shares`."""
     row = np.arange(len(records.X)).reshape(-1, records.each)
     cell = np.empty(len(row), dtype=np.intp)
     cell[records.row // records.each] = crossed.cell
@@ -97,7 +101,7 @@ def to_correct(
 def _sampled_tilts(
     records: JointRecords, draws: Draws, positions: Sequence[int], rng: np.random.Generator
 ) -> Tilts | None:
-    """Effects on log shares of randomly drawn PSUs, in selected draws."""
+    """Return the effects on log shares of a few randomly drawn PSUs, in selected draws."""
     if records.groups is None or records.categories is None:
         return None
     size = np.bincount(records.groups.record, minlength=records.groups.size)
@@ -108,7 +112,7 @@ def _sampled_tilts(
 
 
 def with_spread(draws: Draws, spread: Floats) -> Draws:
-    """The draws, with effects on log shares and the standard deviations of effects multiplied by ``spread`` (m,)."""
+    """Multiply effects on log shares, and their standard deviations, by ``spread`` (m,), one factor for each draw."""
     names = [name for name in draws.effects if name.startswith("tilt")]
     scaled = {name: draws.effects[name] * spread[:, None, None].astype(np.float32) for name in names}
     values = {"sigma": draws.values["sigma"] * spread[:, None]} if names else {}

@@ -1,28 +1,28 @@
-"""The posterior of (B, Sigma, tau) in FBS with effects of PSUs and strata; the effects are integrated out.
+"""The posterior of (B, Sigma, tau) of FBS, with effects of PSUs and strata integrated out.
 
-The model is that of :mod:`surveysynth.models.normal.cluster_effects`; priors are not weighted.  Let a_c = sum alpha and
-g_c = sum alpha [x, Y] over the records of PSU c.  Integrating u_c out turns the cross products
+The model and the shapes are those of :mod:`surveysynth.models.normal.cluster_effects`.  Let a_c be the sum of alpha,
+and g_c the sum of alpha [x, Y], over the records of PSU c.  If u_c is integrated out, the cross products
 
-    G = sum_i alpha_i [x, Y][x, Y]'   into   G(tau) = G - sum_c w_c g_c g_c',   w_c = tau_1 / (1 + a_c tau_1)
+    G = sum_i alpha_i [x, Y][x, Y]'   become   G(tau) = G - sum_c w_c g_c g_c',   w_c = tau_1 / (1 + a_c tau_1),
 
-and subtracts the *cost* sum_c log(1 + a_c tau_1) / 2 from the log likelihood of each column.  G(tau) is G within PSUs
-plus sum_c q_c m_c m_c', where m_c = g_c / a_c, and q_c = a_c / (1 + a_c tau_1) replaces a_c: a PSU informs about its
-mean as q_c independent records would.  Effects of strata are integrated out by the same step, with PSUs (q_c, m_c) in
-the role of the records (alpha_i, Y_i).
+and the log likelihood of each column decreases by half the **log determinant** sum_c log(1 + a_c tau_1).  G(tau) also
+equals the cross products within PSUs plus sum_c q_c m_c m_c', with m_c = g_c / a_c and q_c = a_c / (1 + a_c tau_1).  So
+PSU c gives as much information on its mean as q_c independent records.  Effects of strata are integrated out in the
+same way, with PSUs (q_c, m_c) in the role of records (alpha_i, Y_i).
 
-**A fit needs only G(tau) and the cost, at one or two tau for each column.**  G(tau) and the cost are smooth functions
-of phi = log(1 + a_bar tau), where a_bar is the largest a: the nearest singularities have imaginary part pi.  They are
-computed once at Chebyshev nodes, and the computing time of later fits, draws and gradients (stan/fbs_effects.stan) does
-not depend on the number of PSUs.
+**A fit needs only G(tau) and the log determinant, at one or two tau for each column.**  Both are smooth functions of
+phi = log(1 + a_bar tau), where a_bar is the largest a: the nearest singularities have imaginary part pi.  Both are
+computed once at Chebyshev nodes.  The computing time of later fits, draws and gradients (``stan/fbs_effects.stan``)
+then does not depend on the number of PSUs.
 
-**Under the flat prior the columns are independent regressions.**  p(B, Sigma) ~ |Sigma|^-(D+1)/2 is a
-product over rows of L^-1, so column j is regressed on the predictors and on the columns before it, and
+**Under the flat prior the columns are independent regressions.**  p(B, Sigma) ~ |Sigma|^-(D+1)/2 is a product over rows
+of L^-1.  So column j is regressed on the predictors and on the columns before it, and
 
-    p(tau_j) ~ |G_a|^-1/2 kappa^-(A - rank - D + j)/2 exp(-cost) p0(tau_j),
+    p(tau_j) ~ |G_a|^-1/2 kappa^-(A - rank - D + j)/2 exp(-log determinant / 2) p0(tau_j),
 
-where G_a is the matrix G(tau_j) of the predictors and earlier columns, and kappa the residual of column j.  This
-density of one or two dimensions is sampled on a grid.  The other parameters have chi-squared and normal distributions.
-No Markov chains are needed.
+where G_a is the part of G(tau_j) for the predictors and earlier columns, kappa the residual sum of squares of column
+j, and p0 the prior.  This density of one or two dimensions is sampled on a grid.  The other parameters have chi-squared
+and normal distributions.  No Markov chains are needed.
 """
 
 from __future__ import annotations
@@ -47,30 +47,19 @@ Codes = NDArray[np.intp]
 
 TOLERANCE = 1e-14  # error of the Chebyshev series, relative to the largest value
 GRID, FINE = {1: 100, 2: 40}, {1: 4096, 2: 512}  # points per axis: evaluated, and interpolated for draws
-ZOOMS = 20  # most steps from the whole range to the relevant part; four or five are enough
+ZOOMS = 20  # most steps from the whole range to the part with the mass; usually four or five steps
 NEGLIGIBLE = 30.0  # difference from the largest log density at which a grid ends
 CENTRING_DRAWS = 1000  # draws of the flat posterior, which define the coordinates of the sampler
 
 
 @dataclass(frozen=True)
 class EffectsDraws:
-    """Draws of all parameters except effects; the draws of a chain are consecutive.
+    """Draws of all parameters except effects.  The draws of a chain are consecutive."""
 
-    Attributes
-    ----------
-    B, L : float arrays (S, K, D), (S, D, D)
-        Coefficients; lower Cholesky factor of Sigma.
-    tau : float array (S, levels, D)
-        Variance ratios, T_k = L diag(tau_k) L', lowest level first.
-    chain : int array (S,)
-    diagnostics : Diagnostics
-    engine, version : str
-    """
-
-    B: Floats
-    L: Floats
-    tau: Floats
-    chain: Codes
+    B: Floats  # (S, K, D) coefficients
+    L: Floats  # (S, D, D) lower Cholesky factor of Sigma
+    tau: Floats  # (S, levels, D) variance ratios of PSUs before strata: T_k = L diag(tau_k) L'
+    chain: Codes  # (S,)
     diagnostics: Diagnostics
     engine: str
     version: str
@@ -81,9 +70,9 @@ def sample_with_effects(
 ) -> EffectsDraws:
     """Draw (B, Sigma, tau) from the alpha-weighted pseudo posterior, with effects integrated out.
 
-    B and Sigma have the priors of FBS; tau_kj ~ half-normal(0, 1).  The posterior under "flat" is drawn without Markov
-    chains, with tau on a grid.  The caller must refuse predictor rows without a weighted record, and alpha with too
-    small a sum, as in fits without effects.
+    B and Sigma have the priors of FBS, and tau_kj ~ half-normal(0, 1).  Under the flat prior the posterior is drawn
+    without Markov chains, with tau on a grid.  The caller must check that the sum of alpha is large enough and, under
+    the flat prior, that each predictor row is identified.
 
     Raises
     ------
@@ -108,7 +97,7 @@ def sample_with_effects(
 
 
 def or_refuse(draw: Callable[[], Floats]) -> Floats:
-    """Draws of coefficients, or a ModelError if the predictors differ too much in size for a proper prior."""
+    """Return ``draw()``; raise ModelError if the predictors differ too much in size for a proper prior."""
     return guarded(
         draw,
         np.linalg.LinAlgError,
@@ -124,31 +113,29 @@ def or_refuse(draw: Callable[[], Floats]) -> Floats:
 
 @dataclass(frozen=True, repr=False)
 class Integrated:
-    """The likelihood of (B, L, tau) in coordinates of order one, tabulated in phi = log(1 + a_bar tau).
+    """The likelihood of (B, L, tau), tabulated as a function of phi = log(1 + a_bar tau).
 
-    ``R`` (rank, K) and ``Z0`` (rank, D) are as in FBS; ``inverse`` (K, rank) satisfies R inverse = I; ``L_0`` (D, D)
-    satisfies L_0 L_0' = S0 / A.  G(tau) is the matrix of [inverse' x, L_0^-1 (Y - B^' x)].  phi runs from 0 to
-    ``reach`` (levels,); ``a_bar`` is (levels,).  For each level, ``series`` holds a matrix (terms, polynomials):
-    Chebyshev coefficients of the few functions of phi that span all entries.  ``table`` (entries + 1, terms_1 terms_2)
-    combines products of these functions to the entries: the lower triangle of G, by rows, and the log determinant.
+    G(tau) is computed for [inverse' x, L_0^-1 (Y - B^' x)].  ``series`` has the Chebyshev coefficients of a few
+    functions of phi for each level.  ``table`` has the coefficients that combine these functions (products of the
+    functions, if there are two levels) to the entries of G (lower triangle, by rows) and to the log determinant.
     """
 
     A: float
-    R: Floats
-    inverse: Floats
-    Z0: Floats
-    L_0: Floats
-    a_bar: Floats
-    reach: Floats
-    series: tuple[Floats, ...]
-    table: Floats
+    R: Floats  # (rank, K), as in :mod:`.joint_regression`
+    inverse: Floats  # (K, rank) right inverse of R
+    Z0: Floats  # (rank, D)
+    L_0: Floats  # (D, D) Cholesky factor of S0 / A
+    a_bar: Floats  # (levels,) largest a
+    reach: Floats  # (levels,) largest phi; the smallest phi is 0
+    series: tuple[Floats, ...]  # (terms, polynomials) for each level
+    table: Floats  # (entries + 1, terms) or (entries + 1, terms_1 terms_2)
 
     def tau(self, phi: Floats) -> Floats:
-        """Variance ratios (S, levels, D) at phi."""
+        """Return the variance ratios (S, levels, D) at phi."""
         return np.asarray(np.expm1(phi) / self.a_bar[:, None])
 
     def factors(self, phi: Floats) -> tuple[Floats, Floats]:
-        """Cholesky factors of G (N, rank + D, rank + D) and log determinants (N,) at phi (N, levels)."""
+        """Return Cholesky factors of G (N, rank + D, rank + D), and log determinants (N,), at phi (N, levels)."""
         n = len(self.R) + len(self.L_0)
         G, log_det = np.empty((len(phi), n, n)), np.empty(len(phi))
         row, column = np.tril_indices(n)
@@ -169,14 +156,14 @@ class Integrated:
 def integrate(statistics: GroupedStatistics) -> Integrated:
     """Tabulate G(tau) and the log determinant.
 
-    A column of the likelihood rises no faster than tau^((A + D) / 2), and the prior of tau falls like exp(-tau^2 / 2).
-    So the posterior is negligible where tau is larger than sqrt((A + D) / 2) + 6.
+    As a function of tau, the likelihood of a column rises no faster than tau^((A + D) / 2), and the prior falls like
+    exp(-tau^2 / 2).  So the posterior is negligible where tau is larger than sqrt((A + D) / 2) + 6.
     """
     A = statistics.total.A
     R, Z0, S0 = statistics.total.reduced()
     rank, D = Z0.shape
     length = np.linalg.norm(R, axis=0)
-    length = np.where(length > 0, length, 1.0)  # so that the units of predictors cost no digits
+    length = np.where(length > 0, length, 1.0)  # scaled by its length, a column in any unit loses no digits
     inverse = np.linalg.pinv(R / length) / length[:, None]
     L_0 = np.asarray(np.linalg.cholesky(S0 / A))
     seen = statistics.a > 0
@@ -198,14 +185,14 @@ def integrate(statistics: GroupedStatistics) -> Integrated:
 
 
 def _series_length(reach: float) -> int:
-    """Number of polynomials for functions on [0, reach] whose singularities have an imaginary part of at least pi."""
+    """Return the number of Chebyshev polynomials that functions with singularities beyond +-pi i need on [0, reach]."""
     return int(np.ceil(-np.log(TOLERANCE) / np.arcsinh(2 * np.pi / reach)))
 
 
 def _compress(values: Floats, node: list[Floats]) -> tuple[tuple[Floats, ...], Floats]:
-    """Compress values (p1, p2, entries) at Chebyshev nodes to series (terms, p) per level and a table (entries, terms).
+    """Compress values (p1, p2, entries) at Chebyshev nodes to ``series`` and ``table`` of :class:`Integrated`.
 
-    About a dozen functions per level, those of the largest singular values, span all entries.
+    About a dozen functions per level, those of the largest singular values, are enough for all entries.
     """
     size = np.abs(values).max(axis=(0, 1))
     core = values / np.where(size > 0, size, 1)
@@ -224,9 +211,9 @@ def _compress(values: Floats, node: list[Floats]) -> tuple[tuple[Floats, ...], F
 def _integrated(
     a: Floats, mean: Floats, parent: Codes | None, within: Floats, tau_1: float, tau_2: list[Floats]
 ) -> Floats:
-    """Lower triangle of G, by rows, and log determinant (len(tau_2) or 1, entries + 1), at tau_1 and each tau_2.
+    """Return the lower triangle of G, by rows, and the log determinant: one row for each tau_2, at the same tau_1.
 
-    G is a sum of squares within and between groups, without cancelling differences.
+    G is a sum of squares within and between groups, so no digits are lost by cancellation.
     """
     row, column = np.tril_indices(len(within))
     q, log_det = a / (1 + a * tau_1), np.log1p(a * tau_1).sum()
@@ -249,13 +236,13 @@ def _integrated(
 def draw_coefficients(
     model: Integrated, L: Floats, tau: Floats, root: Floats | None, rng: np.random.Generator
 ) -> Floats:
-    """Exact draws of B, one for each of S draws of L, tau and prior scales, with effects integrated out.
+    """Draw B exactly, given S draws of L, tau and prior scales, with effects integrated out: one draw of B for each.
 
     Parameters
     ----------
     L, tau : float arrays (S, D, D), (S, levels, D)
     root : float array (S, D, K, K) or None
-        Factors of the prior covariance of each column of B; None for a flat prior.
+        Factors of the prior covariance of each column of B.  None stands for a flat prior.
 
     Returns
     -------
@@ -294,7 +281,7 @@ def draw_coefficients(
 
 
 def _draw_flat(model: Integrated, size: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """Draws of L (size, D, D) and phi (size, levels, D) under p(B, Sigma) ~ |Sigma|^-(D+1)/2."""
+    """Draw L (size, D, D) and phi (size, levels, D) under the flat prior."""
     rank, D = model.Z0.shape
     rows = np.zeros((size, D, D))  # of L^-1 L_0
     phi = np.empty((size, model.reach.size, D))
@@ -320,7 +307,10 @@ def _draw_flat(model: Integrated, size: int, rng: np.random.Generator) -> tuple[
 def _draw_on_grid(
     log_density: Callable[[Floats], Floats], reach: Floats, size: int, rng: np.random.Generator
 ) -> Floats:
-    """Draws (size, levels) from a smooth density on [0, reach_1] x [0, reach_2], by splines on a grid."""
+    """Draw from a smooth density on [0, reach_1] or [0, reach_1] x [0, reach_2], by splines on a grid.
+
+    Return an array (size, levels).
+    """
     levels = reach.size
     low, high = np.zeros(levels), reach.copy()
     for _ in range(ZOOMS):
@@ -354,7 +344,10 @@ def _draw_on_grid(
 
 
 def _stan_data(model: Integrated, prior: str, rng: np.random.Generator) -> dict[str, object]:
-    """Data of ``stan/fbs_effects.stan``, with coordinates from the posterior under the flat prior, near the target."""
+    """Return the data of ``stan/fbs_effects.stan``.
+
+    The coordinates of the sampler come from the posterior under the flat prior, which is near the target.
+    """
     (rank, K), D, levels = model.R.shape, len(model.L_0), model.reach.size
     L, phi = _draw_flat(model, CENTRING_DRAWS, rng)
     B = draw_coefficients(model, L, model.tau(phi), None, rng)
