@@ -131,7 +131,7 @@ def _rows(model: Synthesizer, records: Records, draws: Draws, rng: np.random.Gen
         separately = model.log_density(records.subset(part), draws)
         if not np.allclose(separately, everybody[:, part], rtol=1e-8, atol=1e-10, equal_nan=True):
             raise ModelError(
-                f"log_density of {model.name} says something else of records among others, or in another order: the "
+                f"log_density of {model.name} depends on which other records it is called with, or on their order: the "
                 "density of record i may depend on records.x[i], records.y[i], records.log_w[i] and the draw alone"
             )
     return "the density of a record does not depend on the other records"
@@ -147,11 +147,11 @@ def _target(model: StanModel, records: Records, draws: Draws, rng: np.random.Gen
     if not spread <= CONSTANT * scale:
         raise ModelError(
             f"{model.program.name} and log_density do not belong together: under other privacy weights the program's "
-            "log density changes by something else than sum (a1_i - a2_i) log p_i, by up to "
+            "log density does not change by sum (a1_i - a2_i) log p_i plus a constant: the difference varies by "
             f"{spread:.3g} between draws. Does log_density leave out a factor of the likelihood, such as the density "
             "of the weight, or the program multiply something else than each record's log density by alpha?"
         )
-    return "the program's log density moves with alpha by log_density, to rounding"
+    return "the program's log density changes with alpha as log_density implies, to rounding"
 
 
 def _carried(model: Synthesizer, records: Records, draws: Draws, sampler: Sampler) -> str:
@@ -169,11 +169,11 @@ def _carried(model: Synthesizer, records: Records, draws: Draws, sampler: Sample
         worst = max(worst, _largest_difference(model, records, draws, alpha, sampler))
     if worst > FAR:
         raise ModelError(
-            f"fit and log_density of {model.name} do not belong together: draws under other privacy weights are not "
-            f"those that log_density says, by {worst:.0f} standard errors. Does log_density leave out a factor of the "
-            "likelihood, such as the density of the weight?"
+            f"fit and log_density of {model.name} do not belong together: draws under other privacy weights differ "
+            f"from what log_density implies, by {worst:.0f} standard errors. Does log_density leave out a factor of "
+            "the likelihood, such as the density of the weight?"
         )
-    return f"draws under other privacy weights are those that log_density says, within {worst:.1f} standard errors"
+    return f"draws under other privacy weights are as log_density implies, within {worst:.1f} standard errors"
 
 
 def _largest_difference(model: Synthesizer, records: Records, draws: Draws, alpha: Floats, sampler: Sampler) -> float:

@@ -47,8 +47,8 @@ CLOSER_THAN_CHANCE = 0.01
 class NormalScores:
     """Working scale y~ = Phi^-1(p), where p is the share below y in a historical or public file.
 
-    The K knots are amounts y_k and shares p_k.  On the base scale u = base(y), a monotone cubic (PCHIP) joins the points
-    (u_k, z_k), where z_k = Phi^-1(p_k) is the normal score.  Beyond the outer knots, the curve is a straight line.
+    The K knots are amounts y_k and shares p_k.  On the base scale u = base(y), a monotone cubic (PCHIP) joins the
+    points (u_k, z_k), where z_k = Phi^-1(p_k) is the normal score.  Beyond the outer knots, the curve is straight.
 
     Parameters
     ----------
