@@ -50,8 +50,8 @@ class StanModel(Synthesizer[Records]):
     measure : str
         Scale of the density, as the report prints it: "income in thousands", "count".
     data : function of (records, alpha)
-        Returns the data of the program, by name.  ``records.x`` (n, K) are the predictors; their distinct rows are
-        ``records.X``, and ``records.row`` (n,) is each record's position in these.  ``records.y`` (n,) or (n, d) are the
+        Returns the data of the program, by name.  ``records.x`` (n, K) are the predictors.  ``records.X`` are the
+        distinct rows of ``x``, and record i has the row ``X[records.row[i]]``.  ``records.y`` (n,) or (n, d) are the
         outcomes.  ``records.log_w`` (n,) is log(w / mean w), or None if the weight is public.  The program must
         multiply the log density of every record by the privacy weight ``alpha`` (n,), a number from 0 to 1.
     log_density : function of (records, draws)
