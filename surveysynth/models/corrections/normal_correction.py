@@ -238,9 +238,9 @@ class _Limit:
 
 @dataclass(frozen=True)
 class _UnweightedFit:
-    """The unweighted fit: a root of C0^-1, and the leverage of a record in each predictor row.
+    """The unweighted fit: a root of C0^-1, and the leverage (N,) of a record of each pair.
 
-    One more record in the row would multiply the leverage by ``reduction``.
+    Given a record of the pair, 1 - p more records are expected, which multiply the leverage by ``reduction`` (N,).
     """
 
     root: Floats
