@@ -72,10 +72,7 @@ STARTS = [(shift, stretch) for shift in (0.0, -1.0, 1.0) for stretch in (0.0, -1
 
 @nb.njit(parallel=True, cache=True, error_model="numpy")
 def _shapes(eta: Floats, lam: Floats, gamma: Floats) -> tuple[Floats, Floats, Floats]:
-    """Compute -log B(p, q), p - 1 and q - 1, each (G, S).
-
-    ``eta`` (G, S) is x b, ``lam`` (S,) is lambda, and ``gamma`` (S,) is log Gamma(lambda).
-    """
+    """Compute -log B(p, q), p - 1 and q - 1, each (G, S), from ``eta`` = x b, ``lam`` = lambda and log Gamma(lambda)."""
     c, p, q = np.empty(eta.shape), np.empty(eta.shape), np.empty(eta.shape)
     for g in nb.prange(eta.shape[0]):
         for s in range(eta.shape[1]):
@@ -439,10 +436,7 @@ def _approximation(log_density: LogDensity, centre: Floats, root: Floats, steps:
 def _best_mode(log_density: LogDensity, centre: Floats, root: Floats, bound: float) -> tuple[Floats, Floats]:
     """Return centre and root of the normal approximation at the most probable of the modes found from several starts.
 
-    Raises
-    ------
-    ModelError
-        Another mode is not negligible, and chains do not cross between the two modes.
+    Raises ModelError if another mode is not negligible, and Markov chains do not cross between the two modes.
     """
     found = []
     for shift, stretch in STARTS:
@@ -455,7 +449,6 @@ def _best_mode(log_density: LogDensity, centre: Floats, root: Floats, bound: flo
 
 
 def _separated(log_density: LogDensity, one: Floats, other: Floats) -> bool:
-    """Whether the density falls so far between two modes that Markov chains do not cross."""
     return falls_between(lambda share: log_density(one + share * (other - one))[0])
 
 
@@ -463,7 +456,6 @@ def _separated(log_density: LogDensity, one: Floats, other: Floats) -> bool:
 
 
 def _refuse_determined(outcome: str, logit: Floats, X: Floats, pattern: Codes) -> None:
-    """Refuse an outcome without residual variation, as its density would be unbounded."""
     centred = logit - logit.mean()
     total, residual = centred @ centred, residual_squares(centred, X, pattern)
     if total <= len(logit) * (1e-7 * (1 + abs(logit.mean()))) ** 2:

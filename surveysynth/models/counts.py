@@ -273,7 +273,6 @@ class Counts(OneOutcome[CountRecords], Debiasable[CountRecords]):
 
     @property
     def _distribution(self) -> str:
-        """Name and variance of the distribution, for the report."""
         if self.dispersed:
             return "negative binomial, with variance mu + mu^2 / phi and one phi for all"
         return "Poisson, with variance mu"
@@ -382,7 +381,6 @@ class PoissonRegression(Counts):
 
 
 def _phi(draws: Draws) -> Floats:
-    """Return phi in every draw (S,).  It is infinite under Poisson."""
     return draws.values.get("phi", np.full(draws.size, np.inf))
 
 
@@ -443,7 +441,6 @@ def weights_log_likelihood(statistics: SufficientStatistics, draws: Draws) -> Fl
 
 
 def _refuse_determined(records: CountRecords, log_weights: Floats) -> None:
-    """Refuse a weight without residual variation, as its density would be unbounded."""
     centred = log_weights - log_weights.mean()
     residual = _weight_statistics(records, centred, np.ones(len(centred))).reduced()[2][0, 0]
     if residual <= 1e-6 * (centred @ centred):

@@ -51,16 +51,8 @@ class Streams:
 class Sampler:
     """Settings of the sampler.
 
-    Attributes
-    ----------
-    engine : function
-        Returns the engine that runs Stan programs.
-    rng : numpy.random.Generator
-        Source of the randomness, which also seeds the engine.
-    chains : int
-        Number of Markov chains.
-    warmup, draws : int
-        Numbers of warm-up iterations and of draws per chain.
+    ``engine`` returns the engine that runs Stan programs, ``rng`` is the source of the randomness and also seeds the
+    engine, and ``chains`` is the number of Markov chains, each with ``warmup`` warm-up iterations and ``draws`` draws.
     """
 
     engine: Callable[[], Engine]
@@ -76,7 +68,7 @@ class Sampler:
         )
 
     def seed(self) -> int:
-        """Draw a seed for the engine.  Stan takes one seed of 32 bits for all chains of a run."""
+        """Draw a seed of 32 bits for all chains of a run."""
         return int(self.rng.integers(1, 2**32 - 1))  # CmdStan reads 2^32 - 1 as "no seed"
 
     @property

@@ -158,13 +158,10 @@ class _Limit:
 
     Attributes
     ----------
-    pairs : Pairs
-    weighting : Weighting
     z, mass : float arrays (Q, D), (Q,)
         Q nodes and their probabilities, which represent the distribution N(0, I) of residuals.
     Sigma_roots : float array (S, D, D)
-        Cholesky factors of posterior draws of Sigma, simulated for true Sigma = I.  The risks are maxima over these
-        draws.
+        Cholesky factors of posterior draws of Sigma, simulated for true Sigma = I.
     noise : float array (S, columns of X, D)
         Standard normal numbers from which draws of B are made.
     share_noise : ShareNoise, optional
@@ -272,7 +269,6 @@ class _FitBias(Bias):
 
     @staticmethod
     def none(draw: _Theta) -> _FitBias:
-        """Return a bias of zero."""
         eye = np.asarray(np.eye(len(draw.L)), dtype=np.float64)
         return _FitBias(eye, np.zeros_like(draw.B), np.zeros_like(draw.log_p), 0.0, draw.log_p)
 
@@ -281,7 +277,6 @@ class _FitBias(Bias):
         return replace(self, log_p=normalized(draw.log_p - self.log_kept))
 
     def truth(self, draw: _Theta) -> _Theta:
-        """Return the draw, corrected for the bias."""
         steeper = 1 + self.slope
         return _Theta(draw.B - self.shift, self.true_root(draw.L), self.log_p, draw.b / steeper, draw.sigma / steeper)
 
@@ -291,10 +286,7 @@ class _FitBias(Bias):
         return replace(self, shift=limits.shift, shrink=lower_root(inverse @ limits.Sigma @ inverse.T))
 
     def with_shares(self, limits: _Limits, drawn: Floats, cell_size: Floats) -> _FitBias:
-        """Return the bias with ``log_kept`` and ``slope`` moved towards ``limits``.
-
-        ``drawn`` (C, K) are the log shares of the draw.
-        """
+        """Return the bias with ``log_kept`` and ``slope`` moved towards ``limits``; ``drawn`` is the draw's ``log_p``."""
         if (drawn[~(limits.kept > 0)] > np.log(CLOSE)).any():
             raise irreversible()
         # a larger share has a lower risk, so full steps would overshoot

@@ -191,7 +191,6 @@ class _Simulated:
 
     @cached_property
     def psu_of_unit(self) -> Codes:
-        """PSU of each unit of privacy."""
         psu = np.zeros(int(self.unit.max()) + 1, dtype=np.intp)
         psu[self.unit] = self.psu
         return psu
@@ -203,11 +202,8 @@ class _Limit:
 
     Attributes
     ----------
-    file, simulated : ClusteredFile and _Simulated
-    weighting : Weighting
     Sigma_roots : float array (S, D, D)
-        Cholesky factors of posterior draws of Sigma, simulated for true Sigma = I.  The risks are maxima over these
-        draws.
+        Cholesky factors of posterior draws of Sigma, simulated for true Sigma = I.
     noise : float array (S, K, D)
         Standard normal numbers from which draws of B are made.
     """
@@ -278,10 +274,7 @@ class _Limit:
         return self.weighting.alpha(f) if unit is None else self.weighting.alpha(f, np.bincount(unit))
 
     def _unweighted_fit(self, ratio: Floats) -> tuple[Floats, Floats]:
-        """Simulate the unweighted fit: residuals (N, D) of the simulated records, and errors (S, K, D) of draws of B.
-
-        Both are in units of L.
-        """
+        """Simulate residuals (N, D) of the unweighted fit, and errors (S, K, D) of draws of B, both in units of L."""
         file, sim = self.file, self.simulated
         E, own = np.empty_like(self.noise), np.empty_like(sim.z)
         for j, r in enumerate(ratio):
@@ -300,12 +293,8 @@ class _Limit:
 def _within(z: Floats, a: Floats, sums: Floats, a_c: Floats) -> Floats:
     """Compute Sigma_lim from residuals z (N, D) about the means of PSUs, with privacy weights a (N,).
 
-    ``sums`` (H, D) and ``a_c`` (H,) are the sums of a z and of a over the records of each PSU.
-
-    Raises
-    ------
-    ModelError
-        On average, the weights of a PSU add up to hardly more than 1, which the estimated mean of the PSU takes.
+    ``sums`` (H, D) and ``a_c`` (H,) are the sums of a z and of a over the records of each PSU.  Raises ModelError if
+    hardly any degrees of freedom are left: the sum of a_c - 1 is less than ``WORST`` times the sum of a_c.
     """
     df = (a_c - 1).sum()
     if not df > WORST * a_c.sum():

@@ -24,7 +24,7 @@ Codes = NDArray[np.intp]
 LARGE = 20.0  # phi from which four terms of Stirling's series are exact to rounding
 SMALL, POINTS = 16, 10  # counts below SMALL are not replaced; number of points that replace the counts of an octave
 WIDE = 0.03  # prior precision in the search of the mode: without a prior, a cell with zero counts has no mode
-FEW, UNKNOWN = 3.0, 0.6  # an uninformed row has a smaller weighted sum of counts than FEW, and an sd of log mu > UNKNOWN
+FEW, UNKNOWN = 3.0, 0.6  # an uninformed row has a weighted sum of counts below FEW, and an sd of log mu above UNKNOWN
 ALIKE = 0.9  # correlation of log mu of uninformed rows, above which the rows are treated as one
 DISPERSIONS = (-45.0, 15.0)  # range in which the mode of log(1 / phi) is searched
 ROUNDS, STEPS = 30, 100  # largest numbers of alternating steps, and of Newton steps
@@ -39,10 +39,7 @@ def _stirling(x: float) -> float:
 
 @nb.njit(parallel=True, cache=True, error_model="numpy")
 def rises(v: Floats, phi: Floats) -> Floats:
-    """Compute log Gamma(v + phi) - log Gamma(phi) - v log phi (V, S) for counts v (V,) and draws phi (S,).
-
-    For infinite phi, the value is 0.
-    """
+    """Compute log Gamma(v + phi) - log Gamma(phi) - v log phi (V, S).  For infinite phi, the value is 0."""
     out = np.zeros((v.size, phi.size))
     phi_terms = np.empty((2, phi.size))
     for s in range(phi.size):
@@ -94,7 +91,7 @@ def pair_log_densities(count: Codes, row: Codes, v: Floats, rise: Floats, slope:
 class Likelihood:
     """The alpha-weighted likelihood of counts, given by sums over records.
 
-    ``X`` (G, K) are the predictor rows.  ``A`` and ``S`` (G,) are the sums of alpha and alpha y in each row.  The points
+    ``X`` (G, K) are predictor rows.  ``A`` and ``S`` (G,) are the sums of alpha and alpha y in each row.  The points
     ``v`` (V,) with weights ``weight`` (V,) represent the distinct counts.  Under Poisson, there are no points.
     """
 
@@ -127,7 +124,7 @@ def points(count: Floats, weight: Floats) -> tuple[Floats, Floats]:
     """Return a few weighted points that replace weighted counts in sums of functions that are analytic for v > 0.
 
     Counts below SMALL are not replaced.  Larger counts are grouped by octave (a factor of 2).  If an octave has more
-    than POINTS distinct counts, POINTS nodes of a Gauss quadrature replace these counts.  The nearest singularity,
+    than POINTS distinct counts, a Gauss quadrature with POINTS nodes replaces these counts.  The nearest singularity,
     v = 0, is three half-widths from the centre of the octave.  Therefore the error of m points is of the order
     (3 + sqrt 8)^-2m, which is 5e-16 for m = 10.
     """
@@ -141,9 +138,9 @@ def points(count: Floats, weight: Floats) -> tuple[Floats, Floats]:
 
 
 def _gauss(v: Floats, weight: Floats) -> tuple[Floats, Floats]:
-    """Compute the Gauss quadrature of weighted values by the Lanczos algorithm.
+    """Replace weighted values by the nodes and weights of a Gauss quadrature (Lanczos algorithm).
 
-    At most ``POINTS`` values are returned unchanged.
+    If there are no more than ``POINTS`` values, they are returned unchanged.
     """
     if v.size <= POINTS:
         return v, weight
@@ -227,7 +224,6 @@ def _mode(likelihood: Likelihood) -> tuple[Floats, float]:
 
 
 def _mode_b(likelihood: Likelihood, b: Floats, log_a: float) -> Floats:
-    """Find the mode of b by Newton's method.  The log density is concave in b."""
     X = likelihood.X
 
     def value(b: Floats) -> float:
@@ -262,10 +258,7 @@ def _mode_dispersion(likelihood: Likelihood, eta: Floats) -> float:
 
 
 def _spread(likelihood: Likelihood, eta: Floats, log_a: float) -> float:
-    """Approximate the standard deviation of log(1 / phi) from the fall of the log density one sd from the mode.
-
-    Under Poisson, return 1.
-    """
+    """Approximate the standard deviation of log(1 / phi) by the curvature at the mode.  Under Poisson, return 1."""
     spread = 1.0
     if likelihood.dispersed:
         for _ in range(6):

@@ -1,9 +1,9 @@
 """A fast search for the largest |log density| of each record over all draws, by branch and bound.
 
-The search is fast if many records belong to one cell, that is, have the same mean in every draw.  In a small box of
+The search is fast if many records belong to one cell (have the same mean in every draw).  In a small box of
 outcomes y, only few of thousands of draws have the largest or smallest density anywhere.  Therefore the records of a
-cell are cut into boxes repeatedly.  Draw s has W_s = L_s^-1 and e_s = W_s y - m_s, where m_s is W_s times the mean.  Let
-u be the distance of y from the middle of the box.  For two draws s and t,
+cell are cut into boxes repeatedly.  Draw s has W_s = L_s^-1 and e_s = W_s y - m_s, where m_s is W_s times the mean.
+Let u be the distance of y from the middle of the box.  For two draws s and t,
 
     log p_s - log p_t  =  [at the middle]  -  (W_s'e_s - W_t'e_t) u  -  u'(W_s'W_s - W_t'W_t) u / 2.
 
@@ -34,8 +34,8 @@ def _bounds(
 ) -> int:  # fmt: skip
     """Fill ``kept`` with the draws that may have the largest |log density| in a box.  Return how many were written.
 
-    The first ``count`` elements of ``draws`` are examined.  ``middle`` and ``h`` (D,) are the centre and the half-widths
-    of the box.  ``base`` is the largest base of a record in the box.  ``at`` (S,) and ``slope`` (D, S) are work space.
+    Only the first ``count`` elements of ``draws`` are examined.  ``middle`` and ``h`` (D,) are the centre and the
+    half-widths of the box, and ``base`` is the largest base of a record in the box.  ``at`` and ``slope`` are work space.
     """
     D = middle.size
     top, bottom, highest = 0, 0, -np.inf

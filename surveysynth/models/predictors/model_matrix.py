@@ -174,10 +174,7 @@ def _not_evaluated(predictors: str, kind: str, constants: Constants | None) -> I
 
 
 def _refuse_extreme(predictors: str, values: Floats, row: Codes) -> None:
-    """Refuse predictors that are not finite, or too large to be squared (InputError).
-
-    Record i has the predictors ``values[row[i]]``.
-    """
+    """Refuse predictors ``values[row]`` that are not finite, or too large to be squared (InputError)."""
     finite = np.asarray(np.isfinite(values).all(axis=1))
     if not finite.all():
         raise InputError(f"the predictors {predictors!r} are not finite in {rows(~finite[row])}")
@@ -301,7 +298,6 @@ def _plain(value: Any) -> Any:
 
 
 def _arrays(value: Any) -> Any:
-    """Convert lists of numbers to arrays, which formulaic needs."""
     if isinstance(value, Mapping):
         return {key: _arrays(each) for key, each in value.items()}
     return np.array(value) if isinstance(value, list) else value

@@ -222,7 +222,6 @@ class NormalScores:
         return self._within(self.base.inverse(solve(self._curve, np.asarray(z, dtype=np.float64))))
 
     def _within(self, y: Floats) -> Floats:
-        """Clip amounts to the public bounds."""
         return y if self.bounds is None else np.clip(y, *self.bounds)
 
     def describe(self) -> str:
@@ -362,7 +361,6 @@ class NormalScores:
         return PPoly(np.column_stack([left, cubic.c, right]), np.concatenate([[u[0] - first], u, [u[-1] + last]]))
 
     def _distance(self, u: Floats, w: Floats) -> float:
-        """Compute W^2 between the knots and a file with values u on the base scale and weights w."""
         value, F = mid_distribution(u, w)
         p = np.array(self.probabilities)
         gap = np.interp(self.base.forward(np.array(self.amounts)), value, F) - p
