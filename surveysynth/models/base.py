@@ -579,10 +579,10 @@ class Boundable(Synthesizer[R]):
     def variance_factor(
         self, records: R, draws: Draws, positions: Sequence[int], bound: float, *, corrected: bool
     ) -> float | None:
-        """Return the factor by which variances of means that are estimated from synthetic files must be multiplied.
+        """Return the factor that corrects variances of means, estimated from synthetic files of a censored fit.
 
-        Synthetic files of a censored fit show too small variances.  With ``corrected``, the files come from draws that
-        :meth:`uncensored` corrected.  None means that the factor is unknown, which is the default.
+        These variances are too small.  With ``corrected``, the files come from draws that :meth:`uncensored` corrected.
+        None means that the factor is unknown, which is the default.
         """
         return None
 
@@ -592,7 +592,7 @@ class Debiasable(Synthesizer[R]):
 
     @abstractmethod
     def biased(self, records: R, unit: Codes | None) -> dict[str, bool]:
-        """Return the names of the quantities that privacy weights bias strongly.
+        """Return the names of quantities in which privacy weights cause a strong bias, such as shares of categories.
 
         The value is True if :meth:`debias_draws` corrects the quantity even without ``debias``.
         """

@@ -72,7 +72,7 @@ STARTS = [(shift, stretch) for shift in (0.0, -1.0, 1.0) for stretch in (0.0, -1
 
 @nb.njit(parallel=True, cache=True, error_model="numpy")
 def _shapes(eta: Floats, lam: Floats, gamma: Floats) -> tuple[Floats, Floats, Floats]:
-    """Compute -log B(p, q), p - 1 and q - 1, each (G, S), from ``eta`` = x b, ``lam`` = lambda and log Gamma(lambda)."""
+    """Compute -log B(p, q), p - 1 and q - 1, each (G, S), from ``eta`` = x b, lambda and log Gamma(lambda)."""
     c, p, q = np.empty(eta.shape), np.empty(eta.shape), np.empty(eta.shape)
     for g in nb.prange(eta.shape[0]):
         for s in range(eta.shape[1]):
@@ -90,8 +90,8 @@ def _clamp(
 ) -> tuple[float, Floats]:
     """Compute the censored log likelihood, and sums (G, 3) of alpha, alpha log y and alpha log(1 - y).
 
-    The sums are over the records whose contribution is not clamped.  ``row`` has one element for each group of equal
-    records, and ``count`` their numbers.  ``c``, ``p`` and ``q`` (G,) are -log B(p, q), p - 1 and q - 1.
+    The sums are over the records whose log density is not clamped.  Equal records are grouped: group i has predictor
+    row ``row[i]`` and ``count[i]`` records.  ``c``, ``p`` and ``q`` (G,) are -log B(p, q), p - 1 and q - 1.
     """
     total, sums = 0.0, np.zeros((c.size, 3))
     for i in range(row.size):
@@ -291,7 +291,7 @@ class BetaRegression(OneOutcome[Standardized], Boundable[Standardized]):
 
     @property
     def measure(self) -> str:  # type: ignore[override]  # of the bounds
-        """Scale of the density."""
+        """Scale of the density: the outcome as a share of the range between the bounds."""
         low, high = self.bounds
         return f"share of the range from {low:g} to {high:g} (densities per unit of that share)"
 

@@ -174,7 +174,7 @@ class MultinomialRegression(OneOutcome[CategoryRecords]):
     def survey_weights(
         self, design: SurveyDesign, X: Floats, row: Codes, mean_weight: float | None
     ) -> tuple[Floats | None, Floats | None]:
-        """Return the public survey weights, and None (:meth:`Synthesizer.survey_weights`).
+        """Return the public survey weights, and None instead of log weights (:meth:`Synthesizer.survey_weights`).
 
         Weights that are not public are refused (InputError).
         """
@@ -295,7 +295,7 @@ def _sampled(
 
 
 def _pseudo_posterior(W: Floats, C: Floats, sums: Floats, precision: float) -> Target:
-    """Return the function that computes the log density, and its gradient, of the flattened psi."""
+    """Return the function that computes the log pseudo posterior density of the flattened psi, and the gradient."""
 
     def target(point: Floats) -> tuple[float, Floats]:
         value, slope = _log_likelihood(W @ (point.reshape(W.shape[1], -1) @ C.T), sums)

@@ -214,7 +214,7 @@ def _solved(draw: _Theta, start: Floats, rows: _Rows, H: Floats | None) -> tuple
 
 
 def _extent(x: Floats, draw: _Theta, rows: _Rows) -> float:
-    """Compute the largest change that a step ``x`` makes in a log mean, u, a mean log weight / sigma, or log sigma."""
+    """Return the largest change by step ``x`` in a log mean, the coordinate u, mean log weight / sigma, or log sigma."""
     K = len(draw.b)
     largest = [np.abs(rows.X @ x[:K]).max()]
     if draw.dispersed:
@@ -226,7 +226,7 @@ def _extent(x: Floats, draw: _Theta, rows: _Rows) -> float:
 
 
 def _residual(theta: _Theta, draw: _Theta, rows: _Rows) -> Floats:
-    """Compute lim(theta) - draw, in coordinates.
+    """Compute the difference between the limit of the estimator under ``theta`` and the draw, in coordinates.
 
     The elements of b and u are first-order approximations, which are 0 for the same theta.
     """
@@ -279,8 +279,7 @@ def _solve(C: Floats, y: Floats) -> Floats:
 def _risks(theta: _Theta, rows: _Rows, v: Floats, row: Codes, mass: Floats, z: Floats, t: Floats) -> Floats:
     """Compute the risk (P, nodes), the largest |log p| over draws, for pairs of a count and a log weight.
 
-    Count p is ``v[p]`` in predictor row ``row[p]``.  The log weight lies ``t`` (nodes,) standard deviations from its
-    mean.
+    Count i is ``v[i]``, in predictor row ``row[i]``.  Log weights lie ``t`` (nodes,) standard deviations from the mean.
     """
     X, n = rows.X, rows.size.sum()
     eta = X @ theta.b

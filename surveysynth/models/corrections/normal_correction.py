@@ -142,8 +142,8 @@ class _Theta:
 class _Limits:
     """The limit of the alpha-weighted estimator.
 
-    ``shift`` is B_lim - B, and 0 for coefficients without information.  ``Sigma`` is Sigma_lim.  ``kept`` (C, K) is
-    E[alpha] in each cell and category, and ``slope`` the slope of log E[alpha] on the effects of PSUs.
+    ``shift`` is the limit of B minus B, and 0 for coefficients without information.  ``Sigma`` is the limit of Sigma.
+    ``kept`` (C, K) is E[alpha] in each cell and category, and ``slope`` the slope of log E[alpha] on effects of PSUs.
     """
 
     shift: Floats
@@ -257,9 +257,10 @@ def _unweighted_fit(pairs: Pairs, p: Floats) -> _UnweightedFit:
 
 @dataclass(frozen=True)
 class _FitBias(Bias):
-    """The bias that privacy weights cause: B_lim = B + shift, L_lim = L shrink, p_lim ~ p kept, b_lim = b (1 + slope).
+    """The bias that privacy weights cause in B, L, the shares p of categories, and the effects b of PSUs on shares.
 
-    ``log_kept`` and ``log_p`` are (C, K).  ``log_p`` are the corrected log shares of the draw.
+    The limits of the estimates are B + shift, L shrink, p exp(log_kept) (normalized), and b (1 + slope).  ``log_p``
+    (C, K) are the corrected log shares of the draw.
     """
 
     shift: Floats
@@ -286,7 +287,7 @@ class _FitBias(Bias):
         return replace(self, shift=limits.shift, shrink=lower_root(inverse @ limits.Sigma @ inverse.T))
 
     def with_shares(self, limits: _Limits, drawn: Floats, cell_size: Floats) -> _FitBias:
-        """Return the bias with ``log_kept`` and ``slope`` moved towards ``limits``; ``drawn`` is the draw's ``log_p``."""
+        """Return the bias with ``log_kept`` and ``slope`` moved towards ``limits``; ``drawn`` are drawn log shares."""
         if (drawn[~(limits.kept > 0)] > np.log(CLOSE)).any():
             raise irreversible()
         # a larger share has a lower risk, so full steps would overshoot

@@ -137,9 +137,10 @@ class Pairs:
         return np.asarray(sigma / np.sqrt(1 + sigma**2 * n_c * p * (1 - p)))
 
     def kept(self, E_alpha: Floats, p: Floats, b: Floats) -> tuple[Floats, float]:
-        """Return E[alpha] (C, K) of cells and categories, and the slope of log E[alpha] on the effects b of PSUs.
+        """Average the expected privacy weights ``E_alpha`` (N,) of the pairs within each cell and category.
 
-        With effects of PSUs, both come from a weighted regression of log E[alpha] on b.  The weight is the information
+        Returns the averages (C, K), and the slope of log E_alpha on the effects ``b`` (N,) of PSUs, 0 without effects.
+        With effects of PSUs, both come from a weighted regression of log E_alpha on b.  The weight is the information
         of the records on log odds: the number of records times p (1 - p).
         """
         pair, shape = self.cell_and_category, (len(self.cell_size), self.K)

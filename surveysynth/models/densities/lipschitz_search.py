@@ -35,7 +35,7 @@ def _bounds(
     """Fill ``kept`` with the draws that may have the largest |log density| in a box.  Return how many were written.
 
     Only the first ``count`` elements of ``draws`` are examined.  ``middle`` and ``h`` (D,) are the centre and the
-    half-widths of the box, and ``base`` is the largest base of a record in the box.  ``at`` and ``slope`` are work space.
+    half-widths of the box.  ``base`` is the largest base of its records.  ``at`` and ``slope`` are work space.
     """
     D = middle.size
     top, bottom, highest = 0, 0, -np.inf
@@ -82,7 +82,7 @@ def _fill_box(
     records: Codes, draws: Codes, count: int, Y: Floats, base: Floats, mean: Floats, W: Floats, const: Floats,
     room: Floats, twice: Floats, e: Floats, out: Floats,
 ) -> None:  # fmt: skip
-    """Set ``out[i]`` to max |base_i + log p_i| over the first ``count`` of ``draws``, for each i in ``records``.
+    """Write the largest |log density| of each of ``records`` over the first ``count`` of ``draws`` to ``out``.
 
     ``room``, ``twice`` and ``e`` are work space.
     """
@@ -122,9 +122,9 @@ def _fill_box(
 def _fill_cell(
     order: Codes, Y: Floats, base: Floats, mean: Floats, W: Floats, square: Floats, const: Floats, out: Floats
 ) -> None:
-    """Set ``out[i]`` to max |base_i + log p_i| over draws, for each record i in ``order``, which form a cell.
+    """Write the largest |log density| over all draws of each record of a cell to ``out``.
 
-    ``order`` is rearranged.
+    ``order`` are the records of the cell, and is rearranged.
     """
     S, D = const.size, Y.shape[1]
     lists, counts = np.empty((DEPTH + 1, S), dtype=np.intp), np.empty(DEPTH + 1, dtype=np.intp)

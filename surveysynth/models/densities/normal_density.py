@@ -48,7 +48,7 @@ TILE = 512  # draws that a core processes at a time, so that they stay in its ca
 # inner loops run over contiguous draws, and sums may be reordered, so that the compiler vectorises them
 @nb.njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 def _residual(e: Floats, d: int, y: Floats, mean: Floats, W: Floats, s0: int, width: int) -> None:
-    """Set ``e`` to element d of W_s y - mean_s for ``width`` draws s, beginning with draw ``s0``."""
+    """Set ``e`` to element d of the whitened residual W_s y - mean_s in ``width`` draws s, beginning with ``s0``."""
     m = mean[d, s0 : s0 + width]
     for s in range(width):
         e[s] = -m[s]
@@ -60,7 +60,10 @@ def _residual(e: Floats, d: int, y: Floats, mean: Floats, W: Floats, s0: int, wi
 
 @nb.njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 def _subtract_squares(twice: Floats, e: Floats, y: Floats, mean: Floats, W: Floats, s0: int, width: int) -> None:
-    """Subtract |W_s y - mean_s|^2 from ``twice`` for ``width`` draws s from ``s0`` on.  ``e`` is work space."""
+    """Subtract the squared length of the whitened residual W_s y - mean_s from ``twice``, in ``width`` draws s.
+
+    ``e`` is work space.
+    """
     for d in range(y.size):
         _residual(e, d, y, mean, W, s0, width)
         for s in range(width):
@@ -69,10 +72,11 @@ def _subtract_squares(twice: Floats, e: Floats, y: Floats, mean: Floats, W: Floa
 
 @nb.njit(parallel=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 def _max_abs(Y: Floats, cell: Codes, mean: Floats, W: Floats, const: Floats, base: Floats) -> Floats:
-    """Compute the largest |base_i + log p_is| (n,) over draws s, for every record i.
+    """Compute the largest |log density| (n,) over draws, for every record.
 
-    The result is infinite if a log density is not finite.  ``mean`` (cells, D, S) is L^-1 B'x, and ``W`` (D, D, S) is
-    L^-1.  ``const`` (cells, S), or (1, S) for all cells, is the term of log p that does not depend on y.
+    The log density is ``base`` plus the normal log density.  The result is infinite if a log density is not finite.
+    ``mean`` (cells, D, S) is L^-1 B'x, and ``W`` (D, D, S) is L^-1.  ``const`` (cells, S), or (1, S) for all cells, is
+    the term that does not depend on y.
     """
     n, S = len(Y), const.shape[1]
     out = np.empty(n)
@@ -99,7 +103,7 @@ def _max_abs(Y: Floats, cell: Codes, mean: Floats, W: Floats, const: Floats, bas
 
 @nb.njit(parallel=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 def _max_abs_sum(Y: Floats, start: Codes, cell: Codes, mean: Floats, W: Floats, const: Floats, base: Floats) -> Floats:
-    """Compute the largest |sum of base_i + log p_is over the records i of unit g| over draws s, for each unit g.
+    """Compute the largest |log density| over draws, for every unit.  Log densities of the unit's records are summed.
 
     Unit g has the records ``start[g]`` to ``start[g + 1] - 1``.  Other arguments are as for :func:`_max_abs`.
     """
@@ -307,7 +311,7 @@ def _inverses(L: Floats) -> Floats:
 
 
 def _whitened(u: Floats, W: Floats) -> Floats:
-    """Compute the products L^-1 u (C, D, S) of u (S, C, D) and W = L^-1 (D, D, S)."""
+    """Multiply effects u (S, C, D) by W = L^-1 (D, D, S) in every draw.  The result is (C, D, S)."""
     by_draw = np.ascontiguousarray(u.transpose(1, 2, 0))
     out = np.zeros(by_draw.shape)
     for d in range(len(W)):

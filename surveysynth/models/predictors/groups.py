@@ -72,8 +72,7 @@ def groups_of(design: SurveyDesign, predictors: Sequence[str]) -> Groups | None:
     Returns
     -------
     Groups or None
-        None means that the predictors determine all strata, and that there are no PSUs or the predictors determine
-        these, too.
+        None means that the predictors determine all PSUs and strata of the design.
     """
     first = design.stages[0]
     loose = design.strata_name is not None and not _determine(design, predictors, first.stratum)

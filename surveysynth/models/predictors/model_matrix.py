@@ -317,9 +317,9 @@ def _determined(X: Floats, pattern: Codes, values: Floats) -> bool:
 def with_log_size(
     X: Floats, pattern: Codes, columns: tuple[str, ...], name: str, size: Floats | None, each: int = 1
 ) -> tuple[Floats, Codes, tuple[str, ...]]:
-    """Add the column log ``size`` (n,) to predictor rows, and return rows, patterns and column names.
+    """Add the column log ``size`` (n,) to predictor rows.  Return the rows, the row of each record, and column names.
 
-    Nothing is added if ``size`` is None, or if its log is a linear function of the predictor rows.
+    Nothing is added if ``size`` is None, or if log ``size`` is a linear function of the predictor rows.
     """
     if size is None or _determined(X, pattern, np.log(size)):
         return X, pattern, columns
@@ -329,16 +329,16 @@ def with_log_size(
 def with_unit_size(
     X: Floats, pattern: Codes, columns: tuple[str, ...], unit: Codes | None
 ) -> tuple[Floats, Codes, tuple[str, ...]]:
-    """Add the log of the unit's number of records to predictor rows, and return rows, patterns and column names.
+    """Add the log of the unit's number of records as a column to predictor rows.
 
-    Privacy weights of units depend on the numbers of records, too, so the model must have this predictor.  Nothing is
-    added if there are no units, or if all units have equally many records.
+    Returns the rows, the row of each record, and the column names.  Privacy weights of units depend on the numbers of
+    records, too, so the model must have this predictor.  Nothing is added if all units have equally many records.
     """
     return with_log_size(X, pattern, columns, LOG_UNIT, None if unit is None else differing_sizes(unit))
 
 
 def with_column(X: Floats, pattern: Codes, each: int, column: Floats) -> tuple[Floats, Codes]:
-    """Add a public column (n,) to predictor rows, and return the new rows and patterns.
+    """Add a public column (n,) to predictor rows, and return the new rows and the row of each record.
 
     Rows come in blocks of ``each`` rows, one for each category, and the new rows keep this order.
     """
