@@ -555,7 +555,7 @@ class Boundable(Synthesizer[R]):
     """
 
     def check_censored(self, records: R) -> None:
-        """Raise ModelError if the records cannot be fitted under a clamp.  By default, all records can."""
+        """Raise ModelError if the censored mechanism cannot be used with these records.  By default, it can be used."""
 
     @abstractmethod
     def censored(self, records: R, alpha: Floats, bound: float, sampler: Sampler) -> Draws:

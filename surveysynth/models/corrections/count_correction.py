@@ -73,7 +73,7 @@ def correct(
     draws: int,
     rng: np.random.Generator,
 ) -> dict[str, Floats]:
-    """Correct each of m released draws: solve lim(theta) = draw for theta.
+    """Correct each of m released draws for the bias that privacy weights cause: solve lim(theta) = draw for theta.
 
     Parameters
     ----------
@@ -214,7 +214,7 @@ def _solved(draw: _Theta, start: Floats, rows: _Rows, H: Floats | None) -> tuple
 
 
 def _extent(x: Floats, draw: _Theta, rows: _Rows) -> float:
-    """Return the largest change by step ``x`` in a log mean, the coordinate u, mean log weight / sigma, or log sigma."""
+    """Return the largest change by step ``x`` in log means, the coordinate u, mean log weight / sigma, or log sigma."""
     K = len(draw.b)
     largest = [np.abs(rows.X @ x[:K]).max()]
     if draw.dispersed:

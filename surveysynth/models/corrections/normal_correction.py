@@ -49,7 +49,7 @@ NOBODY = 1e-6  # least expected number of records in a predictor row: too few to
 def correct(
     B: Floats, L: Floats, X: Floats, size: Floats, weighting: Weighting, rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
-    """Correct each of m released draws: solve lim(theta) = (B, L L') for theta.
+    """Correct m released draws for the bias that privacy weights cause: solve lim(theta) = (B, L L') for theta.
 
     Parameters
     ----------
@@ -80,7 +80,9 @@ def correct(
 def correct_with_shares(
     B: Floats, L: Floats, shares: Shares, X: Floats, size: Floats, weighting: Weighting, rng: np.random.Generator
 ) -> tuple[Floats, Floats, Floats, Floats]:
-    """Correct each of m released draws: solve lim(theta, p) = (B, L L', p_draw) for theta and shares p of categories.
+    """Correct m released draws, with shares p of categories, for the bias that privacy weights cause.
+
+    For each draw, lim(theta, p) = (B, L L', p_draw) is solved for theta and p.
 
     Parameters
     ----------

@@ -91,10 +91,10 @@ class ClusteredFile:
 def correct_with_effects(
     B: Floats, L: Floats, tau: Floats, file: ClusteredFile, weighting: Weighting, rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
-    """Correct the covariances within PSUs (Sigma) and between PSUs (T) of each of m released draws.
+    """Correct the covariances within PSUs (Sigma) and between PSUs (T) of m released draws for the bias by alpha.
 
-    The limits of the corrected covariances are the Sigma and T of the draw.  Coefficients need no correction, as the
-    risk of FBS is symmetric in the residual.
+    If the corrected covariances are the truth, the estimates tend to Sigma and T of the draw.  Coefficients need no
+    correction, as the risk of FBS is symmetric in the residual.
 
     Parameters
     ----------

@@ -88,7 +88,7 @@ def numeric_predictors(design: SurveyDesign, predictors: str, synthesized: Seque
 def predictor_rows(
     design: SurveyDesign, predictors: str, categories: Synthesized | None, constants: Constants | None = None
 ) -> tuple[Floats, Codes, tuple[str, ...]]:
-    """Return the predictor rows (G, K), the position (n,) of each record's row, and the names of the columns.
+    """Return the distinct rows (G, K) of the model matrix, the row (n,) of each record, and the names of the columns.
 
     With ``categories``, every row of public predictors is repeated for each category, even if no record has the pair:
     row g with category k has position g * categories.K + k.  With ``constants`` (:func:`predictor_constants`), the row
