@@ -91,7 +91,7 @@ class ClusteredFile:
 def correct_with_effects(
     B: Floats, L: Floats, tau: Floats, file: ClusteredFile, weighting: Weighting, rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
-    """Correct the covariances within PSUs (Sigma) and between PSUs (T) of m released draws for the bias by alpha.
+    """Correct the covariances Sigma within PSUs and T between PSUs, of m released draws, for the bias by alpha.
 
     If the corrected covariances are the truth, the estimates tend to Sigma and T of the draw.  Coefficients need no
     correction, as the risk of FBS is symmetric in the residual.
