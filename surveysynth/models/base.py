@@ -7,9 +7,8 @@ bound from these log densities.  ``simulate`` makes a synthetic data set from on
 with further abilities is a subclass of :class:`Clustered`, :class:`Boundable`, :class:`Debiasable` or
 :class:`Portable`.
 
-n is the number of records, S the number of posterior draws, G the number of distinct predictor rows (rows of the model
-matrix), K the number of columns of the model matrix, and U the number of units if epsilon protects units of several
-records.
+In shapes, n is the number of records, S of posterior draws, G of distinct predictor rows (rows of the model matrix), K
+of columns of the model matrix, and U of units if epsilon protects units of several records.
 """
 
 from __future__ import annotations
@@ -532,10 +531,7 @@ def present(design: SurveyDesign, outcome: str) -> Floats:
 
 
 def _blocks(key: Codes, S: int) -> Iterator[Codes]:
-    """Cut the records into blocks of whole units, each with about ``BLOCK`` log densities.
-
-    ``key`` (n,) is the unit of each record, and S is the number of draws.
-    """
+    """Cut the records into blocks of whole units ``key``, each with about ``BLOCK`` log densities in S draws."""
     order = np.argsort(key, kind="stable")
     start = np.flatnonzero(np.diff(key[order], prepend=-1))
     most = max(BLOCK // S, 1)
@@ -565,9 +561,9 @@ class Boundable(Synthesizer[R]):
         """
 
     def uncensored(self, records: R, draws: Draws, positions: Sequence[int], bound: float) -> Draws:
-        """Return the draws at ``positions`` of a censored fit, corrected for the bias that the censoring causes.
+        """Return the draws at ``positions`` of a censored fit, corrected for the bias of the censored estimates.
 
-        The fit clamped each record's log density to [-bound, bound], so that the estimates are biased.
+        The fit clamped each record's log density to [-bound, bound].
 
         Raises
         ------
@@ -619,7 +615,4 @@ class Portable(Synthesizer[R]):
 
     @abstractmethod
     def from_original_scale(self, records: R, draws: Draws) -> Draws:
-        """Return the draws with coefficients for the standardized predictors of ``records``.
-
-        ``draws`` have coefficients for original units, as :meth:`to_original_scale` returns them for another file.
-        """
+        """Return draws in original units with coefficients for the standardized predictors of ``records``."""

@@ -13,13 +13,10 @@ alpha log(1 - y) in each predictor row, and the cost of a fit (``stan/beta.stan`
 likelihood (eq. 3.6, ``stan/beta_censored.stan``) depends on every single record.
 
 **Coordinates.**  theta = (b, log(lambda - 0.1)) is sampled as centre + root z.  The vector ``centre`` and the matrix
-``root`` are chosen so that N(centre, root root') approximates the posterior, and z is nearly standard normal.  At the
-centre, the average of the gradients at points one and two standard deviations away is 0, and root root' is the inverse
-of the curvature that these gradients imply.  (The censored density has a kink for every record, so the curvature at a
-single point is not informative.)  Centre and root do not change the density that is sampled.
+``root`` are chosen so that N(centre, root root') approximates the posterior, and z is nearly standard normal.  Centre
+and root do not change the density that is sampled.
 
-n is the number of records, S the number of posterior draws, G the number of distinct predictor rows, and K the number
-of columns of the model matrix.
+n is the number of records, S of posterior draws, G of distinct predictor rows, and K of columns of the model matrix.
 """
 
 from __future__ import annotations
@@ -193,7 +190,6 @@ class BetaRegression(OneOutcome[Standardized], Boundable[Standardized]):
         return Standardized(row=pattern, y=logs, public_weights=weights, **standardized(X, pattern, columns))
 
     def _logs(self, design: SurveyDesign) -> Floats:
-        """Return log y and log(1 - y) (n, 2).  Refuses values outside the bounds."""
         values, (low, high) = present(design, self.outcome), self.bounds
         outside = (values < low) | (values > high)
         if outside.any():
@@ -245,10 +241,7 @@ class BetaRegression(OneOutcome[Standardized], Boundable[Standardized]):
     def lipschitz(
         self, records: Standardized, draws: Draws, unit: Codes | None = None, alpha: Floats | None = None
     ) -> Floats:
-        """Compute the largest |log p(record i | draw)| (n,) over all draws, for each record i.
-
-        With ``unit``, log p is summed over the records of a unit first, and the result is (units,).
-        """
+        """Compute the largest |log p| of each record or unit over all draws (:meth:`Synthesizer.lipschitz`)."""
         return max_abs_log_density(
             records.y, records.row, lambda rows: _row_coefficients(records.X[rows], draws), draws.size, unit
         )
@@ -405,8 +398,9 @@ def _approximation(log_density: LogDensity, centre: Floats, root: Floats, steps:
     """Return the centre and root of the normal approximation N(centre, root root') to a density of theta.
 
     The arguments ``centre`` and ``root`` are the start.  Each step computes the gradients at centre +- root z for
-    vectors z of length 1 and 2.  Half the difference of the two gradients is -curvature root z.  The mean of the
-    gradients gives the step of the centre.
+    vectors z of length 1 and 2, as the censored density has a kink for every record and no useful curvature at a single
+    point.  Half the difference of the two gradients is -curvature root z.  The mean of the gradients gives the step of
+    the centre.
     """
     P, (value, _) = len(centre), log_density(centre)
     z = np.vstack([np.eye(P), 2 * helmert(P, full=True)])

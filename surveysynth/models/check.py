@@ -177,10 +177,7 @@ def _carried(model: Synthesizer, records: Records, draws: Draws, sampler: Sample
 
 
 def _largest_difference(model: Synthesizer, records: Records, draws: Draws, alpha: Floats, sampler: Sampler) -> float:
-    """Largest difference, in standard errors, between means of reweighted draws and of draws of a fit under ``alpha``.
-
-    ``draws`` come from a fit without privacy weights.
-    """
+    """Compare means of reweighted draws and of draws under ``alpha``: the largest difference, in standard errors."""
     other = model.fit(records, alpha, sampler)
     log_ratio = model.log_ratio(records, np.ones(records.n), alpha, draws)
     weight = np.exp(log_ratio - logsumexp(log_ratio))
@@ -242,7 +239,6 @@ def _grid(t: Floats) -> Floats:
 
 
 def _counts(y: Floats) -> Floats:
-    """Return the numbers 0, 1, 2, ... up to far above the simulated counts ``y``."""
     return np.arange(min(10 * int(y.max()) + 100, MOST), dtype=np.float64)
 
 

@@ -185,10 +185,7 @@ class Counts(OneOutcome[CountRecords], Debiasable[CountRecords]):
     def lipschitz(
         self, records: CountRecords, draws: Draws, unit: Codes | None = None, alpha: Floats | None = None
     ) -> Floats:
-        """Compute the largest |log p(record i | draw)| (n,) over all draws, for each record i.
-
-        With ``unit``, log p is summed over the records of a unit first, and the result is (units,).
-        """
+        """Compute the largest |log p| of each record or unit over all draws (:meth:`Synthesizer.lipschitz`)."""
         if records.log_w is not None:
             t = np.column_stack([records.log_w, records.log_w**2])
             return max_abs_log_density(t, records.pair, lambda p: _with_weight(records, p, draws), draws.size, unit)

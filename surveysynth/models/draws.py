@@ -39,10 +39,7 @@ class Streams:
 
     @classmethod
     def from_seed(cls, seed: int | None) -> Self:
-        """Make the streams from one seed, for tests.
-
-        Without a seed, each stream gets 128 random bits from the operating system.
-        """
+        """Make the streams from one seed, for tests.  Without a seed, each stream gets 128 bits from the system."""
         seeds = [None] * 3 if seed is None else np.random.SeedSequence(seed).spawn(3)
         return cls(*map(np.random.default_rng, seeds))
 
@@ -136,10 +133,7 @@ class Draws:
         return int(self.chain.size)
 
     def subset(self, positions: Sequence[int], values: Mapping[str, Floats] | None = None) -> Draws:
-        """Return the selected draws, with equal probabilities.
-
-        ``values`` replaces the draws of the parameters that it names.
-        """
+        """Return the selected draws, with equal probabilities.  ``values`` replaces parameters of the same names."""
         here = list(positions)
         kept = {name: v[here] for name, v in self.values.items()} | dict(values or {})
         effects = {name: v[here] for name, v in self.effects.items()}

@@ -174,10 +174,7 @@ class MultinomialRegression(OneOutcome[CategoryRecords]):
     def survey_weights(
         self, design: SurveyDesign, X: Floats, row: Codes, mean_weight: float | None
     ) -> tuple[Floats | None, Floats | None]:
-        """Return the public survey weights, and None instead of log weights (:meth:`Synthesizer.survey_weights`).
-
-        Weights that are not public are refused (InputError).
-        """
+        """Return the survey weights, and None for log weights.  Refuses weights that are not public (InputError)."""
         weights, log_w = super().survey_weights(design, X, row, mean_weight)
         if weights is None:
             raise InputError(
@@ -272,7 +269,6 @@ def _sums(records: CategoryRecords, weight: Floats) -> Floats:
 def _sampled(
     records: CategoryRecords, Q: Floats, C: Floats, alpha: Floats, sampler: Sampler
 ) -> tuple[Floats, Diagnostics]:
-    """Sample psi.  Return the draws (S, r, K - 1) and the diagnostics of the chains."""
     W, (K, size), rng = records.X @ Q, C.shape, sampler.rng
     rank = W.shape[1]
     precision = float(SD / np.sqrt(rank)) ** -2  # of the prior

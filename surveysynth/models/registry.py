@@ -138,10 +138,7 @@ def _loaded(path: Path) -> Any:
 
 
 def _line(error: Exception, path: Path) -> str:
-    """Return " in line ..." for the line of the file that raised an exception.
-
-    Return an empty string if the exception comes from another file.
-    """
+    """Return " in line ..." for the line of the file that raised an exception, or an empty string for other files."""
     went = [(f.filename, f.lineno) for f in traceback.extract_tb(error.__traceback__)]
     if isinstance(error, SyntaxError):
         went.append((error.filename or "", error.lineno))

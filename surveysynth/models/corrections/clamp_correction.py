@@ -157,10 +157,7 @@ def _factor(S: Floats) -> Floats:
 
 
 def _rings(h: Floats, bound: float, a: Floats) -> tuple[Floats, Floats]:
-    """Return a quadrature with Q nodes in each of the G rings 2(h - M) < |r - a|^2 < 2(h + M).
-
-    Returns the nodes (G, Q, 2), and the areas that they represent, divided by 2 pi (G, Q).
-    """
+    """Return quadrature nodes (G, Q, 2) in G rings 2(h - M) < |r - a|^2 < 2(h + M), and areas / (2 pi) (G, Q)."""
     farthest = FAR * 2 + np.linalg.norm(a)
     low = np.sqrt(np.maximum(2 * (h - bound), 0))
     high = np.minimum(np.sqrt(2 * (h + bound)), np.maximum(farthest, low + FAR))

@@ -22,12 +22,10 @@ Gauss-Hermite nodes.
 **Risks** are maxima over S draws of the unweighted posterior.  Under the model, this posterior is approximately normal
 around theta, with the inverse information of the n records as covariance.  The log of the mean mu of a predictor row,
 u = log(1 + mean mu / phi), the mean of the log weight, and log sigma are independent.  log mu is slightly skewed, as it
-would be in a cell with the same information.  Over S draws, a linear function of these quantities has the expected
-maximum z_S sd, where z_S is the expected maximum of S standard normal numbers.  On the sphere of radius z_S, the
-largest value of this function is z_S sd, too.  Therefore the maximum over draws is replaced by the maximum over points
-slightly outside this sphere; slightly outside, because no point lies exactly in the direction of the function.  A
-record pulls the fit towards itself: the residual from the fit is sqrt(1 - h) times the true residual, where h is the
-leverage of the record.
+would be in a cell with the same information.  The maximum over S draws is replaced by the maximum over a few points
+near a sphere.  Its radius is z_S, the expected maximum of S standard normal numbers, so that a linear function has the
+same expected maximum.  A record pulls the fit towards itself: the residual from the fit is sqrt(1 - h) times the true
+residual, where h is the leverage of the record.
 
 The correction uses drawn parameters, the public predictors, the public numbers n_g, S, and the constants of the weight
 map.  If these constants were given, the correction is post-processing.  If c1 was tuned on the file, the correction is
@@ -184,10 +182,7 @@ def _theta(values: Mapping[str, Floats], rows: _Rows) -> _Theta:
 
 
 def _solved(draw: _Theta, start: Floats, rows: _Rows, H: Floats | None) -> tuple[Floats, Floats]:
-    """Find by Broyden's method the coordinates whose limit is the draw.
-
-    Returns the coordinates and the approximate inverse Jacobian ``H``, with which the next search can start.
-    """
+    """Find the coordinates whose limit is the draw, by Broyden's method.  Also return the inverse Jacobian ``H``."""
     K = len(draw.b)
     x = start
     H = np.eye(len(x)) if H is None else H

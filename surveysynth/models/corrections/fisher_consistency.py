@@ -122,10 +122,7 @@ def sigma_roots(df: float, D: int, draws: int, rng: np.random.Generator) -> Floa
 
 
 def posterior_root(R: Floats) -> Floats:
-    """Return a root (columns, rank) of C0^-1, where C0 = R'R.
-
-    The root does not depend on the order of the predictor rows.
-    """
+    """Return a root (columns, rank) of (R'R)^-1 that does not depend on the order of the predictor rows."""
     triangle = np.linalg.qr(R)[1]
     return np.asarray(np.linalg.pinv(triangle * np.where(triangle.diagonal() < 0, -1, 1)[:, None]))
 

@@ -326,15 +326,11 @@ def _standardized(rng: np.random.Generator, n: int, D: int) -> Floats:
 
 
 def _sums(group: Codes, x: Floats, size: int) -> Floats:
-    """Compute the sums (size, columns) of the rows of x in each group."""
     return np.column_stack([np.bincount(group, column, size) for column in x.T])
 
 
 def _add(root: Floats, change: Floats) -> Floats:
-    """Return the lower Cholesky factor of root root' + change.
-
-    In every direction, at least the share ``WORST`` of the variance of root root' remains.
-    """
+    """Return the lower Cholesky factor of root root' + change.  Each variance keeps at least the share ``WORST``."""
     inverse = np.linalg.inv(root)
     values, vectors = np.linalg.eigh(inverse @ change @ inverse.T)
     grown = root @ (vectors * np.sqrt(np.maximum(1 + values, WORST)))

@@ -60,10 +60,7 @@ def _residual(e: Floats, d: int, y: Floats, mean: Floats, W: Floats, s0: int, wi
 
 @nb.njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 def _subtract_squares(twice: Floats, e: Floats, y: Floats, mean: Floats, W: Floats, s0: int, width: int) -> None:
-    """Subtract the squared length of the whitened residual W_s y - mean_s from ``twice``, in ``width`` draws s.
-
-    ``e`` is work space.
-    """
+    """Subtract the squared length of the whitened residual W_s y - mean_s from ``twice``.  ``e`` is work space."""
     for d in range(y.size):
         _residual(e, d, y, mean, W, s0, width)
         for s in range(width):
@@ -404,10 +401,7 @@ def log_density(
     Y: Floats, pattern: Codes, X: Floats, B: Floats, L: Floats, effects: Effects | None = None,
     offset: Offset | None = None,
 ) -> Floats:  # fmt: skip
-    """Compute log p(record i | draw s) (S, n), where p is the normal density times exp(offset).
-
-    The arguments are as for :func:`max_abs_log_density`.
-    """
+    """Compute log p(record i | draw s) (S, n), without a base; arguments are as for :func:`max_abs_log_density`."""
     out = np.empty((len(B), len(Y)))
     W = _inverses(L)
     for block in _blocks(Y, pattern, X, B, L, effects, offset):

@@ -17,10 +17,7 @@ PRIOR_WEIGHT = (
 
 
 def draw_weights(statistics: SufficientStatistics, size: int, rng: np.random.Generator) -> dict[str, Floats]:
-    """Draw coefficients ``c`` and residual standard deviations ``sigma`` exactly from the conjugate posterior.
-
-    ``size`` is the number of draws.
-    """
+    """Draw coefficients ``c`` and residual standard deviations ``sigma`` exactly from the conjugate posterior."""
     P = statistics.P[:, 0]
     root = np.linalg.cholesky(statistics.C0 + np.eye(len(P)) / WIDTH**2)  # Cholesky factor of the precision * sigma^2
     half = solve_triangular(root, P, lower=True)

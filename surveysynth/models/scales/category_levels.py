@@ -19,10 +19,7 @@ def _is_boolean(column: pd.Series) -> bool:
 
 
 def all_levels(column: pd.Series) -> pd.Index:
-    """Return the declared levels of a categorical column, and False and True for a boolean column.
-
-    For any other column, return the values that occur, in the order of pandas.
-    """
+    """Return the declared levels of a column, False and True for a boolean column, or else the sorted values."""
     if isinstance(column.dtype, pd.CategoricalDtype):
         return pd.CategoricalIndex(column.cat.categories, dtype=column.dtype)
     if _is_boolean(column):

@@ -74,12 +74,9 @@ class NormalScores:
     -----
     A tail has the slope of the chord over the outermost unit of normal score.  This rule was tried on the incomes of
     census workers, with 1,000 to 8,850 workers as the historical file.  The scores of the other workers had an excess
-    kurtosis of 0.1 to 0.6 on average and never above 2.  The excess kurtosis of log income is 6.  Two other rules gave
-    some incomes a score of 10 and more: a chord over half a unit of normal score, which can fall among the top-coded
-    incomes, and the mean excess beyond the outer knot, which is computed from few records.
+    kurtosis of 0.1 to 0.6 on average and never above 2.  The excess kurtosis of log income is 6.
 
-    If many amounts are equal, such as zeros, they all have the same score, and synthetic values spread around this
-    score.
+    If many amounts are equal, such as zeros, they all have the same score, and synthetic values spread around it.
 
     Examples
     --------
