@@ -391,7 +391,7 @@ def _log_p(records: CountRecords, pairs: Codes, draws: Draws) -> Floats:
 
 
 def _count_alone(records: CountRecords, pairs: Codes, draws: Draws) -> tuple[Floats, Floats, Floats]:
-    """Return coefficients (pairs, S) as :func:`_with_weight` does, with p = q = 0, if the weight is not modelled."""
+    """Return c = log p(count) and p = q = 0, the coefficients of :func:`_with_weight` for a weight without a model."""
     c = _log_p(records, pairs, draws)
     return c, np.zeros_like(c), np.zeros_like(c)
 

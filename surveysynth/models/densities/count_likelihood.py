@@ -32,7 +32,7 @@ ROUNDS, STEPS = 30, 100  # largest numbers of alternating steps, and of Newton s
 
 @nb.njit(cache=True, error_model="numpy")
 def _stirling(x: float) -> float:
-    """Compute log Gamma(x) - (x - 1/2) log x + x - log(2 pi) / 2, for x >= LARGE."""
+    """Compute the remainder of Stirling's formula, log Gamma(x) - (x - 1/2) log x + x - log(2 pi) / 2, for large x."""
     w = 1 / (x * x)
     return (1 - w * (1 / 30 - w * (1 / 105 - w / 140))) / (12 * x)
 

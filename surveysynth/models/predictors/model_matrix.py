@@ -60,7 +60,7 @@ LOG_WEIGHT, LOG_SIZE, LOG_UNIT = "log(weight)", "log(records of the PSU)", "log(
 
 
 def with_categories(predictors: str, names: Sequence[str]) -> str:
-    """Return the formula, with main effects added for those categorical outcomes ``names`` that it does not name."""
+    """Add main effects of the categorical outcomes ``names`` to a formula, unless the formula names them already."""
     named = formula_columns(predictors)
     return " + ".join([predictors, *(f"C(`{name}`)" for name in names if name not in named)])
 

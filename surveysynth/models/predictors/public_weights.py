@@ -1,4 +1,4 @@
-"""Survey weights that are a function of public data.  They are released unchanged and are not modelled."""
+"""Survey weights that are a function of public data, and are therefore released unchanged and not modelled."""
 
 from __future__ import annotations
 
