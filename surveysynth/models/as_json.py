@@ -1,4 +1,4 @@
-"""Models and transforms written as JSON and read back, for policies."""
+"""Write models and transforms as JSON and read them back, for policies."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ CLASSES: dict[str, type] = {
 
 
 def as_json(value: Any) -> Any:
-    """Turn a model or a transform into plain numbers, texts, lists and mappings. Internal fields are left out.
+    """Turn a model or a transform into numbers, strings, lists and mappings.  Internal fields are left out.
 
     Raises
     ------
     InputError
-        The object is of a class outside the package.
+        The class of the object does not belong to the package.
     """
     if is_dataclass(value) and not isinstance(value, type):
         name = type(value).__name__
@@ -41,7 +41,7 @@ def as_json(value: Any) -> Any:
 
 
 def from_json(value: Any) -> Any:
-    """Rebuild the model or transform that :func:`as_json` wrote. Only classes of the package can be built."""
+    """Rebuild a model or a transform from the output of :func:`as_json`."""
     if isinstance(value, list):
         return [from_json(v) for v in value]
     if not isinstance(value, dict):

@@ -1,11 +1,14 @@
-"""The contract of a synthesizer: its methods, and the data that it takes and returns.
+"""The base class of all models: the methods of a synthesizer, and the data that these methods take and return.
 
 A model has three methods on two kinds of data.  :class:`Public` holds data that may be published: predictors, and
 the survey weights if they are public.  :class:`Records` adds confidential data.  ``fit`` draws parameters given the
-records.  ``log_density`` returns the log density of each record in each draw; the package computes every bound from
-these log densities.  ``simulate`` makes a synthetic data set from one draw and from public data.  Further capabilities
-are base classes:
-:class:`Clustered`, :class:`Boundable`, :class:`Debiasable`, :class:`Portable`.
+records.  ``log_density`` returns the log density of each record in each draw.  The package computes every Lipschitz
+bound from these log densities.  ``simulate`` makes a synthetic data set from one draw and from public data.  A model
+with further abilities is a subclass of :class:`Clustered`, :class:`Boundable`, :class:`Debiasable` or
+:class:`Portable`.
+
+In shapes, n is the number of records, S of posterior draws, G of distinct predictor rows (rows of the model matrix), K
+of columns of the model matrix, and U of units if epsilon protects units of several records.
 """
 
 from __future__ import annotations
@@ -33,11 +36,11 @@ from .scales.refusals import missing_outcome
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-BLOCK = 4_000_000  # most log densities in memory at a time
+BLOCK = 4_000_000  # largest number of log densities in memory at a time
 
 
 class Complete(ABCMeta):
-    """Metaclass that refuses to make an incomplete model and names everything that is missing."""
+    """Metaclass that refuses to make an incomplete model and names every missing method and attribute."""
 
     @property
     def __signature__(cls) -> inspect.Signature:
@@ -47,12 +50,12 @@ class Complete(ABCMeta):
 
     def __call__(cls, *arguments: Any, **named: Any) -> Any:  # noqa: D102
         check_keywords(cls, named)
-        lacking = [f"{name}{SIGNATURES.get(name, '()')}" for name in sorted(cls.__abstractmethods__)]
-        made = None if lacking else super().__call__(*arguments, **named)
+        absent = [f"{name}{SIGNATURES.get(name, '()')}" for name in sorted(cls.__abstractmethods__)]
+        made = None if absent else super().__call__(*arguments, **named)
         if made is not None:
-            lacking = [name for name in ("outcomes", "predictors", "measure") if not hasattr(made, name)]
-        if lacking:
-            raise InputError(f"the model {cls.__name__} lacks {', '.join(lacking)}; see surveysynth.Synthesizer")
+            absent = [name for name in ("outcomes", "predictors", "measure") if not hasattr(made, name)]
+        if absent:
+            raise InputError(f"the model {cls.__name__} lacks {', '.join(absent)}; see surveysynth.Synthesizer")
         return made
 
 
@@ -67,17 +70,18 @@ R = TypeVar("R", bound=Records)
 
 
 class Synthesizer(Generic[R], metaclass=Complete):
-    """A model of outcomes given public predictors; it also models the survey weight, unless the weight is public.
+    """A model of confidential outcomes and, unless the weight is public, of the survey weight, given predictors.
 
-    A subclass sets ``outcomes``, ``predictors`` and ``measure`` and defines three methods.  Everything else has a
-    default.  :func:`surveysynth.check_model` tests that the three methods describe the same model.
+    A subclass sets ``outcomes``, ``predictors`` and ``measure`` and defines ``fit``, ``log_density`` and ``simulate``.
+    Everything else has a default.  :func:`surveysynth.check_model` tests that the three methods describe the same
+    model.
 
     Attributes
     ----------
     outcomes : tuple of str
         Columns that are synthesized.
     predictors : str
-        Right-hand side of a formula of public columns, ``"1"`` for none.
+        Right-hand side of a formula of public columns.  ``"1"`` stands for no predictors.
     measure : str
         Scale of the density, as the report prints it: "log income", "count".
 
@@ -95,8 +99,8 @@ class Synthesizer(Generic[R], metaclass=Complete):
     missing: Missing | MissingCategory = "fail"  # how a missing outcome is treated
 
     categorical: tuple[str, ...] = ()  # the categorical outcomes
-    as_in_paper: bool = False  # whether a setting of a paper is kept where the package's default differs
-    from_records: bool = False  # whether synthetic values are drawn given confidential values; then no epsilon
+    as_in_paper: bool = False  # whether the model follows a paper where the package's default differs
+    from_records: bool = False  # whether synthetic values are drawn given confidential values; if so, no epsilon holds
 
     @property
     def name(self) -> str:
@@ -110,16 +114,16 @@ class Synthesizer(Generic[R], metaclass=Complete):
 
     @property
     def models(self) -> tuple[Synthesizer[Any], ...]:
-        """The models of a sequence.  For a single model: the model itself."""
+        """The models of a sequence of models.  A single model returns itself."""
         return (self,)
 
     @property
     def predictor_columns(self) -> tuple[str, ...]:
-        """The public columns in the formula, sorted."""
+        """The public columns that the formula names, sorted."""
         return formula_columns(self.predictors)
 
     def columns_of(self, made: Synthetic) -> dict[str, Any]:
-        """The outcomes of a synthetic data set as columns, by name.
+        """Return the outcomes of a synthetic data set as columns, by name.
 
         Parameters
         ----------
@@ -140,11 +144,11 @@ class Synthesizer(Generic[R], metaclass=Complete):
         Parameters
         ----------
         records : Records
-            As :meth:`prepare` gives them.
+            Records made by :meth:`prepare`.
         alpha : float array (n,)
-            Privacy weights, within 0 and 1.
+            Privacy weights, from 0 to 1.
         sampler : Sampler
-            Engine, chains, numbers of draws, and the source of randomness.
+            Engine, number of chains, numbers of draws, and the source of randomness.
 
         Returns
         -------
@@ -154,19 +158,19 @@ class Synthesizer(Generic[R], metaclass=Complete):
 
     @abstractmethod
     def log_density(self, records: R, draws: Draws) -> Floats:
-        """Log density of every record under every draw, normalized, on the scale of ``measure``.
+        """Compute the normalized log density of every record in every draw, on the scale of ``measure``.
 
         Parameters
         ----------
         records : Records
-            As :meth:`prepare` gives them.
+            Records made by :meth:`prepare`.
         draws : Draws
             S draws of the parameters.
 
         Returns
         -------
         float array (S, n)
-            log p(y_i, log w_i | x_i, draw); -inf where a value is impossible.
+            log p(y_i, log w_i | x_i, draw).  The value is -inf where the record is impossible.
         """
 
     @abstractmethod
@@ -178,7 +182,7 @@ class Synthesizer(Generic[R], metaclass=Complete):
         public : Public
             Public data of the file: predictors, and weights if they are public.
         draw : Draws
-            One draw of the parameters, S = 1.
+            One draw of the parameters (S = 1).
         rng : numpy.random.Generator
             Source of the randomness.
 
@@ -195,16 +199,16 @@ class Synthesizer(Generic[R], metaclass=Complete):
     ) -> Iterator[Synthetic]:
         """Make synthetic data sets from selected draws and from public data.
 
-        Only a model with ``from_records`` gets the confidential records, too.
+        A model with ``from_records`` also uses the confidential records.
 
         Parameters
         ----------
         records : Records
-            As :meth:`prepare` gives them.
+            Records made by :meth:`prepare`.
         draws : Draws
             S draws of the parameters.
         positions : iterable of int
-            Positions of the draws, from 0.
+            Positions of the selected draws, counted from 0.
         rng : numpy.random.Generator
             Source of the randomness.
 
@@ -218,21 +222,21 @@ class Synthesizer(Generic[R], metaclass=Complete):
 
     @property
     def lacking(self) -> tuple[str, ...]:
-        """Outcomes that are missing in some records of synthetic files; by default none."""
+        """Outcomes that are missing in some records of synthetic files.  By default there are none."""
         return ()
 
     @property
     def computed_from_file(self) -> list[str]:
-        """Further statistics of the confidential file that draws depend on, as sentences for the report."""
+        """Sentences for the report that name further statistics of the confidential file on which draws depend."""
         return []
 
     def pilot(self) -> Synthesizer | None:
-        """A simpler model that fits the same records in milliseconds, to start the tuning.
+        """Return a simpler model that fits the same records in milliseconds and starts the tuning of privacy weights.
 
         Returns
         -------
         Synthesizer or None
-            The simpler model, which takes the same records; None if there is none.
+            The simpler model.  None means that there is no simpler model.
         """
         return None
 
@@ -249,13 +253,14 @@ class Synthesizer(Generic[R], metaclass=Complete):
         clusters : {"model", "ignore"}
             "ignore" leaves out effects of PSUs and of strata that the predictors do not determine.
         mean_weight : float, optional
-            A public number, N / n, by which weights are divided.  Default: the mean of the weights, which depends on
-            every record.
+            A public number by which weights are divided: the population size over n.  By default, weights are divided
+            by their mean, which depends on every record.
         constants : mapping of str to mapping, optional
-            Means, knots and other constants of the formula's terms, from another file; by default from this file.
+            Means, knots and other constants of the formula's terms, from another file.  By default, they are computed
+            from this file.
         unit : int array (n,), optional
-            Unit of each record, if epsilon protects units of several records.  The log of the number of records in the
-            unit becomes a predictor.
+            Unit of each record, if epsilon protects units of several records.  The log of the unit's number of records
+            becomes a predictor.
 
         Returns
         -------
@@ -265,11 +270,11 @@ class Synthesizer(Generic[R], metaclass=Complete):
         Raises
         ------
         InputError
-            Missing outcomes or predictors; outcomes that are not numbers; a formula that cannot be evaluated; PSUs or
-            strata without ``clusters="ignore"``; what :meth:`check` refuses.
+            Outcomes or predictors are missing; outcomes are not numbers; the formula cannot be evaluated; the design
+            has PSUs or strata, and ``clusters`` is not "ignore"; or :meth:`check` refuses the values.
         ModelError
-            A weight that is nearly public; an outcome that is nearly proportional to a size measure that is not a
-            predictor.
+            The weight is nearly a function of public data, or an outcome is nearly proportional to a size measure that
+            is not a predictor.
         """
         y = np.column_stack([present(design, outcome) for outcome in self.outcomes])
         X, row, columns = self.predictor_rows(design, clusters, constants)
@@ -281,9 +286,9 @@ class Synthesizer(Generic[R], metaclass=Complete):
         return records  # type: ignore[return-value]
 
     def note_obstacles(self, design: SurveyDesign, clusters: Clusters, wrong: Obstacles) -> None:
-        """Collect the reasons for which :meth:`prepare` would refuse the file.
+        """Collect the error messages with which :meth:`prepare` would refuse the file.
 
-        A call that has already failed uses this, so that one message lists everything.
+        A call that has already failed uses this method, so that one message lists all errors.
 
         Parameters
         ----------
@@ -292,7 +297,7 @@ class Synthesizer(Generic[R], metaclass=Complete):
         clusters : {"model", "ignore"}
             As for :meth:`prepare`.
         wrong : Obstacles
-            The collection to which the reasons are added.
+            The collection to which the error messages are added.
         """
         wrong.check(self.check_outcomes, design)
         rows = wrong.check(self.predictor_rows, design, clusters, None)
@@ -320,12 +325,12 @@ class Synthesizer(Generic[R], metaclass=Complete):
         wrong.refuse()
 
     def check(self, records: R) -> None:
-        """Refuse values that the model does not allow.  By default, none are refused.
+        """Refuse values that the model does not allow.  By default, all values are allowed.
 
         Parameters
         ----------
         records : Records
-            As :meth:`prepare` gives them.
+            Records made by :meth:`prepare`.
 
         Raises
         ------
@@ -336,7 +341,7 @@ class Synthesizer(Generic[R], metaclass=Complete):
     def predictor_rows(
         self, design: SurveyDesign, clusters: Clusters, constants: Constants | None
     ) -> tuple[Floats, Codes, tuple[str, ...]]:
-        """Distinct predictor rows, the row of each record, and the names of the columns.
+        """Return the distinct rows of the model matrix, the position of each record's row, and the column names.
 
         Parameters
         ----------
@@ -350,14 +355,14 @@ class Synthesizer(Generic[R], metaclass=Complete):
         X : float array (G, K)
             The distinct rows.
         row : int array (n,)
-            The row of each record.
+            Position in ``X`` of each record's row.
         columns : tuple of str
             Names of the K columns.
 
         Raises
         ------
         InputError
-            PSUs or strata that the predictors do not determine, under ``clusters="model"``.
+            The predictors do not determine the PSU or stratum of a record, and ``clusters`` is "model".
         """
         X, row, columns = predictor_rows(design, self.predictors, None, constants)
         groups = groups_of(design, self.predictor_columns) if clusters == "model" else None
@@ -372,28 +377,28 @@ class Synthesizer(Generic[R], metaclass=Complete):
     def survey_weights(
         self, design: SurveyDesign, X: Floats, row: Codes, mean_weight: float | None
     ) -> tuple[Floats | None, Floats | None]:
-        """The survey weights if they are public; otherwise log(w / mean w).
+        """Return the survey weights if they are public, and log(w / mean w) if they are not.
 
         Parameters
         ----------
         design : SurveyDesign
             The file.
         X, row : float array (G, K), int array (n,)
-            As :meth:`predictor_rows` returns them.
+            Predictor rows as returned by :meth:`predictor_rows`.
         mean_weight : float, optional
             As for :meth:`prepare`.
 
         Returns
         -------
         weights : float array (n,) or None
-            The weights, if they are public.
+            The weights, or None if they are not public.
         log_w : float array (n,) or None
-            log(w / mean w), if they are not.
+            log(w / mean w), or None if the weights are public.
 
         Raises
         ------
         ModelError
-            A weight that is nearly public, or an outcome that nearly determines it.
+            The weight is nearly a function of public data, or an outcome nearly determines the weight.
         """
         weights = public_weight(design, self.predictor_columns, X, row)
         if weights is not None:
@@ -402,26 +407,27 @@ class Synthesizer(Generic[R], metaclass=Complete):
         return None, np.log(design.weights / (mean_weight or design.weights.mean()))
 
     def lipschitz(self, records: R, draws: Draws, unit: Codes | None = None, alpha: Floats | None = None) -> Floats:
-        """Largest |log p(record i | draw)| over all draws.  With ``unit``: largest |sum over the unit's records|.
+        """Compute the largest |log p(record i | draw)| over all draws, for each record i.
 
-        The bound is alpha times this maximum.  Where effects of PSUs are integrated out, p is the density of the
-        record given the other records of its PSU, under ``alpha`` (n,) (default: 1).
+        With ``unit``, log p is summed over the records of a unit first.  The Lipschitz bound of a record is alpha times
+        this maximum.  If effects of PSUs are integrated out, p is the density of the record given the other records of
+        the PSU, whose privacy weights are ``alpha``.
 
         Parameters
         ----------
         records : Records
-            As :meth:`prepare` gives them.
+            Records made by :meth:`prepare`.
         draws : Draws
             S draws of the parameters.
         unit : int array (n,), optional
             Unit of each record, numbered from 0, if epsilon protects units of several records.
         alpha : float array (n,), optional
-            Privacy weights.
+            Privacy weights.  The default is 1 for every record.
 
         Returns
         -------
         float array (n,) or (U,)
-            A maximum for each record or unit; infinite where a density is 0 or infinite under some draw.
+            The maximum of each record or unit.  It is infinite if the density is 0 or infinite in some draw.
         """
         key = np.arange(records.n) if unit is None else unit
         out = np.empty(int(key.max()) + 1)
@@ -434,12 +440,12 @@ class Synthesizer(Generic[R], metaclass=Complete):
         return np.where(np.isfinite(out), out, np.inf)
 
     def log_ratio(self, records: R, before: Floats, after: Floats, draws: Draws) -> Floats:
-        """Log pseudo likelihood under the weights ``after`` minus log pseudo likelihood under ``before``.
+        """Compute how much the log pseudo likelihood changes if privacy weights change from ``before`` to ``after``.
 
         Parameters
         ----------
         records : Records
-            As :meth:`prepare` gives them.
+            Records made by :meth:`prepare`.
         before, after : float array (n,)
             Privacy weights.
         draws : Draws
@@ -448,7 +454,7 @@ class Synthesizer(Generic[R], metaclass=Complete):
         Returns
         -------
         float array (S,)
-            The difference in every draw.
+            The log pseudo likelihood under ``after`` minus the one under ``before``, in every draw.
         """
         out = np.zeros(draws.size)
         for block in _blocks(np.arange(records.n), draws.size):
@@ -459,7 +465,7 @@ class Synthesizer(Generic[R], metaclass=Complete):
         return out
 
     def describe(self, public: Public) -> dict[str, Any]:
-        """Public facts about the model, for the manifest.
+        """Return public facts about the model, for the manifest of a release.
 
         Parameters
         ----------
@@ -479,11 +485,11 @@ class Synthesizer(Generic[R], metaclass=Complete):
 
     @property
     def public_weight_text(self) -> str:
-        """A sentence that says why the survey weight is kept as it is."""
+        """A sentence that says why the original survey weight is released."""
         return PUBLIC_WEIGHT
 
     def assumptions(self, public: Public) -> list[str]:
-        """The assumptions of the model, as sentences for the report.
+        """Return the assumptions of the model, as sentences for the report.
 
         Parameters
         ----------
@@ -510,13 +516,13 @@ PUBLIC_WEIGHT = (
 
 
 def numeric_predictors_text(public: Public) -> list[str]:
-    """A list with one sentence that names the numeric predictors; an empty list if there are none."""
+    """Return a list with one sentence that names the numeric predictors.  Without any, return an empty list."""
     numeric = numeric_columns(public.columns)
     return [f"numeric predictors enter as numbers, not as categories: {', '.join(numeric)}"] if numeric else []
 
 
 def present(design: SurveyDesign, outcome: str) -> Floats:
-    """The values (n,) of a numeric outcome.  Raises InputError if a value is missing."""
+    """Return the values (n,) of a numeric outcome.  Raises InputError if a value is missing."""
     values = design.numeric(outcome)
     absent = np.isnan(values)
     if absent.any():
@@ -525,7 +531,7 @@ def present(design: SurveyDesign, outcome: str) -> Floats:
 
 
 def _blocks(key: Codes, S: int) -> Iterator[Codes]:
-    """Cut the records, sorted by unit, into blocks of whole units with about ``BLOCK`` log densities in S draws."""
+    """Cut the records into blocks of whole units ``key``, each with about ``BLOCK`` log densities in S draws."""
     order = np.argsort(key, kind="stable")
     start = np.flatnonzero(np.diff(key[order], prepend=-1))
     most = max(BLOCK // S, 1)
@@ -538,61 +544,75 @@ class Clustered(Synthesizer[R]):
 
 
 class Boundable(Synthesizer[R]):
-    """A synthesizer that can be fitted with clamped contributions, for the censored mechanism."""
+    """A synthesizer that can be fitted under the censored mechanism.
+
+    This mechanism clamps the contribution of each record to the log pseudo likelihood, alpha_i log p_i, to the interval
+    from -bound to bound (Hu, Williams & Savitsky 2025, eq. 3.6).
+    """
 
     def check_censored(self, records: R) -> None:
-        """Raise ModelError if the records cannot be fitted under a clamp.  By default, none are refused."""
+        """Raise ModelError if the censored mechanism cannot be used with these records.  By default, it can be used."""
 
     @abstractmethod
     def censored(self, records: R, alpha: Floats, bound: float, sampler: Sampler) -> Draws:
-        """Draw from the censored pseudo posterior: every alpha_i log p_i clamped to [-bound, bound].
+        """Draw from the censored pseudo posterior, in which every alpha_i log p_i is clamped to [-bound, bound].
 
         Hu, Williams & Savitsky (2025), eq. 3.6.
         """
 
     def uncensored(self, records: R, draws: Draws, positions: Sequence[int], bound: float) -> Draws:
-        """Draws of a censored fit, corrected for the clamp.
+        """Return the draws at ``positions`` of a censored fit, corrected for the bias of the censored estimates.
+
+        The fit clamped each record's log density to [-bound, bound].
 
         Raises
         ------
         InputError
-            The model has no correction for the clamp, which is the default.
+            The model has no such correction.  This is the default.
         """
         raise InputError(f"{self.name} has no debias for the censored mechanism: use FBS or FBP, or leave debias out")
 
     def variance_factor(
         self, records: R, draws: Draws, positions: Sequence[int], bound: float, *, corrected: bool
     ) -> float | None:
-        """Ratio of the variance of means under the clamp to the variance that synthetic files show; None if unknown."""
+        """Return the factor that corrects variances of means, estimated from synthetic files of a censored fit.
+
+        These variances are too small.  With ``corrected``, the files come from draws that :meth:`uncensored` corrected.
+        None means that the factor is unknown, which is the default.
+        """
         return None
 
 
 class Debiasable(Synthesizer[R]):
-    """A synthesizer whose draws can be corrected for the bias by privacy weights."""
+    """A synthesizer whose draws can be corrected for the bias that privacy weights cause."""
 
     @abstractmethod
     def biased(self, records: R, unit: Codes | None) -> dict[str, bool]:
-        """Quantities that privacy weights bias strongly, each with whether :meth:`debias_draws` always corrects it."""
+        """Return the names of quantities in which privacy weights cause a strong bias, such as shares of categories.
+
+        The value is True if :meth:`debias_draws` corrects the quantity even without ``debias``.
+        """
 
     @abstractmethod
     def debias_draws(
         self, records: R, draws: Draws, positions: Sequence[int], alpha: Callable[..., Floats],
         unit: Codes | None, rng: np.random.Generator, *, debias: bool,
     ) -> Draws:  # fmt: skip
-        """Correct draws for privacy weights: quantities marked in :meth:`biased` always, all others with ``debias``.
+        """Return the draws at ``positions``, corrected for the bias that privacy weights cause.
 
+        Quantities marked True in :meth:`biased` are always corrected.  All others are corrected only with ``debias``.
         ``alpha`` maps risks to privacy weights.  For units of several records, the second argument of ``alpha`` is the
         number of records of each unit.
         """
 
 
 class Portable(Synthesizer[R]):
-    """A synthesizer whose draws can be carried to another file with the same columns, for policies."""
+    """A synthesizer whose draws can be used on another file with the same columns.  Policies need this."""
 
     @abstractmethod
     def to_original_scale(self, records: R, draws: Draws) -> Draws:
-        """The draws with coefficients for the original units of predictors, which do not depend on the file."""
+        """Return the draws with coefficients for predictors in original units, which do not depend on the file."""
 
     @abstractmethod
     def from_original_scale(self, records: R, draws: Draws) -> Draws:
-        """The inverse of :meth:`to_original_scale`, for another file."""
+        """Return draws in original units with coefficients for the standardized predictors of ``records``."""

@@ -1,22 +1,22 @@
 """Beta regression: the synthesizer of bounded outcomes.
 
-Source: Hu, Williams & Savitsky 2025, sections 4.1 and 5.
+Source: Hu, Williams & Savitsky 2025, sections 4.1 and 5.  Given public bounds low and high, the model is
 
-    y_i ~ Beta(lambda phi_i, lambda (1 - phi_i)),   logit phi_i = x_i b,   y = (outcome - low) / (high - low)
+    y_i ~ Beta(lambda phi_i, lambda (1 - phi_i)),   logit phi_i = x_i b,   y = (outcome - low) / (high - low).
 
-given public bounds.  With p = lambda phi and q = lambda (1 - phi) in the predictor row of the record
+With p = lambda phi and q = lambda (1 - phi) for the predictor row (row of the model matrix) of record i,
 
-    log p(y_i) = -log B(p, q) + (p - 1) log y_i + (q - 1) log(1 - y_i),
+    log p(y_i) = -log B(p, q) + (p - 1) log y_i + (q - 1) log(1 - y_i).
 
-so the alpha-weighted likelihood depends on the records of a row through the three sums of alpha, alpha log y and
-alpha log(1 - y).  The cost of a fit (``stan/beta.stan``) does not depend on n.  The censored likelihood (eq. 3.6,
-``stan/beta_censored.stan``) depends on every single record.
+Therefore the alpha-weighted likelihood depends on the records only through the sums of alpha, alpha log y and
+alpha log(1 - y) in each predictor row, and the cost of a fit (``stan/beta.stan``) does not depend on n.  The censored
+likelihood (eq. 3.6, ``stan/beta_censored.stan``) depends on every single record.
 
-**Coordinates.**  theta = (b, log(lambda - 0.1)) is sampled as centre + root z.  N(centre, root root') approximates the
-density that is sampled.  Around the centre, the average of the gradients at points one and two standard deviations
-away is 0.  root root' is the inverse of the curvature that these gradients show.  (The censored density has a kink for
-every record, so the curvature at a single point says little.)  z is then nearly standard normal for every n.  Centre
-and root are constants of the sampler and do not change the target.
+**Coordinates.**  theta = (b, log(lambda - 0.1)) is sampled as centre + root z.  The vector ``centre`` and the matrix
+``root`` are chosen so that N(centre, root root') approximates the posterior, and z is nearly standard normal.  Centre
+and root do not change the density that is sampled.
+
+n is the number of records, S of posterior draws, G of distinct predictor rows, and K of columns of the model matrix.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 LogDensity = Callable[[Floats], tuple[float, Floats]]  # of theta: value and gradient
 
-EDGE = 1e-6  # share of the range, a public constant: values nearer to a bound are moved to this distance
+EDGE = 1e-6  # share of the range, a public constant: values closer to a bound are moved to this distance
 FARTHEST = 15.0  # largest |logit| of the mean of a synthetic share: beyond it the share is within EDGE of a bound
 LEAST_LAMBDA, SHAPE, SD = 0.1, 1.5, 2.5  # constants of the priors
 PRIOR = "phi ~ Beta(1, 1), lambda ~ Pareto(0.1, 1.5) (Hu, Williams & Savitsky 2025, section 4.1)"
@@ -60,16 +60,16 @@ PRIOR_REGRESSION = (
     "with mean 0 and standard deviation 1 ~ N(0, 2.5^2); lambda ~ Pareto(0.1, 1.5)"
 )
 
-FIRST, STEPS = 12, 30  # steps of the normal approximation: from each start, and from the best one
+FIRST, STEPS = 12, 30  # largest numbers of steps of the normal approximation: from each start, and from the best mode
 MOST = 16.0  # largest factor by which one step changes a variance
 WIDEST = 5.0  # largest standard deviation of a coefficient
-# shifts of b_1 and log lambda from the mode without a clamp
+# starting points, as shifts of the intercept and of log(lambda - 0.1) from the mode of the uncensored posterior
 STARTS = [(shift, stretch) for shift in (0.0, -1.0, 1.0) for stretch in (0.0, -1.5, 1.5)]
 
 
 @nb.njit(parallel=True, cache=True, error_model="numpy")
 def _shapes(eta: Floats, lam: Floats, gamma: Floats) -> tuple[Floats, Floats, Floats]:
-    """-log B(p, q), p - 1 and q - 1 (G, S) from eta = x b (G, S); ``gamma`` is log Gamma(lam)."""
+    """Compute -log B(p, q), p - 1 and q - 1, each (G, S), from ``eta`` = x b, lambda and log Gamma(lambda)."""
     c, p, q = np.empty(eta.shape), np.empty(eta.shape), np.empty(eta.shape)
     for g in nb.prange(eta.shape[0]):
         for s in range(eta.shape[1]):
@@ -85,9 +85,10 @@ def _shapes(eta: Floats, lam: Floats, gamma: Floats) -> tuple[Floats, Floats, Fl
 def _clamp(
     row: Codes, logs: Floats, alpha: Floats, count: Floats, c: Floats, p: Floats, q: Floats, bound: float
 ) -> tuple[float, Floats]:
-    """Censored log likelihood, and the sums (G, 3) over the records inside the clamp.
+    """Compute the censored log likelihood, and sums (G, 3) of alpha, alpha log y and alpha log(1 - y).
 
-    ``c``, ``p`` and ``q`` (G,) are -log B(p, q), p - 1 and q - 1 of the predictor rows.
+    The sums are over the records whose log density is not clamped.  Equal records are grouped: group i has predictor
+    row ``row[i]`` and ``count[i]`` records.  ``c``, ``p`` and ``q`` (G,) are -log B(p, q), p - 1 and q - 1.
     """
     total, sums = 0.0, np.zeros((c.size, 3))
     for i in range(row.size):
@@ -108,30 +109,30 @@ def _clamp(
 class BetaRegression(OneOutcome[Standardized], Boundable[Standardized]):
     """Synthesizer of one bounded outcome by a beta distribution, or a beta regression on public predictors.
 
-    Posteriors hold ``b`` (S, K), coefficients of the columns of the records, and ``lambda`` (S,).
+    Draws of the parameters are ``b`` (S, K), the coefficients of standardized predictors, and ``lambda`` (S,).
 
     Parameters
     ----------
     outcome : str
         Confidential numeric column; or a formula with the predictors, ``"share ~ region"``.
     predictors : str
-        Right-hand side of a model formula with an intercept, as in R; ``"1"`` for none, the paper's model of
-        section 4.1.  These columns are public: they are kept as they are and are released.
+        Right-hand side of a formula with an intercept, as in R.  ``"1"``, for no predictors, is the paper's model of
+        section 4.1.  Predictors are public: they are released unchanged.
     bounds : (float, float)
         The least and the largest possible value of the outcome.  Both are public: choose them without looking at the
-        file.  A value nearer to a bound than 1e-6 of the range (``EDGE``) is moved to that distance from the bound.
+        file.  A value closer to a bound than 1e-6 of the range (``EDGE``) is moved to that distance from the bound.
         Values outside the bounds are refused.
     missing : {"fail", "drop"}
-        Treatment of a missing outcome; "drop" leaves the record out, and the report says how many.
+        "fail" refuses a file with a missing outcome.  "drop" leaves the record out, and the report says how many.
     weight : "public", optional
-        Declares that the survey weight is public: the weight is kept as it is, and may vary among records with the
-        same predictors.  Default: the weight must be a function of the predictors.
+        Declares that the survey weight is public.  It is released unchanged and may vary among records with the same
+        predictors.  By default, the weight must be a function of the predictors.
 
     Raises
     ------
     InputError
-        On construction: an outcome that is not a column name or is a predictor; bounds that are not two rising
-        finite numbers; an unknown option.
+        On construction: the outcome is not a column name or is a predictor; the bounds are not two finite numbers in
+        increasing order; or an option is unknown.
 
     Notes
     -----
@@ -163,15 +164,17 @@ class BetaRegression(OneOutcome[Standardized], Boundable[Standardized]):
         self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None,
         constants: Constants | None = None, unit: Codes | None = None,
     ) -> Standardized:  # fmt: skip
-        """Check a file and return log y and log(1 - y) (n, 2), where y is the share of the range, and predictor rows.
+        """Check a file and return its records, whose ``y`` (n, 2) are log y and log(1 - y) of the share of the range.
 
         Raises
         ------
         InputError
-            A missing outcome, or one outside the bounds; missing predictors; a formula that cannot be evaluated or
-            has no intercept; weights that are not a function of the predictors; PSUs or strata without ``"ignore"``.
+            The outcome or a predictor is missing; the outcome is outside the bounds; the formula cannot be evaluated or
+            has no intercept; the weights are not public; or the design has PSUs or strata that the predictors do not
+            determine, and ``clusters`` is not "ignore".
         ModelError
-            A constant outcome, or one that the predictors (nearly) determine; a weight that is nearly public.
+            The outcome is constant, or the predictors (nearly) determine it; or the weight is nearly a function of
+            public data.
         """
         logs = self._logs(design)
         X, pattern, columns = self.predictor_rows(design, clusters, constants)
@@ -187,7 +190,6 @@ class BetaRegression(OneOutcome[Standardized], Boundable[Standardized]):
         return Standardized(row=pattern, y=logs, public_weights=weights, **standardized(X, pattern, columns))
 
     def _logs(self, design: SurveyDesign) -> Floats:
-        """log y and log(1 - y) (n, 2).  Refuses values outside the bounds."""
         values, (low, high) = present(design, self.outcome), self.bounds
         outside = (values < low) | (values > high)
         if outside.any():
@@ -204,7 +206,7 @@ class BetaRegression(OneOutcome[Standardized], Boundable[Standardized]):
         Raises
         ------
         ModelError
-            alpha leaves too little of the file to fit.
+            Under the privacy weights, the file has too little information to fit the coefficients.
         """
         _refuse_degenerate(records, alpha)
         sums = _sums(records, alpha)
@@ -213,15 +215,15 @@ class BetaRegression(OneOutcome[Standardized], Boundable[Standardized]):
         return _sample("beta", {"a": a, "s": s, "t": t}, records.X, centre, root, sampler)
 
     def censored(self, records: Standardized, alpha: Floats, bound: float, sampler: Sampler) -> Draws:
-        """Draw from the censored pseudo posterior: every alpha_i log p_i clamped to [-bound, bound].
+        """Draw from the censored pseudo posterior, in which every alpha_i log p_i is clamped to [-bound, bound].
 
         Source: Hu, Williams & Savitsky 2025, eq. 3.6.
 
         Raises
         ------
         ModelError
-            alpha leaves too little of the file to fit; or the density has several separate modes,
-            which Markov chains do not visit in proportion.
+            Under the privacy weights, the file has too little information to fit the coefficients; or the posterior has
+            separate modes, and Markov chains would not visit them in proportion to their probabilities.
         """
         _refuse_degenerate(records, alpha)
         here = alpha > 0
@@ -239,16 +241,13 @@ class BetaRegression(OneOutcome[Standardized], Boundable[Standardized]):
     def lipschitz(
         self, records: Standardized, draws: Draws, unit: Codes | None = None, alpha: Floats | None = None
     ) -> Floats:
-        """Largest |log p(record i | draw)| over all draws (n,).
-
-        With ``unit``: largest |sum of log p over the unit's records| (U,).
-        """
+        """Compute the largest |log p| of each record or unit over all draws (:meth:`Synthesizer.lipschitz`)."""
         return max_abs_log_density(
             records.y, records.row, lambda rows: _row_coefficients(records.X[rows], draws), draws.size, unit
         )
 
     def log_ratio(self, records: Standardized, before: Floats, after: Floats, draws: Draws) -> Floats:
-        """Log pseudo likelihood under the weights ``after`` minus log pseudo likelihood under ``before`` (S,)."""
+        """Compute the change (S,) of the log pseudo likelihood if privacy weights ``before`` become ``after``."""
         sums, out = _sums(records, after - before), np.zeros(draws.size)
         for block in blocks(np.arange(len(records.X)), 1, draws.size):
             c, p, q = _row_coefficients(records.X[block], draws)
@@ -257,23 +256,23 @@ class BetaRegression(OneOutcome[Standardized], Boundable[Standardized]):
         return out
 
     def log_density(self, records: Standardized, draws: Draws) -> Floats:
-        """log p(record | draw), per unit of the share of the range: (S, n)."""
+        """Compute log p(record i | draw s) (S, n), where p is a density per unit of the share of the range."""
         here, row = np.unique(records.row, return_inverse=True)
         c, p, q = _row_coefficients(records.X[here], draws)
         logs = records.y
         return np.asarray((c[row] + p[row] * logs[:, :1] + q[row] * logs[:, 1:]).T)
 
     def simulate(self, public: Public, draw: Draws, rng: np.random.Generator) -> Synthetic:
-        """One synthetic data set: y* from the model, within the bounds, with the public weights."""
+        """Draw one synthetic data set within the bounds, with the public weights."""
         low, high = self.bounds
         eta, lam = np.clip(public.X @ draw["b"][0], -FARTHEST, FARTHEST), draw["lambda"][0]
         y = rng.beta((lam * expit(eta))[public.row], (lam * expit(-eta))[public.row])
         outcome = np.clip(low + (high - low) * y, low, high)
-        assert public.public_weights is not None  # as prepare sees to
+        assert public.public_weights is not None  # checked by prepare
         return Synthetic(outcome[:, None], public.public_weights)
 
     def describe(self, public: Public) -> dict[str, Any]:
-        """Public facts about the model, for the manifest."""
+        """Return public facts about the model, for the manifest of a release."""
         return {
             "method": self.name,
             "outcome": list(self.outcomes),
@@ -285,12 +284,12 @@ class BetaRegression(OneOutcome[Standardized], Boundable[Standardized]):
 
     @property
     def measure(self) -> str:  # type: ignore[override]  # of the bounds
-        """Scale of the density."""
+        """Scale of the density: the outcome as a share of the range between the bounds."""
         low, high = self.bounds
         return f"share of the range from {low:g} to {high:g} (densities per unit of that share)"
 
     def assumptions(self, public: Public) -> list[str]:
-        """The assumptions of the model, as sentences."""
+        """Return the assumptions of the model, as sentences for the report."""
         regression = len(public.columns) > 1
         given = f"given the predictors ({self.predictors}) " if regression else ""
         sentences = [
@@ -312,28 +311,28 @@ class BetaRegression(OneOutcome[Standardized], Boundable[Standardized]):
 
 
 def _sums(records: Standardized, alpha: Floats) -> Floats:
-    """Sums (G, 3) of alpha, alpha log y and alpha log(1 - y) in each predictor row."""
+    """Compute the sums (G, 3) of alpha, alpha log y and alpha log(1 - y) in each predictor row."""
     weighted = (alpha, alpha * records.y[:, 0], alpha * records.y[:, 1])
     return np.column_stack([np.bincount(records.row, w, len(records.X)) for w in weighted])
 
 
 def _row_coefficients(X: Floats, draws: Draws) -> tuple[Floats, Floats, Floats]:
-    """-log B(p, q), p - 1 and q - 1, each (G, S), of predictor rows in every draw."""
+    """Compute -log B(p, q), p - 1 and q - 1, each (G, S), for every predictor row and draw."""
     lam = draws.values["lambda"]
     c, p, q = _shapes(X @ draws.values["b"].T, lam, gammaln(lam))
     return c, p, q
 
 
 def _shapes_at(X: Floats, theta: Floats) -> tuple[float, Floats, Floats]:
-    """lambda, phi and 1 - phi of predictor rows at one theta = (b, log(lambda - 0.1))."""
+    """Compute lambda, and phi and 1 - phi of the predictor rows (G,), from theta = (b, log(lambda - 0.1))."""
     eta = X @ theta[:-1]
     return LEAST_LAMBDA + float(np.exp(theta[-1])), expit(eta), expit(-eta)
 
 
 def _with_prior(X: Floats, theta: Floats, log_likelihood: float, sums: Floats) -> tuple[float, Floats]:
-    """Log posterior density of theta, and its gradient.
+    """Compute the log posterior density of theta, and its gradient.
 
-    ``sums`` (G, 3) are over the records inside the clamp; without a clamp, over all records.
+    ``sums`` (G, 3) are the sums of :func:`_sums` over the records that are not clamped.
     """
     b, (lam, phi, rest) = theta[:-1], _shapes_at(X, theta)
     a, s, t = sums.T
@@ -347,7 +346,7 @@ def _with_prior(X: Floats, theta: Floats, log_likelihood: float, sums: Floats) -
 
 
 def _collapsed(X: Floats, sums: Floats) -> LogDensity:
-    """Log density, with gradient, of the alpha-weighted pseudo posterior of theta."""
+    """Return the function that computes the log density, and its gradient, of the alpha-weighted pseudo posterior."""
 
     @np.errstate(over="ignore", invalid="ignore")  # only far away from the posterior, where steps are refused
     def log_density(theta: Floats) -> tuple[float, Floats]:
@@ -360,7 +359,7 @@ def _collapsed(X: Floats, sums: Floats) -> LogDensity:
 
 
 def _censored(X: Floats, row: Codes, logs: Floats, alpha: Floats, count: Floats, bound: float) -> LogDensity:
-    """Log density, with gradient, of the censored pseudo posterior.  Records at the clamp do not move the gradient."""
+    """Return the function that computes the log density, and its gradient, of the censored pseudo posterior."""
 
     @np.errstate(over="ignore", invalid="ignore")
     def log_density(theta: Floats) -> tuple[float, Floats]:
@@ -383,7 +382,7 @@ def _sample(program: str, records: dict[str, Any], X: Floats, centre: Floats, ro
 
 
 def _mode(X: Floats, sums: Floats) -> tuple[Floats, Floats]:
-    """The mode of the pseudo posterior without a clamp, and a Cholesky factor of the covariance at the mode."""
+    """Return the mode of the uncensored pseudo posterior, and a Cholesky factor of the covariance at the mode."""
     log_density = _collapsed(X, sums)
 
     def loss(theta: Floats) -> tuple[float, Floats]:
@@ -396,10 +395,12 @@ def _mode(X: Floats, sums: Floats) -> tuple[Floats, Floats]:
 
 
 def _approximation(log_density: LogDensity, centre: Floats, root: Floats, steps: int) -> tuple[Floats, Floats]:
-    """Approximate a density of theta by N(centre, root root'), beginning with the given ``centre`` and ``root``.
+    """Return the centre and root of the normal approximation N(centre, root root') to a density of theta.
 
-    Each step computes the gradients at centre +- root z for z of length 1 and of length 2.  Half the difference of the
-    two gradients is -curvature root z.  The mean of the gradients gives the step of the centre.
+    The arguments ``centre`` and ``root`` are the start.  Each step computes the gradients at centre +- root z for
+    vectors z of length 1 and 2, as the censored density has a kink for every record and no useful curvature at a single
+    point.  Half the difference of the two gradients is -curvature root z.  The mean of the gradients gives the step of
+    the centre.
     """
     P, (value, _) = len(centre), log_density(centre)
     z = np.vstack([np.eye(P), 2 * helmert(P, full=True)])
@@ -408,10 +409,10 @@ def _approximation(log_density: LogDensity, centre: Floats, root: Floats, steps:
         above = np.array([log_density(centre + root @ x)[1] for x in z])
         below = np.array([log_density(centre - root @ x)[1] for x in z])
         curvature = -inverse @ (above - below) / 2 @ root
-        left, vectors = np.linalg.eigh((curvature + curvature.T) / 2)  # eigenvalues are 1 if root is right
-        left = np.clip(left, 1 / MOST, MOST)
-        damping = 1.0 if step < STEPS // 6 else 0.5  # steps across an edge of the density can go back and forth
-        size, axes = np.linalg.eigh(root @ (vectors * left**-damping) @ vectors.T @ root.T)
+        values, vectors = np.linalg.eigh((curvature + curvature.T) / 2)  # values are 1 if root is right
+        values = np.clip(values, 1 / MOST, MOST)
+        damping = 1.0 if step < STEPS // 6 else 0.5  # full steps across an edge of the density can go back and forth
+        size, axes = np.linalg.eigh(root @ (vectors * values**-damping) @ vectors.T @ root.T)
         root = np.linalg.cholesky((axes * np.minimum(size, WIDEST**2)) @ axes.T)
         move = root.T @ (above + below).mean(axis=0) / 2
         go, here = damping * root @ move, value
@@ -421,18 +422,15 @@ def _approximation(log_density: LogDensity, centre: Floats, root: Floats, steps:
                 break
             go = go / 2
         centre = centre + go
-        if np.linalg.norm(move) < 0.2 and left[0] > 0.7 and left[-1] < 1.4:
+        if np.linalg.norm(move) < 0.2 and values[0] > 0.7 and values[-1] < 1.4:
             break
     return centre, root
 
 
 def _best_mode(log_density: LogDensity, centre: Floats, root: Floats, bound: float) -> tuple[Floats, Floats]:
-    """The normal approximation at the largest of the modes found from several starts.
+    """Return centre and root of the normal approximation at the most probable of the modes found from several starts.
 
-    Raises
-    ------
-    ModelError
-        Another mode is not negligible, and chains do not cross between the two modes.
+    Raises ModelError if another mode is not negligible, and Markov chains do not cross between the two modes.
     """
     found = []
     for shift, stretch in STARTS:
@@ -445,7 +443,6 @@ def _best_mode(log_density: LogDensity, centre: Floats, root: Floats, bound: flo
 
 
 def _separated(log_density: LogDensity, one: Floats, other: Floats) -> bool:
-    """Whether the density falls so far between two modes that chains do not cross."""
     return falls_between(lambda share: log_density(one + share * (other - one))[0])
 
 
@@ -453,12 +450,11 @@ def _separated(log_density: LogDensity, one: Floats, other: Floats) -> bool:
 
 
 def _refuse_determined(outcome: str, logit: Floats, X: Floats, pattern: Codes) -> None:
-    """Refuse an outcome without residual variation, whose density would be unbounded."""
     centred = logit - logit.mean()
-    total, left = centred @ centred, residual_squares(centred, X, pattern)
+    total, residual = centred @ centred, residual_squares(centred, X, pattern)
     if total <= len(logit) * (1e-7 * (1 + abs(logit.mean()))) ** 2:
         raise constant_outcome(outcome)
-    if left <= 1e-6 * total:
+    if residual <= 1e-6 * total:
         raise ModelError(
             f"the predictors determine {outcome} (nearly) completely, so its density is unbounded and no Lipschitz "
             "bound is useful; use fewer predictors"

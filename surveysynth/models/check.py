@@ -1,4 +1,4 @@
-"""Tests of whether the sampler, the density and the simulation of a model belong together."""
+"""Tests of whether ``fit``, ``log_density`` and ``simulate`` of a model describe the same model."""
 
 from __future__ import annotations
 
@@ -24,18 +24,20 @@ from .stan_model import StanModel
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-POINTS, WIDE, FINE = 4001, 8.0, 401  # points of a grid; reach of the grid in sd; points for a weight
-SIMULATED, RECORDS = 2000, 3  # synthetic values per record, and records that are examined
+# Number of points of a grid of outcomes, half its width in standard deviations, and number of points of a weight's grid
+POINTS, WIDE, FINE = 4001, 8.0, 401
+SIMULATED, RECORDS = 2000, 3  # number of synthetic values per record, and number of records that are examined
 UNLIKELY = 1e-4  # p-value below which a comparison fails
-CONSTANT = 1e-6  # largest spread of a constant, relative to the log densities
-SHIFT, FAR = 3.6, 6.0  # fall of privacy weights times sqrt(n); largest difference of means, in standard errors
-MASS = 0.01  # largest error of the integral of a density
-MOST = 1_000_000  # most counts over which probabilities are summed
+CONSTANT = 1e-6  # largest allowed spread of a difference that should be constant, relative to the log densities
+SHIFT = 3.6  # privacy weights in a test fall from 1 to 1 - SHIFT / sqrt(n)
+FAR = 6.0  # largest allowed difference of means, in standard errors
+MASS = 0.01  # largest allowed error of the integral of a density
+MOST = 1_000_000  # largest number of counts over which probabilities are summed
 
 
 @dataclass(frozen=True)
 class ModelCheck:
-    """Result of :func:`check_model`: a sentence for every comparison that passed."""
+    """Result of :func:`check_model`: the name of the model, and a sentence for every comparison that passed."""
 
     model: str
     passed: tuple[str, ...]
@@ -53,16 +55,16 @@ def check_model(
 ) -> ModelCheck:
     """Test that ``fit``, ``log_density`` and ``simulate`` of a model describe the same model.
 
-    Every bound is computed from ``log_density``.  If that omits a factor of the likelihood, such as the density of
-    the weight, the release has a larger epsilon than is printed.
+    Every Lipschitz bound is computed from ``log_density``.  If ``log_density`` omits a factor of the likelihood, such
+    as the density of the weight, the true epsilon of the release is larger than the printed epsilon.
 
     - **Target**: if privacy weights change from a2 to a1, the log density that is sampled changes by
-      sum (a1_i - a2_i) log p_i.  For a :class:`surveysynth.StanModel` this is tested to rounding.  For other models,
-      draws of one fit are reweighted and compared with draws of a fit under other privacy weights.
+      sum (a1_i - a2_i) log p_i.  For a :class:`surveysynth.StanModel` this is tested to rounding error.  For other
+      models, draws of one fit are reweighted and compared with draws of a fit under other privacy weights.
     - **Mass**: the density integrates to one over y, or over log y if ``measure`` begins with "log", and over log w.
       The probabilities of counts sum to one.
     - **Simulation**: synthetic values of a record follow the density that ``log_density`` gives for the record.
-    - **Rows**: the density of a record does not depend on the other records, nor on the order of the records.
+    - **Records**: the density of a record does not depend on the other records, nor on the order of the records.
 
     Mass and simulation are tested only for models of one numeric outcome whose ``records.y`` is the outcome itself.
 
@@ -70,7 +72,7 @@ def check_model(
     ----------
     model : Synthesizer
     design : SurveyDesign
-        A file that suits the model, with a few hundred records.  Nothing is released, and no budget is spent.
+        A file that suits the model, with a few hundred records.  Nothing is released, and no privacy budget is spent.
     clusters : {"ignore", "model"}
         As for :func:`surveysynth.fit`.
     engine : {"auto", "embedded", "cmdstan"}
@@ -80,12 +82,12 @@ def check_model(
     Returns
     -------
     ModelCheck
-        The comparisons that passed, as text.  A model that fails raises an error.
+        The comparisons that passed, as text.
 
     Raises
     ------
     ModelError
-        A comparison fails; the message says which, and by how much.
+        A comparison fails.  The message says which comparison, and by how much.
     InputError
         The first argument is not a model, the second is not a design, or the file does not suit the model.
 
@@ -129,35 +131,35 @@ def _rows(model: Synthesizer, records: Records, draws: Draws, rng: np.random.Gen
         separately = model.log_density(records.subset(part), draws)
         if not np.allclose(separately, everybody[:, part], rtol=1e-8, atol=1e-10, equal_nan=True):
             raise ModelError(
-                f"log_density of {model.name} says something else of records among others, or in another order: the "
+                f"log_density of {model.name} depends on which other records it is called with, or on their order: the "
                 "density of record i may depend on records.x[i], records.y[i], records.log_w[i] and the draw alone"
             )
     return "the density of a record does not depend on the other records"
 
 
 def _target(model: StanModel, records: Records, draws: Draws, rng: np.random.Generator) -> str:
-    """Check that the program's log density changes with alpha as ``log_density`` implies, at all draws."""
+    """Check that the log density of the Stan program changes with alpha as ``log_density`` implies, in all draws."""
     one, two = rng.uniform(0.2, 1.0, (2, records.n))
     logs = model.log_density(records, draws)
     targets = [log_target(model.program, dict(model.data(records, alpha)), draws.values) for alpha in (one, two)]
-    left = targets[0] - targets[1] - logs @ (one - two)
-    spread, scale = float(np.ptp(left)), float(np.abs(logs).sum(axis=1).max())
+    difference = targets[0] - targets[1] - logs @ (one - two)
+    spread, scale = float(np.ptp(difference)), float(np.abs(logs).sum(axis=1).max())
     if not spread <= CONSTANT * scale:
         raise ModelError(
             f"{model.program.name} and log_density do not belong together: under other privacy weights the program's "
-            "log density changes by something else than sum (a1_i - a2_i) log p_i, by up to "
+            "log density does not change by sum (a1_i - a2_i) log p_i plus a constant: the difference varies by "
             f"{spread:.3g} between draws. Does log_density leave out a factor of the likelihood, such as the density "
             "of the weight, or the program multiply something else than each record's log density by alpha?"
         )
-    return "the program's log density moves with alpha by log_density, to rounding"
+    return "the program's log density changes with alpha as log_density implies, to rounding"
 
 
 def _carried(model: Synthesizer, records: Records, draws: Draws, sampler: Sampler) -> str:
-    """Check that draws of one fit, reweighted, have the means of draws of a fit under other privacy weights.
+    """Check that reweighted draws of one fit have the same means as draws of a fit under other privacy weights.
 
-    The other privacy weights fall with the outcome; in a second check they fall with the survey weight, if it is
-    modelled.  The privacy weights fall so far that a mean moves by about one standard error.  If ``log_density`` lacks
-    a factor of the likelihood, the reweighted mean moves by another amount.
+    The other privacy weights fall with the outcome.  If the survey weight is modelled, a second check has privacy
+    weights that fall with the survey weight.  The privacy weights fall so far that a mean moves by about one standard
+    error.  If ``log_density`` omits a factor of the likelihood, the reweighted mean moves by another amount.
     """
     by = [records.y.reshape(records.n, -1)[:, 0], *([] if records.log_w is None else [records.log_w])]
     worst = 0.0
@@ -167,15 +169,15 @@ def _carried(model: Synthesizer, records: Records, draws: Draws, sampler: Sample
         worst = max(worst, _largest_difference(model, records, draws, alpha, sampler))
     if worst > FAR:
         raise ModelError(
-            f"fit and log_density of {model.name} do not belong together: draws under other privacy weights are not "
-            f"those that log_density says, by {worst:.0f} standard errors. Does log_density leave out a factor of the "
-            "likelihood, such as the density of the weight?"
+            f"fit and log_density of {model.name} do not belong together: draws under other privacy weights differ "
+            f"from what log_density implies, by {worst:.0f} standard errors. Does log_density leave out a factor of "
+            "the likelihood, such as the density of the weight?"
         )
-    return f"draws under other privacy weights are those that log_density says, within {worst:.1f} standard errors"
+    return f"draws under other privacy weights are as log_density implies, within {worst:.1f} standard errors"
 
 
 def _largest_difference(model: Synthesizer, records: Records, draws: Draws, alpha: Floats, sampler: Sampler) -> float:
-    """Largest difference, in standard errors, between means of reweighted draws and of a fit under ``alpha``."""
+    """Compare means of reweighted draws and of draws under ``alpha``: the largest difference, in standard errors."""
     other = model.fit(records, alpha, sampler)
     log_ratio = model.log_ratio(records, np.ones(records.n), alpha, draws)
     weight = np.exp(log_ratio - logsumexp(log_ratio))
@@ -206,12 +208,12 @@ def _values(model: Synthesizer, records: Records, draw: Draws, rng: np.random.Ge
         masses.append(mass)
         below = np.cumsum(density * step)
         t = y if counted else (np.log(y) if logarithmic else y)
-        if counted:  # a random position within the step makes the values uniform
+        if counted:  # a random value within the step of the distribution function is uniform
             k = np.searchsorted(grid, t)
-            place = below[k] - density[k] * rng.random(len(t))
+            share = below[k] - density[k] * rng.random(len(t))
         else:
-            place = np.interp(t, grid, below - density * step / 2)
-        chances.append(float(kstest(np.clip(place / mass, 0, 1), "uniform").pvalue) if mass > 0 else 0.0)
+            share = np.interp(t, grid, below - density * step / 2)
+        chances.append(float(kstest(np.clip(share / mass, 0, 1), "uniform").pvalue) if mass > 0 else 0.0)
     if not max(abs(mass - 1) for mass in masses) <= MASS:
         over = "log y" if logarithmic else "y"
         raise ModelError(
@@ -229,7 +231,7 @@ def _values(model: Synthesizer, records: Records, draw: Draws, rng: np.random.Ge
 
 
 def _grid(t: Floats) -> Floats:
-    """Grid points that cover all but a negligible share of the distribution of the simulated values ``t``."""
+    """Return grid points that cover nearly the whole distribution of the simulated values ``t``."""
     middle, spread = float(np.median(t)), float(np.std(t))
     near = np.linspace(middle - WIDE * spread, middle + WIDE * spread, POINTS)
     reach = np.linspace(min(t.min(), near[0]) - 3 * spread, max(t.max(), near[-1]) + 3 * spread, POINTS // 4)
@@ -237,12 +239,11 @@ def _grid(t: Floats) -> Floats:
 
 
 def _counts(y: Floats) -> Floats:
-    """0, 1, 2, ... up to far above the simulated counts."""
     return np.arange(min(10 * int(y.max()) + 100, MOST), dtype=np.float64)
 
 
 def _density(model: Synthesizer, records: Records, i: int, y: Floats, draw: Draws) -> Floats:
-    """Density (points,) of the outcomes ``y`` for record i.  A modelled weight is integrated out."""
+    """Compute the density of record i at each of the outcomes ``y``.  A modelled survey weight is integrated out."""
     copies = records.subset(np.full(len(y), i))
     column = y if records.y.ndim == 1 else y[:, None]
     if records.log_w is None:
@@ -257,7 +258,7 @@ def _density(model: Synthesizer, records: Records, i: int, y: Floats, draw: Draw
 
 
 def _exp(model: Synthesizer, records: Records, draw: Draws) -> Floats:
-    """Densities (n,) in one draw; 0 where they are not defined, such as at the log of a negative amount."""
+    """Compute the densities (n,) in one draw.  A density is 0 where it is undefined, as for the log of a negative y."""
     with np.errstate(all="ignore"):
         density = np.exp(model.log_density(records, draw)[0])
     return np.where(np.isfinite(density), density, 0.0)

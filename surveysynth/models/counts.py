@@ -5,20 +5,24 @@ Source: Hu, Savitsky & Williams 2020, section 2.1.
     y_i ~ NB(mu_i, phi),   var y_i = mu_i + mu_i^2 / phi,   log mu_i = x_i b          (Poisson: phi = infinity)
     w~_i | y_i ~ N(x_i c + gamma log(1 + y_i), sigma^2),    w~_i = log(w_i / mean w)
 
-The second line applies only if the survey weight is not public.  For predictor row g, let r_g = log(1 + mu_g / phi),
-and let A_g and S_g be the sums of alpha and alpha y over the records of the row.  Then
+The second line applies only if the survey weight is not public.  For predictor row g (a distinct row of the model
+matrix), let r_g = log(1 + mu_g / phi), and let A_g and S_g be the sums of alpha and alpha y over the records with this
+predictor row.  Then, up to a constant,
 
     log L = sum_i alpha_i rise(y_i) + sum_g { S_g log mu_g - (S_g + A_g phi) r_g },
-    rise(v) = log Gamma(v + phi) - log Gamma(phi) - v log phi,
+    rise(v) = log Gamma(v + phi) - log Gamma(phi) - v log phi.
 
-up to a constant.  The first sum is computed over distinct counts.  If there are many, a few points represent them: from
-v = 16 on, the Gauss quadrature of the counts in each octave (a factor of 2) replaces these counts.  rise is analytic
-for v > -phi, so that ten points per octave are exact to rounding, whatever phi is.  The cost of a fit
-(``stan/counts.stan``) depends on the number of predictor rows, but neither on n nor on the number of distinct counts.
+The first sum is computed over distinct counts.  Large counts are replaced by a few weighted points: from 16 on, the
+Gauss quadrature of the counts in each octave (a factor of 2).  As rise is analytic for v > -phi, ten points per octave
+are exact to rounding error for every phi.  The cost of a fit (``stan/counts.stan``) depends on the number of predictor
+rows, but neither on the number of records nor on the number of distinct counts.
 
-The weight has a conjugate prior, and the joint density is a product, so that (c, gamma, sigma) are drawn exactly.
+The parameters (c, gamma, sigma) of the weight have a conjugate prior, so they are drawn exactly.
 
-**Coordinates** of the sampler come from the normal approximation of the likelihood at its mode; see the program.
+**Coordinates** of the sampler come from the normal approximation of the likelihood at the mode; see the Stan program.
+
+n is the number of records, S of posterior draws, G of predictor rows, P of pairs of a predictor row and a count, and K
+of columns of the model matrix.
 """
 
 from __future__ import annotations
@@ -55,21 +59,21 @@ Prior = Literal["paper", "independent"]
 PRIOR_DISPERSION = "1/phi ~ half-Cauchy(0, 5)"
 
 FARTHEST = 25.0  # largest |log mean| of a synthetic count
-MOST_EXPECTED = 2.0**53  # counts above are not whole numbers in floating point
+MOST_EXPECTED = 2.0**53  # not all larger counts are whole numbers in floating point
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class CountRecords(Standardized):
-    """The records of counts, and their distinct pairs of predictor row and count.
+    """Records, and the P distinct pairs of a predictor row and a count.
 
     Attributes
     ----------
     pair : int array (n,)
-        Pair of each record.
+        Number of each record's pair.
     pair_row : int array (P,)
-        Row of X of each pair.
+        Predictor row (position in X) of each pair.
     count : float array (P,)
-        Count of each pair; pairs are sorted by count.
+        Count of each pair.  Pairs are sorted by count.
     """
 
     pair: Codes = field(metadata=EACH)
@@ -81,8 +85,8 @@ class CountRecords(Standardized):
 class Counts(OneOutcome[CountRecords], Debiasable[CountRecords]):
     """A synthesizer of one count given public predictors: negative binomial or Poisson.
 
-    Posteriors hold ``b`` (S, K), coefficients of the columns of :class:`CountRecords`; ``phi`` (S,), unless it is
-    infinite; and for a modelled weight ``c`` (S, K + 1), whose last element is gamma, and ``sigma`` (S,).
+    Draws of the parameters are ``b`` (S, K), the coefficients of standardized predictors, and ``phi`` (S,), unless the
+    model is Poisson.  A modelled weight adds ``c`` (S, K + 1), whose last element is gamma, and ``sigma`` (S,).
     """
 
     outcome: str
@@ -118,11 +122,11 @@ class Counts(OneOutcome[CountRecords], Debiasable[CountRecords]):
         Raises
         ------
         InputError
-            A missing outcome, or one that is not a count; missing predictors; a formula that cannot be evaluated or has
-            no intercept; PSUs or strata without ``"ignore"``.
+            The outcome or a predictor is missing; the outcome is not a count; the formula cannot be evaluated or has no
+            intercept; or the design has PSUs or strata, and ``clusters`` is not "ignore".
         ModelError
-            A constant outcome; a weight that is nearly public, or that outcome and predictors (nearly) determine; an
-            outcome that is nearly proportional to a size measure that is not a predictor.
+            The outcome is constant, or nearly proportional to a size measure that is not a predictor; or the weight is
+            nearly a function of public data, or of outcome and predictors.
         """
         y = self._counts(design)
         X, pattern, columns = self.predictor_rows(design, clusters, constants)
@@ -139,7 +143,7 @@ class Counts(OneOutcome[CountRecords], Debiasable[CountRecords]):
         return records
 
     def _counts(self, design: SurveyDesign) -> Floats:
-        """The outcome (n,), after the checks that it is a count."""
+        """Return the outcome (n,).  Refuses an outcome that is not a count or is constant."""
         y = present(design, self.outcome)
         other = ~((y >= 0) & (y < MOST_EXPECTED) & (y == np.floor(y)))
         if other.any():
@@ -157,7 +161,7 @@ class Counts(OneOutcome[CountRecords], Debiasable[CountRecords]):
         Raises
         ------
         ModelError
-            alpha leaves too little of the file to fit.
+            Under the privacy weights, the file has too little information to fit the coefficients.
         """
         _refuse_degenerate(records, alpha)
         likelihood = _collapsed(records, alpha, self.dispersed)
@@ -175,37 +179,33 @@ class Counts(OneOutcome[CountRecords], Debiasable[CountRecords]):
         return Draws(values, sampler.chain_of_draws, fit.diagnostics, fit.engine, fit.version)
 
     def biased(self, records: CountRecords, unit: Codes | None) -> dict[str, bool]:
-        """No quantity is corrected without ``debias``."""
+        """Return an empty mapping: without ``debias``, nothing is corrected."""
         return {}
 
     def lipschitz(
         self, records: CountRecords, draws: Draws, unit: Codes | None = None, alpha: Floats | None = None
     ) -> Floats:
-        """Largest |log p(record i | draw)| over all draws (n,).
-
-        With ``unit``: largest |sum of log p over the unit's records| (U,).  With a public weight, records with the
-        same predictors and count have the same density, which is computed only once.
-        """
+        """Compute the largest |log p| of each record or unit over all draws (:meth:`Synthesizer.lipschitz`)."""
         if records.log_w is not None:
             t = np.column_stack([records.log_w, records.log_w**2])
             return max_abs_log_density(t, records.pair, lambda p: _with_weight(records, p, draws), draws.size, unit)
         if unit is not None:
-            nothing = np.zeros((len(records.pair), 2))
-            return max_abs_log_density(nothing, records.pair, lambda p: _alone(records, p, draws), draws.size, unit)
+            zeros = np.zeros((len(records.pair), 2))
+            return max_abs_log_density(zeros, records.pair, lambda p: _count_alone(records, p, draws), draws.size, unit)
         largest = np.empty(len(records.pair_row))
         for pairs in blocks(np.arange(len(records.pair_row)), 1, draws.size):
             largest[pairs] = np.abs(_log_p(records, pairs, draws)).max(axis=1)
         return np.where(np.isfinite(largest), largest, np.inf)[records.pair]
 
     def log_ratio(self, records: CountRecords, before: Floats, after: Floats, draws: Draws) -> Floats:
-        """Log pseudo likelihood under the weights ``after`` minus log pseudo likelihood under ``before`` (S,)."""
+        """Compute the change (S,) of the log pseudo likelihood if privacy weights ``before`` become ``after``."""
         out = self._log_likelihood(records, after, draws) - self._log_likelihood(records, before, draws)
         if records.log_w is not None:
             out += weights_log_likelihood(_weight_statistics(records, records.log_w, after - before), draws)
         return out
 
     def _log_likelihood(self, records: CountRecords, alpha: Floats, draws: Draws) -> Floats:
-        """sum_i alpha_i log p(count i | draw) for alpha >= 0: (S,)."""
+        """Compute sum_i alpha_i log p(count i | draw s) (S,), for alpha >= 0."""
         likelihood, phi = _collapsed(records, alpha, self.dispersed), _phi(draws)
         alpha_of_pair = np.bincount(records.pair, alpha, len(records.pair_row))
         out = likelihood.weight @ rises(likelihood.v, phi) - alpha_of_pair @ gammaln(records.count + 1)
@@ -215,7 +215,7 @@ class Counts(OneOutcome[CountRecords], Debiasable[CountRecords]):
         return np.asarray(out)
 
     def log_density(self, records: CountRecords, draws: Draws) -> Floats:
-        """log p(record | draw) (S, n).  The density of a count is a probability, which has no unit."""
+        """Compute log p(record i | draw s) (S, n).  The density of a count is a probability, which has no unit."""
         pairs, number = np.unique(records.pair, return_inverse=True)
         if records.log_w is None:
             return np.asarray(_log_p(records, pairs, draws)[number].T)
@@ -227,14 +227,16 @@ class Counts(OneOutcome[CountRecords], Debiasable[CountRecords]):
         self, records: CountRecords, draws: Draws, positions: Sequence[int], alpha: Callable[[Floats], Floats],
         unit: Codes | None, rng: np.random.Generator, *, debias: bool,
     ) -> Draws:  # fmt: skip
-        """Draws corrected for the bias by the privacy weights ``alpha`` (Fisher-consistent draws).
+        """Return the draws at ``positions``, corrected for the bias by privacy weights (Fisher-consistent draws).
+
+        ``alpha`` maps risks to privacy weights.
 
         Raises
         ------
         InputError
-            Units of several records.
+            epsilon protects units of several records.
         ModelError
-            There is no correction: the weights shrink the model too far.
+            The privacy weights shrink the model so far that no correction exists.
         """
         if unit is not None:
             raise InputError("debias is for privacy weights of single records: leave out debias or unit=")
@@ -244,7 +246,7 @@ class Counts(OneOutcome[CountRecords], Debiasable[CountRecords]):
         return done.subset(range(done.size), values)
 
     def simulate(self, public: Public, draw: Draws, rng: np.random.Generator) -> Synthetic:
-        """One synthetic data set: y* from the model, with public weights or smoothed weights E(w~ | y*) as in FBS."""
+        """Draw one synthetic data set, with the public weights or with smoothed weights exp E(w~ | y*) as in FBS."""
         values = {name: v[0] for name, v in draw.values.items()}
         mean = np.exp(np.clip(public.X @ values["b"], -FARTHEST, FARTHEST))[public.row]
         if self.dispersed:
@@ -256,7 +258,7 @@ class Counts(OneOutcome[CountRecords], Debiasable[CountRecords]):
         return Synthetic(y[:, None], weights)
 
     def describe(self, public: Public) -> dict[str, Any]:
-        """Public facts about the model, for the manifest."""
+        """Return public facts about the model, for the manifest of a release."""
         return {
             "method": self.name,
             "outcome": list(self.outcomes),
@@ -268,13 +270,12 @@ class Counts(OneOutcome[CountRecords], Debiasable[CountRecords]):
 
     @property
     def _distribution(self) -> str:
-        """The distribution in words, for the report."""
         if self.dispersed:
             return "negative binomial, with variance mu + mu^2 / phi and one phi for all"
         return "Poisson, with variance mu"
 
     def assumptions(self, public: Public) -> list[str]:
-        """The assumptions of the model, as sentences."""
+        """Return the assumptions of the model, as sentences for the report."""
         regression = len(public.columns) > 1
         given = f"given the predictors ({self.predictors}) " if regression else ""
         sentences = [
@@ -308,27 +309,28 @@ class NegativeBinomialRegression(Counts):
     outcome : str
         Confidential column of counts, 0 included; or a formula with the predictors, ``"visits ~ age + sex"``.
     predictors : str
-        Right-hand side of a model formula with an intercept, as in R; ``"1"`` for none.
-        These columns are public: they are kept as they are and are released.
+        Right-hand side of a formula with an intercept, as in R.  ``"1"`` stands for no predictors.  Predictors are
+        public: they are released unchanged.
     prior : {"paper", "independent"}
-        "paper" is the prior in the program of the paper's authors.  "independent" is this prior with Omega = I, which
-        is sensible with more than about 20 predictors.
+        "paper" is the prior in the program of the paper's authors: the coefficients are N(0, D Omega D), with
+        D = diag(half-t(3, 0, 1)) and Omega ~ LKJ(6).  "independent" sets Omega = I, which is sensible with more than
+        about 20 predictors.
     missing : {"fail", "drop"}
-        Treatment of a missing outcome; "drop" leaves the record out, and the report says how many.
+        "fail" refuses a file with a missing outcome.  "drop" leaves the record out, and the report says how many.
     weight : "public", optional
-        Declares that the survey weight is public: the weight is kept.  Default: the weight is modelled, unless it is
-        found to be a function of the predictors.
+        Declares that the survey weight is public, so that it is released unchanged.  By default, the weight is
+        modelled, unless it is found to be a function of the predictors.
 
     Raises
     ------
     InputError
-        On construction: an outcome that is not a column name or is a predictor; an unknown option.
+        On construction: the outcome is not a column name or is a predictor, or an option is unknown.
 
     Notes
     -----
-    Hu, Savitsky & Williams (2020, section 2.1); the collapsed likelihood is exact to rounding.  The paper has no
-    survey weights.  Where weights are not public, we add a regression of the log weight on the predictors and
-    log(1 + count), whose log density is part of the log density of a record.  There are no effects of PSUs or strata.
+    Source: Hu, Savitsky & Williams (2020, section 2.1).  The paper has no survey weights.  If the weight is not public,
+    we add a regression of the log weight on the predictors and log(1 + count), and its log density is part of the log
+    density of a record.  The model has no effects of PSUs or strata.
 
     Examples
     --------
@@ -344,7 +346,7 @@ class NegativeBinomialRegression(Counts):
 class PoissonRegression(Counts):
     """Synthesizer of one count with a variance equal to the mean, by Poisson regression.
 
-    As :class:`NegativeBinomialRegression`, without phi.
+    The model is :class:`NegativeBinomialRegression` with phi = infinity.
 
     Parameters
     ----------
@@ -376,12 +378,11 @@ class PoissonRegression(Counts):
 
 
 def _phi(draws: Draws) -> Floats:
-    """phi in every draw, infinite under Poisson: (S,)."""
     return draws.values.get("phi", np.full(draws.size, np.inf))
 
 
 def _log_p(records: CountRecords, pairs: Codes, draws: Draws) -> Floats:
-    """log p(count | row) (pairs, S) of selected pairs in every draw."""
+    """Compute log p(count | predictor row) (pairs, S) of selected pairs in every draw."""
     v, count = np.unique(records.count[pairs], return_inverse=True)
     here, row = np.unique(records.pair_row[pairs], return_inverse=True)
     phi = _phi(draws)
@@ -389,15 +390,14 @@ def _log_p(records: CountRecords, pairs: Codes, draws: Draws) -> Floats:
     return pair_log_densities(count, row, v, rise, *slopes(records.X[here] @ draws.values["b"].T, phi))
 
 
-def _alone(records: CountRecords, pairs: Codes, draws: Draws) -> tuple[Floats, Floats, Floats]:
-    """Coefficients c, p = 0 and q = 0 of a log density that does not depend on the weight: (pairs, S) each."""
+def _count_alone(records: CountRecords, pairs: Codes, draws: Draws) -> tuple[Floats, Floats, Floats]:
+    """Return c = log p(count) and p = q = 0, the coefficients of :func:`_with_weight` for a weight without a model."""
     c = _log_p(records, pairs, draws)
-    nothing = np.zeros_like(c)
-    return c, nothing, nothing
+    return c, np.zeros_like(c), np.zeros_like(c)
 
 
 def _with_weight(records: CountRecords, pairs: Codes, draws: Draws) -> tuple[Floats, Floats, Floats]:
-    """Coefficients c, p and q of log p(count, w~) = c + p w~ + q w~^2 of selected pairs: (pairs, S) each."""
+    """Compute the coefficients c, p and q, each (pairs, S), of log p(count, w~) = c + p w~ + q w~^2."""
     coefficients, precision = draws.values["c"], draws.values["sigma"] ** -2
     mean = _weight_predictors(records)[pairs] @ coefficients.T
     p = mean * precision
@@ -419,7 +419,7 @@ def _collapsed(records: CountRecords, alpha: Floats, dispersed: bool) -> Likelih
 
 
 def _weight_predictors(records: CountRecords) -> Floats:
-    """The predictors (x, log(1 + y)) of the log weight for each pair: (P, K + 1)."""
+    """Return the predictors (x, log(1 + y)) (P, K + 1) of the log weight, for each pair."""
     return np.column_stack([records.X[records.pair_row], np.log1p(records.count)])
 
 
@@ -428,7 +428,7 @@ def _weight_statistics(records: CountRecords, log_weights: Floats, alpha: Floats
 
 
 def weights_log_likelihood(statistics: SufficientStatistics, draws: Draws) -> Floats:
-    """sum_i alpha_i log N(w~_i; x_i c + gamma log(1 + y_i), sigma^2) in every draw: (S,)."""
+    """Compute sum_i alpha_i log N(w~_i; x_i c + gamma log(1 + y_i), sigma^2) (S,) in every draw."""
     c, sigma = draws.values["c"], draws.values["sigma"]
     squares = statistics.Q[0, 0] - 2 * c @ statistics.P[:, 0] + np.einsum("sk,sk->s", c @ statistics.C0, c)
     return np.asarray(-statistics.A * (np.log(sigma) + 0.5 * log(2 * pi)) - squares / (2 * sigma**2))
@@ -438,10 +438,9 @@ def weights_log_likelihood(statistics: SufficientStatistics, draws: Draws) -> Fl
 
 
 def _refuse_determined(records: CountRecords, log_weights: Floats) -> None:
-    """Refuse a weight without residual variation, whose density would be unbounded."""
     centred = log_weights - log_weights.mean()
-    left = _weight_statistics(records, centred, np.ones(len(centred))).reduced()[2][0, 0]
-    if left <= 1e-6 * (centred @ centred):
+    residual = _weight_statistics(records, centred, np.ones(len(centred))).reduced()[2][0, 0]
+    if residual <= 1e-6 * (centred @ centred):
         raise ModelError(
             "outcome and predictors determine the survey weight (nearly) completely, so its density is unbounded and "
             "no Lipschitz bound is useful; use fewer predictors"

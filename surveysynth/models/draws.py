@@ -1,4 +1,4 @@
-"""Random numbers, the sampler of models, posterior draws, and synthetic data sets."""
+"""Random number streams, settings of the sampler, posterior draws, and synthetic data sets."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ Codes = NDArray[np.intp]
 
 @dataclass(frozen=True)
 class Streams:
-    """Separate streams of random numbers.  If one stream becomes known, it reveals nothing about the other streams.
+    """Separate streams of random numbers, of which no stream reveals anything about another.
 
-    Synthetic values and the order of the rows are made from posterior draws, which epsilon protects, and from random
+    Synthetic values and the order of the records are made from posterior draws, which epsilon protects, and from random
     numbers that may become known with the release.  The random numbers that make the posterior draws must stay secret.
 
     Attributes
     ----------
     draws : numpy.random.Generator
-        For chains and posterior draws, and for the selection of released draws.
+        Random numbers of the Markov chains and posterior draws, and of the selection of released draws.
     values : numpy.random.Generator
-        For synthetic values and weights given the released draws.
+        Random numbers of synthetic values and weights, given the released draws.
     order : numpy.random.Generator
-        For the order of the rows and the recoded labels of strata and PSUs.
+        Random numbers of the order of the records and of the recoded labels of strata and PSUs.
     """
 
     draws: np.random.Generator
@@ -39,16 +39,17 @@ class Streams:
 
     @classmethod
     def from_seed(cls, seed: int | None) -> Self:
-        """Streams from one seed, for tests.  Without a seed, each stream gets 128 bits from the operating system."""
+        """Make the streams from one seed, for tests.  Without a seed, each stream gets 128 bits from the system."""
         seeds = [None] * 3 if seed is None else np.random.SeedSequence(seed).spawn(3)
         return cls(*map(np.random.default_rng, seeds))
 
 
 @dataclass(frozen=True)
 class Sampler:
-    """The settings of sampling: engine, number of chains and draws, and source of randomness.
+    """Settings of the sampler.
 
-    ``rng`` also seeds the engine.
+    ``engine`` returns the engine that runs Stan programs, ``rng`` is the source of the randomness and also seeds the
+    engine, and ``chains`` is the number of Markov chains, each with ``warmup`` warm-up iterations and ``draws`` draws.
     """
 
     engine: Callable[[], Engine]
@@ -58,40 +59,43 @@ class Sampler:
     draws: int = 1000
 
     def sample(self, program: str, data: Mapping[str, Any]) -> Samples:
-        """Sample a program of ``stan/``."""
+        """Run the Stan program ``program``, a file of ``stan/`` or a path, and return its samples."""
         return self.engine().sample(
             program, data, chains=self.chains, warmup=self.warmup, draws=self.draws, seed=self.seed()
         )
 
     def seed(self) -> int:
-        """A seed for the engine; Stan takes 32 bits for all chains of a run."""
+        """Draw a seed of 32 bits for all chains of a run."""
         return int(self.rng.integers(1, 2**32 - 1))  # CmdStan reads 2^32 - 1 as "no seed"
 
     @property
     def chain_of_draws(self) -> Codes:
-        """Chain of each draw; the draws of a chain are consecutive."""
+        """Number of the chain of each draw.  The draws of a chain are consecutive."""
         return np.repeat(np.arange(self.chains), self.draws)
 
 
 @dataclass(frozen=True)
 class Draws:
-    """Draws from a pseudo posterior; the draws of a chain are consecutive.
+    """S draws from a pseudo posterior.  The draws of a Markov chain are consecutive.
 
     Attributes
     ----------
     values : dict of float arrays (S, ...)
-        Parameter draws, by names that the synthesizer defines.
+        Draws of each parameter.  The synthesizer defines the names.
     chain : int array (S,)
-        Chain of each draw.
+        Number of the chain of each draw.
     diagnostics : Diagnostics
+        Convergence diagnostics of the chains.
     engine, version : str
+        Name and version of the engine that made the draws.
     weight : float array (S,)
-        Probability of each draw.  All are equal, unless draws under nearby privacy weights were reweighted.
+        Probability of each draw.  All draws have equal probabilities, unless they were reweighted from nearby privacy
+        weights.
     effects : dict of float arrays (S, groups, ...)
-        Draws of parameters of single groups of records, such as effects of strata.
+        Draws of parameters that belong to single groups of records, such as effects of strata.
     integrated : bool
-        Whether effects of PSUs were integrated out, so that the bound of a record depends on the privacy
-        weights in its PSU.
+        Whether effects of PSUs were integrated out.  If so, the Lipschitz bound of a record depends on the privacy
+        weights of all records of the PSU.
     """
 
     values: dict[str, Floats]
@@ -108,17 +112,17 @@ class Draws:
             object.__setattr__(self, "weight", np.full(self.chain.size, 1 / self.chain.size))
 
     def __getitem__(self, parameter: str) -> Floats:
-        """Draws of a parameter: (S, ...)."""
+        """Return the draws (S, ...) of a parameter."""
         return self.values[parameter]
 
     @property
     def efficiency(self) -> float:
-        """Effective number of draws over the number of draws; 1 if all draws have the same weight."""
+        """Effective number of draws divided by the number of draws.  It is 1 if all draws have equal probabilities."""
         return min(1.0, float(1 / (self.weight @ self.weight) / self.weight.size))
 
     @property
     def failures(self) -> tuple[str, ...]:
-        """Names of the failed diagnostics; effective sample sizes account for the weights of draws."""
+        """Names of the failed diagnostics.  Effective sample sizes are multiplied by :attr:`efficiency`."""
         d = self.diagnostics
         weighted = replace(d, ess_bulk=d.ess_bulk * self.efficiency, ess_tail=d.ess_tail * self.efficiency)
         return weighted.failures
@@ -129,7 +133,7 @@ class Draws:
         return int(self.chain.size)
 
     def subset(self, positions: Sequence[int], values: Mapping[str, Floats] | None = None) -> Draws:
-        """The selected draws, with equal weights.  ``values`` replace parameters that have the same names."""
+        """Return the selected draws, with equal probabilities.  ``values`` replaces parameters of the same names."""
         here = list(positions)
         kept = {name: v[here] for name, v in self.values.items()} | dict(values or {})
         effects = {name: v[here] for name, v in self.effects.items()}
@@ -138,11 +142,22 @@ class Draws:
 
 @dataclass(frozen=True)
 class Synthetic:
-    """One synthetic data set: numeric outcomes (n, d) in their own units, and unscaled weights (n,).
+    """One synthetic data set of n records.
 
-    ``labels`` are the categorical outcomes, column by column.  ``count_weights`` (n,), if a model has them, have the
-    same sum as ``weights`` in every ``cell`` (n,), but vary between records according to the model.  Standard errors of
-    counts are computed from ``count_weights``: by stratum, or ignoring strata if ``stratified_counts`` is False.
+    Attributes
+    ----------
+    outcomes : float array (n, d)
+        The d numeric outcomes, in their original units.
+    weights : float array (n,)
+        Survey weights, not yet scaled to a population total.
+    labels : mapping of str to Series
+        Categorical outcomes, by column name.
+    count_weights : float array (n,), optional
+        Weights for the standard errors of counts, which vary between records according to the model.
+    cell : int array (n,), optional
+        Cell of each record.  In every cell, the released weights are scaled to the sum of ``count_weights``.
+    stratified_counts : bool
+        Whether standard errors of counts account for strata.
     """
 
     outcomes: Floats

@@ -2,8 +2,9 @@
 
     y_i ~ gamma(shape, shape / mu_i),   log mu_i = x_i b,   log w_i ~ N(x_i c + gamma log y_i, sigma^2)
 
-The last density applies only if the weight is not public.  ``stan/gamma.stan`` samples (b, shape) given sums over the
-records of each predictor row, so the cost does not depend on n.  The regression of the weight is drawn exactly.
+The density of w applies only if the weight is not public.  ``stan/gamma.stan`` samples (b, shape) given sums over the
+records of each predictor row, so the cost does not depend on the number of records n.  The parameters of the weight
+are drawn exactly.
 """
 
 from __future__ import annotations
@@ -33,25 +34,27 @@ FARTHEST = 200.0  # largest |log mean| of a synthetic amount
 class GammaRegression(OneOutcome[Standardized]):
     """Synthesizer of one positive outcome with a standard deviation proportional to the mean.
 
-    Draws hold ``b`` (S, K) and ``shape`` (S,), and for a modelled weight ``c`` (S, K + 1), whose last element is
-    the coefficient of log y, and ``sigma`` (S,).
+    The S draws of the parameters are ``b`` (S, K), the coefficients of K columns of standardized predictors, and
+    ``shape`` (S,).  A modelled weight adds ``c`` (S, K + 1), whose last element is the coefficient of log y, and
+    ``sigma`` (S,).
 
     Parameters
     ----------
     outcome : str
         Confidential column of positive numbers; or a formula with the predictors, ``"income ~ region"``.
     predictors : str
-        Right-hand side of a formula with an intercept, as in R; ``"1"`` for none.  These columns are public.
+        Right-hand side of a formula with an intercept, as in R.  ``"1"`` stands for no predictors.  Predictors are
+        public: they are released unchanged.
     missing : {"fail", "drop"}
-        Treatment of a missing outcome; "drop" leaves the record out, and the report says how many.
+        "fail" refuses a file with a missing outcome.  "drop" leaves the record out, and the report says how many.
     weight : "public", optional
-        Declares that the survey weight is public: the weight is kept.  Default: the weight is modelled, unless it is
-        found to be a function of the predictors.
+        Declares that the survey weight is public, so that it is released unchanged.  By default, the weight is
+        modelled, unless it is found to be a function of the predictors.
 
     Raises
     ------
     InputError
-        On construction: an outcome that is not a column name or is a predictor; an unknown option.
+        On construction: the outcome is not a column name or is a predictor, or an option is unknown.
 
     Examples
     --------
@@ -68,7 +71,7 @@ class GammaRegression(OneOutcome[Standardized]):
 
     @property
     def measure(self) -> str:  # type: ignore[override]  # of the field outcome
-        """Scale of the density."""
+        """Scale of the density: the outcome in its own unit."""
         return f"{self.outcome}, in its own unit"
 
     def check(self, records: Standardized) -> None:
@@ -82,7 +85,7 @@ class GammaRegression(OneOutcome[Standardized]):
             raise constant_outcome(self.outcome)
 
     def fit(self, records: Standardized, alpha: Floats, sampler: Sampler) -> Draws:
-        """Draw (b, shape), and the regression of a modelled weight, from the pseudo posterior."""
+        """Draw (b, shape), and the parameters (c, sigma) of a modelled weight, from the pseudo posterior."""
         y, (G, K) = records.y, records.X.shape
         a, s, t = (np.bincount(records.row, alpha * v, G) for v in (np.ones(len(y)), np.log(y), y))
         fit = sampler.sample("gamma", {"G": G, "K": K, "X": records.X, "a": a, "s": s, "t": t})
@@ -94,7 +97,7 @@ class GammaRegression(OneOutcome[Standardized]):
         return Draws(values, sampler.chain_of_draws, fit.diagnostics, fit.engine, fit.version)
 
     def log_density(self, records: Standardized, draws: Draws) -> Floats:
-        """log p(y_i, log w_i | x_i, draw): (S, n)."""
+        """Compute log p(y_i, log w_i | x_i, draw s) (S, n)."""
         shape, log_mean = draws["shape"][:, None], draws["b"] @ records.x.T
         rate = np.log(shape) - log_mean
         logs = shape * rate - gammaln(shape) + (shape - 1) * np.log(records.y) - np.exp(rate) * records.y
@@ -104,7 +107,7 @@ class GammaRegression(OneOutcome[Standardized]):
         return np.asarray(logs + weight_log_density(records.log_w, mean, draws["sigma"]))
 
     def simulate(self, public: Public, draw: Draws, rng: np.random.Generator) -> Synthetic:
-        """One synthetic data set: y* from the model, with public weights or smoothed weights E(w~ | y*) as in FBS."""
+        """Draw one synthetic data set, with the public weights or with smoothed weights exp E(log w | y*) as in FBS."""
         shape, log_mean = draw["shape"][0], np.clip(public.X @ draw["b"][0], -FARTHEST, FARTHEST)
         y = rng.gamma(shape, np.exp(log_mean)[public.row] / shape)
         weights = public.public_weights

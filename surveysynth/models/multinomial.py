@@ -2,13 +2,17 @@
 
     P(y_i = k | x_i) = exp(x_i b_k) / sum_h exp(x_i b_h)                                    (Agresti 2013, section 8.1)
 
-The model has no density of the survey weight.  Therefore the weight must be public, or a predictor, as in later models
-of a sequence.  Let W = X Q (G, r) be the whitened predictors, C (K, K - 1) orthonormal contrasts of categories, and
-A (G, K) the sums of alpha over the records of each row and category.  Then
+The model has no density of the survey weight.  Therefore the weight must be public, or a predictor, as in the later
+models of a sequence.
+
+X (G, P) are the distinct predictor rows (rows of the model matrix), K is the number of categories, S the number of
+posterior draws, and n the number of records.  Let W = X Q (G, r) be the whitened predictors, where r is the rank of X,
+C (K, K - 1) orthonormal contrasts of categories, and A (G, K) the sums of alpha over the records of each predictor row
+and category.  Then
 
     log odds = W psi C',   psi ~ N(0, s^2 / r),   log L = sum_gk A_gk log p_gk,
 
-and Hamiltonian chains sample psi.  The cost of a step depends on the number of predictor rows, not on n.
+with s = 5.  Hamiltonian chains sample psi (r, K - 1).  The cost of a step does not depend on n.
 """
 
 from __future__ import annotations
@@ -40,12 +44,12 @@ from .scales.category_levels import levels_of
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-MOST = 50  # most categories
+MOST = 50  # largest number of categories
 SD = 5.0  # prior standard deviation of a contrast of log odds, in a row of mean leverage
 PRIOR = "prior: contrasts of log odds are linear in whitened predictors, with K coefficients ~ N(0, 25 / K)"
 START = 0.3  # differences of log odds between starts of chains, in a row of mean leverage
 RHAT_LIMIT = 1.02  # with an ESS of 1,500 the largest R-hat - 1 of 30 parameters is up to .009 by chance alone
-# Number of records beyond which a sample of them is used in the warm-up; least size of the sample, and its fraction
+# A file of more than MANY records is sampled for the warm-up: n / ONE_IN records, but at least PILOT
 MANY, PILOT, ONE_IN = 10_000, 5_000, 20
 
 
@@ -58,13 +62,13 @@ class CategoryPublic(Public):
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class CategoryRecords(Standardized, CategoryPublic):
-    """The confidential file; y is the position of each record's category among the levels."""
+    """Confidential records.  ``y`` (n,) is the position of each record's category in ``levels``."""
 
-    view: ClassVar[type[Public]] = CategoryPublic
+    view: ClassVar[type[Public]] = CategoryPublic  # class of the public part
 
     @property
     def category(self) -> Codes:
-        """Number (n,) of the category of each record."""
+        """Position (n,) of each record's category in ``levels``, as integers."""
         return self.y.astype(np.intp)
 
 
@@ -72,9 +76,9 @@ class CategoryRecords(Standardized, CategoryPublic):
 class MultinomialRegression(OneOutcome[CategoryRecords]):
     """Synthesizer of one categorical outcome, given predictors that may be numeric.
 
-    In ``FBS`` categories are multinomial within cells of discrete predictors.  Here log odds are linear in predictors
-    of any kind, such as amounts.  Draws hold ``b`` (S, P, K), coefficients of log odds, which add up to 0 over the K
-    categories.
+    In ``FBS``, categories are multinomial within cells of discrete predictors.  Here, log odds are linear in predictors
+    of any kind, such as amounts.  Draws of the parameters are ``b`` (S, P, K): S draws of the coefficients of P columns
+    of standardized predictors for K categories.  Coefficients add up to 0 over the categories.
 
     Parameters
     ----------
@@ -82,18 +86,19 @@ class MultinomialRegression(OneOutcome[CategoryRecords]):
         Confidential column whose values are treated as labels, even if they are numbers; or a formula with the
         predictors, ``"C(activity) ~ region + log(income)"``.  The names of the levels are published.
     predictors : str
-        Right-hand side of a formula with an intercept, as in R; ``"1"`` for none.  These columns are public.
+        Right-hand side of a formula with an intercept, as in R.  ``"1"`` stands for no predictors.  Predictors are
+        public: they are released unchanged.
     missing : {"fail", "drop", "category"}
-        Treatment of a missing outcome; "drop" leaves the record out, and the report says how many.  With "category",
-        "missing" is a further category, also in synthetic files, and the other labels become text.
+        "fail" refuses a file with a missing outcome.  "drop" leaves the record out, and the report says how many.  With
+        "category", "missing" is a further category, also in synthetic files, and the other labels become text.
     weight : "public", optional
-        Declares that the survey weight is public: the weight is kept.  Default: the weight must be a function of the
-        predictors.  A later model in a sequence has the weight as a predictor.
+        Declares that the survey weight is public, so that it is released unchanged.  By default, the weight must be a
+        function of the predictors.  A later model in a sequence has the weight as a predictor.
 
     Raises
     ------
     InputError
-        On construction: an outcome that is not a column name or is a predictor; an unknown option.
+        On construction: the outcome is not a column name or is a predictor, or an option is unknown.
 
     Notes
     -----
@@ -122,7 +127,7 @@ class MultinomialRegression(OneOutcome[CategoryRecords]):
 
     @property
     def categorical(self) -> tuple[str, ...]:  # type: ignore[override]  # of the field outcome
-        """The outcome, which is categorical."""
+        """The single outcome of the model, which is categorical."""
         return self.outcomes
 
     @property
@@ -134,13 +139,14 @@ class MultinomialRegression(OneOutcome[CategoryRecords]):
         self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None,
         constants: Constants | None = None, unit: Codes | None = None,
     ) -> CategoryRecords:  # fmt: skip
-        """As :meth:`Synthesizer.prepare`; the weight must be public.
+        """Check a file and return the records that the model needs (:meth:`Synthesizer.prepare`).
 
         Raises
         ------
         InputError
-            A missing outcome or predictor; levels that cannot be sorted, are more than 50, or have fewer than five
-            records on average; a weight that is not public; PSUs or strata without ``clusters="ignore"``.
+            The outcome or a predictor is missing; the levels cannot be sorted, are more than 50, or have fewer than
+            five records on average; the weight is not public; or the design has PSUs or strata that the predictors do
+            not determine, and ``clusters`` is not "ignore".
         ModelError
             The outcome has only one level.
         """
@@ -154,11 +160,11 @@ class MultinomialRegression(OneOutcome[CategoryRecords]):
         )  # fmt: skip
 
     def check_outcomes(self, design: SurveyDesign) -> None:
-        """As :meth:`Synthesizer.check_outcomes`."""
+        """Refuse an outcome with missing values or with unsuitable levels (:meth:`Synthesizer.check_outcomes`)."""
         self._coded(design)
 
     def _coded(self, design: SurveyDesign) -> tuple[Codes, pd.Index]:
-        """The category of each record (n,), and the levels."""
+        """Return the position (n,) of each record's category among the levels, and the levels."""
         column = design.column(self.outcome)
         code, levels = levels_of(with_missing(column) if self.missing == "category" else column, self.outcome)
         if len(levels) > MOST:
@@ -168,7 +174,7 @@ class MultinomialRegression(OneOutcome[CategoryRecords]):
     def survey_weights(
         self, design: SurveyDesign, X: Floats, row: Codes, mean_weight: float | None
     ) -> tuple[Floats | None, Floats | None]:
-        """As :meth:`Synthesizer.survey_weights`, but weights that are not public are refused (InputError)."""
+        """Return the survey weights, and None for log weights.  Refuses weights that are not public (InputError)."""
         weights, log_w = super().survey_weights(design, X, row, mean_weight)
         if weights is None:
             raise InputError(
@@ -184,14 +190,14 @@ class MultinomialRegression(OneOutcome[CategoryRecords]):
         Raises
         ------
         ModelError
-            alpha leaves no record of some category.
+            All records of some category have privacy weight 0.
         """
         K = len(records.levels)
-        there = np.bincount(records.category, minlength=K) > 0  # declared levels may have no record
-        gone = there & (np.bincount(records.category, alpha, K) <= 0)
-        if gone.any():
+        occurs = np.bincount(records.category, minlength=K) > 0  # declared levels may have no record
+        zero = occurs & (np.bincount(records.category, alpha, K) <= 0)
+        if zero.any():
             raise ModelError(
-                f"privacy weights leave nothing of {int(gone.sum())} categories of {self.outcome}: ask for a "
+                f"privacy weights leave nothing of {int(zero.sum())} categories of {self.outcome}: ask for a "
                 "larger epsilon, or group rare categories"
             )
         Q, C = _whitening(records), _contrasts(K)
@@ -199,36 +205,36 @@ class MultinomialRegression(OneOutcome[CategoryRecords]):
         return Draws({"b": Q @ psi @ C.T}, sampler.chain_of_draws, diagnostics, "surveysynth", __version__)
 
     def log_density(self, records: CategoryRecords, draws: Draws) -> Floats:
-        """log P(y_i | x_i, draw): (S, n)."""
+        """Compute log P(y_i | x_i, draw s) (S, n)."""
         rows, at = np.unique(records.row, return_inverse=True)
         return np.asarray(_log_probabilities(records.X[rows] @ draws["b"], at, records.category))
 
     def simulate(self, public: Public, draw: Draws, rng: np.random.Generator) -> Synthetic:
-        """One synthetic data set: categories from the model, and the public weights."""
-        assert isinstance(public, CategoryPublic) and public.public_weights is not None  # as prepare sees to
+        """Draw one synthetic data set, with the public weights."""
+        assert isinstance(public, CategoryPublic) and public.public_weights is not None  # checked by prepare
         below = np.cumsum(np.exp(log_softmax(public.X @ draw["b"][0], axis=1)), axis=1)
         drawn = (rng.random(public.n)[:, None] > below[public.row, :-1]).sum(axis=1)
         label = pd.Series(public.levels.take(drawn), dtype=public.levels.dtype)
         return Synthetic(np.empty((public.n, 0)), public.public_weights, {self.outcome: label})
 
     def to_original_scale(self, records: CategoryRecords, draws: Draws) -> Draws:
-        """Draws with coefficients for the original units of the predictors."""
+        """Return the draws with coefficients for predictors in original units."""
         b = draws["b"] / records.sd[:, None]
         b[:, 0] -= np.einsum("p,spk->sk", records.mean[1:], b[:, 1:])
         return replace(draws, values={"b": b})
 
     def from_original_scale(self, records: CategoryRecords, draws: Draws) -> Draws:
-        """Draws with coefficients for the standardized columns of ``records``."""
+        """Return the draws with coefficients for the standardized predictors of ``records``."""
         b = draws["b"] * records.sd[:, None]
         b[:, 0] += np.einsum("p,spk->sk", records.mean[1:], draws["b"][:, 1:])
         return replace(draws, values={"b": b})
 
     def describe(self, public: Public) -> dict[str, Any]:
-        """Public facts about the model, for the manifest."""
+        """Return public facts about the model, for the manifest of a release."""
         return super().describe(public) | {"weights": "public"}
 
     def assumptions(self, public: Public) -> list[str]:
-        """The assumptions of the model, as sentences for the report."""
+        """Return the assumptions of the model, as sentences for the report."""
         return [
             f"the log odds of the categories of {self.outcome} are linear in the predictors ({self.predictors})",
             PRIOR,
@@ -241,20 +247,20 @@ class MultinomialRegression(OneOutcome[CategoryRecords]):
 
 
 def _whitening(records: CategoryRecords) -> Floats:
-    """Q (P, r) with W = X Q and W'W / n = I over the records, r the rank of X."""
+    """Return the matrix Q (P, r) for which W'W / n = I over the records, where W = X Q."""
     size = np.bincount(records.row, minlength=len(records.X)).astype(np.float64)
     values, vectors = np.linalg.eigh((records.X.T * (size / size.sum())) @ records.X)
-    seen = values > 1e-10 * values[-1]
-    return np.asarray(vectors[:, seen] / np.sqrt(values[seen]))
+    positive = values > 1e-10 * values[-1]
+    return np.asarray(vectors[:, positive] / np.sqrt(values[positive]))
 
 
 def _contrasts(K: int) -> Floats:
-    """Orthonormal contrasts between categories: (K, K - 1)."""
+    """Return orthonormal contrasts (K, K - 1) between categories."""
     return np.asarray(np.linalg.qr(np.column_stack([np.ones(K), np.eye(K)[:, 1:]]))[0][:, 1:])
 
 
 def _sums(records: CategoryRecords, weight: Floats) -> Floats:
-    """Sums (G, K) of weights (n,) of the records in each predictor row and category."""
+    """Compute the sums (G, K) of ``weight`` (n,) over the records of each predictor row and category."""
     G, K = len(records.X), len(records.levels)
     sums = np.bincount(records.row * K + records.category, weight, G * K)
     return sums.astype(np.float64).reshape(G, K)
@@ -263,7 +269,6 @@ def _sums(records: CategoryRecords, weight: Floats) -> Floats:
 def _sampled(
     records: CategoryRecords, Q: Floats, C: Floats, alpha: Floats, sampler: Sampler
 ) -> tuple[Floats, Diagnostics]:
-    """Draws of psi (S, r, K - 1), and their diagnostics."""
     W, (K, size), rng = records.X @ Q, C.shape, sampler.rng
     rank = W.shape[1]
     precision = float(SD / np.sqrt(rank)) ** -2  # of the prior
@@ -286,7 +291,7 @@ def _sampled(
 
 
 def _pseudo_posterior(W: Floats, C: Floats, sums: Floats, precision: float) -> Target:
-    """The log density of psi, flattened by rows, and its gradient."""
+    """Return the function that computes the log pseudo posterior density of the flattened psi, and the gradient."""
 
     def target(point: Floats) -> tuple[float, Floats]:
         value, slope = _log_likelihood(W @ (point.reshape(W.shape[1], -1) @ C.T), sums)
@@ -299,7 +304,7 @@ def _pseudo_posterior(W: Floats, C: Floats, sums: Floats, precision: float) -> T
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")
 def _log_likelihood(log_odds: Floats, sums: Floats) -> tuple[float, Floats]:
-    """Log likelihood minus log likelihood of equal shares, and its gradient; ``log_odds`` and ``sums`` are (G, K)."""
+    """Compute the log likelihood relative to equal shares, and its gradient with respect to ``log_odds`` (G, K)."""
     G, K = log_odds.shape
     total, slope, p, log_K = 0.0, np.empty((G, K)), np.empty(K), np.log(K)
     for g in range(G):
@@ -320,7 +325,7 @@ def _log_likelihood(log_odds: Floats, sums: Floats) -> tuple[float, Floats]:
 
 @nb.njit(parallel=True, cache=True, error_model="numpy")
 def _log_probabilities(log_odds: Floats, row: Codes, category: Codes) -> Floats:
-    """Log probability of each record's category, (S, n), from the log odds of the predictor rows, (S, G, K)."""
+    """Compute the log probability (S, n) of each record's category, from the log odds (S, G, K) of predictor rows."""
     S, G, K = log_odds.shape
     out = np.empty((S, row.size))
     for s in nb.prange(S):

@@ -1,6 +1,7 @@
-"""The registry of models for the command line, policies and the R package.  Users can add a Python file.
+"""The registry of models for the command line, policies and the R package, and the loading of users' own models.
 
-A new model is two files, ``models/x.py`` and ``stan/x.stan``, and a line here.  Models are imported when they are used.
+A new model needs the files ``models/x.py`` and ``stan/x.stan`` and a line in :data:`MODELS`.  A model is imported when
+it is first used.
 """
 
 from __future__ import annotations
@@ -21,19 +22,19 @@ from ..errors import InputError, SurveySynthError
 if TYPE_CHECKING:
     from .base import Synthesizer
 
-OWN_MODEL = re.compile(r".+\.py:\w+")  # how a user names a model in a Python file
+OWN_MODEL = re.compile(r".+\.py:\w+")  # a model in a user's Python file: file.py:name
 
 
 @dataclass(frozen=True)
 class Listed:
-    """A model of the package.
+    """An entry of the registry: a model of the package.
 
     Attributes
     ----------
     place : str
-        Module and class, within this folder; after a dot, an alternative constructor of the class.
+        Import path within this folder: ``module:Class``, or ``module:Class.method`` if a class method makes the model.
     in_r : str
-        The function of the R package.
+        Name of the function of the R package that makes the model.
     what : str
         Description for the command line.
     """
@@ -51,7 +52,7 @@ class Listed:
 
     @property
     def options(self) -> Mapping[str, inspect.Parameter]:
-        """Parameters of the constructor, by name."""
+        """Parameters of the model's constructor, by name."""
         return inspect.signature(self.kind).parameters
 
     @property
@@ -62,7 +63,7 @@ class Listed:
         return issubclass(self.kind, OneOutcome)
 
     def make(self, outcome: str | Sequence[str], predictors: str, **options: Any) -> Synthesizer:
-        """The model of these outcomes and predictors."""
+        """Make the model of the given outcomes and predictors."""
         made: Synthesizer = pkgutil.resolve_name(f"{__package__}.{self.place}")(outcome, predictors, **options)
         return made
 
@@ -88,16 +89,16 @@ def model_from_file(file: str, outcome: Sequence[str], predictors: str) -> Synth
     Parameters
     ----------
     file : str
-        ``file.py:name``, where ``name`` is a synthesizer in the file, or a function in it that makes a synthesizer from
-        outcome (a name, or a list of several names) and predictors.
+        ``file.py:name``, where ``name`` is a synthesizer, or a function that makes a synthesizer from an outcome (a
+        name, or a list of several names) and predictors.
     outcome : list of str
     predictors : str
 
     Raises
     ------
     InputError
-        There is no such file or name; the file raises an exception (reported by type and line only, as the message of
-        the exception may quote data); the synthesizer has other outcomes or predictors.
+        There is no such file or name; the code of the file raises an exception; or the synthesizer has other outcomes
+        or predictors.  Of an exception, only the type and the line are reported, because the message may quote data.
     """
     from .base import Synthesizer
 
@@ -128,7 +129,7 @@ def model_from_file(file: str, outcome: Sequence[str], predictors: str) -> Synth
 
 
 def _loaded(path: Path) -> Any:
-    """Load the module of a file under a name that hides no other module."""
+    """Import a Python file under a name that no other module has."""
     spec = importlib.util.spec_from_file_location(f"surveysynth_model_{path.stem}", path)
     assert spec is not None and spec.loader is not None
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
@@ -137,7 +138,7 @@ def _loaded(path: Path) -> Any:
 
 
 def _line(error: Exception, path: Path) -> str:
-    """The line of the file from which an exception comes, as text; empty if the exception comes from elsewhere."""
+    """Return " in line ..." for the line of the file that raised an exception, or an empty string for other files."""
     went = [(f.filename, f.lineno) for f in traceback.extract_tb(error.__traceback__)]
     if isinstance(error, SyntaxError):
         went.append((error.filename or "", error.lineno))

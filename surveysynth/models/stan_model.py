@@ -1,10 +1,12 @@
-"""A synthesizer from any Stan program, with functions for its data, its density and its simulation.
+"""A synthesizer made from a Stan program and from Python functions for its data, its density and its simulation.
 
-    p(theta) prod_i p(y_i, log w_i | x_i, theta)^alpha_i
+The density that the program samples must be
 
-is the target of the program: the log density of every record times its privacy weight alpha_i, and unweighted priors.
-Epsilon is computed from ``log_density``, so a factor of the program that is not in ``log_density`` would not be
-counted: :func:`surveysynth.check_model` detects this.
+    p(theta) prod_i p(y_i, log w_i | x_i, theta)^alpha_i.
+
+The log density of every record is multiplied by the privacy weight alpha_i, and the priors are not weighted.  Epsilon
+is computed from ``log_density``.  If the program has a factor that ``log_density`` omits, epsilon is too small;
+:func:`surveysynth.check_model` detects this error.
 """
 
 from __future__ import annotations
@@ -33,46 +35,49 @@ Codes = NDArray[np.intp]
 
 
 class StanModel(Synthesizer[Records]):
-    """A synthesizer from a Stan program.
+    """A synthesizer made from a Stan program and three Python functions.
+
+    n is the number of records, d of outcomes, K of columns of the model matrix, and S of posterior draws.
 
     Parameters
     ----------
     program : str or Path
-        File of the program.
+        File of the Stan program.
     outcome : str or list of str
         Confidential columns of numbers that are synthesized; or a formula with the predictors, ``"y ~ x"``.
     predictors : str
-        Right-hand side of a formula of public columns, as in R; ``"1"`` for none.
+        Right-hand side of a formula of public columns, as in R.  ``"1"`` stands for no predictors.
     measure : str
         Scale of the density, as the report prints it: "income in thousands", "count".
     data : function of (records, alpha)
-        Returns the data of the program, by name.  ``records`` has the predictors ``x`` (n, K), which are
-        ``X[row]`` with the distinct rows ``X`` (G, K) and ``row`` (n,); the outcomes ``y`` (n,), or (n, d) for d
-        outcomes; and ``log_w`` (n,), log(w / mean w), or None if the weight is public.  The program must multiply the
-        log density of every record by ``alpha`` (n,), the privacy weights from 0 to 1.
+        Returns the data of the program, by name.  ``records.x`` (n, K) are the predictors.  ``records.X`` are the
+        distinct rows of ``x``, and record i has the row ``X[records.row[i]]``.  ``records.y`` (n,) or (n, d) are the
+        outcomes.  ``records.log_w`` (n,) is log(w / mean w), or None if the weight is public.  The program must
+        multiply the log density of every record by the privacy weight ``alpha`` (n,), a number from 0 to 1.
     log_density : function of (records, draws)
         Returns the normalized log p(y_i, log w_i | x_i, draw) (S, n).  ``draws["b"]`` are the S draws of parameter b.
     simulate : function of (public, draw, rng)
         Returns one synthetic data set: y (n,) or (n, d), and log weights (n,), or None if the weight is public.
         ``draw["b"]`` is one draw of b.  ``public`` has no outcomes, and weights only if they are public.
     weight : {"public", "modelled"}
-        "public": the survey weight is a function of the predictors.  "modelled": the weight is modelled with the
-        outcome.  In both cases a weight that is found to be public is kept, and ``log_w`` is None.
+        "public": the survey weight must be a function of the predictors.  "modelled": the weight is modelled with the
+        outcome, unless it is found to be a function of the predictors.  Such a weight is released unchanged.
     missing : {"fail", "drop"}
-        Treatment of a missing outcome; "drop" leaves the record out, and the report says how many.
+        "fail" refuses a file with a missing outcome.  "drop" leaves the record out, and the report says how many.
 
     Raises
     ------
     ModelError
-        On construction: the program does not compile; line and column are named.
+        On construction: the program does not compile.  The message names line and column.
     InputError
-        On construction: there is no such file; an unknown option; an argument that is not a function.
+        On construction: there is no such file, an option is unknown, or an argument is not a function.
 
     Notes
     -----
-    The draws hold the parameters, transformed parameters and generated quantities of the program.  None of these may
-    have an entry for every record, because each entry would be diagnosed.  Synthetic values are not made with random
-    numbers of the program, because its seed has 32 bits: somebody who knows published values could try all seeds.
+    The draws contain the parameters, transformed parameters and generated quantities of the program.  None of these may
+    have an entry for every record, because convergence diagnostics are computed for each entry.  Synthetic values are
+    not made with the program's random numbers, whose seed has only 32 bits: somebody who knows published values could
+    try all seeds.
 
     Examples
     --------
@@ -114,14 +119,14 @@ class StanModel(Synthesizer[Records]):
 
     @property
     def name(self) -> str:
-        """The name of the program's file."""
+        """Name of the program's file, without the suffix."""
         return self.program.stem
 
     def prepare(
         self, design: SurveyDesign, clusters: Clusters = "model", mean_weight: float | None = None,
         constants: Constants | None = None, unit: Codes | None = None,
     ) -> Records:  # fmt: skip
-        """Check a file and return its records.  A weight that is not public is refused unless it is modelled."""
+        """Check a file and return its records.  A weight that is neither public nor modelled is refused."""
         records = super().prepare(design, clusters, mean_weight, constants, unit)
         if records.log_w is not None and self.weight == "public":
             raise InputError(
@@ -131,7 +136,7 @@ class StanModel(Synthesizer[Records]):
         return records
 
     def data(self, records: Records, alpha: Floats) -> dict[str, Any]:
-        """The data of the program, by name, from the author's function."""
+        """Return the data of the program, by name, from the user's function."""
         return dict(self._data(records, alpha))
 
     def fit(self, records: Records, alpha: Floats, sampler: Sampler) -> Draws:
@@ -140,7 +145,8 @@ class StanModel(Synthesizer[Records]):
         Raises
         ------
         ModelError
-            An entry of the program's data is missing, or has another size; the message names it.
+            An entry of the program's data is missing or has a wrong size, or a quantity of the program has an entry for
+            every record.
         EngineError
             The sampler stopped.
         """
@@ -157,7 +163,7 @@ class StanModel(Synthesizer[Records]):
         return Draws(values, sampler.chain_of_draws, fit.diagnostics, fit.engine, fit.version)
 
     def log_density(self, records: Records, draws: Draws) -> Floats:
-        """Log densities (S, n) from the author's function."""
+        """Return the log densities (S, n) from the user's function."""
         logs = np.asarray(self._log_density(records, draws), dtype=np.float64)
         if logs.shape != (draws.size, records.n):
             raise ModelError(
@@ -167,7 +173,7 @@ class StanModel(Synthesizer[Records]):
         return logs
 
     def simulate(self, public: Public, draw: Draws, rng: np.random.Generator) -> Synthetic:
-        """One synthetic data set from the author's function."""
+        """Return one synthetic data set from the user's function."""
         y, log_w = self._simulate(public, {name: v[0] for name, v in draw.values.items()}, rng)
         y = np.asarray(y, dtype=np.float64).reshape(public.n, -1)
         if y.shape[1] != len(self.outcomes):

@@ -1,1 +1,1 @@
-"""Corrections of released draws for the bias by the papers' mechanisms: privacy weights and clamps."""
+"""Corrections of released draws for the bias that privacy weights or clamps cause."""

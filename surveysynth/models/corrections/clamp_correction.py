@@ -1,26 +1,27 @@
-"""Fisher-consistent draws of a censored normal regression: a correction for the clamp.
+"""Fisher-consistent draws of a censored normal regression: a correction for the bias that the clamp causes.
 
-If the truth is theta, the censored estimator of t = (B, Sigma) solves
+The clamp limits the log density of every record to [-M, M].  If the truth is theta, the censored estimator of
+t = (B, Sigma) solves
 
     E_theta[ 1(|log p(Y | x; t)| < M) d/dt log p(Y | x; t) ] = 0,
 
-as records at the clamp do not contribute.  A corrected draw is the theta for which the draw t of a strict release
-solves this equation.  The clamp M = epsilon / (2 m) is public, so the correction is post-processing.
+as clamped records do not contribute.  A corrected draw is the theta for which the draw t solves this equation.  The
+clamp M = epsilon / (2 m) is public, so the correction is post-processing.
 
-Let r = L^-1 (y - B'x).  Under t, log p = h - |r|^2 / 2 with h = -(D/2) log 2 pi - log|L|, so the records inside the
-clamp are those with 2(h - M) < |r|^2 < 2(h + M).  By symmetry B is unchanged, and r ~ N(0, k I) with
+Let dim be the number of outcomes, Sigma = L L', and r = L^-1 (y - B'x).  Under t, log p = h - |r|^2 / 2 with
+h = -(dim / 2) log 2 pi - log|L|.  Therefore the records that are not clamped lie in the ring
+2(h - M) < |r|^2 < 2(h + M).  By symmetry B is unbiased, and r ~ N(0, k I) with the k that solves
 
     E[ k D / dim - 1 ; 2(h - M) < k D < 2(h + M) ] = 0,      D ~ chi-squared_dim.
 
-**Variance.**  With P the probability of the ring, the mean of n records is estimated with variance
-k^2 / (n P) in these units (the sandwich E[r r'; ring] / (d/dmu E[r; ring])^2, where the score equation makes
-E[r r'; ring] = P I and the derivative is P / k), and k / n without a clamp.  A synthetic file of the draw has
-residual variance 1, or k after the correction, so the variances that the file shows are too small by the factor
-k^2 / P, or k / P.
+**Variance.**  Let P be the probability of the ring.  The mean of n records is estimated with variance k^2 / (n P),
+and without a clamp with variance k / n.  (The sandwich is E[r r'; ring] / (d/dmu E[r; ring])^2.  The score equation
+makes E[r r'; ring] = P I, and the derivative is P / k.)  A synthetic file of the draw has residual variance 1, or k
+after the correction.  Therefore the variances estimated from the file are too small by the factor k^2 / P, or k / P.
 
-FBP's density has the factor 1 / pi = exp(w~).  Let a be the row of L for w~.  Then log p = h + mu_w + |a|^2 / 2 -
-|r - a|^2 / 2: the centre of the ring is a, the mean of r in the population, and the radii depend on x.  Therefore the
-clamp biases B, too.
+FBP's density has the factor 1 / pi = exp(w~).  Let a be the row of L for w~, and mu_w the mean of w~ given x.  Then
+log p = h + mu_w + |a|^2 / 2 - |r - a|^2 / 2: the centre of the ring is a, the mean of r in the population, and the
+radii depend on x.  Therefore the clamp biases B, too.
 """
 
 from __future__ import annotations
@@ -35,21 +36,26 @@ from ..densities.normal_density import log_height
 
 Floats = NDArray[np.float64]
 
-SMALLEST, WIDEST = 1e-3, 100.0  # range of k: variance of residuals over their variance in the draw
-STEPS, CLOSE = 1000, 1e-6  # fixed-point iteration: most steps, and the change at which it ends
-RADII, ANGLES = 48, 48  # quadrature nodes in a ring
-FAR = 8.0  # reach of the quadrature, in standard deviations
+SMALLEST, WIDEST = 1e-3, 100.0  # range of k, the ratio of the true residual variance to the variance in the draw
+STEPS, CLOSE = 1000, 1e-6  # fixed-point iteration: largest number of steps, and the change at which it ends
+RADII, ANGLES = 48, 48  # numbers of quadrature nodes in a ring
+FAR = 8.0  # the quadrature covers so many standard deviations
 
 
 def uncensored(L: Floats, bound: float) -> Floats:
-    """Cholesky factors (m, D, D) of the Sigma whose censored estimate tends to L L', if p is the normal density.
+    """Correct draws of Sigma for the bias that the clamp causes, if log p is the normal log density.
 
     Parameters
     ----------
-    L : float array (m, D, D)
-        Cholesky factors of Sigma in the released draws.
+    L : float array (m, dim, dim)
+        Cholesky factors of Sigma in the m released draws.
     bound : float
-        The clamp M.
+        The clamp M: the log density of each record was limited to [-M, M].
+
+    Returns
+    -------
+    float array (m, dim, dim)
+        Cholesky factors of the Sigma whose censored estimate tends to L L'.
 
     Raises
     ------
@@ -60,14 +66,14 @@ def uncensored(L: Floats, bound: float) -> Floats:
 
 
 def variance_factor(L: Floats, bound: float, *, corrected: bool) -> float:
-    """Ratio of the variance of means to the variance that files from the draws L (m, D, D) show.
+    """Compute the factor by which variances that are estimated from synthetic files are too small.
 
-    With ``corrected``: files from the corrected draws.
+    The files come from the draws L (m, dim, dim), or from the corrected draws with ``corrected``.
 
     Raises
     ------
     ModelError
-        As :func:`uncensored`.
+        The clamp ``bound`` is so tight that a draw does not identify Sigma.
     """
     factors = []
     for root in L:
@@ -78,14 +84,14 @@ def variance_factor(L: Floats, bound: float, *, corrected: bool) -> float:
 
 
 def _spread(L: Floats, bound: float) -> float:
-    """The ratio k of the variance of residuals to their variance in the draw."""
+    """Compute the ratio k of the true residual variance to the residual variance in the draw."""
     dim, h = len(L), log_height(L)
     low, high = max(0.0, 2 * (h - bound)), 2 * (h + bound)
 
     def excess(log_k: float) -> float:
-        """E[k D; ring] - dim, which increases in k."""
+        """Compute E[k D | ring] - dim, which increases in k."""
         k = np.exp(log_k)
-        if low / k > dim:  # there, differences of upper tail probabilities keep their digits
+        if low / k > dim:  # in the upper tail, differences of survival functions keep more digits
             mass = [chi2.sf(low / k, d) - chi2.sf(high / k, d) for d in (dim, dim + 2)]
         else:
             mass = [chi2.cdf(high / k, d) - chi2.cdf(low / k, d) for d in (dim, dim + 2)]
@@ -98,18 +104,18 @@ def _spread(L: Floats, bound: float) -> float:
 
 
 def uncensored_tilted(B: Floats, L: Floats, X: Floats, size: Floats, bound: float) -> tuple[Floats, Floats]:
-    """The (B, L) whose censored estimates tend to the draw's (B, L), if log p is the normal log density plus w~.
+    """Correct draws of (B, L) for the bias that the clamp causes, if log p is the normal log density plus w~ (FBP).
 
     Parameters
     ----------
     B, L : float arrays (m, K, 2), (m, 2, 2)
-        Released draws for (y~, w~).
+        Released draws of coefficients and Cholesky factors for (y~, w~).
     X : float array (G, K)
         Distinct predictor rows.
     size : float array (G,)
-        Number of records in each row.
+        Number of records with each predictor row.
     bound : float
-        The clamp M.
+        The clamp M: the log density of each record was limited to [-M, M].
 
     Raises
     ------
@@ -134,8 +140,8 @@ def _tilted(B: Floats, L: Floats, X: Floats, size: Floats, bound: float) -> tupl
         p = size[:, None] * area * np.exp(-0.5 * (e**2).sum(axis=2)) / np.abs(np.linalg.det(root))
         mass, first = p.sum(axis=1), np.einsum("gq,gqd->gd", p, r)
         move = np.linalg.pinv((X * mass[:, None]).T @ X) @ (X.T @ first)
-        left = r - (X @ move)[:, None]
-        S = np.einsum("gq,gqd,gqe->de", p, left, left) / mass.sum()
+        residual = r - (X @ move)[:, None]
+        S = np.einsum("gq,gqd,gqe->de", p, residual, residual) / mass.sum()
         inverse = np.linalg.inv(root)
         before, shift = root, shift - move
         root = np.asarray(np.linalg.inv(_factor(inverse @ S @ inverse.T)), dtype=np.float64)
@@ -151,7 +157,7 @@ def _factor(S: Floats) -> Floats:
 
 
 def _rings(h: Floats, bound: float, a: Floats) -> tuple[Floats, Floats]:
-    """Nodes (G, Q, 2), and areas / (2 pi) (G, Q), of a quadrature in the rings 2(h - M) < |r - a|^2 < 2(h + M)."""
+    """Return quadrature nodes (G, Q, 2) in G rings 2(h - M) < |r - a|^2 < 2(h + M), and areas / (2 pi) (G, Q)."""
     farthest = FAR * 2 + np.linalg.norm(a)
     low = np.sqrt(np.maximum(2 * (h - bound), 0))
     high = np.minimum(np.sqrt(2 * (h + bound)), np.maximum(farthest, low + FAR))

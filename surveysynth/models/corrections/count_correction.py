@@ -1,38 +1,36 @@
-"""Fisher-consistent draws of the count models: a correction for privacy weights.
+"""Fisher-consistent draws of the count models: a correction for the bias that privacy weights cause.
 
-The alpha-weighted estimator of theta = (b, log(1 / phi), and c, gamma, sigma of the survey weight; see counts.py)
-does not tend to the truth: alpha falls with a record's risk f = max |log p|, and large counts are rare and risky, so
-means are too small.  If theta is the truth, the estimator tends to
+theta contains b and log(1 / phi), and c, gamma and sigma of a modelled survey weight (see counts.py).  n_g records have
+the predictor row g (a distinct row of the model matrix), and f is the risk of a record, the largest |log p| over
+posterior draws.  The privacy weight alpha falls with f.  As large counts are rare and risky, estimated means are too
+small.  If theta is the truth, the alpha-weighted estimator tends to the limit
 
     lim(theta) = argmax_t  sum_g n_g E_theta[ alpha(f(Y, W | g)) log p(Y, W | g; t) ].
 
-A corrected draw is the theta whose limit is the draw.  So the expected score **at the draw** is 0,
+A corrected draw is the theta whose limit is the draw.  Therefore the expected score **at the draw** is 0,
 
     sum_g n_g E_theta[ alpha(f(Y, W | g)) s(Y, W | g; draw) ] = 0,
 
-and no maximum has to be found.  These equations are solved by Broyden's method; its first step is the inverse weighted
-information at the draw times the score.  The survey weight's part of lim(theta) is weighted least squares, in closed
-form.
+and no maximum has to be found.  Broyden's method solves these equations.  The first step is the inverse weighted
+information at the draw times the score.  The limits of c, gamma and sigma are weighted least-squares estimates.
 
-**Expectations.**  If a row has few probable counts, they are summed one by one.  If it has many, the first counts are
-summed one by one, and points represent the other counts.  These points are evenly spaced on the variance-stabilizing
-scale asinh sqrt(v / phi): a midpoint rule for a smooth function that vanishes at the far end.  The log weight has
+**Expectations.**  If few counts are probable in a predictor row, all of them are summed.  Otherwise the first counts
+are summed, and points represent the other counts.  These points are evenly spaced on the variance-stabilizing scale
+asinh sqrt(v / phi): a midpoint rule for a smooth function that vanishes at the far end.  The log weight has
 Gauss-Hermite nodes.
 
-**Risks** are maxima over the S draws of the unweighted posterior.  Under the model this posterior is approximately
-normal around theta, with the inverse information of the n records as covariance: log mu of a row,
-u = log(1 + mean mu / phi), the mean of the log weight and log sigma are independent.  log mu is a little skewed, as it
-is in a cell with the same information.  Over S draws, a linear function of these quantities has the expected maximum
-z_S sd, where z_S is the expected maximum of S standard normal numbers.  The function reaches z_S sd on the sphere of
-radius z_S.  The maximum is taken over points slightly outside this sphere, because no point lies exactly in the
-direction of the function.  A record pulls its own fit: the residual from the fit is sqrt(1 - h) times the true
+**Risks** are maxima over S draws of the unweighted posterior.  Under the model, this posterior is approximately normal
+around theta, with the inverse information of the n records as covariance.  The log of the mean mu of a predictor row,
+u = log(1 + mean mu / phi), the mean of the log weight, and log sigma are independent.  log mu is slightly skewed, as it
+would be in a cell with the same information.  The maximum over S draws is replaced by the maximum over a few points
+near a sphere.  Its radius is z_S, the expected maximum of S standard normal numbers, so that a linear function has the
+same expected maximum.  A record pulls the fit towards itself: the residual from the fit is sqrt(1 - h) times the true
 residual, where h is the leverage of the record.
 
-Everything here is computed from drawn parameters, the public predictors, the public number of records in each
-predictor row, S, and the constants of the weight map.  If these constants were given, the correction is
-post-processing; if c1 was tuned on the file, the correction is not covered by epsilon.  The correction assumes the
-model: if counts are not negative binomial given the predictors, or the log weight is not normal, the correction can be
-too small or too large.
+The correction uses drawn parameters, the public predictors, the public numbers n_g, S, and the constants of the weight
+map.  If these constants were given, the correction is post-processing.  If c1 was tuned on the file, the correction is
+not covered by epsilon.  The correction assumes the model.  If counts are not negative binomial given the predictors, or
+the log weight is not normal, the correction can be too small or too large.
 """
 
 from __future__ import annotations
@@ -54,14 +52,14 @@ from .patterns import PATTERNS, irreversible, representative_patterns
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-NODES, FIRST = 100, 32  # nodes of a row, of which the first are consecutive counts
-FAR = 20.0  # counts less probable than exp(-FAR) or so are left out
-WEIGHTS = 15  # nodes of the log weight
-STEPS, CLOSE = 100, 1e-4  # of Broyden's method: most steps, and the residual at which it ends
+NODES, FIRST = 100, 32  # number of nodes of a predictor row; the first FIRST nodes are consecutive counts
+FAR = 20.0  # counts with probabilities below about exp(-FAR) are left out
+WEIGHTS = 15  # number of nodes of the log weight
+STEPS, CLOSE = 100, 1e-4  # Broyden's method: largest number of steps, and the residual at which it ends
 LONGEST = 0.5  # largest step in log mu, log variance and log sigma
-POISSON = 1e-4  # 1 / phi times the mean count, below which a draw is as good as Poisson
+POISSON = 1e-4  # least value of (mean count) / phi; smaller values are treated as Poisson
 SKEWED = 1.0  # largest skewness of the posterior of a log mean
-STEP = 1e-3  # of log(1 / phi), for numerical derivatives
+STEP = 1e-3  # step of log(1 / phi), for numerical derivatives
 ALMOST_INFINITE = 1e12  # a larger phi is replaced by this for the spacing of nodes
 
 
@@ -73,23 +71,23 @@ def correct(
     draws: int,
     rng: np.random.Generator,
 ) -> dict[str, Floats]:
-    """Solve lim(theta) = draw for theta, draw by draw.
+    """Correct each of m released draws for the bias that privacy weights cause: solve lim(theta) = draw for theta.
 
     Parameters
     ----------
     values : dict of float arrays
-        Released draws: ``b`` (m, K); ``phi`` (m,), unless it is infinite; ``c`` (m, K + 1) and ``sigma`` (m,), if
-        the survey weight is modelled.  As in :class:`surveysynth.models.counts.Counts`.
+        Released draws, named as in :class:`surveysynth.models.counts.Counts`: ``b`` (m, K); ``phi`` (m,), unless the
+        model is Poisson; ``c`` (m, K + 1) and ``sigma`` (m,), if the survey weight is modelled.
     X : float array (G, K)
         Distinct predictor rows.
     size : float array (G,)
-        Number of records in each row.
+        Number of records with each predictor row.
     alpha : function
-        Privacy weights from risks: the weight map with its constants.
+        The weight map with its constants, which computes privacy weights from risks.
     draws : int
-        S, the number of draws over which the risks are maxima.
+        S, the number of draws over which the risk is a maximum.
     rng : numpy.random.Generator
-        If there are many rows, it selects some that represent all.
+        Source of the randomness for a sample of predictor rows, which represents the rows if there are many.
 
     Returns
     -------
@@ -99,7 +97,7 @@ def correct(
     Raises
     ------
     ModelError
-        The weights shrink the model so far that no theta leads to the draw.
+        The privacy weights shrink the model so far that no correction exists.
     """
     X, size = X[size > 0], size[size > 0]
     one_cell, most = np.zeros(len(X), dtype=np.intp), max(PATTERNS, 8 * X.shape[1])
@@ -119,7 +117,7 @@ def correct(
 
 @dataclass(frozen=True)
 class _Rows:
-    """Public predictor rows ``X`` (G, K), their numbers of records ``size`` (G,), the weight map ``alpha``, and S."""
+    """The predictor rows ``X`` (G, K), the numbers ``size`` (G,) of records, the weight map, and S (``draws``)."""
 
     X: Floats
     size: Floats
@@ -129,10 +127,11 @@ class _Rows:
 
 @dataclass(frozen=True)
 class _Theta:
-    """One draw.  ``a`` is 1 / phi, and 0 under Poisson; ``c`` and ``sigma`` are None if the weight is public.
+    """Parameters of one draw.
 
-    The coordinates are b, u = log(1 + a mean), c and log sigma, where ``mean`` is the mean count of the records.  u is
-    regular also where phi is (nearly) infinite.
+    ``a`` is 1 / phi, and 0 under Poisson.  ``mean`` is the mean count of the records.  ``c`` and ``sigma`` are None if
+    the weight is public.  The coordinates are b, u = log(1 + a mean), c and log sigma.  u is finite even if phi is
+    infinite.
     """
 
     b: Floats
@@ -151,12 +150,12 @@ class _Theta:
         return log(self.a) if self.a > 0 else -inf
 
     def flat(self) -> Floats:
-        """The coordinates as one array."""
+        """Return the coordinates as one array."""
         u = [log1p(self.a * self.mean)] if self.dispersed else []
         return np.concatenate([self.b, u, [] if self.sigma is None else [*np.asarray(self.c), log(self.sigma)]])
 
     def at(self, x: Floats) -> _Theta:
-        """The parameters at coordinates ``x``."""
+        """Return the parameters with coordinates ``x``."""
         K, rest = len(self.b), x[len(self.b) + self.dispersed :]
         a = max(float(np.expm1(x[K])), POISSON) / self.mean if self.dispersed else 0.0
         if self.sigma is None:
@@ -164,7 +163,7 @@ class _Theta:
         return _Theta(x[:K], a, self.mean, rest[:-1], exp(rest[-1]), self.dispersed)
 
     def values(self) -> dict[str, Floats]:
-        """The parameters, by their names in posteriors."""
+        """Return the parameters by their names in :class:`surveysynth.models.counts.Counts`."""
         out = {"b": self.b} | ({"phi": np.array(self.phi)} if self.dispersed else {})
         if self.sigma is not None:
             out |= {"c": np.asarray(self.c), "sigma": np.array(self.sigma)}
@@ -183,7 +182,7 @@ def _theta(values: Mapping[str, Floats], rows: _Rows) -> _Theta:
 
 
 def _solved(draw: _Theta, start: Floats, rows: _Rows, H: Floats | None) -> tuple[Floats, Floats]:
-    """Find the coordinates whose limit is the draw by Broyden's method.  Also returns the inverse Jacobian ``H``."""
+    """Find the coordinates whose limit is the draw, by Broyden's method.  Also return the inverse Jacobian ``H``."""
     K = len(draw.b)
     x = start
     H = np.eye(len(x)) if H is None else H
@@ -210,7 +209,7 @@ def _solved(draw: _Theta, start: Floats, rows: _Rows, H: Floats | None) -> tuple
 
 
 def _extent(x: Floats, draw: _Theta, rows: _Rows) -> float:
-    """The largest change of a log mean, log variance, mean log weight / sigma or log sigma by a step ``x``."""
+    """Return the largest change by step ``x`` in log means, the coordinate u, mean log weight / sigma, or log sigma."""
     K = len(draw.b)
     largest = [np.abs(rows.X @ x[:K]).max()]
     if draw.dispersed:
@@ -222,7 +221,10 @@ def _extent(x: Floats, draw: _Theta, rows: _Rows) -> float:
 
 
 def _residual(theta: _Theta, draw: _Theta, rows: _Rows) -> Floats:
-    """lim(theta) - draw, in coordinates.  For b and u it is approximated to first order, with the same zeros."""
+    """Compute the difference between the limit of the estimator under ``theta`` and the draw, in coordinates.
+
+    The elements of b and u are first-order approximations, which are 0 for the same theta.
+    """
     X, G = rows.X, len(rows.X)
     v, p = _counts_of_rows(np.exp(X @ theta.b), theta.phi)
     row = np.repeat(np.arange(G), v.shape[1])
@@ -238,8 +240,8 @@ def _residual(theta: _Theta, draw: _Theta, rows: _Rows) -> Floats:
         raise irreversible()
 
     eta = X @ draw.b
-    A, S, nothing = sums(row, alone, G), sums(row, alone * v, G), np.empty(0)
-    slope, curvature = Likelihood(X, A, S, nothing, nothing, draw.dispersed).derivatives(eta, draw.log_a)
+    A, S, empty = sums(row, alone, G), sums(row, alone * v, G), np.empty(0)
+    slope, curvature = Likelihood(X, A, S, empty, empty, draw.dispersed).derivatives(eta, draw.log_a)
     K = len(draw.b)
     out = [_solve(X.T @ (curvature[:, None] * X) + WIDE * np.eye(K), X.T @ slope)]
     if draw.dispersed:
@@ -255,7 +257,7 @@ def _residual(theta: _Theta, draw: _Theta, rows: _Rows) -> Floats:
 
 
 def _score_of_log_a(v: Floats, eta: Floats, log_a: float) -> Floats:
-    """Derivatives of the log densities of counts with respect to log(1 / phi), in the shape of ``v``."""
+    """Compute the derivatives of the log densities of counts ``v`` with respect to log(1 / phi)."""
     phi = np.exp(-np.array([log_a + STEP, log_a - STEP]))
     slope, spent = slopes(np.repeat(eta[:, None], 2, axis=1), phi)
     log_p = rises(v, phi) + v[:, None] * slope - spent
@@ -270,7 +272,10 @@ def _solve(C: Floats, y: Floats) -> Floats:
 
 
 def _risks(theta: _Theta, rows: _Rows, v: Floats, row: Codes, mass: Floats, z: Floats, t: Floats) -> Floats:
-    """Largest |log p| over draws (P, nodes) of counts ``v`` (P,) whose log weights lie ``t`` sigma from their means."""
+    """Compute the risk (P, nodes), the largest |log p| over draws, for pairs of a count and a log weight.
+
+    Count i is ``v[i]``, in predictor row ``row[i]``.  Log weights lie ``t`` (nodes,) standard deviations from the mean.
+    """
     X, n = rows.X, rows.size.sum()
     eta = X @ theta.b
     mu = np.exp(eta)
@@ -278,14 +283,14 @@ def _risks(theta: _Theta, rows: _Rows, v: Floats, row: Codes, mass: Floats, z: F
     V = np.linalg.inv(X.T @ ((rows.size * information)[:, None] * X) + WIDE * np.eye(X.shape[1]))
     variance = np.einsum("gk,kl,gl->g", X, V, X)
     way = _directions(1 + theta.dispersed + 2 * (theta.sigma is not None), rows.draws)
-    # the record moves its own fitted mean, so that sqrt(1 - h) of the residual remains
+    # the record pulls its fitted mean, so that the residual is sqrt(1 - h) times the true residual
     moved = 1 - np.sqrt(1 - np.minimum(variance * information, 1 - 1e-9))
     own = eta[row] + np.log1p(moved[row] * (v / mu[row] - 1))
     eta_draws = own[:, None] + _log_means(variance, mu, theta.a, way[:, 0])[row]
     phi = np.full(len(way), theta.phi)
     if theta.dispersed:
-        size_of_u = theta.a * theta.mean / (1 + theta.a * theta.mean)  # per unit of log(1 / phi)
-        sd = size_of_u / sqrt(mass @ _score_of_log_a(v, eta[row], theta.log_a) ** 2)
+        du = theta.a * theta.mean / (1 + theta.a * theta.mean)  # derivative of u with respect to log(1 / phi)
+        sd = du / sqrt(mass @ _score_of_log_a(v, eta[row], theta.log_a) ** 2)
         u = np.maximum(log1p(theta.a * theta.mean) + sd * way[:, 1], log1p(POISSON))
         phi = theta.mean / np.expm1(u)
     values, which = np.unique(phi, return_inverse=True)
@@ -294,10 +299,10 @@ def _risks(theta: _Theta, rows: _Rows, v: Floats, row: Codes, mass: Floats, z: F
     if theta.sigma is None:
         return np.abs(log_p).max(axis=1, keepdims=True)
     leverage = np.einsum("pk,kl,pl->p", z, np.linalg.pinv(z.T @ (mass[:, None] * z)), z)
-    left = np.sqrt(1 - np.minimum(leverage, 1 - 1e-9))[:, None]
+    shrunk = np.sqrt(1 - np.minimum(leverage, 1 - 1e-9))[:, None]
     off, narrow = np.sqrt(leverage)[:, None] * way[:, -2], np.exp(-way[:, -1] / sqrt(2 * n))
     c = log_p - log(theta.sigma) + np.log(narrow) - 0.5 * (log(2 * pi) + narrow**2 * off**2)
-    first, second = narrow**2 * left * off, -0.5 * narrow**2 * left**2
+    first, second = narrow**2 * shrunk * off, -0.5 * narrow**2 * shrunk**2
     statistics = np.tile(np.column_stack([t, t**2]), (len(v), 1))
     f = max_abs_log_density(
         statistics, np.repeat(np.arange(len(v)), len(t)), lambda i: (c[i], first[i], second[i]), len(way), None
@@ -306,10 +311,10 @@ def _risks(theta: _Theta, rows: _Rows, v: Floats, row: Codes, mass: Floats, z: F
 
 
 def _log_means(variance: Floats, mu: Floats, a: float, normal: Floats) -> Floats:
-    """Errors (G, N) of log mu of each row in posterior draws, made from standard normal numbers ``normal`` (N,).
+    """Compute the errors (G, N) of log mu in posterior draws, from standard normal numbers ``normal`` (N,).
 
-    In a cell of n records, log mu has the posterior of log Gamma(n mu) - log Gamma(n phi) variates.  It is approximated
-    by a Cornish-Fisher expansion.
+    In a cell of n records, log mu has the posterior distribution of log Gamma(n mu) - log Gamma(n phi) variates.  A
+    Cornish-Fisher expansion approximates this distribution.
     """
     n = (1 / mu + a) / variance  # number of records of a cell with the same information
     sd, other = np.sqrt(variance)[:, None], (a**2 - mu**-2.0) / n**2
@@ -318,9 +323,10 @@ def _log_means(variance: Floats, mu: Floats, a: float, normal: Floats) -> Floats
 
 
 def _directions(dim: int, draws: int) -> Floats:
-    """Points (N, dim) that represent draws from N(0, I): 0, and points that are evenly spread on a sphere.
+    """Return points (N, dim) that represent ``draws`` draws from N(0, I): 0, and points evenly spread on a sphere.
 
-    The mean over all directions of the largest projection of a point is the expected maximum of ``draws`` normals.
+    The largest projection of a point on a direction, averaged over all directions, is the expected maximum of ``draws``
+    standard normal numbers.
     """
     way = np.array(list(product((-1.0, 0.0, 1.0), repeat=dim)))
     way = way[way.any(axis=1)]
@@ -328,7 +334,7 @@ def _directions(dim: int, draws: int) -> Floats:
     anywhere = np.random.default_rng(dim).standard_normal((2000, dim))
     anywhere /= np.linalg.norm(anywhere, axis=1)[:, None]
     near = (anywhere @ way.T).max(axis=1).mean()
-    largest = float(ndtri((draws - 0.375) / (draws + 0.25)))  # Blom's mean of the largest of S normals
+    largest = float(ndtri((draws - 0.375) / (draws + 0.25)))  # Blom's expected maximum of S standard normal numbers
     return np.vstack([np.zeros(dim), way * max(largest, 0.0) / near])
 
 
@@ -336,7 +342,7 @@ def _directions(dim: int, draws: int) -> Floats:
 
 
 def _counts_of_rows(mu: Floats, phi: float) -> tuple[Floats, Floats]:
-    """Nodes that represent the counts of rows with means ``mu`` (G,), and their probabilities, each (G, NODES)."""
+    """Return nodes (G, NODES) that represent the counts of predictor rows with means ``mu``, and the probabilities."""
     sd = np.sqrt(mu + mu**2 / phi)
     low = np.maximum(np.floor(mu - sqrt(3 * FAR) * sd), 0)
     high = mu + sqrt(3 * FAR) * sd + FAR / np.log1p(phi / mu) + FAR / 2
@@ -346,12 +352,12 @@ def _counts_of_rows(mu: Floats, phi: float) -> tuple[Floats, Floats]:
     r = start[:, None] + width[:, None] * (np.arange(NODES - FIRST) + 0.5)
     far = finite * np.sinh(r) ** 2
     v = low[:, None] + np.arange(NODES, dtype=np.float64)
-    stands_for = np.ones_like(v)
+    represented = np.ones_like(v)
     many = high - low >= NODES
     v[many, FIRST:] = far[many]
-    stands_for[many, FIRST:] = (width[:, None] * 2 * np.sqrt(far * (far + finite)))[many]
+    represented[many, FIRST:] = (width[:, None] * 2 * np.sqrt(far * (far + finite)))[many]
     one, G = np.array([phi]), len(mu)
     slope, spent = slopes(np.log(mu)[:, None], one)
     log_p = rises(v.ravel(), one).reshape(G, NODES) - gammaln(v + 1) + v * slope - spent
-    p = np.exp(log_p) * stands_for
+    p = np.exp(log_p) * represented
     return v, p / p.sum(axis=1, keepdims=True)

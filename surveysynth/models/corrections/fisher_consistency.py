@@ -1,27 +1,28 @@
-"""Fisher consistency: the equation of corrected draws of a normal regression, and its expected risks.
+"""Fisher consistency: the equation that corrected draws of a normal regression solve, and the risks in this equation.
 
-**The equation.**  The alpha-weighted estimator of theta does not tend to the truth.  If theta is the truth, it tends to
+**The equation.**  n_x records have the predictors x, f is the risk of a record (the largest |log p| over posterior
+draws), and alpha(f) the privacy weight.  If theta is the truth, the alpha-weighted estimator tends to the limit
 
     lim(theta) = argmax_t  sum_x n_x E_theta[ alpha(f(Y, x)) log p(Y | x; t) ].
 
-A corrected draw is the theta whose limit is the draw,  lim(theta_corrected) = theta_draw: indirect inference
-(Gourieroux, Monfort & Renault 1993), with lim as the binding function.  :func:`fixed_point` corrects the draw by
-the bias at the corrected draw, until it no longer changes.
+A corrected draw is the theta whose limit is the draw,  lim(theta_corrected) = theta_draw.  This is indirect inference
+(Gourieroux, Monfort & Renault 1993) with lim as the binding function.  :func:`fixed_point` corrects the draw by the
+bias at the corrected draw, until the corrected draw no longer changes.
 
-**Risks.**  The risk f of a record is a maximum over the S draws of the unweighted posterior.  This maximum is larger
-than |log p| at the truth, especially if few records inform a coefficient.  Under the model, the unweighted posterior
-is known:
+**Risks.**  The risk f of a record is the maximum over S draws of the unweighted posterior.  This maximum is larger
+than |log p| at the truth, especially if few records inform a coefficient.  Under the model with n records and K
+coefficients, the unweighted posterior is
 
     Sigma_s ~ inverse-Wishart(n - K, (n - K) Sigma),   B_s ~ N(B, C0^-1, Sigma_s),   C0 = sum n_x x x'.
 
-f is the maximum over S draws from this posterior, for a residual of sqrt(1 - h) times the true residual, where h is
-the leverage of the record.
+f is computed with S draws from this posterior.  As a record pulls the fit towards itself, the residual is taken to be
+sqrt(1 - h) times the true residual, where h is the leverage of the record.
 
-Everything is computed from drawn parameters, the public predictors, the public number of records in each predictor
-row, S, and the constants of the weight map.  If these constants were given, the correction is post-processing; if c1
-was tuned on the file, the correction is not covered by epsilon.  The correction assumes the normal model.  If residuals
-have heavier tails than the normal, the records were weighted down more than the model implies, and the correction is
-too small.  If residuals are skewed, corrected means are biased.
+The correction uses drawn parameters, the public predictors, the public numbers n_x, S, and the constants of the weight
+map.  If these constants were given, the correction is post-processing.  If c1 was tuned on the file, the correction is
+not covered by epsilon.  The correction assumes the normal model.  If residuals have heavier tails than the normal, the
+records were weighted down more than the model implies, and the correction is too small.  If residuals are skewed,
+corrected means are biased.
 """
 
 from __future__ import annotations
@@ -39,23 +40,23 @@ from .patterns import irreversible
 
 Floats = NDArray[np.float64]
 
-STEPS, CLOSE = 50, 1e-4  # fixed-point iteration: most steps, and the relative change at which it ends
-WORST = 0.1  # least share to which a scale may shrink; below it there is no correction
+STEPS, CLOSE = 50, 1e-4  # fixed-point iteration: largest number of steps, and the relative change at which it ends
+WORST = 0.1  # no correction is made if a standard deviation shrinks to a smaller share of the true one
 
 
 @dataclass(frozen=True)
 class Weighting:
-    """The map from a record's density to its privacy weight.
+    """What determines privacy weights: the weight map, the density, and the number of draws.
 
     Attributes
     ----------
     alpha : function
-        Privacy weights from risks: the weight map with its constants.  For units of several records, its second
-        argument is the number of records of each unit.
+        The weight map with its constants, which computes privacy weights from risks.  For units of several records, the
+        second argument is the number of records of each unit.
     log_base : function
-        Log of the ratio of the record density to the normal density, from working-scale values (n, D).
+        Computes the log of the ratio of the record density to the normal density, from working-scale values (n, D).
     draws : int
-        S, the number of draws over which the risks are maxima.
+        S, the number of draws over which the risk is a maximum.
     """
 
     alpha: Callable[..., Floats]
@@ -65,23 +66,23 @@ class Weighting:
 
 @dataclass(frozen=True)
 class Bias:
-    """The bias by privacy weights, L_lim = L shrink.
+    """The bias that privacy weights cause in L (D, D), the Cholesky factor of Sigma.
 
     Attributes
     ----------
     shrink : float array (D, D)
-        Lower triangular matrix; L shrink is the limit of L.
+        Lower triangular matrix.  The limit of L is the product L shrink.
     """
 
     shrink: Floats
 
     def true_root(self, L: Floats) -> Floats:
-        """Cholesky factor of the Sigma whose limit is L L'."""
+        """Return the Cholesky factor of the Sigma whose limit is L L'."""
         return np.asarray(L @ np.linalg.inv(self.shrink))
 
     @property
     def can_be_undone(self) -> bool:
-        """Whether ``shrink`` is finite and leaves more than the share ``WORST`` of every scale."""
+        """Whether ``shrink`` is finite, and all diagonal elements exceed ``WORST``."""
         return bool(np.isfinite(self.shrink).all() and self.shrink.diagonal().min(initial=np.inf) > WORST)
 
 
@@ -89,7 +90,7 @@ SomeBias = TypeVar("SomeBias", bound=Bias)
 
 
 def fixed_point(step: Callable[[SomeBias], tuple[SomeBias, float]], start: SomeBias) -> SomeBias:
-    """The fixed point of ``step``: the bias at the corrected draw equals the bias by which the draw is corrected.
+    """Find the bias by which the draw must be corrected: it equals the bias at the corrected draw.
 
     Parameters
     ----------
@@ -100,7 +101,7 @@ def fixed_point(step: Callable[[SomeBias], tuple[SomeBias, float]], start: SomeB
     Raises
     ------
     ModelError
-        The weights shrink the model so far that no truth explains the draw.
+        The privacy weights shrink the model so far that no correction exists.
     """
     bias = start
     for _ in range(STEPS):
@@ -113,7 +114,7 @@ def fixed_point(step: Callable[[SomeBias], tuple[SomeBias, float]], start: SomeB
 
 
 def sigma_roots(df: float, D: int, draws: int, rng: np.random.Generator) -> Floats:
-    """Cholesky factors (draws, D, D) of posterior draws of Sigma, simulated for true Sigma = I."""
+    """Simulate posterior draws of Sigma for true Sigma = I, and return the Cholesky factors (draws, D, D)."""
     if D == 0:
         return np.empty((draws, 0, 0))
     Sigma = invwishart.rvs(df, df * np.eye(D), size=draws, random_state=rng).reshape(draws, D, D)
@@ -121,17 +122,11 @@ def sigma_roots(df: float, D: int, draws: int, rng: np.random.Generator) -> Floa
 
 
 def posterior_root(R: Floats) -> Floats:
-    """Root (columns, rank) of C0^-1, where C0 = R'R.  The root does not depend on the order of the predictor rows."""
+    """Return a root (columns, rank) of (R'R)^-1 that does not depend on the order of the predictor rows."""
     triangle = np.linalg.qr(R)[1]
     return np.asarray(np.linalg.pinv(triangle * np.where(triangle.diagonal() < 0, -1, 1)[:, None]))
 
 
 def lower_root(Sigma: Floats) -> Floats:
-    """Cholesky factor of a limit of Sigma.
-
-    Raises
-    ------
-    ModelError
-        Sigma is singular.
-    """
+    """Return the Cholesky factor of Sigma.  Raises ModelError if Sigma is singular."""
     return guarded(lambda: np.asarray(np.linalg.cholesky(Sigma)), np.linalg.LinAlgError, lambda kind: irreversible())

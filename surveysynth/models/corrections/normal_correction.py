@@ -1,24 +1,26 @@
-"""Fisher-consistent draws of a normal regression: a correction for privacy weights.
+"""Fisher-consistent draws of a normal regression: a correction for the bias that privacy weights cause.
 
-The alpha-weighted estimator of theta = (B, Sigma) does not tend to the truth: alpha falls with a
-record's risk f = |log p|, and risk is high in the tails, so Sigma is too small (FBS); if
-the risk is not symmetric in the residual (FBP), B is biased, too.  A corrected draw is the theta whose limit is the
-draw,
+The privacy weight alpha falls with the risk f of a record, the largest |log p| over posterior draws.  Risks are high in
+the tails, so the alpha-weighted estimate of Sigma is too small.  If the risk is not symmetric in the residual (FBP), B
+is biased, too.  A corrected draw is the theta = (B, Sigma) whose limit is the draw,
 
     lim(theta_corrected) = theta_draw,
 
-with lim as in fisher_consistency.py.  This limit is a weighted least-squares fit to the model's own distribution: B
-solves the normal equations with weights alpha, Sigma is the weighted mean of residual cross products.  For FBS and a
-risk at the true theta the equation reads
+with lim as in fisher_consistency.py.  The limit is a weighted least-squares fit to the distribution under theta: B
+solves the normal equations with weights alpha, and Sigma is the weighted mean of residual cross products.  For FBS and
+a risk at the true theta, with ``dim`` outcomes, the equation reads
 
     Sigma_corrected kappa(Sigma_corrected) = Sigma_draw,
     kappa(Sigma) = E[alpha(D) D] / (dim E[alpha(D)]),   D ~ chi-squared_dim.
 
-Shares of categories are part of theta (share_correction.py): p_lim ~ p E[alpha].  The predictor row of cell g and
-category k has n_g p_g[k] expected records.  Given that a certain record is in the row, the expected number is larger by
-1 - p_g[k].  This bounds the leverage of records in rare categories.
+Shares of categories are part of theta (share_correction.py): p_lim ~ p E[alpha].  In cell g, n_g p_g[k] records are
+expected in category k.  Given that a certain record is one of these, the expected number is larger by 1 - p_g[k].  This
+bounds the leverage of records in rare categories.
 
-The correction of files with effects of PSUs is in psu_correction.py.
+psu_correction.py has the correction for files with effects of PSUs.
+
+In shapes, m is the number of released draws, K of coefficients or of categories, D of outcomes with the weight, G of
+distinct predictor rows, N of pairs (:class:`Pairs`), and S of posterior draws behind the risks.
 """
 
 from __future__ import annotations
@@ -39,15 +41,15 @@ from .share_correction import Pairs, ShareNoise, Shares, normalized, representat
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-RADII, ANGLES, DIRECTIONS = 24, 8, 64  # quadrature nodes
+RADII, ANGLES, DIRECTIONS = 24, 8, 64  # numbers of quadrature nodes
 PACE = 0.7  # damping factor of steps in the logarithms of shares
-NOBODY = 1e-6  # least expected records of a row; so few inform no coefficient
+NOBODY = 1e-6  # least expected number of records in a predictor row: too few to inform a coefficient
 
 
 def correct(
     B: Floats, L: Floats, X: Floats, size: Floats, weighting: Weighting, rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
-    """Solve lim(theta) = (B, L L') for theta, draw by draw.
+    """Correct m released draws for the bias that privacy weights cause: solve lim(theta) = (B, L L') for theta.
 
     Parameters
     ----------
@@ -56,7 +58,7 @@ def correct(
     X : float array (G, K)
         Distinct predictor rows.
     size : float array (G,)
-        Number of records in each row.
+        Number of records with each predictor row.
     weighting : Weighting
     rng : numpy.random.Generator
 
@@ -68,7 +70,7 @@ def correct(
     Raises
     ------
     ModelError
-        The weights shrink the model so far that no theta leads to the draw.
+        The privacy weights shrink the model so far that no correction exists.
     """
     one = Shares(np.zeros((len(B), 1, 1)), np.zeros(len(X), dtype=np.intp), np.arange(len(X))[:, None])
     B, L, _, _ = correct_with_shares(B, L, one, X, size, weighting, rng)
@@ -78,27 +80,29 @@ def correct(
 def correct_with_shares(
     B: Floats, L: Floats, shares: Shares, X: Floats, size: Floats, weighting: Weighting, rng: np.random.Generator
 ) -> tuple[Floats, Floats, Floats, Floats]:
-    """Solve lim(theta, p) = (B, L L', p_draw) for theta and the shares of categories, draw by draw.
+    """Correct m released draws, with shares p of categories, for the bias that privacy weights cause.
+
+    For each draw, lim(theta, p) = (B, L L', p_draw) is solved for theta and p.
 
     Parameters
     ----------
     shares : Shares
     size : float array (P,)
-        Number of records of each public pattern.
+        Number of records with each public pattern.
     B, L, X, weighting, rng
-        As for :func:`correct`.  D may be 0, for categories alone.
+        As for :func:`correct`.  D may be 0: then there are only categories.
 
     Returns
     -------
     B, L, log_p : float arrays
         The corrected draws, with the same shapes.
     spread : float array (m,)
-        Factor that corrects the effects of PSUs on log shares; 1 without effects of PSUs.
+        Factor that corrects the effects of PSUs on log shares.  It is 1 without effects of PSUs.
 
     Raises
     ------
     ModelError
-        The weights shrink the model so far that no theta leads to the draw.
+        The privacy weights shrink the model so far that no correction exists.
     """
     pairs, tilts = representative_pairs(shares, X, size, rng), shares.effects
     draws = [
@@ -108,7 +112,7 @@ def correct_with_shares(
     limit = _Limit.around(draws[0], pairs, weighting, shares.tilts is not None, rng)
     bias = _FitBias.none(draws[0])
     corrected, spread = [], []
-    for draw in draws:  # draws are similar, so each search starts from the bias of the last draw
+    for draw in draws:  # draws are similar, so each search starts from the bias of the previous draw
         bias = fixed_point(partial(_step, limit, draw), bias.for_draw(draw))
         corrected.append(bias.truth(draw))
         spread.append(1 / (1 + bias.slope))
@@ -122,11 +126,11 @@ def correct_with_shares(
 
 @dataclass(frozen=True)
 class _Theta:
-    """Parameters of one draw, or of the corrected draw.
+    """Parameters of one draw, corrected or not.
 
-    ``B`` (K, D) are coefficients, ``L`` (D, D) is the Cholesky factor of Sigma, ``log_p`` (C, K) are log shares of
-    categories, ``b`` (N,) effects of PSUs on the log shares of pairs, and ``sigma`` is the standard deviation of the
-    effects.
+    ``B`` (K, D) are coefficients, ``L`` (D, D) is the Cholesky factor of Sigma, and ``log_p`` (C, K) are the log shares
+    of categories in C cells.  ``b`` (N,) are effects of PSUs on the log shares of pairs, and ``sigma`` is the standard
+    deviation of these effects.
     """
 
     B: Floats
@@ -138,10 +142,10 @@ class _Theta:
 
 @dataclass(frozen=True)
 class _Limits:
-    """The limit of theta.
+    """The limit of the alpha-weighted estimator.
 
-    ``shift`` is B_lim - B, 0 for coefficients without information; ``Sigma`` is Sigma_lim; ``kept`` (C, K) is E alpha;
-    ``slope`` is the slope of log E alpha on the effects of PSUs.
+    ``shift`` is the limit of B minus B, and 0 for coefficients without information.  ``Sigma`` is the limit of Sigma.
+    ``kept`` (C, K) is E[alpha] in each cell and category, and ``slope`` the slope of log E[alpha] on effects of PSUs.
     """
 
     shift: Floats
@@ -152,21 +156,18 @@ class _Limits:
 
 @dataclass(frozen=True)
 class _Limit:
-    """The map theta -> lim(theta).  It is smooth, because every theta uses the same random numbers.
+    """The function theta -> lim(theta).  It is smooth, because every theta uses the same random numbers.
 
     Attributes
     ----------
-    pairs : Pairs
-    weighting : Weighting
     z, mass : float arrays (Q, D), (Q,)
-        Nodes and masses that represent residuals with Sigma = I.
+        Q nodes and their probabilities, which represent the distribution N(0, I) of residuals.
     Sigma_roots : float array (S, D, D)
-        Cholesky factors of posterior draws of Sigma, simulated for true Sigma = I.  The risks are maxima over these
-        draws.
+        Cholesky factors of posterior draws of Sigma, simulated for true Sigma = I.
     noise : float array (S, columns of X, D)
         Standard normal numbers from which draws of B are made.
     share_noise : ShareNoise, optional
-        Random numbers from which draws of shares are made; None for one category.
+        Random numbers from which draws of shares are made.  None means that there is only one category.
     """
 
     pairs: Pairs
@@ -179,7 +180,7 @@ class _Limit:
 
     @staticmethod
     def around(theta: _Theta, pairs: Pairs, weighting: Weighting, tilted: bool, rng: np.random.Generator) -> _Limit:
-        """The limit map for parameters near ``theta``; ``tilted`` says whether PSUs have effects on shares."""
+        """Make the function for parameters near ``theta``.  With ``tilted``, PSUs have effects on shares."""
         S, (columns, D) = weighting.draws, theta.B.shape
         rank = _unweighted_fit(pairs, pairs.shares(theta.log_p, theta.b)).root.shape[1]
         roots = sigma_roots(pairs.size.sum() - rank, D, S, rng)
@@ -189,11 +190,11 @@ class _Limit:
 
     @cached_property
     def row(self) -> Codes:
-        """Number of the pair, which is its row of X, for each pair and node."""
+        """For each pair and node, the number of the pair, which is also the position of the predictor row in X."""
         return np.repeat(np.arange(len(self.pairs.X)), len(self.z))
 
     def __call__(self, theta: _Theta) -> _Limits:
-        """The limit: weighted least squares of residuals under the model, and mean privacy weights of categories."""
+        """Compute the limit: weighted least squares of residuals, and mean privacy weights of categories."""
         X, p = self.pairs.X, self.pairs.shares(theta.log_p, theta.b)
         e = self.z @ theta.L.T
         a = self.weighting.alpha(self._risks(theta, p, e))
@@ -206,25 +207,29 @@ class _Limit:
         return _Limits(np.linalg.pinv(R) @ Z0, S0 / fitted.A, kept, slope)
 
     def _risks(self, theta: _Theta, p: Floats, e: Floats) -> Floats:
-        """The risk f of each pair and node under theta: the maximum over S draws of the unweighted posterior."""
+        """Compute the risk f of each pair and node under theta: the maximum over S draws of the unweighted posterior.
+
+        p (N,) are the shares of the pairs, and e (Q, D) the residuals of the nodes.
+        """
         X, row, fit = self.pairs.X, self.row, _unweighted_fit(self.pairs, p)
         E = fit.root @ self.noise[:, : fit.root.shape[1]] @ self.Sigma_roots.transpose(0, 2, 1)
-        own = np.sqrt(np.maximum(1 - fit.leverage * fit.left, 0))[:, None, None]
+        own = np.sqrt(np.maximum(1 - fit.leverage * fit.reduction, 0))[:, None, None]
         Y = ((X @ theta.B)[:, None] + own * e).reshape(len(row), e.shape[1])
         offset: gaussian.Offset | None = None
         if self.share_noise is None:
-            seen, B = X, theta.B + E @ theta.L.T
+            columns, B = X, theta.B + E @ theta.L.T
         else:
-            # ``left`` scales the error of x B_s and differs between pairs, so columns and coefficients are doubled
-            seen = np.hstack([X, np.sqrt(fit.left)[:, None] * X])
+            # the error of x B_s is scaled by a factor that differs between pairs: the true B and its error have
+            # separate columns
+            columns = np.hstack([X, np.sqrt(fit.reduction)[:, None] * X])
             B = np.concatenate([np.broadcast_to(theta.B, E.shape), E @ theta.L.T], axis=1)
             offset = partial(self._log_shares, p, self.pairs.tilt_errors(p, theta.sigma))
         return gaussian.max_abs_log_density(
-            Y, row, seen, B, theta.L @ self.Sigma_roots, self.weighting.log_base(Y), offset=offset
+            Y, row, columns, B, theta.L @ self.Sigma_roots, self.weighting.log_base(Y), offset=offset
         )
 
     def _log_shares(self, p: Floats, error: Floats, i: Codes) -> Floats:
-        """Draws (len(i), S) of the log shares of pairs and nodes ``i``."""
+        """Make draws (len(i), S) of the log shares of the pairs and nodes numbered ``i``."""
         assert self.share_noise is not None
         pair = self.row[i]
         return self.share_noise.log_shares(p[pair], self.pairs.records_in_cell[pair], self.pairs.K, error[pair])
@@ -232,15 +237,18 @@ class _Limit:
 
 @dataclass(frozen=True)
 class _UnweightedFit:
-    """A root of C0^-1, the leverage of each row, and the factors ``left`` by which a further record reduces it."""
+    """The unweighted fit: a root of C0^-1, and the leverage (N,) of a record of each pair.
+
+    Given a record of the pair, 1 - p more records are expected, which multiply the leverage by ``reduction`` (N,).
+    """
 
     root: Floats
     leverage: Floats
-    left: Floats
+    reduction: Floats
 
 
 def _unweighted_fit(pairs: Pairs, p: Floats) -> _UnweightedFit:
-    """The unweighted fit to records whose categories have the shares p (N,)."""
+    """Compute the unweighted fit to records whose categories have the shares p (N,)."""
     X, mass = pairs.X, pairs.records * p
     size = mass if pairs.K == 1 else np.maximum(mass, NOBODY)
     R, *_ = sufficient_statistics(X, np.arange(len(X)), np.zeros((len(X), 1)), size).reduced()
@@ -251,9 +259,10 @@ def _unweighted_fit(pairs: Pairs, p: Floats) -> _UnweightedFit:
 
 @dataclass(frozen=True)
 class _FitBias(Bias):
-    """The bias by privacy weights: B_lim = B + shift, L_lim = L shrink, p_lim ~ p kept, b_lim = b (1 + slope).
+    """The bias that privacy weights cause in B, L, the shares p of categories, and the effects b of PSUs on shares.
 
-    ``log_p`` (C, K) are the corrected log shares of the draw.
+    The limits of the estimates are B + shift, L shrink, p exp(log_kept) (normalized), and b (1 + slope).  ``log_p``
+    (C, K) are the corrected log shares of the draw.
     """
 
     shift: Floats
@@ -263,37 +272,35 @@ class _FitBias(Bias):
 
     @staticmethod
     def none(draw: _Theta) -> _FitBias:
-        """No bias."""
         eye = np.asarray(np.eye(len(draw.L)), dtype=np.float64)
         return _FitBias(eye, np.zeros_like(draw.B), np.zeros_like(draw.log_p), 0.0, draw.log_p)
 
     def for_draw(self, draw: _Theta) -> _FitBias:
-        """The same bias, applied to another draw."""
+        """Return this bias, with the corrected log shares of another draw."""
         return replace(self, log_p=normalized(draw.log_p - self.log_kept))
 
     def truth(self, draw: _Theta) -> _Theta:
-        """The draw, corrected for the bias."""
         steeper = 1 + self.slope
         return _Theta(draw.B - self.shift, self.true_root(draw.L), self.log_p, draw.b / steeper, draw.sigma / steeper)
 
     def with_fit(self, limits: _Limits, L: Floats) -> _FitBias:
-        """The bias, with shift and shrinkage from ``limits`` at Sigma = L L'."""
+        """Return the bias with ``shift`` and ``shrink`` from ``limits``, which were computed at Sigma = L L'."""
         inverse = np.linalg.inv(L)
         return replace(self, shift=limits.shift, shrink=lower_root(inverse @ limits.Sigma @ inverse.T))
 
     def with_shares(self, limits: _Limits, drawn: Floats, cell_size: Floats) -> _FitBias:
-        """The bias, with ``kept`` and ``slope`` moved towards ``limits``; ``drawn`` (C, K): log shares of the draw."""
+        """Return the bias with ``log_kept`` and ``slope`` moved towards ``limits``; ``drawn`` are drawn log shares."""
         if (drawn[~(limits.kept > 0)] > np.log(CLOSE)).any():
             raise irreversible()
         # a larger share has a lower risk, so full steps would overshoot
         log_kept = self.log_kept + PACE * (np.log(np.maximum(limits.kept, CLOSE)) - self.log_kept)
         slope = self.slope + PACE * (limits.slope - self.slope)
-        seen = without_prior(drawn, cell_size * (np.exp(self.log_p + log_kept)).sum(axis=1))
-        return replace(self, log_kept=log_kept, slope=slope, log_p=normalized(seen - log_kept))
+        limit = without_prior(drawn, cell_size * (np.exp(self.log_p + log_kept)).sum(axis=1))
+        return replace(self, log_kept=log_kept, slope=slope, log_p=normalized(limit - log_kept))
 
 
 def _step(limit: _Limit, draw: _Theta, before: _FitBias) -> tuple[_FitBias, float]:
-    """The bias at the draw corrected by ``before``, and its distance from ``before``."""
+    """Return the bias at the draw corrected by ``before``, and the distance between the two biases."""
     truth, X = before.truth(draw), limit.pairs.X
     limits = limit(truth)
     after = before.with_fit(limits, truth.L)
@@ -308,10 +315,10 @@ def _step(limit: _Limit, draw: _Theta, before: _FitBias) -> tuple[_FitBias, floa
 
 
 def normal_nodes(dim: int) -> tuple[Floats, Floats]:
-    """Nodes (Q, dim) and weights (Q,) with exactly the first two moments of N(0, I), dense in the tails.
+    """Return Q nodes (Q, dim) and weights (Q,) that have exactly the mean and covariance of N(0, I).
 
-    The distribution of the distance from 0 is cut into rings.  The nodes of a ring lie at the root mean square distance
-    of the ring, in evenly spread directions.
+    The space is cut into rings around 0, which also cover the tails.  The nodes of a ring lie at the root mean square
+    distance of the ring, in evenly spread directions.
     """
     if dim == 0:
         return np.zeros((1, 0)), np.ones(1)

@@ -1,28 +1,32 @@
 """Fisher-consistent draws of a normal regression with effects of PSUs: covariances within and between PSUs.
 
-The model is that of cluster_effects.py: records of PSU c have the effect u_c ~ N(0, T), T = L diag(tau) L', and
-residuals e ~ N(0, Sigma).  The weighted mean residual of a PSU informs on its effect,
+The model is that of cluster_effects.py: the n_c records of PSU c have the common effect u_c ~ N(0, T), where
+T = L diag(tau) L', and residuals e ~ N(0, Sigma), where Sigma = L L'.  The effect u_c is estimated from the weighted
+mean residual of the PSU,
 
     m_c = sum alpha e / a_c,   a_c = sum alpha.
 
-In the pseudo likelihood the variance of m_c is T + Sigma_lim / a_c.  In truth it is, with e_g the sum of residuals
-over a unit of privacy g (one record, or several with one alpha),
+The pseudo likelihood takes the variance of m_c to be T + Sigma_lim / a_c.  Let e_g be the sum of residuals over a unit
+of privacy g (one record, or several records with one alpha).  The true variance of m_c is
 
     T - K T_c K + V_c,   V_c = sum_g alpha_g^2 e_g e_g' / a_c^2,   K = 1 - sum_g alpha_g e_g e_g' / (Sigma sum alpha),
 
 where T_c = T (1 + n_c T / Sigma)^-1.  The term K T_c K arises because alpha is centred at the effect that is estimated
 from the other records of the PSU.  This estimate differs from u_c by approximately N(0, T_c), and m_c moves towards the
-estimate.  V_c is less than Sigma_lim / a_c, so T is too small.  The score of T is the difference of the two variances,
-weighted by the squared information (a_c / (1 + a_c tau))^2, so
+estimate.  V_c is less than Sigma_lim / a_c, so estimates of T are too small.  The score of T is the difference of the
+two variances, weighted by the squared information (a_c / (1 + a_c tau))^2.  Therefore
 
     T_true = T_draw + deficit,   deficit = the weighted mean of Sigma_lim / a_c - V_c + K T_c K,
 
-and Sigma_lim is the residual sum of squares within PSUs over sum_c (a_c - 1).  Means are taken over some thousand
+and Sigma_lim is the residual sum of squares within PSUs over sum_c (a_c - 1).  Means are taken over about 3000
 simulated records: whole PSUs of the file, with their public predictors and units of privacy.  All quantities are in
-units of the true L, in which Sigma is I and T is diag(tau).  If the deficit exceeds T itself, the draw lies at the
-floor that the prior of tau sets, and T_true is too large.
+units of the true L, in which Sigma is I and T is diag(tau).  If the deficit exceeds T, the draw is at the lower limit
+that the prior of tau sets, and T_true is too large.
 
-The equation and the risks behind alpha are in fisher_consistency.py.
+fisher_consistency.py has the equation and the risks from which alpha is computed.
+
+In shapes, m is the number of released draws, K of coefficients, D of outcomes with the weight, G of distinct predictor
+rows, n of records, C of PSUs, and S of posterior draws behind the risks.
 """
 
 from __future__ import annotations
@@ -43,7 +47,7 @@ from .patterns import irreversible
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-RECORDS = 3000  # simulated records, in whole PSUs
+RECORDS = 3000  # approximate number of simulated records
 
 
 @dataclass(frozen=True)
@@ -55,11 +59,10 @@ class ClusteredFile:
     X : float array (G, K)
         Distinct predictor rows.
     pattern, psu : int arrays (n,)
-        Row of ``X`` and PSU, 0 to C - 1, of each record.
+        Position in ``X`` of each record's predictors, and PSU, 0 to C - 1, of each record.
     unit : int array (n,), optional
-        Unit of privacy of each record, if units have several records of one PSU.  alpha is then a function of the sum
-        of the log densities of a unit and of its number of records.  It is evened over the sizes of the simulated
-        units, as the privacy weights of the file are over the sizes of the file's units.
+        Unit of privacy of each record, if units have several records of one PSU.  Then alpha depends on the sum of the
+        log densities of the unit and on the number of records of the unit.
     """
 
     X: Floats
@@ -69,7 +72,7 @@ class ClusteredFile:
 
     @cached_property
     def n(self) -> Codes:
-        """Number of records of each PSU: (C,)."""
+        """Number of records (C,) of each PSU."""
         return np.bincount(self.psu)
 
     @cached_property
@@ -88,16 +91,17 @@ class ClusteredFile:
 def correct_with_effects(
     B: Floats, L: Floats, tau: Floats, file: ClusteredFile, weighting: Weighting, rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
-    """Find the covariances Sigma within and T between PSUs whose limits are the Sigma and T of each draw.
+    """Correct the covariances Sigma within PSUs and T between PSUs, of m released draws, for the bias by alpha.
 
-    Coefficients need no correction, as the risk of FBS is symmetric in the residual.
+    If the corrected covariances are the truth, the estimates tend to Sigma and T of the draw.  Coefficients need no
+    correction, as the risk of FBS is symmetric in the residual.
 
     Parameters
     ----------
     B, L : float arrays (m, K, D), (m, D, D)
         Released draws: coefficients and Cholesky factors of Sigma.
     tau : float array (m, D)
-        Variance ratios, T = L diag(tau) L', of each draw.
+        Variance ratios of each draw: T = L diag(tau) L'.
     file : ClusteredFile
     weighting : Weighting
     rng : numpy.random.Generator
@@ -105,18 +109,18 @@ def correct_with_effects(
     Returns
     -------
     L, T_root : float arrays (m, D, D)
-        Lower Cholesky factors of Sigma and T.
+        Lower Cholesky factors of the corrected Sigma and T.
 
     Raises
     ------
     ModelError
-        The weights shrink the model so far that no theta leads to the draw.
+        The privacy weights shrink the model so far that no correction exists.
     """
     D = L.shape[1]
     limit = _Limit.around(tau[0], file, weighting, rng)
     bias = _CovarianceBias(np.asarray(np.eye(D), dtype=np.float64), np.zeros((D, D)))
     corrected = []
-    for B_draw, L_draw, tau_draw in zip(B, L, tau, strict=True):  # each starts from the last bias
+    for B_draw, L_draw, tau_draw in zip(B, L, tau, strict=True):  # each search starts from the previous bias
         draw = _Draw(B_draw, L_draw, tau_draw)
         bias = fixed_point(partial(_step, limit, draw), bias)
         corrected.append(bias.truth(draw))
@@ -135,18 +139,18 @@ class _Draw:
 
 @dataclass(frozen=True)
 class _CovarianceBias(Bias):
-    """The bias by privacy weights: L_lim = L shrink, T_lim = T - L deficit L'."""
+    """The bias that privacy weights cause: L_lim = L shrink, T_lim = T - L deficit L'."""
 
     deficit: Floats
 
     def truth(self, draw: _Draw) -> tuple[Floats, Floats]:
-        """Lower Cholesky factors of Sigma and T of the draw, corrected for the bias."""
+        """Correct a draw for the bias, and return the lower Cholesky factors of Sigma and T."""
         root = self.true_root(draw.L)
         return root, _add(draw.L * np.sqrt(draw.tau), root @ self.deficit @ root.T)
 
 
 def _step(limit: _Limit, draw: _Draw, before: _CovarianceBias) -> tuple[_CovarianceBias, float]:
-    """The bias at the draw corrected by ``before``, and its distance from ``before``."""
+    """Return the bias at the draw corrected by ``before``, and the distance between the two biases."""
     root, T_root = before.truth(draw)
     ratio = (np.linalg.solve(root, T_root) ** 2).sum(axis=1)
     Sigma_lim, deficit = limit(draw.B, root, ratio, draw.tau)
@@ -156,18 +160,18 @@ def _step(limit: _Limit, draw: _Draw, before: _CovarianceBias) -> tuple[_Covaria
 
 @dataclass(frozen=True)
 class _Simulated:
-    """N simulated records of H whole PSUs that represent the file, with standard normal numbers.
+    """N simulated records of H whole PSUs that represent the file.
 
     Attributes
     ----------
     pattern : int array (N,)
-        Row of X.
+        Position in X of each record's predictors.
     psu, unit : int arrays (N,)
-        Number of the PSU, 0 to H - 1, and of the unit of privacy.
+        Simulated PSU, 0 to H - 1, and unit of privacy of each record.
     origin : int array (H,)
         PSU of the file that each simulated PSU copies.
     z, z_u : float arrays (N, D), (H, D)
-        Standard normal numbers of residuals and of effects of PSUs.
+        Standard normal numbers, from which residuals and effects of PSUs are made.
     """
 
     pattern: Codes
@@ -179,7 +183,7 @@ class _Simulated:
 
     @staticmethod
     def drawn(file: ClusteredFile, D: int, rng: np.random.Generator) -> _Simulated:
-        """Records of whole PSUs of the file, drawn at random."""
+        """Draw whole PSUs of the file at random, and standard normal numbers."""
         records, psu, origin = _sampled_psus(file.psu, rng)
         unit = np.arange(len(records)) if file.unit is None else codes(psu, file.unit[records])
         z, z_u = _standardized(rng, len(records), D), _standardized(rng, len(origin), D)
@@ -187,7 +191,6 @@ class _Simulated:
 
     @cached_property
     def psu_of_unit(self) -> Codes:
-        """PSU of each unit of privacy."""
         psu = np.zeros(int(self.unit.max()) + 1, dtype=np.intp)
         psu[self.unit] = self.psu
         return psu
@@ -195,15 +198,12 @@ class _Simulated:
 
 @dataclass(frozen=True)
 class _Limit:
-    """The map from Sigma and T to their limits.  It is smooth, because every call uses the same random numbers.
+    """The function from Sigma and T to their limits.  It is smooth, because every call uses the same random numbers.
 
     Attributes
     ----------
-    file, simulated : ClusteredFile and _Simulated
-    weighting : Weighting
     Sigma_roots : float array (S, D, D)
-        Cholesky factors of posterior draws of Sigma, simulated for true Sigma = I.  The risks are maxima over these
-        draws.
+        Cholesky factors of posterior draws of Sigma, simulated for true Sigma = I.
     noise : float array (S, K, D)
         Standard normal numbers from which draws of B are made.
     """
@@ -216,7 +216,7 @@ class _Limit:
 
     @staticmethod
     def around(tau: Floats, file: ClusteredFile, weighting: Weighting, rng: np.random.Generator) -> _Limit:
-        """The limit map for variance ratios near ``tau`` (D,)."""
+        """Make the function for variance ratios near ``tau`` (D,)."""
         D, S = len(tau), weighting.draws
         sim = _Simulated.drawn(file, D, rng)
         n_tau = file.n[:, None] * tau
@@ -226,35 +226,35 @@ class _Limit:
         return _Limit(file, sim, weighting, roots, rng.standard_normal((S, file.X.shape[1], D)))
 
     def __call__(self, B: Floats, L: Floats, ratio: Floats, tau: Floats) -> tuple[Floats, Floats]:
-        """Sigma_lim and the deficit of T, in units of L.
+        """Compute Sigma_lim and the deficit of T, in units of L.
 
         Parameters
         ----------
         B, L : float arrays (K, D), (D, D)
             The true parameters.
         ratio, tau : float arrays (D,)
-            Variance ratios T / Sigma: the true ratios, and the ratios of the draw, at which the score is 0.
+            True variance ratios T / Sigma, and variance ratios of the draw, at which the score is 0.
         """
         sim, D = self.simulated, len(L)
         by_unit = self._weights(B, L, ratio)
         a = by_unit[sim.unit]
         a_c = np.asarray(np.bincount(sim.psu, a, len(sim.origin)), dtype=np.float64)
-        seen = a_c > 0
-        a_c = a_c[seen]
-        Sigma_lim = _within(sim.z, a, _sums(sim.psu, a[:, None] * sim.z, len(sim.origin))[seen], a_c)
+        weighted_psu = a_c > 0
+        a_c = a_c[weighted_psu]
+        Sigma_lim = _within(sim.z, a, _sums(sim.psu, a[:, None] * sim.z, len(sim.origin))[weighted_psu], a_c)
         e_g = _sums(sim.unit, sim.z, len(by_unit))
         weighted = by_unit[:, None] * e_g
         squares = np.einsum("gi,gj->gij", weighted, weighted).reshape(-1, D * D)
-        V = (_sums(sim.psu_of_unit, squares, len(sim.origin))[seen] / a_c[:, None] ** 2).reshape(-1, D, D)
+        V = (_sums(sim.psu_of_unit, squares, len(sim.origin))[weighted_psu] / a_c[:, None] ** 2).reshape(-1, D, D)
         K = np.eye(D) - weighted.T @ e_g / a_c.sum()
-        T_c = (ratio / (1 + self.file.n[sim.origin][seen, None] * ratio))[:, :, None] * np.eye(D)
-        lack = Sigma_lim / a_c[:, None, None] - V + K @ T_c @ K
+        T_c = (ratio / (1 + self.file.n[sim.origin][weighted_psu, None] * ratio))[:, :, None] * np.eye(D)
+        deficit = Sigma_lim / a_c[:, None, None] - V + K @ T_c @ K
         g = a_c[:, None] / (1 + a_c[:, None] * tau)
         information = g[:, :, None] * g[:, None]
-        return Sigma_lim, (information * lack).sum(axis=0) / information.sum(axis=0)
+        return Sigma_lim, (information * deficit).sum(axis=0) / information.sum(axis=0)
 
     def _weights(self, B: Floats, L: Floats, ratio: Floats) -> Floats:
-        """Privacy weights alpha (U,) of the simulated units."""
+        """Compute the privacy weights alpha (units,) of the simulated units."""
         file, sim = self.file, self.simulated
         residual, E = self._unweighted_fit(ratio)
         Y = file.X[sim.pattern] @ B + residual @ L.T
@@ -274,11 +274,11 @@ class _Limit:
         return self.weighting.alpha(f) if unit is None else self.weighting.alpha(f, np.bincount(unit))
 
     def _unweighted_fit(self, ratio: Floats) -> tuple[Floats, Floats]:
-        """Residuals (N, D) of the fit to the simulated records, and errors (S, K, D) of B, in units of L."""
+        """Simulate residuals (N, D) of the unweighted fit, and errors (S, K, D) of draws of B, both in units of L."""
         file, sim = self.file, self.simulated
         E, own = np.empty_like(self.noise), np.empty_like(sim.z)
         for j, r in enumerate(ratio):
-            # the effect of a PSU absorbs this part of B's error
+            # the estimated effect of a PSU absorbs this part of the error of B
             found = (r / (1 + file.n * r))[:, None] * file.s
             nobody = np.zeros((len(file.C0), 0))
             R, *_ = SufficientStatistics(0.0, file.C0 - file.s.T @ found, nobody, np.zeros((0, 0))).reduced()
@@ -291,14 +291,10 @@ class _Limit:
 
 
 def _within(z: Floats, a: Floats, sums: Floats, a_c: Floats) -> Floats:
-    """Sigma_lim, from weighted squares of residuals z (N, D) about the means of PSUs.
+    """Compute Sigma_lim from residuals z (N, D) about the means of PSUs, with privacy weights a (N,).
 
-    ``sums`` (H, D) and ``a_c`` (H,) are the sums of a z and of a over the records of each PSU.
-
-    Raises
-    ------
-    ModelError
-        The weights of a PSU add up to hardly more than 1, the degree of freedom of its mean.
+    ``sums`` (H, D) and ``a_c`` (H,) are the sums of a z and of a over the records of each PSU.  Raises ModelError if
+    hardly any degrees of freedom are left: the sum of a_c - 1 is less than ``WORST`` times the sum of a_c.
     """
     df = (a_c - 1).sum()
     if not df > WORST * a_c.sum():
@@ -307,9 +303,10 @@ def _within(z: Floats, a: Floats, sums: Floats, a_c: Floats) -> Floats:
 
 
 def _sampled_psus(psu: Codes, rng: np.random.Generator) -> tuple[Codes, Codes, Codes]:
-    """Draw whole PSUs at random, about ``RECORDS`` records.
+    """Draw whole PSUs at random, with about ``RECORDS`` records in all.
 
-    Returns the records, the number of the drawn PSU of each record, and the PSU of the file that each drawn PSU copies.
+    Returns the records, the drawn PSU of each record (numbered from 0), and the PSU of the file that each drawn PSU
+    copies.
     """
     n_c = np.bincount(psu)
     order = np.argsort(psu, kind="stable")
@@ -320,7 +317,7 @@ def _sampled_psus(psu: Codes, rng: np.random.Generator) -> tuple[Codes, Codes, C
 
 
 def _standardized(rng: np.random.Generator, n: int, D: int) -> Floats:
-    """Normal numbers (n, D), with mean exactly 0 and covariance exactly I if n > D + 1."""
+    """Draw normal numbers (n, D).  If n > D + 1, their mean is exactly 0 and their covariance exactly I."""
     z = rng.standard_normal((n, D))
     if n <= D + 1:
         return z
@@ -329,12 +326,11 @@ def _standardized(rng: np.random.Generator, n: int, D: int) -> Floats:
 
 
 def _sums(group: Codes, x: Floats, size: int) -> Floats:
-    """Sums over the rows of each group: (size, columns)."""
     return np.column_stack([np.bincount(group, column, size) for column in x.T])
 
 
 def _add(root: Floats, change: Floats) -> Floats:
-    """Lower Cholesky factor of root root' + change; in no direction is less than ``WORST`` of the variance left."""
+    """Return the lower Cholesky factor of root root' + change.  Each variance keeps at least the share ``WORST``."""
     inverse = np.linalg.inv(root)
     values, vectors = np.linalg.eigh(inverse @ change @ inverse.T)
     grown = root @ (vectors * np.sqrt(np.maximum(1 + values, WORST)))

@@ -1,19 +1,23 @@
-"""The bias of shares of categories by privacy weights, and the role of shares in the risks.
+"""Shares of categories in the correction for privacy weights: the bias of shares, and their part in the risks.
 
-If record i has category k with the share p_g[k] in its public cell g, and (y, w) is
-normal given x(k), the log share is part of the risk, and weights shrink the shares of rare categories:
+The model has K categories k with shares p_g[k] in public cells g, and (y, w) is normal given the predictors x(k).  The
+risk f of a record is the largest |log p| over posterior draws, and log p includes the log share.  Records in rare
+categories have high risks and small privacy weights alpha, so the shares of rare categories shrink.  The limit of the
+estimated share is
 
     p_lim_g[k] ~ p_g[k] E_theta[ alpha | g, k ].
 
 **Risks.**  Shares in the risks have Beta distributions, as under a Dirichlet posterior.  A record of category k is one
-of the n_g records of its cell, so 1 + (n_g - 1) p_g[k] records of the cell are expected in category k.
+of the n_g records of the cell, so 1 + (n_g - 1) p_g[k] records of the cell are expected in category k.
 
 **The prior** counts as one record per cell, 1 / K in each category, and the data as A_g = n_g E[alpha] records.  The
-correction removes the prior, too, as far as a share is larger than the prior alone would make it.
+correction also removes the prior, unless a share is smaller than the prior's part of it.
 
-**Effects of PSUs.**  If PSUs tilt the shares, p_gc[k] ~ p_g[k] exp(b_c[k]), a category that is common in a PSU is
-less risky there, so log E[alpha | g, k, c] rises with b_c[k], about as log kept_g[k] + slope b_c[k].  Then
+**Effects of PSUs.**  The effects b_c[k] of PSU c change the shares to p_gc[k] ~ p_g[k] exp(b_c[k]).  A category that is
+common in a PSU is less risky there, so log E[alpha | g, k, c] is approximately log kept_g[k] + slope b_c[k].  Then
 p_lim_g[k] ~ p_g[k] kept_g[k], and the limits of the effects are 1 + slope times as large as the effects.
+
+In shapes, m is the number of released draws, C of cells, P of public patterns, R of PSUs, S of posterior draws.
 """
 
 from __future__ import annotations
@@ -34,16 +38,16 @@ Codes = NDArray[np.intp]
 
 @dataclass(frozen=True)
 class Shares:
-    """Shares of K categories within public cells, and the predictor row of each pattern with each category.
+    """Released shares of K categories within public cells.
 
     Attributes
     ----------
     log_p : float array (m, C, K)
-        Released draws of log shares; the shares add up to 1 in each cell.
+        Released draws of log shares.  The shares add up to 1 in each cell.
     cell : int array (P,)
         Cell, 0 to C - 1, of each public pattern.  A pattern is a distinct row of public predictors.
     row : int array (P, K)
-        Row of ``X`` that each public pattern has with each category.
+        Position in the model matrix ``X`` of each public pattern with each category.
     tilts : Tilts, optional
         Effects of PSUs on the shares.
     """
@@ -55,23 +59,23 @@ class Shares:
 
     @property
     def effects(self) -> Tilts:
-        """The tilts, or a single PSU without effects."""
+        """Effects of PSUs on the shares.  Without any, a single PSU with effects 0."""
         m, _, K = self.log_p.shape
         return self.tilts or Tilts(np.zeros((m, 1, K)), np.zeros(m), np.zeros(1))
 
 
 @dataclass(frozen=True)
 class Tilts:
-    """Effects of R PSUs on log shares, as the model draws them: p_gc[k] ~ p_g[k] exp(b_c[k]).
+    """Effects of R simulated PSUs on log shares: p_gc[k] ~ p_g[k] exp(b_c[k]).
 
     Attributes
     ----------
     b : float array (m, R, K)
-        Effects of randomly drawn PSUs in each released draw; they add up to 0 over the categories.
+        Effects of the PSUs, simulated for each released draw.  They add up to 0 over the categories.
     sigma : float array (m,)
         Standard deviation of the effects of PSUs on log odds.
     size : float array (R,)
-        Number of records of each of these PSUs.
+        Number of records of each of the R PSUs.
     """
 
     b: Floats
@@ -81,19 +85,20 @@ class Tilts:
 
 @dataclass(frozen=True)
 class Pairs:
-    """Pairs of a public pattern and a category, in each of R PSUs: N = R P K pairs, categories vary fastest.
+    """The N = R P K combinations of a PSU, a public pattern and a category ("pairs").  Categories vary fastest.
 
     Attributes
     ----------
     X : float array (N, columns)
-        Predictor rows.
+        Predictor row of each pair.
     size, cell : float and int arrays (R P,)
         Number of records of each pattern in each PSU, and the cell of the pattern.
     psu_size : float array (R P,)
-        Number of records of the PSU of each pattern.
+        Number of all records of the PSU, for each PSU and pattern.
     cell_size : float array (C,)
         Number of records of each cell.
     K : int
+        Number of categories.
     """
 
     X: Floats
@@ -105,7 +110,7 @@ class Pairs:
 
     @cached_property
     def records(self) -> Floats:
-        """Number of records (N,) with the pattern of each pair, in all categories."""
+        """Number of records (N,) with the PSU and pattern of each pair, in all categories."""
         return np.repeat(self.size, self.K)
 
     @cached_property
@@ -115,27 +120,28 @@ class Pairs:
 
     @cached_property
     def cell_and_category(self) -> Codes:
-        """Number (N,) of the cell and category of each pair, among C K."""
+        """Cell and category (N,) of each pair, as one number from 0 to C K - 1."""
         return np.asarray((self.cell[:, None] * self.K + np.arange(self.K)).ravel())
 
     def psu_effects(self, b: Floats) -> Floats:
-        """The effects (R, K) of PSUs by pair: (N,)."""
+        """Return the effect of the PSU on the category (N,) for each pair, from the effects ``b`` (R, K)."""
         return np.repeat(b, len(self.cell) // len(b), axis=0).ravel()
 
     def shares(self, log_p: Floats, b: Floats) -> Floats:
-        """Shares p_gc[k] (N,) of the pairs, from log shares (C, K) and effects of PSUs (N,)."""
+        """Compute the shares p_gc[k] (N,) of the pairs, from log shares (C, K) and effects of PSUs (N,)."""
         return np.asarray(np.exp(normalized(log_p[self.cell] + b.reshape(-1, self.K))).ravel())
 
     def tilt_errors(self, p: Floats, sigma: float) -> Floats:
-        """Posterior standard deviations (N,) of effects of PSUs on log odds, by a normal approximation."""
+        """Approximate the posterior standard deviations (N,) of the effects of PSUs on log odds."""
         n_c = np.repeat(self.psu_size, self.K)
         return np.asarray(sigma / np.sqrt(1 + sigma**2 * n_c * p * (1 - p)))
 
     def kept(self, E_alpha: Floats, p: Floats, b: Floats) -> tuple[Floats, float]:
-        """E alpha (C, K) of cells and categories, and the slope of log E alpha on the effects of PSUs.
+        """Average the expected privacy weights ``E_alpha`` (N,) of the pairs within each cell and category.
 
-        With effects of PSUs, both come from a weighted regression of log E alpha on b.  The weight is the information
-        of a PSU on log odds: the number of records of the PSU times p (1 - p).
+        Returns the averages (C, K), and the slope of log E_alpha on the effects ``b`` (N,) of PSUs, 0 without effects.
+        With effects of PSUs, both come from a weighted regression of log E_alpha on b.  The weight is the information
+        of the records on log odds: the number of records times p (1 - p).
         """
         pair, shape = self.cell_and_category, (len(self.cell_size), self.K)
         pairs = shape[0] * shape[1]
@@ -153,15 +159,18 @@ class Pairs:
 
 
 def representative_pairs(shares: Shares, X: Floats, size: Floats, rng: np.random.Generator) -> Pairs:
-    """The pairs of representative patterns.  X (G, columns) and size (P,) are as in ``correct_with_shares``."""
+    """Return the pairs of a representative sample of public patterns.
+
+    X (G, columns) are the distinct predictor rows, and ``size`` (P,) are the numbers of records of all patterns.
+    """
     _, C, K = shares.log_p.shape
     among = shares.cell if K > 1 else np.zeros_like(shares.cell)
-    selected, stands_for = representative_patterns(size, among, max(PATTERNS, 8 * X.shape[1]) // K, rng)
+    selected, represented = representative_patterns(size, among, max(PATTERNS, 8 * X.shape[1]) // K, rng)
     psu_size = shares.effects.size
     R = len(psu_size)  # every PSU has the same patterns
     return Pairs(
         X=np.tile(X[shares.row[selected].ravel()], (R, 1)),
-        size=np.tile(stands_for / R, R),
+        size=np.tile(represented / R, R),
         cell=np.tile(shares.cell[selected], R),
         psu_size=np.repeat(psu_size, len(selected)),
         cell_size=np.asarray(np.bincount(shares.cell, size, C), dtype=np.float64),
@@ -171,14 +180,14 @@ def representative_pairs(shares: Shares, X: Floats, size: Floats, rng: np.random
 
 @dataclass(frozen=True)
 class ShareNoise:
-    """Random numbers for S draws of the share of each pair, the same for all pairs.
+    """Random numbers from which S draws of the share of each pair are made.  All pairs use the same numbers.
 
     Attributes
     ----------
     z, log_u : float arrays (2, S)
-        For two gamma variates: of the category, and of all other categories together.
+        Random numbers of two gamma variates: one of the category, and one of all other categories together.
     tilt : float array (S,), optional
-        For effects of PSUs.
+        Random numbers of the effects of PSUs.
     """
 
     z: Floats
@@ -187,20 +196,21 @@ class ShareNoise:
 
     @staticmethod
     def drawn(draws: int, tilted: bool, rng: np.random.Generator) -> ShareNoise:
-        """Random numbers for S = ``draws``."""
+        """Draw the random numbers for S = ``draws``."""
         z, log_u = rng.standard_normal((2, draws)), -rng.standard_exponential((2, draws))
         return ShareNoise(z, log_u, rng.standard_normal(draws) if tilted else None)
 
     def log_shares(self, p: Floats, n: Floats, K: int, error: Floats) -> Floats:
-        """Draws (pairs, S) of log shares with Beta distributions.  They are smooth functions of the true p.
+        """Make draws (pairs, S) of log shares with Beta distributions.  The draws are smooth functions of the true p.
 
         Parameters
         ----------
         p, n : float arrays (pairs,)
-            True shares, and numbers of records of the cells.
+            True share, and number of records of the cell.
         K : int
+            Number of categories.
         error : float array (pairs,)
-            Standard deviations of the effects of PSUs on log odds.
+            Posterior standard deviation of the effect of the PSU on log odds.
         """
         here, elsewhere = 1 / K + 1 + (n - 1) * p, 1 - 1 / K + (n - 1) * (1 - p)
         ours, others = (_log_gamma(a, z, u) for a, z, u in zip((here, elsewhere), self.z, self.log_u, strict=True))
@@ -210,7 +220,7 @@ class ShareNoise:
 
 
 def _log_gamma(shape: Floats, z: Floats, log_u: Floats) -> Floats:
-    """Logarithms (shapes, S) of gamma variates.
+    """Compute logarithms (shapes, S) of gamma variates from normal numbers z and logs of uniform numbers.
 
     Gamma(a) = Gamma(a + 1) U^(1/a).  Gamma(a + 1) is approximated after Wilson & Hilferty (1931).
     """
@@ -220,9 +230,10 @@ def _log_gamma(shape: Floats, z: Floats, log_u: Floats) -> Floats:
 
 
 def without_prior(log_p: Floats, A: Floats) -> Floats:
-    """Log shares (C, K) without the 1 / K record of the prior, where the records of each cell weigh A (C,).
+    """Remove the prior's part from log shares (C, K).  ``A`` (C,) is the sum of alpha over the records of each cell.
 
-    p_draw tends to (1 / K + A p) / (1 + A).  A share below (1 / K) / (1 + A), the part of the prior, becomes almost 0.
+    With the prior, a drawn share tends to (1 / K + A p) / (1 + A).  A share smaller than the prior's part,
+    (1 / K) / (1 + A), becomes almost 0.
     """
     K = log_p.shape[1]
     p = ((1 + A[:, None]) * np.exp(log_p) - 1 / K) / np.maximum(A[:, None], CLOSE)
@@ -230,5 +241,5 @@ def without_prior(log_p: Floats, A: Floats) -> Floats:
 
 
 def normalized(log_p: Floats) -> Floats:
-    """Log shares, shifted so that the shares add up to 1 over the last axis."""
+    """Shift log shares so that the shares add up to 1 over the last axis."""
     return np.asarray(log_p - logsumexp(log_p, axis=-1, keepdims=True))

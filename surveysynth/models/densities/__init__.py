@@ -1,1 +1,1 @@
-"""Log densities of records in posterior draws, and their largest absolute values: Lipschitz bounds."""
+"""Log densities of records in posterior draws, and the largest |log density| of each record (Lipschitz bounds)."""

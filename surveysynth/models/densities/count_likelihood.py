@@ -1,6 +1,8 @@
 """The alpha-weighted likelihood of counts given public predictors, and the normal approximation at its mode.
 
-See :mod:`surveysynth.models.counts` for the formulas: rise, r and the sums A and S of each predictor row.
+:mod:`surveysynth.models.counts` has the formulas of rise, of r, and of the sums A and S of each predictor row.  In
+shapes, G is the number of predictor rows (distinct rows of the model matrix), K of columns, S of posterior draws, and V
+of counts or points.
 """
 
 from __future__ import annotations
@@ -20,24 +22,24 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
 LARGE = 20.0  # phi from which four terms of Stirling's series are exact to rounding
-SMALL, POINTS = 16, 10  # counts below SMALL are kept; number of points that represent an octave
-WIDE = 0.03  # prior precision with which the mode is searched: a cell without any count has no mode by itself
-FEW, UNKNOWN = 3.0, 0.6  # an uninformed row has fewer weighted counts, and a larger sd of log mu
+SMALL, POINTS = 16, 10  # counts below SMALL are not replaced; number of points that replace the counts of an octave
+WIDE = 0.03  # prior precision in the search of the mode: without a prior, a cell with zero counts has no mode
+FEW, UNKNOWN = 3.0, 0.6  # an uninformed row has a weighted sum of counts below FEW, and an sd of log mu above UNKNOWN
 ALIKE = 0.9  # correlation of log mu of uninformed rows, above which the rows are treated as one
 DISPERSIONS = (-45.0, 15.0)  # range in which the mode of log(1 / phi) is searched
-ROUNDS, STEPS = 30, 100
+ROUNDS, STEPS = 30, 100  # largest numbers of alternating steps, and of Newton steps
 
 
 @nb.njit(cache=True, error_model="numpy")
 def _stirling(x: float) -> float:
-    """log Gamma(x) - (x - 1/2) log x + x - log(2 pi) / 2, for x >= LARGE."""
+    """Compute the remainder of Stirling's formula, log Gamma(x) - (x - 1/2) log x + x - log(2 pi) / 2, for large x."""
     w = 1 / (x * x)
     return (1 - w * (1 / 30 - w * (1 / 105 - w / 140))) / (12 * x)
 
 
 @nb.njit(parallel=True, cache=True, error_model="numpy")
 def rises(v: Floats, phi: Floats) -> Floats:
-    """log Gamma(v + phi) - log Gamma(phi) - v log phi of counts in every draw: (V, S); 0 for infinite phi."""
+    """Compute log Gamma(v + phi) - log Gamma(phi) - v log phi (V, S).  For infinite phi, the value is 0."""
     out = np.zeros((v.size, phi.size))
     phi_terms = np.empty((2, phi.size))
     for s in range(phi.size):
@@ -55,7 +57,10 @@ def rises(v: Floats, phi: Floats) -> Floats:
 
 @nb.njit(parallel=True, cache=True, error_model="numpy")
 def slopes(eta: Floats, phi: Floats) -> tuple[Floats, Floats]:
-    """log mu - r and phi r (G, S), r = log(1 + mu / phi), from eta = log mu; log mu and mu for infinite phi."""
+    """Compute log mu - r and phi r, each (G, S), where r = log(1 + mu / phi), from eta = log mu (G, S).
+
+    For infinite phi, the two limits are log mu and mu.
+    """
     slope, spent = np.empty(eta.shape), np.empty(eta.shape)
     for g in nb.prange(eta.shape[0]):
         for s in range(eta.shape[1]):
@@ -70,7 +75,10 @@ def slopes(eta: Floats, phi: Floats) -> tuple[Floats, Floats]:
 
 @nb.njit(parallel=True, cache=True, error_model="numpy")
 def pair_log_densities(count: Codes, row: Codes, v: Floats, rise: Floats, slope: Floats, spent: Floats) -> Floats:
-    """Log densities rise + v (log mu - r) - phi r of pairs (count, row) in every draw: (P, S)."""
+    """Compute the log densities rise + v (log mu - r) - phi r (P, S) of P pairs of a count and a predictor row.
+
+    ``rise`` comes from :func:`rises`, and ``slope`` and ``spent`` come from :func:`slopes`.
+    """
     out = np.empty((count.size, rise.shape[1]))
     for i in nb.prange(count.size):
         value, k, g = v[count[i]], count[i], row[i]
@@ -81,10 +89,10 @@ def pair_log_densities(count: Codes, row: Codes, v: Floats, rise: Floats, slope:
 
 @dataclass(frozen=True, repr=False)
 class Likelihood:
-    """The sums over records on which the alpha-weighted likelihood of the counts depends.
+    """The alpha-weighted likelihood of counts, given by sums over records.
 
-    ``A`` and ``S`` (G,) are the sums of alpha and alpha y in each predictor row.  The points ``v`` (V,) with weights
-    ``weight`` (V,) represent the distinct counts; there are no points under Poisson.
+    ``X`` (G, K) are predictor rows.  ``A`` and ``S`` (G,) are the sums of alpha and alpha y in each row.  The points
+    ``v`` (V,) with weights ``weight`` (V,) represent the distinct counts.  Under Poisson, there are no points.
     """
 
     X: Floats
@@ -95,29 +103,30 @@ class Likelihood:
     dispersed: bool
 
     def value(self, eta: Floats, log_a: float) -> float:
-        """Log likelihood, up to a constant, at log mu = ``eta`` (G,) and log(1 / phi) = ``log_a``."""
+        """Compute the log likelihood, up to a constant, at log mu = ``eta`` (G,) and log(1 / phi) = ``log_a``."""
         phi = np.array([exp(-log_a) if self.dispersed else np.inf])
         slope, spent = slopes(eta[:, None], phi)
         return float((self.weight @ rises(self.v, phi))[0] + self.S @ slope[:, 0] - self.A @ spent[:, 0])
 
     def derivatives(self, eta: Floats, log_a: float) -> tuple[Floats, Floats]:
-        """Gradient and negative second derivatives with respect to eta, each (G,)."""
+        """Compute the first derivatives and the negative second derivatives with respect to eta, each (G,)."""
         share = expit(-eta - log_a)  # phi / (mu + phi)
         mu = np.exp(eta)
         return (self.S - self.A * mu) * share, (self.S * (1 - share) + self.A * mu * share) * share
 
 
 def sums(key: Codes, values: Floats, size: int) -> Floats:
-    """Sums (size,) of ``values`` by ``key``, as floats even if there are no values."""
+    """Compute the sums (size,) of ``values`` by ``key``, as floats even if there are no values."""
     return np.bincount(key, values, size).astype(np.float64)
 
 
 def points(count: Floats, weight: Floats) -> tuple[Floats, Floats]:
-    """A few weighted points that represent weighted counts, for sums of functions that are analytic for v > 0.
+    """Return a few weighted points that replace weighted counts in sums of functions that are analytic for v > 0.
 
-    Counts below SMALL are kept.  Larger counts are grouped by octave (a factor of 2).  An octave with at most POINTS
-    distinct counts is kept; any other is replaced by its Gauss quadrature.  The nearest singularity, v = 0, is three
-    half-widths from the octave's centre, so the error of m points is of the order (3 + sqrt 8)^-2m, 5e-16 for ten.
+    Counts below SMALL are not replaced.  Larger counts are grouped by octave (a factor of 2).  If an octave has more
+    than POINTS distinct counts, a Gauss quadrature with POINTS nodes replaces these counts.  The nearest singularity,
+    v = 0, is three half-widths from the centre of the octave.  Therefore the error of m points is of the order
+    (3 + sqrt 8)^-2m, which is 5e-16 for m = 10.
     """
     v, number = np.unique(count, return_inverse=True)
     weight = sums(number, weight, len(v))
@@ -129,7 +138,10 @@ def points(count: Floats, weight: Floats) -> tuple[Floats, Floats]:
 
 
 def _gauss(v: Floats, weight: Floats) -> tuple[Floats, Floats]:
-    """Gauss quadrature of a discrete distribution, by the Lanczos algorithm.  Few values are returned unchanged."""
+    """Replace weighted values by the nodes and weights of a Gauss quadrature (Lanczos algorithm).
+
+    If there are no more than ``POINTS`` values, they are returned unchanged.
+    """
     if v.size <= POINTS:
         return v, weight
     centre, half, total = (v[0] + v[-1]) / 2, (v[-1] - v[0]) / 2, weight.sum()
@@ -154,7 +166,7 @@ def _gauss(v: Floats, weight: Floats) -> tuple[Floats, Floats]:
 
 
 def coordinates(likelihood: Likelihood) -> dict[str, Any]:
-    """The normal approximation at the mode, which defines the sampler's coordinates, as data for the Stan program."""
+    """Compute the normal approximation at the mode, as data for the Stan program, whose coordinates it defines."""
     X = likelihood.X
     b, log_a = _mode(likelihood)
     slope, curvature = likelihood.derivatives(X @ b, log_a)
@@ -176,10 +188,11 @@ def coordinates(likelihood: Likelihood) -> dict[str, Any]:
 
 
 def _empty_rows(likelihood: Likelihood, V: Floats, log_a: float) -> tuple[Codes, Floats]:
-    """Rows with almost no counts and unknown log mu, one for each direction, and the sum of alpha in this direction.
+    """Find predictor rows with almost no counts and an uncertain log mu.
 
-    V (K, K) is the covariance of b.  A direction is kept only if its zero counts show that mu is below phi, because
-    above mu = phi the likelihood of zero counts falls slowly.
+    Rows with highly correlated log mu are represented by one row.  Returns these rows, and for each of them the sum of
+    alpha over the rows that it represents.  A row is returned only if its zero counts imply that mu is below phi,
+    because above mu = phi the likelihood of zero counts falls slowly.  V (K, K) is the covariance of b.
     """
     X = likelihood.X
     empty = np.flatnonzero((likelihood.S < FEW) & (likelihood.A > 0))
@@ -191,12 +204,12 @@ def _empty_rows(likelihood: Likelihood, V: Floats, log_a: float) -> tuple[Codes,
     first = order[: int((np.abs(np.diag(R)) > UNKNOWN).sum())]
     scaled /= np.linalg.norm(scaled, axis=1, keepdims=True)
     A = likelihood.A[empty] @ (scaled @ scaled[first].T > ALIKE)
-    matters = A > FEW * np.exp(log_a)
-    return np.asarray(empty[first[matters]]), np.asarray(A[matters])
+    below_phi = A > FEW * np.exp(log_a)
+    return np.asarray(empty[first[below_phi]]), np.asarray(A[below_phi])
 
 
 def _mode(likelihood: Likelihood) -> tuple[Floats, float]:
-    """The mode of (b, log(1 / phi)), by alternating steps, as the two are nearly independent; b has a wide prior."""
+    """Find the mode of (b, log(1 / phi)) by alternating steps, as b and phi are nearly independent."""
     b = np.zeros(likelihood.X.shape[1])
     b[0] = np.log(likelihood.S.sum() / likelihood.A.sum())
     if not likelihood.dispersed:
@@ -211,7 +224,6 @@ def _mode(likelihood: Likelihood) -> tuple[Floats, float]:
 
 
 def _mode_b(likelihood: Likelihood, b: Floats, log_a: float) -> Floats:
-    """The mode of b by Newton's method; its log density is concave."""
     X = likelihood.X
 
     def value(b: Floats) -> float:
@@ -231,7 +243,7 @@ def _mode_b(likelihood: Likelihood, b: Floats, log_a: float) -> Floats:
 
 
 def _log_dispersion(likelihood: Likelihood, eta: Floats, log_a: float) -> float:
-    """Log density of log(1 / phi) given b: likelihood, prior and Jacobian."""
+    """Compute the log density of log(1 / phi) given b, up to a constant: likelihood, prior and Jacobian."""
     return likelihood.value(eta, log_a) - float(np.log1p((np.exp(log_a) / 5) ** 2)) + log_a
 
 
@@ -246,7 +258,7 @@ def _mode_dispersion(likelihood: Likelihood, eta: Floats) -> float:
 
 
 def _spread(likelihood: Likelihood, eta: Floats, log_a: float) -> float:
-    """Standard deviation of log(1 / phi), from the fall of the log density one sd from the mode; 1 under Poisson."""
+    """Approximate the standard deviation of log(1 / phi) by the curvature at the mode.  Under Poisson, return 1."""
     spread = 1.0
     if likelihood.dispersed:
         for _ in range(6):

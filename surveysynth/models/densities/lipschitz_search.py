@@ -1,13 +1,15 @@
-"""The largest |log density| of each record over all draws, if many records share a predictor row: branch and bound.
+"""A fast search for the largest |log density| of each record over all draws, by branch and bound.
 
-In a small box of outcomes, only few of thousands of draws have the largest or smallest density anywhere.  The records
-of a cell are cut into boxes repeatedly; for two draws s and t, with e = W y - m and u the distance from the middle,
+The search is fast if many records belong to one cell (have the same mean in every draw).  In a small box of
+outcomes y, only few of thousands of draws have the largest or smallest density anywhere.  Therefore the records of a
+cell are cut into boxes repeatedly.  Draw s has W_s = L_s^-1 and e_s = W_s y - m_s, where m_s is W_s times the mean.
+Let u be the distance of y from the middle of the box.  For two draws s and t,
 
-    log p_s - log p_t  =  [at the middle]  -  (W_s'e_s - W_t'e_t) u  -  u'(W_s'W_s - W_t'W_t) u / 2,
+    log p_s - log p_t  =  [at the middle]  -  (W_s'e_s - W_t'e_t) u  -  u'(W_s'W_s - W_t'W_t) u / 2.
 
-so draw s is left out of a box if, anywhere in the box, log p_s can neither exceed the log density of the draw that is
-largest at the middle nor be below that of the draw that is smallest at the middle.  The result is exactly the maximum
-over all draws.
+Let top and bottom be the draws with the largest and the smallest log density at the middle.  Draw s is left out of a
+box if nowhere in the box log p_s can exceed log p_top or be below log p_bottom.  The result is exactly the maximum over
+all draws.  In shapes, n is the number of records, D of outcomes, and S of draws.
 """
 
 from __future__ import annotations
@@ -20,9 +22,9 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
 FEW_RECORDS, FEW_DRAWS = 12, 8  # a box with at most so many records or draws is not cut further
-DEPTH = 60  # most cuts
-TASK = 1 << 17  # most records in a task; a task is done by one core
-ROUNDING = 1e-9  # relative rounding error of a log density; draws that are so close are kept
+DEPTH = 60  # largest number of successive cuts
+TASK = 1 << 17  # largest number of records that one core processes at a time
+ROUNDING = 1e-9  # relative rounding error of a log density; draws that are closer are not left out
 
 
 @nb.njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
@@ -30,9 +32,10 @@ def _bounds(
     draws: Codes, count: int, kept: Codes, middle: Floats, h: Floats, base: float, mean: Floats, W: Floats,
     square: Floats, const: Floats, at: Floats, slope: Floats,
 ) -> int:  # fmt: skip
-    """Write the draws that may have the largest |log density| in a box to ``kept``, and return their number.
+    """Fill ``kept`` with the draws that may have the largest |log density| in a box.  Return how many were written.
 
-    ``base`` is the largest base of a record in the box.  ``at`` (S,) and ``slope`` (D, S) are work space.
+    Only the first ``count`` elements of ``draws`` are examined.  ``middle`` and ``h`` (D,) are the centre and the
+    half-widths of the box.  ``base`` is the largest base of its records.  ``at`` and ``slope`` are work space.
     """
     D = middle.size
     top, bottom, highest = 0, 0, -np.inf
@@ -57,7 +60,7 @@ def _bounds(
     reach = 0.0
     for j in range(D):
         reach += abs(slope[j, bottom]) * h[j]
-    low_alone = highest + at[bottom] + reach + 2 * base < 0  # then only the smallest log density matters
+    low_alone = highest + at[bottom] + reach + 2 * base < 0  # then |log p| is largest where log p is smallest
     number, slack = 0, ROUNDING * (1 + abs(at[bottom]))
     for c in range(count):
         s, above, below = draws[c], at[c] - at[top], at[bottom] - at[c]
@@ -79,7 +82,7 @@ def _fill_box(
     records: Codes, draws: Codes, count: int, Y: Floats, base: Floats, mean: Floats, W: Floats, const: Floats,
     room: Floats, twice: Floats, e: Floats, out: Floats,
 ) -> None:  # fmt: skip
-    """Set ``out`` to max |base + log p| over the first ``count`` of ``draws``, for each of ``records``.
+    """Write the largest |log density| of each of ``records`` over the first ``count`` of ``draws`` to ``out``.
 
     ``room``, ``twice`` and ``e`` are work space.
     """
@@ -119,7 +122,10 @@ def _fill_box(
 def _fill_cell(
     order: Codes, Y: Floats, base: Floats, mean: Floats, W: Floats, square: Floats, const: Floats, out: Floats
 ) -> None:
-    """Set ``out`` to max |base + log p| for the records ``order`` of one cell; ``order`` is rearranged."""
+    """Write the largest |log density| over all draws of each record of a cell to ``out``.
+
+    ``order`` are the records of the cell, and is rearranged.
+    """
     S, D = const.size, Y.shape[1]
     lists, counts = np.empty((DEPTH + 1, S), dtype=np.intp), np.empty(DEPTH + 1, dtype=np.intp)
     lists[0], counts[0] = np.arange(S), S
@@ -168,19 +174,20 @@ def _fill_cell(
 def farthest(
     Y: Floats, start: Codes, cell: Codes, mean: Floats, W: Floats, square: Floats, const: Floats, base: Floats
 ) -> Floats:
-    """Largest |base_i + log p_is| over draws s, for every record i (n,).  All arguments must be finite.
+    """Compute the largest |base_i + log p_is| (n,) over draws s, for every record i.  All arguments must be finite.
 
     Parameters
     ----------
     Y : float array (n, D)
-        Records, sorted by cell.
+        Outcomes of the records, sorted by cell.
     start, cell : int arrays (tasks + 1,), (tasks,)
-        First record of each task, with n at the end; cell of each task.
+        First record of each task, followed by n, and the cell of each task (:func:`tasks`).
     mean, W, square : float arrays (cells, D, S), (D, D, S), (D, D, S)
-        L^-1 B'x, L^-1 and Sigma^-1 in every draw.
+        L^-1 B'x of each cell, L^-1, and Sigma^-1, in every draw.
     const : float array (cells, S) or (1, S)
-        Term of the log density that does not depend on y, of each cell or of all.
+        Term of the log density that does not depend on y, for each cell or for all cells.
     base : float array (n,)
+        Term of the log density that does not depend on the draw.
     """
     out = np.empty(len(Y))
     for task in nb.prange(cell.size):
@@ -193,7 +200,7 @@ def farthest(
 def tasks(cell: Codes) -> tuple[Codes, Codes]:
     """Divide records, sorted by ``cell`` (n,), into tasks of at most ``TASK`` records of one cell.
 
-    Returns the first record of each task, with n at the end, and the cell of each task.
+    Returns the first record of each task, followed by n, and the cell of each task.
     """
     starts = np.flatnonzero(np.concatenate([[True], np.diff(cell) > 0]))
     ends = np.append(starts[1:], cell.size)

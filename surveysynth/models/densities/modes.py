@@ -1,4 +1,4 @@
-"""Modes of a clamped posterior: the most probable mode, and whether Markov chains cross between modes."""
+"""The most probable mode of a censored posterior, and whether Markov chains cross between modes."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ import numpy as np
 
 from ...errors import ModelError
 
-NEGLIGIBLE = 9.0  # difference of log probabilities from which a rival mode may be missed
-BARRIER = 5.0  # largest fall of the log density between two modes that chains cross
+NEGLIGIBLE = 9.0  # a mode whose log probability is lower by this difference may be missed
+BARRIER = 5.0  # chains cross between two modes if the log density falls by no more than this difference
 POINTS = 21  # number of points between two modes at which the density is computed
 
 
 def only_mode(log_probability: Sequence[float], bound: float, separated: Callable[[int, int], bool]) -> int:
-    """Position of the most probable mode, if all other modes are negligible or not separated from it.
+    """Return the position of the most probable mode.
 
-    If one record is replaced, the log odds of two modes change by 4 M at most.  A mode is negligible if its log
-    probability is lower than that of the most probable mode by max(4 M, ``NEGLIGIBLE``).
+    All other modes must be negligible or not separated from this mode.  The clamp limits the log density of every
+    record to [-M, M].  Therefore the log odds of two modes change by at most 4 M if one record is replaced.  A mode is
+    negligible if the log probability is lower than the largest one by max(4 M, ``NEGLIGIBLE``).
 
     Parameters
     ----------
@@ -26,7 +27,7 @@ def only_mode(log_probability: Sequence[float], bound: float, separated: Callabl
     bound : float
         M, the clamp.
     separated : function
-        Whether the log density falls by more than ``BARRIER`` between two modes, given the positions of both.
+        Takes the positions of two modes, and returns whether Markov chains cannot cross between the modes.
 
     Raises
     ------
@@ -46,9 +47,9 @@ def only_mode(log_probability: Sequence[float], bound: float, separated: Callabl
 
 
 def falls_between(log_density: Callable[[float], float]) -> bool:
-    """Whether a log density falls so far between two modes that chains do not cross.
+    """Whether a log density falls by more than ``BARRIER`` between two modes, so that Markov chains do not cross.
 
-    ``log_density`` is a function of the share of the way, 0 at one mode and 1 at the other.
+    The argument of ``log_density`` is the share of the way from one mode (0) to the other (1).
     """
     between = [log_density(share) for share in np.linspace(0, 1, POINTS)]
     return min(between) < min(between[0], between[-1]) - BARRIER

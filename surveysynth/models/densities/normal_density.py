@@ -2,23 +2,25 @@
 
     log p(y_i | x_i, B_s, Sigma_s) = -(D/2) log 2 pi - log|L_s| - |L_s^-1 (y_i - B_s' x_i)|^2 / 2
 
-Records that share a predictor row share B_s' x, so means are computed once per row (a *pattern*)
-and the work per record and draw is D^2 / 2 multiplications.  With effects v_h of groups, the mean is
-B_s' x_i + v_hs, computed once per pattern and group.  A further term of the log density, the log share of a
-category, may differ between cells (pattern, group).  Records are processed in blocks.  D may be 0.
+In shapes, n is the number of records, D of outcomes with the weight, K of predictor columns, G of distinct predictor
+rows (*patterns*), and S of draws.  D may be 0.  Sigma_s = L_s L_s'.
 
-**Effects of PSUs are integrated out**, as nothing that is released depends on them.
-With the weights alpha of all records of the PSU, the ratio of the pseudo likelihoods with and without record i (or
-unit i of several records with one alpha) is
+Records with the same pattern have the same mean B_s' x.  Means are computed once per pattern, and the work per record
+and draw is D^2 / 2 multiplications.  With effects v_h of groups, the mean is B_s' x_i + v_hs, computed once per pattern
+and group.  A further term of the log density, the log share of a category, may differ between cells, that is, between
+combinations of pattern, group and PSU.  Records are processed in blocks.
+
+**Effects of PSUs are integrated out**, because no released number depends on them.  With the weights alpha of all
+records of the PSU, the ratio of the pseudo likelihoods with and without record i (or unit i of several records with
+one alpha) is
 
     integral p(y_i | u)^alpha_i  d pi(u | other records of the PSU),
 
-where u is normal with variance v = tau / (1 + a' tau) and mean v S'.  a' and S' are the sums of alpha and of alpha r
-over the other records of the PSU, column by column in the coordinates r = L^-1 (Y - B'x - v_h).  If the unit has n
-records with mean r~, the log of the ratio is
+where the effect u of the PSU is normal with variance v = tau / (1 + a' tau) and mean v S'.  Here a' and S' are the sums
+of alpha and of alpha r over the other records of the PSU, and r = L^-1 (Y - B'x - v_h); v, S' and r have one value for
+each column j.  If the unit has n records with mean r~, the log of the ratio, divided by alpha_i, is
 
-    log / alpha_i  =  sum log p(y | u = 0)
-                      + sum_j { n r~^2 - n (r~ - v S')^2 / (1 + alpha n v) - log(1 + alpha n v) / alpha } / 2.
+    sum log p(y | u = 0) + sum_j { n r~^2 - n (r~ - v S')^2 / (1 + alpha n v) - log(1 + alpha n v) / alpha } / 2.
 """
 
 from __future__ import annotations
@@ -38,15 +40,15 @@ Codes = NDArray[np.intp]
 Offset = Callable[[Codes], Floats]
 
 BLOCK_BYTES = 64_000_000  # memory for the means of one block of patterns
-LEAST = 1e-6  # privacy weight below which log(1 + x) is replaced by x
-SHARED = 16  # records per cell on average, times 4^D, from which branch and bound is used
+LEAST = 1e-6  # for smaller privacy weights, log(1 + x) is replaced by x
+SHARED = 16  # branch and bound is used if a cell has at least SHARED 4^D records on average
 TILE = 512  # draws that a core processes at a time, so that they stay in its cache
 
 
 # inner loops run over contiguous draws, and sums may be reordered, so that the compiler vectorises them
 @nb.njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 def _residual(e: Floats, d: int, y: Floats, mean: Floats, W: Floats, s0: int, width: int) -> None:
-    """Set e_s to column d of W_s y - mean_s, for a tile of draws."""
+    """Set ``e`` to element d of the whitened residual W_s y - mean_s in ``width`` draws s, beginning with ``s0``."""
     m = mean[d, s0 : s0 + width]
     for s in range(width):
         e[s] = -m[s]
@@ -58,7 +60,7 @@ def _residual(e: Floats, d: int, y: Floats, mean: Floats, W: Floats, s0: int, wi
 
 @nb.njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 def _subtract_squares(twice: Floats, e: Floats, y: Floats, mean: Floats, W: Floats, s0: int, width: int) -> None:
-    """Subtract |W_s y - mean_s|^2 from twice_s for a tile of draws; ``e`` is work space."""
+    """Subtract the squared length of the whitened residual W_s y - mean_s from ``twice``.  ``e`` is work space."""
     for d in range(y.size):
         _residual(e, d, y, mean, W, s0, width)
         for s in range(width):
@@ -67,9 +69,11 @@ def _subtract_squares(twice: Floats, e: Floats, y: Floats, mean: Floats, W: Floa
 
 @nb.njit(parallel=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 def _max_abs(Y: Floats, cell: Codes, mean: Floats, W: Floats, const: Floats, base: Floats) -> Floats:
-    """Largest |base_i + log p_is| over draws s, for every record i (n,); infinite if a log density is not finite.
+    """Compute the largest |log density| (n,) over draws, for every record.
 
-    ``mean`` (cells, D, S) is L^-1 B'x, and ``W`` (D, D, S) is L^-1.  ``const`` is (cells, S), or (1, S) for all cells.
+    The log density is ``base`` plus the normal log density.  The result is infinite if a log density is not finite.
+    ``mean`` (cells, D, S) is L^-1 B'x, and ``W`` (D, D, S) is L^-1.  ``const`` (cells, S), or (1, S) for all cells, is
+    the term that does not depend on y.
     """
     n, S = len(Y), const.shape[1]
     out = np.empty(n)
@@ -88,7 +92,7 @@ def _max_abs(Y: Floats, cell: Codes, mean: Floats, W: Floats, const: Floats, bas
                 for s in range(width):
                     highest = max(highest, twice[s])
                     lowest = min(lowest, twice[s])
-                    total += twice[s]  # max and min pass over NaN, a sum does not
+                    total += twice[s]  # max and min ignore NaN, a sum does not
             highest, lowest = highest / 2 + base[i], lowest / 2 + base[i]
             out[i] = max(highest, -lowest) if np.isfinite(total) else np.inf
     return out
@@ -96,7 +100,10 @@ def _max_abs(Y: Floats, cell: Codes, mean: Floats, W: Floats, const: Floats, bas
 
 @nb.njit(parallel=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 def _max_abs_sum(Y: Floats, start: Codes, cell: Codes, mean: Floats, W: Floats, const: Floats, base: Floats) -> Floats:
-    """Largest |sum of base_i + log p_is| over draws, for each unit g of the records start_g to start_(g+1) - 1."""
+    """Compute the largest |log density| over draws, for every unit.  Log densities of the unit's records are summed.
+
+    Unit g has the records ``start[g]`` to ``start[g + 1] - 1``.  Other arguments are as for :func:`_max_abs`.
+    """
     S = const.shape[1]
     out = np.empty(start.size - 1)
     for g in nb.prange(out.size):
@@ -123,10 +130,11 @@ def _add_effect(
     twice: Floats, spread: Floats, first: Floats, second: Floats, n: int, alpha: float, a: float, S: Floats,
     tau: Floats, s0: int, width: int,
 ) -> None:  # fmt: skip
-    """Add the integrated effect of a PSU to twice the log density of the n records of the PSU in a unit.
+    """Add the effect of integrating over the PSU's u to ``twice``, which is twice the log density of n records.
 
-    The module's docstring has the formula.  ``first`` and ``second`` (D, tile) are sums of r and of r^2 over these n
-    records; ``a`` and ``S`` (D, draws) are sums over the whole PSU; ``spread`` is work space.
+    These n records belong to one unit and one PSU.  The module's docstring has the formula.  ``first`` and ``second``
+    (D, tile) are the sums of r and of r^2 over the n records.  ``a`` and ``S`` (D, draws) are the sums of alpha and of
+    alpha r over the whole PSU.  ``spread`` is work space.
     """
     spread[:] = 1.0
     for d in range(len(first)):
@@ -151,10 +159,10 @@ def _max_abs_integrated(
     Y: Floats, start: Codes, cell: Codes, mean: Floats, W: Floats, const: Floats, base: Floats, psu: Codes,
     alpha: Floats, a: Floats, S: Floats, tau: Floats,
 ) -> Floats:  # fmt: skip
-    """Largest |log ratio of the pseudo likelihoods with and without unit g| / alpha_g over draws, for each unit g.
+    """Compute the largest |log ratio of the pseudo likelihoods with and without unit g| / alpha_g, for each unit g.
 
-    Records of a unit are sorted by PSU.  ``a`` (P,) and ``S`` (P, D, draws) are sums over whole PSUs; ``tau`` is
-    (D, draws).
+    The largest value is taken over draws.  The records of a unit are sorted by PSU.  ``a`` (PSUs,) and ``S`` (PSUs, D,
+    draws) are the sums of alpha and of alpha r over whole PSUs.  ``tau`` is (D, draws).
     """
     D, draws = Y.shape[1], const.shape[1]
     out = np.empty(start.size - 1)
@@ -195,7 +203,7 @@ def _max_abs_integrated(
 
 @dataclass(frozen=True)
 class Effects:
-    """Effects of groups of records on the working scale, in every draw.
+    """Effects of H groups of records on the working scale.
 
     Attributes
     ----------
@@ -211,7 +219,7 @@ class Effects:
 
 @dataclass(frozen=True, repr=False)  # a repr would show confidential values
 class PSUs:
-    """PSUs whose effects are integrated out, with sums over their weighted records.
+    """C PSUs whose effects are integrated out, with alpha-weighted sums over the records of each PSU.
 
     Attributes
     ----------
@@ -222,7 +230,7 @@ class PSUs:
     a, s, t : float arrays (C,), (C, K), (C, D)
         Sums of alpha, alpha x and alpha Y over the records of each PSU.
     tau : float array (S, D)
-        Variance ratios in every draw.
+        Ratios of the variance between PSUs to the residual variance, in every draw.
     parent : int array (C,) or None
         Group of each PSU, if groups have :class:`Effects`.
     """
@@ -236,7 +244,10 @@ class PSUs:
     parent: Codes | None
 
     def sums(self, psus: Codes, whitened: Floats, W: Floats, effects: Effects | None) -> Floats:
-        """Sums (P, D, S) of alpha r over the records of selected PSUs, in every draw."""
+        """Compute the sums (PSUs, D, S) of alpha r over the records of each of the selected ``psus``, in every draw.
+
+        ``whitened`` (K, D, S) is B L^-T, and ``W`` (D, D, S) is L^-1.
+        """
         out = np.einsum("pk,dks->pds", self.t[psus], W) - np.tensordot(self.s[psus], whitened, axes=1)
         if effects is not None and self.parent is not None:
             here, number = np.unique(self.parent[psus], return_inverse=True)
@@ -246,21 +257,21 @@ class PSUs:
 
 @dataclass(frozen=True)
 class _Block:
-    """Records with the whitened means (cells, D, S) and the constants (cells or 1, S) of their cells."""
+    """A block of records that are processed together."""
 
     records: Codes
-    cell: Codes
-    mean: Floats
-    const: Floats
-    sums: Floats  # of the PSUs in the block, (P, D, S); ``psu`` is the number of each record's PSU among these
-    psu: Codes
+    cell: Codes  # cell of each record, numbered within the block
+    mean: Floats  # (cells, D, S): L^-1 times the mean of each cell
+    const: Floats  # (cells or 1, S): term of the log density that does not depend on y
+    sums: Floats  # (PSUs, D, S): sums of alpha r of the PSUs in the block
+    psu: Codes  # PSU of each record, numbered within the block
 
 
 def _blocks(
     Y: Floats, pattern: Codes, X: Floats, B: Floats, L: Floats, effects: Effects | None, offset: Offset | None,
     unit: Codes | None = None, psus: PSUs | None = None,
 ) -> Iterator[_Block]:  # fmt: skip
-    """Cut the records into blocks of whole units; the records of a unit are sorted by PSU."""
+    """Cut the records into blocks of whole units.  The records of a unit are sorted by PSU."""
     S, _, D = B.shape
     last = _inverses(L)
     const = -0.5 * D * np.log(2 * np.pi) + np.log(np.einsum("dds->sd", last)).sum(axis=1)
@@ -292,12 +303,12 @@ def _blocks(
 
 
 def _inverses(L: Floats) -> Floats:
-    """The inverses (D, D, S) of lower triangular L (S, D, D)."""
+    """Compute the inverses (D, D, S) of the lower triangular L (S, D, D)."""
     return np.ascontiguousarray(np.linalg.inv(L).transpose(1, 2, 0), dtype=np.float64)
 
 
 def _whitened(u: Floats, W: Floats) -> Floats:
-    """The product L^-1 u (C, D, S) of u (S, C, D) and W = L^-1 (D, D, S)."""
+    """Multiply effects u (S, C, D) by W = L^-1 (D, D, S) in every draw.  The result is (C, D, S)."""
     by_draw = np.ascontiguousarray(u.transpose(1, 2, 0))
     out = np.zeros(by_draw.shape)
     for d in range(len(W)):
@@ -319,36 +330,37 @@ def max_abs_log_density(
     unit: Codes | None = None,
     psus: PSUs | None = None,
 ) -> Floats:
-    """Largest |base_i + log p(record i | draw s)| over draws s; with ``unit``, largest |sum over the unit's records|.
+    """Compute the largest |base_i + log p(record i | draw s)| over draws s, for each record i.
 
-    With ``psus``: largest |log ratio of the pseudo likelihoods with and without the record or unit| / alpha.
+    With ``unit``, base_i + log p is summed over the records of a unit first.  With ``psus``, log p is replaced by
+    1 / alpha times the log ratio of the pseudo likelihoods with and without the record or unit.
 
     Parameters
     ----------
     Y : float array (n, D)
         Working-scale values.
     pattern : int array (n,)
-        Row of ``X`` that record i has.
+        Position in ``X`` of each record's predictors.
     X : float array (G, K)
         Distinct predictor rows.
     B, L : float arrays (S, K, D), (S, D, D)
         Draws of the coefficients and of the lower Cholesky factor of Sigma.
     base : float array (n,), optional
-        Log of the record density over the normal density.
+        Log of the ratio of the record density to the normal density.
     effects : Effects, optional
-        Effects of groups of records, on which the density is conditional.
+        Effects of groups of records.  The density is conditional on these effects.
     offset : function, optional
-        Returns a further term (cells, S) of the log densities in every draw.  The argument is the number i of one
-        record of each cell, where a cell is a (pattern, group, PSU).
+        Takes the position of one record of each cell, and returns a further term (cells, S) of the log densities.  A
+        cell is a combination of pattern, group and PSU.
     unit : int array (n,), optional
-        Unit, 0 to U - 1, of each record.  Log densities are summed within units.
+        Unit, 0 to U - 1, of each record.
     psus : PSUs, optional
         PSUs whose effects are integrated out.
 
     Returns
     -------
     float array (n,), or (U,) with ``unit``
-        The maxima; infinite if a density is not finite.
+        The maximum of each record or unit.  It is infinite if a density is not finite.
     """
     base = np.zeros(len(Y)) if base is None else base
     out = np.zeros(len(Y) if unit is None else int(unit.max()) + 1)
@@ -381,7 +393,7 @@ def max_abs_log_density(
 
 
 def log_height(L: Floats) -> float:
-    """Log density of N(0, L L') at 0."""
+    """Compute the log density of N(0, L L') at 0."""
     return float(-len(L) / 2 * np.log(2 * np.pi) - np.log(np.diag(L)).sum())
 
 
@@ -389,7 +401,7 @@ def log_density(
     Y: Floats, pattern: Codes, X: Floats, B: Floats, L: Floats, effects: Effects | None = None,
     offset: Offset | None = None,
 ) -> Floats:  # fmt: skip
-    """log p(record i | draw s) without a base: (S, n); arguments as for :func:`max_abs_log_density`."""
+    """Compute log p(record i | draw s) (S, n), without a base; arguments are as for :func:`max_abs_log_density`."""
     out = np.empty((len(B), len(Y)))
     W = _inverses(L)
     for block in _blocks(Y, pattern, X, B, L, effects, offset):

@@ -1,9 +1,10 @@
-"""Lipschitz bounds of records whose log density is linear in two statistics, given their predictor row.
+"""Lipschitz bounds of models in which the log density of a record is linear in two statistics.
 
     log p_i = c_r + p_r t_i1 + q_r t_i2
 
-in a posterior draw, where r is the row of record i and t_i are its statistics: log y and log(1 - y) of a beta
-distribution, x and x^2 of a normal distribution.  c, p and q are computed once per block of records.
+in a posterior draw.  r is the predictor row of record i, and t_i1 and t_i2 are the statistics of the record: log y and
+log(1 - y) of a beta distribution, or x and x^2 of a normal distribution.  c, p and q are computed once per block of
+records.  In shapes, n is the number of records, S of draws, and U of units of several records.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
-# c, p and q of rows in every draw: (rows, S) each
+# function that computes c, p and q, each (rows, S), of given predictor rows
 RowCoefficients = Callable[[Codes], tuple[Floats, Floats, Floats]]
 
 BLOCK_BYTES = 64_000_000  # memory for c, p and q of the rows of one block
@@ -26,7 +27,10 @@ TILE = 512  # draws that a core processes at a time, so that they stay in its ca
 # inner loops run over contiguous draws, and sums may be reordered, so that the compiler vectorises them
 @nb.njit(parallel=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 def _max_abs_sum(t: Floats, start: Codes, row: Codes, c: Floats, p: Floats, q: Floats, out: Floats) -> None:
-    """Set out_u to max_s |sum of log p_is over the records start_u to start_(u+1) - 1 of unit u|."""
+    """Set ``out[u]`` to the largest |sum of log p over the records of unit u| over draws, for each unit u.
+
+    Unit u has the records ``start[u]`` to ``start[u + 1] - 1``.
+    """
     S = c.shape[1]
     for u in nb.prange(out.size):
         log_p = np.empty(TILE)
@@ -46,18 +50,18 @@ def _max_abs_sum(t: Floats, start: Codes, row: Codes, c: Floats, p: Floats, q: F
 
 
 def max_abs_log_density(t: Floats, row: Codes, coefficients: RowCoefficients, S: int, unit: Codes | None) -> Floats:
-    """Largest |log p_i| over draws (n,); with ``unit``, largest |sum of log p over the unit's records| (U,).
+    """Compute the largest |log p_i| (n,) over draws, for each record i.
 
-    Memory is O(n).
+    With ``unit``, log p is summed over the records of a unit first, and the result is (U,).  Memory is O(n).
 
     Parameters
     ----------
     t : float array (n, 2)
         Statistics of each record.
     row : int array (n,)
-        Row of each record.
+        Predictor row of each record.
     coefficients : function
-        Returns c, p and q of selected rows in every draw.
+        Computes c, p and q, each (rows, S), of selected predictor rows.
     S : int
         Number of draws.
     unit : int array (n,) or None
@@ -72,12 +76,10 @@ def max_abs_log_density(t: Floats, row: Codes, coefficients: RowCoefficients, S:
 
 
 def blocks_of_units(row: Codes, unit: Codes | None, S: int) -> Iterator[tuple[Codes, Codes, Codes, Codes, Codes]]:
-    """Cut records into blocks of whole units.  Each block is a tuple of arrays.
+    """Cut records into blocks of whole units.  Without ``unit``, each record is a unit.
 
-    The arrays are: records, units, first record of each unit (and the end), distinct rows, and the position of each
-    record's row among the distinct rows.
-
-    Without ``unit`` each record is a unit.
+    Each block is a tuple of arrays: the records, the units, the first record of each unit (followed by the number of
+    records), the distinct predictor rows, and the position of each record's row among the distinct rows.
     """
     for records in blocks(row if unit is None else unit, 1 if unit is None else None, S):
         units, start = (records, np.arange(records.size)) if unit is None else np.unique(unit[records], True)
@@ -86,7 +88,10 @@ def blocks_of_units(row: Codes, unit: Codes | None, S: int) -> Iterator[tuple[Co
 
 
 def blocks(key: Codes, cells: int | None, S: int) -> Iterator[Codes]:
-    """Cut records into blocks of whole keys.  A key has at most ``cells`` rows; None: as many rows as records."""
+    """Cut records into blocks, so that records with equal keys stay together.
+
+    The records of a key have at most ``cells`` distinct predictor rows.  None means at most one row per record.
+    """
     order, size = np.argsort(key, kind="stable"), np.bincount(key)
     block = np.cumsum(np.minimum(size, cells or size)) // max(1, BLOCK_BYTES // (24 * S))
     ends = np.cumsum(np.bincount(block, size).astype(np.intp))

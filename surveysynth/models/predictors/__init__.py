@@ -1,1 +1,1 @@
-"""Public predictors: their model matrix, groups of records with a common effect, and public survey weights."""
+"""The model matrix of public predictors, groups of records with a common effect, and public survey weights."""

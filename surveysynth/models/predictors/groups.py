@@ -1,4 +1,7 @@
-"""Groups of records with a common effect (PSUs and strata that the predictors do not determine), and group sizes."""
+"""PSUs and strata that the predictors do not determine, as groups of records with a common effect.
+
+n is the number of records and C the number of groups.
+"""
 
 from __future__ import annotations
 
@@ -16,24 +19,24 @@ from ...design.survey_design import SurveyDesign
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-ENOUGH = 5  # PSUs that a slope on PSU size needs, beyond the number of columns constant within PSUs
+ENOUGH = 5  # a slope on PSU size needs this number of PSUs plus the number of columns constant within PSUs
 
 
 @dataclass(frozen=True)
 class Groups:
-    """Groups of records with a common effect, possibly in larger groups with a second effect.
+    """Groups of records with a common effect, optionally within larger groups with a second effect.
 
     Attributes
     ----------
     record : int array (n,)
-        Group of each record, such as its PSU.
+        Group of each record, such as the PSU.
     size : int
         Number of groups C.
     parent : int array (C,) or None
-        Second-level group of each group, such as its stratum; None for one level.
+        Larger group of each group, such as the stratum of a PSU.  None means that there are no larger groups.
     sampled : bool
-        True: the groups are a sample from the population (PSUs), and synthetic data have new effects.  False: they are
-        all groups of the population (strata), and their effects are parameters like coefficients.
+        True means that the groups are a sample (PSUs), so that synthetic data have newly drawn effects.  False means
+        that the groups are all groups of the population (strata), whose effects are parameters like coefficients.
     """
 
     record: Codes
@@ -42,33 +45,34 @@ class Groups:
     sampled: bool = True
 
     def subset(self, records: Codes) -> Groups:
-        """The groups of selected records."""
+        """Return the groups of selected records."""
         return replace(self, record=self.record[records])
 
     @property
     def levels(self) -> int:
-        """Number of levels, 1 or 2."""
+        """Number of hierarchical levels: 2 with larger groups, otherwise 1."""
         return 1 if self.parent is None else 2
 
     def describe(self) -> str:
-        """Name of the groups, for messages and reports."""
+        """Return the name of the groups, for messages and reports."""
         if not self.sampled:
             return "strata"
         return "PSUs" if self.parent is None else "PSUs and strata"
 
 
 def groups_of(design: SurveyDesign, predictors: Sequence[str]) -> Groups | None:
-    """The PSUs and strata of a design that the predictors do not determine, as groups with effects.
+    """Return the PSUs and strata of a design that the predictors do not determine, as groups with effects.
 
     Parameters
     ----------
     design : SurveyDesign
     predictors : list of str
-        Columns on which a model is conditional.
+        Columns that the model conditions on.
 
     Returns
     -------
-    Groups, or None if records are independent given the predictors.
+    Groups or None
+        None means that the predictors determine all PSUs and strata of the design.
     """
     first = design.stages[0]
     loose = design.strata_name is not None and not _determine(design, predictors, first.stratum)
@@ -79,8 +83,8 @@ def groups_of(design: SurveyDesign, predictors: Sequence[str]) -> Groups | None:
 
 
 def _determine(design: SurveyDesign, predictors: Sequence[str], group: Codes) -> bool:
-    """Whether the predictors determine the stratum or PSU of a record."""
-    # a number enters as a slope, which gives each group its own mean only if the number has two values
+    """Whether the predictors determine ``group`` (n,), the stratum or PSU of each record."""
+    # a numeric predictor has a slope, which fits the mean of each group only if the predictor has two values
     discrete = [c for c in predictors if is_discrete(design, c, 2)]
     if not discrete:
         return False
@@ -89,18 +93,20 @@ def _determine(design: SurveyDesign, predictors: Sequence[str], group: Codes) ->
 
 
 def differing_sizes(group: Codes) -> Floats | None:
-    """Number of records (n,) in the group of each record; None if all groups have the same size."""
+    """Return the number of records (n,) in the group of each record.  Return None if all groups have equal sizes."""
     size = np.bincount(group)
     return np.asarray(size[group], dtype=np.float64) if np.ptp(size[size > 0]) > 0 else None
 
 
 def psu_sizes(groups: Groups, columns: int) -> Floats | None:
-    """Number of records (n,) in the PSU of each record; None unless sizes differ and enough PSUs identify a slope.
+    """Return the number of records (n,) in the PSU of each record, as a predictor.
 
-    The size is a predictor because outcomes can depend on it, while new effects of PSUs do not: a synthetic file
+    Return None if all sizes are equal, or if there are too few PSUs for a slope on size.  ``columns`` is the number of
+    predictor columns, including the intercept, that are constant within PSUs; each takes one degree of freedom.
+
+    Outcomes can depend on PSU size, but newly drawn effects of PSUs do not.  Without this predictor, a synthetic file
     would lose the larger incomes of large PSUs.  Weights fall with size, because the PSUs of a two-stage sample
-    represent about equally many units each.  ``columns`` is the number of columns of the predictors, including the
-    intercept, that are constant within PSUs; each takes one degree of freedom of the PSUs.
+    represent about equal numbers of units.
     """
     enough = groups.sampled and groups.size >= columns + ENOUGH
     return differing_sizes(groups.record) if enough else None

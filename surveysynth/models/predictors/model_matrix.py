@@ -1,4 +1,8 @@
-"""Predictors: a formula of public columns, and the distinct rows of its model matrix."""
+"""The distinct rows of the model matrix of a formula of public columns.
+
+n is the number of records, G the number of distinct rows ("predictor rows"), and K the number of columns.  The argument
+``pattern`` (n,) is the position of each record's predictor row.
+"""
 
 from __future__ import annotations
 
@@ -21,48 +25,48 @@ from ...validation import rows
 from ..regression.sufficient_statistics import residual_squares
 from .groups import differing_sizes
 
-LARGEST = 1e140  # largest predictor, for finite sums of squares
+LARGEST = 1e140  # largest absolute value of a predictor, so that sums of squares are finite
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
-Constants = Mapping[str, Mapping[str, Any]]  # of terms such as center(), bs(): means, knots
+Constants = Mapping[str, Mapping[str, Any]]  # means and knots, by term of the formula: center(age), bs(age, 5)
 
 
 class Synthesized(Protocol):
-    """Categorical outcomes as predictors: their names, their K combinations, and the combination of each record."""
+    """Synthesized categorical outcomes that are also predictors.  A category is a combination of their levels."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the columns."""
+        """Names of the categorical outcomes."""
         ...
 
     @property
     def K(self) -> int:
-        """Number of combinations."""
+        """Number of categories."""
         ...
 
     @property
     def category(self) -> Codes:
-        """Combination (n,) of each record."""
+        """Category (n,) of each record."""
         ...
 
     def columns(self, category: Codes) -> dict[str, pd.Series]:
-        """Labels of combinations, by column."""
+        """Return the labels of given categories, by column."""
         ...
 
 
-C_OF_COLUMN = re.compile(r"C\((\w+|`[^`]+`)\)")  # has the same levels in the distinct rows as in all records
-FEW = 10  # most values of a numeric predictor that makes cells
+C_OF_COLUMN = re.compile(r"C\((\w+|`[^`]+`)\)")  # a term whose levels are the same in distinct rows and in all records
+FEW = 10  # a numeric predictor with at most this number of values is discrete
 LOG_WEIGHT, LOG_SIZE, LOG_UNIT = "log(weight)", "log(records of the PSU)", "log(records of the unit)"
 
 
 def with_categories(predictors: str, names: Sequence[str]) -> str:
-    """The formula plus main effects of the synthesized categories that are not in it."""
+    """Add main effects of the categorical outcomes ``names`` to a formula, unless the formula names them already."""
     named = formula_columns(predictors)
     return " + ".join([predictors, *(f"C(`{name}`)" for name in names if name not in named)])
 
 
 def discrete_predictors(design: SurveyDesign, predictors: str, synthesized: Sequence[str]) -> list[str]:
-    """The public columns of a formula that make cells: labels, ``C()`` of numbers, and numbers of few values."""
+    """Return the public columns of a formula that are labels, numbers inside ``C()``, or numbers with few values."""
     coded = coded_columns(predictors)
     return [
         name
@@ -72,7 +76,7 @@ def discrete_predictors(design: SurveyDesign, predictors: str, synthesized: Sequ
 
 
 def numeric_predictors(design: SurveyDesign, predictors: str, synthesized: Sequence[str]) -> list[str]:
-    """The public columns of a formula that enter as numbers with a slope, without labels, strata and ``C()``."""
+    """Return the public columns of a formula that enter as numbers with a slope."""
     coded = coded_columns(predictors)
     return [
         name
@@ -84,18 +88,17 @@ def numeric_predictors(design: SurveyDesign, predictors: str, synthesized: Seque
 def predictor_rows(
     design: SurveyDesign, predictors: str, categories: Synthesized | None, constants: Constants | None = None
 ) -> tuple[Floats, Codes, tuple[str, ...]]:
-    """Distinct rows of the model matrix: X (G, K), the row of each record (n,), and the names of the columns.
+    """Return the distinct rows (G, K) of the model matrix, the row (n,) of each record, and the names of the columns.
 
-    With categories, every public row is repeated for each category, whether the pair occurs or not: public row g with
-    category k is row g * categories.K + k.  With ``constants`` (:func:`predictor_constants`), the row of a record does
-    not depend on other records.
+    With ``categories``, every row of public predictors is repeated for each category, even if no record has the pair:
+    row g with category k has position g * categories.K + k.  With ``constants`` (:func:`predictor_constants`), the row
+    of a record does not depend on other records.
 
     Raises
     ------
     InputError
-        Records of weight 0, which no model covers; missing values or dates in a predictor; a formula that cannot
-        be evaluated, is not finite, or depends on the order of the records; constants that do not belong to
-        the terms of the formula.
+        A record has weight 0; a predictor has missing values or dates; the formula cannot be evaluated, is not finite,
+        or depends on the order of the records; or the constants do not belong to the terms of the formula.
     """
     if not design.weights.all():
         raise InputError("a model is of records with positive weights: leave those of weight 0 out")
@@ -109,7 +112,7 @@ def predictor_rows(
     first = first_records(pattern)
     row = pattern
     one_each = constants is None and categories is None and _row_by_row(predictors)
-    if one_each:  # one record of each row is enough
+    if one_each:  # the formula is evaluated for one record of each pattern
         frame = frame.iloc[first]
         first = row = np.arange(len(first))
     given = {} if constants is None else _arrays(constants)
@@ -132,7 +135,7 @@ def predictor_rows(
 
 
 def _checked_columns(design: SurveyDesign, predictors: str, synthesized: Sequence[str]) -> list[str]:
-    """The public columns that a formula names, without missing values or dates (InputError)."""
+    """Return the public columns that a formula names.  Missing values and dates are refused (InputError)."""
     names = [name for name in formula_columns(predictors) if name not in synthesized]
     for name in names:
         check_cells(design.column(name), name)
@@ -146,7 +149,7 @@ def _evaluated(
     predictors: str, frame: pd.DataFrame, types: Mapping[str, str], first: Codes, categories: Synthesized | None,
     given: Mapping[str, Any],
 ) -> tuple[Floats, Floats, formulaic.ModelMatrix]:  # fmt: skip
-    """The model matrix of the records of a frame, its distinct rows, and formulaic's own object."""
+    """Return the model matrix of the frame's records, its distinct rows, and formulaic's ModelMatrix."""
     # all records are evaluated together, so that center(), bs() and similar terms agree with R
     matrix = formulaic.model_matrix(
         f"1 + {predictors}", frame.astype(dict(types)), na_action="ignore", transform_state=deepcopy(given)
@@ -171,10 +174,7 @@ def _not_evaluated(predictors: str, kind: str, constants: Constants | None) -> I
 
 
 def _refuse_extreme(predictors: str, values: Floats, row: Codes) -> None:
-    """Refuse predictors that are not finite, or too large to be squared (InputError).
-
-    ``row`` is the row of ``values`` of each record.
-    """
+    """Refuse predictors ``values[row]`` that are not finite, or too large to be squared (InputError)."""
     finite = np.asarray(np.isfinite(values).all(axis=1))
     if not finite.all():
         raise InputError(f"the predictors {predictors!r} are not finite in {rows(~finite[row])}")
@@ -196,14 +196,14 @@ def refuse_missing(column: pd.Series, name: str) -> None:
 
 
 def first_records(pattern: Codes) -> Codes:
-    """The first record of each row (G,); every row has one."""
+    """Return the number (G,) of the first record of each predictor row."""
     first = np.empty(int(pattern.max(initial=-1)) + 1, dtype=np.intp)
     first[pattern[::-1]] = np.arange(len(pattern) - 1, -1, -1)
     return first
 
 
 def _row_by_row(predictors: str) -> bool:
-    """Whether records with equal columns have equal predictor rows, so that one record of each is enough."""
+    """Whether all records with equal columns have equal predictor rows, so that one of them is evaluated for all."""
     return all(
         is_row_wise(f.expr) or C_OF_COLUMN.fullmatch(f.expr)
         for f in factors_of(predictors)
@@ -212,12 +212,12 @@ def _row_by_row(predictors: str) -> bool:
 
 
 def model_spec(design: SurveyDesign, predictors: str) -> tuple[formulaic.ModelSpec, dict[str, str]]:
-    """The specification of a model matrix, with which other records can be evaluated, and the types of columns.
+    """Return the specification of a model matrix, which can be applied to other records, and the types of columns.
 
     Raises
     ------
     InputError
-        Terms with constants from the file, such as ``center()`` or ``bs()``, which would reveal confidential columns.
+        A term such as ``center()`` or ``bs()`` takes constants from the file, which would reveal confidential columns.
     """
     frame = design.select(formula_columns(predictors))
     types = _types(design, frame)
@@ -231,15 +231,14 @@ def model_spec(design: SurveyDesign, predictors: str) -> tuple[formulaic.ModelSp
 
 
 def predictor_constants(design: SurveyDesign, predictors: str) -> dict[str, dict[str, Any]]:
-    """Constants that the terms of a formula take from a file: the mean in ``center(age)``, the knots in ``bs(age, 5)``.
+    """Return the constants that a formula takes from a file: the mean in ``center(age)``, the knots in ``bs(age, 5)``.
 
-    The keys are the texts of the terms.  The constants are plain numbers, or lists and mappings of numbers.
+    The keys are the terms.  The constants are numbers, or lists and mappings of numbers.
 
     Raises
     ------
     InputError
-        A term whose value depends on other records beyond such constants, such as
-        ``I(age - age.mean())``; the message names the term.
+        The value of a term depends on other records in another way, as in ``I(age - age.mean())``.
     """
     frame = design.select(formula_columns(predictors))
     frame = frame.astype(_types(design, frame))
@@ -267,16 +266,16 @@ def predictor_constants(design: SurveyDesign, predictors: str) -> dict[str, dict
 
 
 def _alone(spec: formulaic.ModelSpec, frame: pd.DataFrame, record: int, column: str, value: float) -> bool:
-    """Whether a record that is evaluated alone has the same value in a column as among all records."""
+    """Whether a record has the same value in a column if it is evaluated without the other records."""
     try:
         row = spec.get_model_matrix(frame.iloc[[record]], na_action="ignore")
-    except Exception:  # a term that needs other records
+    except Exception:  # the term needs other records
         return False
     return bool(np.allclose(np.asarray(row[column], dtype=np.float64), value))
 
 
 def _types(design: SurveyDesign, frame: pd.DataFrame) -> dict[str, str]:
-    """Types of columns for formulaic: text as text, and a stratum as labels even if it is coded as a number."""
+    """Return types of columns for formulaic: "str" for text, and "category" for a stratum, even if it is a number."""
     text = {str(c): "str" for c in frame if isinstance(frame[c].dtype, pd.StringDtype)}
     return text | ({str(design.strata_name): "category"} if design.strata_name in frame else {})
 
@@ -286,7 +285,7 @@ def _constants(matrix: formulaic.ModelMatrix) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Numbers, lists and mappings of numpy and formulaic, converted to plain Python."""
+    """Convert numbers, lists and mappings of numpy and formulaic to plain Python."""
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
     if isinstance(value, Mapping):
@@ -299,19 +298,18 @@ def _plain(value: Any) -> Any:
 
 
 def _arrays(value: Any) -> Any:
-    """Lists of numbers as arrays, with which formulaic computes."""
     if isinstance(value, Mapping):
         return {key: _arrays(each) for key, each in value.items()}
     return np.array(value) if isinstance(value, list) else value
 
 
 def numeric_columns(columns: Sequence[str]) -> list[str]:
-    """Columns of a model matrix that come from numeric predictors."""
+    """Return the columns of a model matrix that come from numeric predictors."""
     return [c for c in columns if c not in ("Intercept", LOG_WEIGHT, LOG_SIZE, LOG_UNIT) and "[" not in c]
 
 
 def _determined(X: Floats, pattern: Codes, values: Floats) -> bool:
-    """Whether values (n,) are a linear function of the predictor rows."""
+    """Whether ``values`` (n,) are a linear function of the predictor rows."""
     centred = values - values.mean()
     return residual_squares(centred, X, pattern) <= 1e-9 * float(centred @ centred)
 
@@ -319,7 +317,10 @@ def _determined(X: Floats, pattern: Codes, values: Floats) -> bool:
 def with_log_size(
     X: Floats, pattern: Codes, columns: tuple[str, ...], name: str, size: Floats | None, each: int = 1
 ) -> tuple[Floats, Codes, tuple[str, ...]]:
-    """Predictor rows, patterns and columns, plus log ``size`` (n,) unless that is None or linear in the rows."""
+    """Add the column log ``size`` (n,) to predictor rows.  Return the rows, the row of each record, and column names.
+
+    Nothing is added if ``size`` is None, or if log ``size`` is a linear function of the predictor rows.
+    """
     if size is None or _determined(X, pattern, np.log(size)):
         return X, pattern, columns
     return *with_column(X, pattern, each, np.log(size)), (*columns, name)
@@ -328,15 +329,19 @@ def with_log_size(
 def with_unit_size(
     X: Floats, pattern: Codes, columns: tuple[str, ...], unit: Codes | None
 ) -> tuple[Floats, Codes, tuple[str, ...]]:
-    """Predictor rows, patterns and columns, plus the log of the number of records of units if units differ in size.
+    """Add the log of the unit's number of records as a column to predictor rows.
 
-    Privacy weights of units depend on the sizes of the units, too, so the size must be in the model.
+    Returns the rows, the row of each record, and the column names.  Privacy weights of units depend on the numbers of
+    records, too, so the model must have this predictor.  Nothing is added if all units have equally many records.
     """
     return with_log_size(X, pattern, columns, LOG_UNIT, None if unit is None else differing_sizes(unit))
 
 
 def with_column(X: Floats, pattern: Codes, each: int, column: Floats) -> tuple[Floats, Codes]:
-    """Predictor rows and patterns with a further public column (n,), in blocks of ``each`` rows as before."""
+    """Add a public column (n,) to predictor rows, and return the new rows and the row of each record.
+
+    Rows come in blocks of ``each`` rows, one for each category, and the new rows keep this order.
+    """
     public = codes(pattern // each, np.unique(column, return_inverse=True)[1])
     first = np.unique(public, return_index=True)[1]
     row = (pattern[first] // each)[:, None] * each + np.arange(each)

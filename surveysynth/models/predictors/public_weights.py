@@ -1,4 +1,4 @@
-"""Survey weights that are a function of public data, which are kept and have no density."""
+"""Survey weights that are a function of public data, and are therefore released unchanged and not modelled."""
 
 from __future__ import annotations
 
@@ -16,36 +16,34 @@ from .groups import Groups
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-# A weight whose residual spread on the log scale is below EXACT is a function of the predictors
-# up to rounding; between EXACT and NEAR it is neither random nor a function.
+# A weight whose residual standard deviation on the log scale is at most EXACT is a function of the predictors, up to
+# rounding.  Between EXACT and NEAR, it is neither such a function nor safely random.
 EXACT, NEAR = 1e-7, 1e-3
-# A cell of one record fits any weight.  Cells of predictors must not have single records; most records
-# of PSUs, whose weights belong to the design, must share their PSU with another.
+# Least share of records that must not be alone in their cell.  (The mean of a cell of one record fits any weight.)  ALL
+# is for cells of predictors, MOST is for PSUs and strata.
 ALL, MOST = 1.0, 0.5
-MOST_LOG = 50.0  # largest variance of a logarithm, to avoid overflow
-PROPORTIONAL = 10.0  # ratio of the variances of totals from which the size measure has to be a predictor
+MOST_LOG = 50.0  # upper limit for the variance of a logarithm, to avoid overflow
+PROPORTIONAL = 10.0  # ratio of variances of totals above which the size measure has to be a predictor
 
 
 def public_weight(
     design: SurveyDesign, predictors: tuple[str, ...], X: Floats, pattern: Codes, groups: Groups | None = None
 ) -> Floats | None:
-    """The survey weight, if it is a function of public data; otherwise None.
+    """Return the survey weight if it is a function of public data, and None if it is not.
 
     The weight can be a function of the predictors (stratified SRS, self-weighting files), or of the PSUs or strata with
-    modelled effects (equal probabilities within PSUs).
-
-    Such a weight has no distribution given x: Sigma would be singular and the density unbounded.  The weight is public,
-    and the fitted value of its cell is kept, so that not even the last digits belong to a single record.  A cell of one
-    record fits any weight, and proves nothing.
+    modelled effects (equal probabilities within PSUs).  Such a weight has no distribution given the predictors: Sigma
+    would be singular and the density unbounded.  The returned value is the fitted value, such as the mean of the cell,
+    so that no digit belongs to a single record.
 
     Returns
     -------
-    float array (n,), or None if the weight is not such a function.
+    float array (n,) or None
 
     Raises
     ------
     ModelError
-        The weight is nearly, but not exactly, such a function: it is neither public nor safely modelled.
+        The weight is nearly, but not exactly, a function of public data, so it can neither be public nor be modelled.
     """
     log_weight = np.log(design.weights / design.weights.mean())
     everybody = np.zeros(design.n, dtype=np.intp)
@@ -90,8 +88,8 @@ def public_weight(
 def refuse_proportional(design: SurveyDesign, outcomes: Sequence[str], X: Floats, pattern: Codes) -> None:
     """Refuse an outcome that is nearly proportional to a size measure that is not a predictor.
 
-    In a sample with probabilities proportional to size, w y hardly varies if y is proportional to size, and neither
-    does the total estimated from the sample.  Synthetic weights are scaled to a population total, so the synthetic
+    In a sample with probabilities proportional to size, w y hardly varies if y is proportional to size.  Then the
+    sample estimates the total of y precisely.  Synthetic weights are scaled to a population size N, so the synthetic
     total is N sum(w y) / sum(w), where the few smallest units dominate sum(w).  Under the model, the variance of the
     synthetic total is proportional to exp(s^2) - 1, where s^2 is the variance of log w given the predictors.  The
     variance of the sample's total is proportional to exp(v) / p - 1, where v is the variance of log(w y) given the
@@ -101,16 +99,16 @@ def refuse_proportional(design: SurveyDesign, outcomes: Sequence[str], X: Floats
     Raises
     ------
     ModelError
-        The first variance is more than 10 times the second.
+        The variance of the synthetic total is more than 10 times the variance of the sample's total.
     """
     for outcome in outcomes:
         y = design.numeric(outcome)
         positive = y > 0
         if not ((y >= 0).all() and positive.any()):
             continue
-        weight_variance = np.expm1(_left(np.log(design.weights), X, pattern))
+        weight_variance = np.expm1(_residual_variance(np.log(design.weights), X, pattern))
         product = np.log(design.weights[positive] * y[positive])
-        product_variance = np.exp(_left(product, X, pattern[positive])) / positive.mean() - 1
+        product_variance = np.exp(_residual_variance(product, X, pattern[positive])) / positive.mean() - 1
         if weight_variance > PROPORTIONAL * product_variance:
             raise ModelError(
                 f"given the predictors, {outcome!r} is nearly proportional to the inclusion probability, as in a "
@@ -120,13 +118,13 @@ def refuse_proportional(design: SurveyDesign, outcomes: Sequence[str], X: Floats
             )
 
 
-def _left(logs: Floats, X: Floats, pattern: Codes) -> float:
-    """Variance of logarithms given the predictors, at most ``MOST_LOG``."""
+def _residual_variance(logs: Floats, X: Floats, pattern: Codes) -> float:
+    """Return the variance of logarithms given the predictors, or ``MOST_LOG`` if it is larger."""
     return min(residual_squares(logs - logs.mean(), X, pattern) / len(logs), MOST_LOG)
 
 
 def _significant(x: Floats, digits: int = 14) -> Floats:
-    """Values rounded to significant digits, so that a weight of 10 is not published as 9.999999999999998."""
+    """Round values to significant digits, so that a weight of 10 is not published as 9.999999999999998."""
     unit = 10.0 ** (digits - 1 - np.floor(np.log10(x)))
     return np.asarray(np.round(x * unit) / unit)
 

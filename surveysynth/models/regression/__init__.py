@@ -1,1 +1,1 @@
-"""Weighted linear regression: sufficient statistics, and the regression of the survey weight."""
+"""Sufficient statistics of weighted linear regression, and the regression of the survey weight."""

@@ -1,4 +1,8 @@
-"""Sufficient statistics of the alpha-weighted likelihood of a normal regression."""
+"""Sufficient statistics of the alpha-weighted likelihood of a normal regression.
+
+n is the number of records, D the number of outcomes, G the number of distinct predictor rows X, and K their number of
+columns.  ``pattern`` (n,) is the position of each record's predictor row.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +29,10 @@ class SufficientStatistics:
     Q: Floats
 
     def reduced(self) -> tuple[Floats, Floats, Floats]:
-        """R (rank, K) with R'R = C0, Z0 = R B^ (rank, D), and residual cross products S0 (D, D), for C0 of any rank.
+        """Return R (rank, K) with R'R = C0, Z0 = R B^ (rank, D), and the residual cross products S0 (D, D).
 
-        B^ are the weighted least squares coefficients.  Columns are scaled to equal length first, so that the rank does
-        not depend on the units of predictors.
+        B^ are the weighted least squares coefficients, and C0 may be singular.  The columns of X are scaled to equal
+        length first, so that the rank does not depend on the units of predictors.
         """
         length = np.sqrt(np.diag(self.C0))
         length = np.where(length > 0, length, 1.0)
@@ -42,20 +46,20 @@ class SufficientStatistics:
 
 
 def sufficient_statistics(X: Floats, pattern: Codes, Y: Floats, alpha: Floats) -> SufficientStatistics:
-    """Sufficient statistics of records, summed first within predictor rows: O(n D + G K^2) operations."""
+    """Compute the sufficient statistics in O(n D + G K^2) operations, by sums within predictor rows."""
     a, t = sums_by_row(len(X), pattern, Y, alpha)
     weighted = alpha[:, None] * Y
     return SufficientStatistics(float(alpha.sum()), X.T @ (a[:, None] * X), X.T @ t, Y.T @ weighted)
 
 
 def sums_by_row(G: int, pattern: Codes, Y: Floats, alpha: Floats) -> tuple[Floats, Floats]:
-    """Sums of alpha (G,) and of alpha Y (G, D) in each predictor row."""
+    """Compute the sums of alpha (G,) and of alpha Y (G, D) over the records of each predictor row."""
     a = np.asarray(np.bincount(pattern, alpha, G), dtype=np.float64)
     t = np.array([np.bincount(pattern, alpha * y, G) for y in Y.T], dtype=np.float64).reshape(Y.shape[1], G).T
     return a, t
 
 
 def residual_squares(y: Floats, X: Floats, pattern: Codes, alpha: Floats | None = None) -> float:
-    """Weighted residual sum of squares of the regression of values (n,) on the predictor rows."""
+    """Compute the weighted residual sum of squares of the regression of ``y`` (n,) on the predictors."""
     alpha = np.ones(len(y)) if alpha is None else alpha
     return float(sufficient_statistics(X, pattern, y[:, None], alpha).reduced()[2][0, 0])

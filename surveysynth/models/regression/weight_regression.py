@@ -1,4 +1,4 @@
-"""Exact draws of the regression of the log survey weight on predictors and outcome, if the weight is not public."""
+"""The regression of the log survey weight on predictors and outcome, for weights that are not public."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ PRIOR_WEIGHT = (
 
 
 def draw_weights(statistics: SufficientStatistics, size: int, rng: np.random.Generator) -> dict[str, Floats]:
-    """Exact draws of the coefficients (c, gamma) and of sigma under the conjugate prior, as ``c`` and ``sigma``."""
+    """Draw coefficients ``c`` and residual standard deviations ``sigma`` exactly from the conjugate posterior."""
     P = statistics.P[:, 0]
-    root = np.linalg.cholesky(statistics.C0 + np.eye(len(P)) / WIDTH**2)  # root of the precision, times sigma
+    root = np.linalg.cholesky(statistics.C0 + np.eye(len(P)) / WIDTH**2)  # Cholesky factor of the precision * sigma^2
     half = solve_triangular(root, P, lower=True)
     rate = SCALE + (statistics.Q[0, 0] - half @ half) / 2
     sigma = np.sqrt(rate / rng.standard_gamma(SHAPE + statistics.A / 2, size))
@@ -29,6 +29,6 @@ def draw_weights(statistics: SufficientStatistics, size: int, rng: np.random.Gen
 
 
 def weight_log_density(log_w: Floats, mean: Floats, sigma: Floats) -> Floats:
-    """log N(log w_i; mean, sigma^2) (S, n), for means (S, n) and standard deviations (S,)."""
+    """Compute log N(log w_i; mean, sigma^2) (S, n) in S draws, for means (S, n) and standard deviations (S,)."""
     sigma = sigma[:, None]
     return -0.5 * ((log_w - mean) / sigma) ** 2 - np.log(sigma) - 0.5 * np.log(2 * np.pi)

@@ -1,1 +1,1 @@
-"""Scales of outcomes: working scales of numbers, and the levels of categories."""
+"""Working scales of numeric outcomes, and the levels of categorical outcomes."""

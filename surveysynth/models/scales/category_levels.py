@@ -14,29 +14,29 @@ Codes = NDArray[np.intp]
 FEWEST = 5  # fewest records per level on average; a column with fewer may be an identifier
 
 
-def _are_truths(column: pd.Series) -> bool:
+def _is_boolean(column: pd.Series) -> bool:
     return pd.api.types.is_bool_dtype(column.dtype) or pd.api.types.infer_dtype(column, skipna=True) == "boolean"
 
 
 def all_levels(column: pd.Series) -> pd.Index:
-    """The declared levels (both, for truth values); otherwise the levels that occur, sorted as pandas sorts groups."""
+    """Return the declared levels of a column, False and True for a boolean column, or else the sorted values."""
     if isinstance(column.dtype, pd.CategoricalDtype):
         return pd.CategoricalIndex(column.cat.categories, dtype=column.dtype)
-    if _are_truths(column):
+    if _is_boolean(column):
         return pd.Index([False, True], dtype=column.dtype)
     return pd.factorize(column, sort=True)[1].astype(column.dtype)
 
 
 def levels_of(column: pd.Series, name: str) -> tuple[Codes, pd.Index]:
-    """Number (n,) of the level of each record, and the levels: the declared levels or the sorted levels that occur.
+    """Return the number (n,) of each record's level, and the levels (:func:`all_levels`).
 
     Raises
     ------
     InputError
-        A missing value; values that cannot be sorted, or are neither text nor numbers; fewer than five records
-        per level.
+        A value is missing; the values cannot be sorted, or are neither text nor numbers; or there are fewer than five
+        records per level.
     ModelError
-        Only one level.
+        There is only one level.
     """
     missing = column.isna()
     if missing.any():

@@ -1,8 +1,8 @@
 """Normal scores: a working scale on which a historical outcome is standard normal.
 
-Incomes are not lognormal: their logs have heavy tails, heaps and a top code.  A smooth monotone
-map from amounts to normal scores removes that shape, so that the normal model fits.  The map
-must be fixed, and it must be public or older than the released file.  Then it costs no privacy.
+The logs of incomes are not normal: the distribution has heavy tails, heaps and a top code.  A smooth monotone map from
+amounts to normal scores makes the distribution normal, so that the normal model fits.  The map must come from a public
+file or from a file older than the one to release.  Then no privacy budget is spent on the map.
 """
 
 from __future__ import annotations
@@ -32,15 +32,14 @@ LOG = LogTransform()
 Base = LogTransform | IdentityTransform | AsinhTransform
 FORMAT = "surveysynth normal scores, version 1"
 DIGITS = 4  # significant digits of a knot's amount
-# With 1,000 records and 70 knots, at least three records, mostly 20, lie between adjacent knots, and a
-# score near the median has a standard error of 0.04.
+# With 1,000 records and 70 knots, at least 3 and mostly 20 records lie between adjacent knots, and a score near the
+# median has a standard error of 0.04.
 LEAST_RECORDS, RECORDS_PER_KNOT = 1000, 14
 LEAST_KNOTS = 5
-# Share of the file, and least number of records, beyond the outer knots, so that no knot
-# is the amount of a single record.
+# Share and least number of the records beyond each outer knot, so that no knot is the amount of a single record.
 OUTER_SHARE, OUTER_RECORDS = 0.001, 5
-# W^2 of two independent files is below this in 6 of a million pairs
-# (Csorgo & Faraway 1996, eq. 1.2), however similar their distributions are.
+# W^2 of two independent files is below this limit in 6 of a million pairs, even if both files have the same
+# distribution (Csorgo & Faraway 1996, eq. 1.2).
 CLOSER_THAN_CHANCE = 0.01
 
 
@@ -48,17 +47,17 @@ CLOSER_THAN_CHANCE = 0.01
 class NormalScores:
     """Working scale y~ = Phi^-1(p), where p is the share below y in a historical or public file.
 
-    Knots (y_k, p_k) are joined by a monotone cubic (PCHIP) from the base scale u = base(y) to the
-    score z = Phi^-1(p), and are extrapolated by straight lines beyond the outer knots.
+    The K knots are amounts y_k and shares p_k.  On the base scale u = base(y), a monotone cubic (PCHIP) joins the
+    points (u_k, z_k), where z_k = Phi^-1(p_k) is the normal score.  Beyond the outer knots, the curve is straight.
 
     Parameters
     ----------
     amounts : sequence of float (K,)
-        Knots y_k, in the outcome's unit, increasing; at least 5.
+        Amounts y_k of the knots, increasing, in the outcome's unit.  At least 5 knots are needed.
     probabilities : sequence of float (K,)
         Shares p_k, increasing, between 0 and 1.
     source : str
-        The file or publication that the knots come from; it is published with a release.
+        The file or publication that the knots come from.  A release publishes this text.
     base : transform
         ``surveysynth.LogTransform()``, ``surveysynth.AsinhTransform(scale=)`` for amounts that can be zero or
         negative, or ``surveysynth.IdentityTransform(scale=)``.
@@ -68,19 +67,16 @@ class NormalScores:
     Raises
     ------
     InputError
-        Knots that do not increase or are not defined on the base scale; an empty source; another base; bounds that are
-        not two increasing numbers.
+        The knots do not increase or are not defined on the base scale; the source is empty; the base is another
+        transform; or the bounds are not two increasing numbers.
 
     Notes
     -----
-    The slope of a tail is the slope of the chord over the outermost unit of normal score.  It was tried on the
-    incomes of the census workers, with 1,000 to 8,850 workers as the historical file.  The scores of the other
-    workers had an excess kurtosis of 0.1 to 0.6 on average, never above 2 (log income: 6).  Two other rules put
-    some incomes at z = 10 and more: a chord over half a unit, which can fall among the top-coded incomes, and the
-    mean excess beyond the outer knot, which is computed from few records.
+    A tail has the slope of the chord over the outermost unit of normal score.  This rule was tried on the incomes of
+    census workers, with 1,000 to 8,850 workers as the historical file.  The scores of the other workers had an excess
+    kurtosis of 0.1 to 0.6 on average and never above 2.  The excess kurtosis of log income is 6.
 
-    If many amounts are equal, such as zeros, their scores are one point of positive probability, and synthetic
-    values spread around this point.
+    If many amounts are equal, such as zeros, they all have the same score, and synthetic values spread around it.
 
     Examples
     --------
@@ -132,31 +128,31 @@ class NormalScores:
         Parameters
         ----------
         values : array (n,)
-            The outcome in the historical file, in the unit of the file to come.
+            The outcome in the historical file, in the unit of the file to release.
         source : str
-            Name of the historical file, which is published.
+            Name of the historical file.  A release publishes this name.
         weights : array (n,), optional
             Survey weights of the historical file.
         knots : int
-            Number of quantiles.  They are evenly spaced in arcsin sqrt(p), a scale on which the error of a sample
-            share is the same everywhere.  The lowest p is 0.001 or 5 / n, whichever is larger, and the highest is 1
-            minus the lowest.
+            Number of quantiles.  Their shares p are evenly spaced in arcsin sqrt(p), because the standard error of
+            arcsin sqrt(p) is the same for every p.  The lowest p is the larger of 0.001 and 5 / n, where n is the
+            effective number of records.  The highest p is 1 minus the lowest.
         base : str or transform
             As for the class, or ``"log"``.
 
         Raises
         ------
         InputError
-            Values or weights that are missing, not numbers or not defined on the base scale; a file
-            that is too small for the number of knots, or has too few different values.
+            Values or weights are missing, are not numbers, or are not defined on the base scale; the file is too small
+            for the number of knots; or it has too few different values.
 
         Notes
         -----
-        Quantiles invert the mid-distribution function F(y-) + (F(y) - F(y-)) / 2, interpolated on
-        the base scale between different values (Ma, Genton & Parzen 2011), so heaps, weights and
-        copies of records need no rule of their own.  The quantiles are rounded to 4 significant digits, so that
-        knots do not contain the digits of a historical record.  Equal quantiles become one knot.  The share p of a
-        knot is the mid-distribution function of the rounded amount.
+        Quantiles are values of the inverse of the mid-distribution function F(y-) + (F(y) - F(y-)) / 2, interpolated on
+        the base scale between different values (Ma, Genton & Parzen 2011).  Therefore heaps, weights and copies of
+        records need no special rule.  The quantiles are rounded to 4 significant digits, so that knots do not contain
+        all digits of a historical record.  Equal quantiles become one knot.  The share p of a knot is the
+        mid-distribution function of the rounded amount.
         """
         scale = as_transform(base)
         _check_base(scale)
@@ -193,7 +189,7 @@ class NormalScores:
         return cls(rounded.tolist(), np.round(share, 6).tolist(), source, scale)
 
     def forward(self, y: Floats) -> Floats:
-        """The normal score of y; NaN where y is not defined on the base scale.
+        """Compute the normal score of y.  The score is NaN where y is not defined on the base scale.
 
         Parameters
         ----------
@@ -208,7 +204,7 @@ class NormalScores:
         return evaluate(self._curve, self.base.forward(self._within(np.asarray(y, dtype=np.float64))))
 
     def inverse(self, z: Floats) -> Floats:
-        """The amount whose score is z.
+        """Compute the amount whose normal score is z.
 
         Parameters
         ----------
@@ -223,11 +219,10 @@ class NormalScores:
         return self._within(self.base.inverse(solve(self._curve, np.asarray(z, dtype=np.float64))))
 
     def _within(self, y: Floats) -> Floats:
-        """Amounts clipped to the public bounds."""
         return y if self.bounds is None else np.clip(y, *self.bounds)
 
     def describe(self) -> str:
-        """Name, base measure and source, for the report.
+        """Return the source of the normal scores and the unit of the densities, for the report.
 
         Returns
         -------
@@ -240,13 +235,14 @@ class NormalScores:
         )
 
     def made_from(self, values: ArrayLike, weights: ArrayLike | None = None) -> bool:
-        """Whether the knots were made from this file, or from a file that is closer to it than chance allows.
+        """Test whether the knots were made from this file, or from a file that is more similar than chance allows.
 
         Knots must not be made from the file to release.  The test statistic is W^2 = n times the integral of
-        (F(y_k) - p_k)^2 (Cramer and von Mises).  For the file from which the knots were made, W^2 is 0, in any order of
-        the records and also if all records are repeated.  If up to 5% of the records were left out or added, W^2 is
-        mostly below 0.01.  For an independent file with the same distribution, W^2 is on average 1/6 or more, and below
-        0.01 in 6 of a million files.
+        (F(y_k) - p_k)^2 (Cramer and von Mises), where n is the effective number of records and F the mid-distribution
+        function of this file.  If the knots were made from this file, W^2 is 0, in any order of the records and also if
+        all records are repeated.  If up to 5% of the records were left out or added, W^2 is mostly below 0.01.  For an
+        independent file with the same distribution, W^2 is on average 1/6 or more, and below 0.01 in 6 of a million
+        files.
 
         Parameters
         ----------
@@ -315,8 +311,8 @@ class NormalScores:
         Raises
         ------
         InputError
-            There is no such file; the file is of another kind or version; fields are missing, unknown, or
-            have values that the class refuses.
+            There is no such file; the file is of another kind or version; or fields are missing, are unknown, or have
+            values that the class refuses.
         """
         try:
             document = json.loads(as_path(path).read_text(encoding="utf-8"))
@@ -344,7 +340,7 @@ class NormalScores:
 
     @cached_property
     def _curve(self) -> PPoly:
-        """The map from u to z, with a straight piece at each end for extrapolation."""
+        """The map from the base scale u to the normal score z, with a straight piece at each end for extrapolation."""
         u = self.base.forward(np.array(self.amounts))
         z = ndtri(self.probabilities)
         chord = np.diff(z) / np.diff(u)
@@ -357,12 +353,11 @@ class NormalScores:
         # the flattest chord, and the inverse is as exact as the curve itself.
         slope = np.minimum(slope, 2 * np.minimum(np.append(chord, np.inf), np.insert(chord, 0, np.inf)))
         cubic = CubicHermiteSpline(u, z, slope)
-        first, last = u[1] - u[0], u[-1] - u[-2]  # lengths of the straight pieces, which do not matter
+        first, last = u[1] - u[0], u[-1] - u[-2]  # lengths of the straight pieces, which have no effect on values
         left, right = [0, 0, tails[0], z[0] - tails[0] * first], [0, 0, tails[1], z[-1]]
         return PPoly(np.column_stack([left, cubic.c, right]), np.concatenate([[u[0] - first], u, [u[-1] + last]]))
 
     def _distance(self, u: Floats, w: Floats) -> float:
-        """W^2 between the knots and a file of base-scale values u with weights w."""
         value, F = mid_distribution(u, w)
         p = np.array(self.probabilities)
         gap = np.interp(self.base.forward(np.array(self.amounts)), value, F) - p
@@ -370,7 +365,7 @@ class NormalScores:
 
 
 def public_bounds(bounds: object, outcome: str) -> tuple[float, float]:
-    """Lowest and highest value as two floats.  Raises InputError unless they are finite and low < high."""
+    """Return the lowest and the highest value as floats.  Raises InputError unless both are finite and low < high."""
     message = (
         f"bounds of {outcome!r} are two public numbers, the lowest and the highest value, that are not taken from the "
         "file: bounds=(0, 1_000_000)"
@@ -398,7 +393,7 @@ def _check_base(base: object) -> None:
 
 
 def _increasing(values: Sequence[float], name: str) -> Floats:
-    """The values as an array.  Raises InputError unless they are finite numbers in increasing order."""
+    """Return the values as an array.  Raises InputError unless the values are finite numbers in increasing order."""
 
     def numbers() -> Floats:
         if any(isinstance(v, (bool, str)) for v in values):
@@ -413,7 +408,7 @@ def _increasing(values: Sequence[float], name: str) -> Floats:
 
 
 def _columns(values: ArrayLike, weights: ArrayLike | None) -> tuple[Floats, Floats]:
-    """Values and weights as arrays of floats, with NaN for missing values; weights are 1 by default."""
+    """Return values and weights as arrays, with NaN for missing values.  By default, all weights are 1."""
     y = _floats(values, "values")
     w = np.ones_like(y) if weights is None else _floats(weights, "weights")
     if y.size != w.size:

@@ -1,4 +1,4 @@
-"""Errors of outcomes that no model takes: missing values, and constants."""
+"""Errors for outcomes that every model refuses: outcomes with missing values, and constant outcomes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ...validation import rows
 
 
 def missing_outcome(name: str, missing: NDArray[np.bool_]) -> InputError:
-    """The error for an outcome that is missing in some records (n,)."""
+    """Make the error for an outcome with missing values.  ``missing`` (n,) marks the records."""
     return InputError(
         f"outcome {name!r} is missing in {rows(missing)}; fill it in, or say missing='drop' to leave these records out "
         "(the report then says how many)"
@@ -18,5 +18,5 @@ def missing_outcome(name: str, missing: NDArray[np.bool_]) -> InputError:
 
 
 def constant_outcome(name: str) -> ModelError:
-    """The error for an outcome with a single value."""
+    """Make the error for an outcome with a single value."""
     return ModelError(f"{name} is constant: there is nothing to synthesize, and a release would reveal its value")

@@ -1,4 +1,4 @@
-"""The curve of normal scores, its inverse, and the distribution function of its knots."""
+"""The curve from amounts to normal scores, the inverse curve, and distribution functions of weighted values."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ BLOCK = 1 << 16  # values that one core processes at a time
 
 
 def evaluate(curve: PPoly, u: Floats) -> Floats:
-    """Values of the curve at u, of any shape, computed on all cores."""
+    """Compute the values of the curve at u, an array of any shape, on all cores."""
     return _on_all_cores(_evaluate, u, curve.x, np.ascontiguousarray(curve.c))
 
 
 def solve(curve: PPoly, z: Floats) -> Floats:
-    """The u with curve(u) = z, by Newton's method within the piece that contains z.
+    """Find u with curve(u) = z, by Newton's method within the cubic piece whose range contains z.
 
     A step that leaves the interval known to contain u is replaced by bisection.
 
     Parameters
     ----------
     curve : scipy.interpolate.PPoly
-        Cubic pieces, strictly increasing; the first and last are straight.
+        A strictly increasing curve of cubic pieces.  The first and the last piece are straight.
     z : float array, any shape
     """
     return _on_all_cores(_solve, z, curve.x, np.ascontiguousarray(curve.c), curve(curve.x))
 
 
 def _on_all_cores(kernel: Callable[..., None], values: Floats, *curve: Floats) -> Floats:
-    """Results of ``kernel`` for all values.  It runs in Python threads, as OpenMP's threads do not survive a fork."""
+    """Apply ``kernel`` to all values, in Python threads because threads of OpenMP do not survive a fork."""
     flat, out = np.ascontiguousarray(values).reshape(-1), np.empty(values.size)
 
     def block(first: int) -> None:
@@ -52,7 +52,7 @@ def _on_all_cores(kernel: Callable[..., None], values: Floats, *curve: Floats) -
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
 def _evaluate(u: Floats, x: Floats, c: Floats, z: Floats) -> None:
-    """Set z (n,) to the curve at u; c (4, pieces) are the coefficients of the pieces, x the limits of the pieces."""
+    """Set z (n,) to the curve at u (n,).  x are the limits of the cubic pieces, c (4, pieces) the coefficients."""
     for i in range(u.size):
         k = min(max(np.searchsorted(x, u[i], side="right") - 1, 0), x.size - 2)
         step = u[i] - x[k]
@@ -61,7 +61,10 @@ def _evaluate(u: Floats, x: Floats, c: Floats, z: Floats) -> None:
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
 def _solve(z: Floats, x: Floats, c: Floats, at: Floats, u: Floats) -> None:
-    """Set u (n,) to the inverse at z; ``at`` is the curve at the limits x of the pieces, c (4, pieces) coefficients."""
+    """Set u (n,) to the inverse of the curve at z (n,).
+
+    x are the limits of the cubic pieces, ``at`` the values of the curve at x, and c (4, pieces) the coefficients.
+    """
     last = x.size - 2
     for i in range(z.size):
         k = min(max(np.searchsorted(at, z[i], side="right") - 1, 0), last)
@@ -80,12 +83,12 @@ def _solve(z: Floats, x: Floats, c: Floats, at: Floats, u: Floats) -> None:
 
 
 def mid_distribution(u: Floats, w: Floats) -> tuple[Floats, Floats]:
-    """Distinct values in order, and for each the share of the weight below it plus half the share at it."""
+    """Return the sorted distinct values v, and the share of the weight below v plus half the share at v."""
     value, code = np.unique(u, return_inverse=True)
     share = np.bincount(code, weights=w) / w.sum()
     return value, np.cumsum(share) - share / 2
 
 
 def effective_size(w: Floats) -> float:
-    """Effective number of records with these weights (Kish)."""
+    """Compute Kish's effective number of records with weights w: (sum w)^2 / sum w^2."""
     return float(w.sum() ** 2 / (w**2).sum())

@@ -1,9 +1,9 @@
-"""Working scales of an outcome: the model is normal on the forward scale.
+"""Transforms of an outcome to the working scale, on which the model is normal.
 
-Source: Hu, Savitsky & Williams 2022a, section 2.1, where the scale is the log.
+Source: Hu, Savitsky & Williams 2022a, section 2.1, where the working scale is the log.
 
-Lipschitz bounds are log densities on the working scale.  Under ``log`` they do not depend on
-the unit of the outcome.  Under ``identity`` and ``asinh`` they do, so both transforms need a public scale.
+Lipschitz bounds are log densities on the working scale.  Under ``log``, the bounds do not depend on the unit of the
+outcome.  Under ``identity`` and ``asinh``, the bounds depend on the unit, so both transforms need a public scale.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ class Transform(Protocol):
     """A monotone map between the outcome and its working scale."""
 
     def forward(self, y: Floats) -> Floats:
-        """Values on the working scale; NaN where y is not defined on this scale."""
+        """Transform y to the working scale.  The result is NaN where y is not defined on this scale."""
         ...
 
     def inverse(self, z: Floats) -> Floats:
-        """Values in the unit of the outcome."""
+        """Transform values z on the working scale to the unit of the outcome."""
         ...
 
     def describe(self) -> str:
-        """Name, base measure and unit, for the report."""
+        """Return the name of the transform and the unit of the densities, for the report."""
         ...
 
 
@@ -49,16 +49,16 @@ class LogTransform:
     name: ClassVar[str] = "log"
 
     def forward(self, y: Floats) -> Floats:
-        """The log of y; NaN where y is not positive."""
+        """Return the log of y, and NaN where y is not positive."""
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(y > 0, np.log(y), np.nan)
 
     def inverse(self, z: Floats) -> Floats:
-        """The exponential of z."""
+        """Return the exponential of z."""
         return np.exp(z)
 
     def describe(self) -> str:
-        """Name, base measure and unit, for the report."""
+        """Return the name of the transform and the unit of the densities, for the report."""
         return "log (densities per unit of log outcome; the outcome's own unit does not matter)"
 
 
@@ -69,7 +69,7 @@ class IdentityTransform:
     Parameters
     ----------
     scale : float
-        A public number, in the outcome's unit; it sets the unit of the densities.
+        A public number, in the outcome's unit.  Densities are per ``scale`` units of the outcome.
 
     Examples
     --------
@@ -85,26 +85,28 @@ class IdentityTransform:
         _check_scale(self.scale)
 
     def forward(self, y: Floats) -> Floats:
-        """The ratio y / scale."""
+        """Return y / scale."""
         return y / self.scale
 
     def inverse(self, z: Floats) -> Floats:
-        """The product z * scale."""
+        """Return z * scale."""
         return z * self.scale
 
     def describe(self) -> str:
-        """Name, base measure and unit, for the report."""
+        """Return the name of the transform and the unit of the densities, for the report."""
         return f"identity (densities per {self.scale:g} units of the outcome)"
 
 
 @dataclass(frozen=True)
 class AsinhTransform:
-    """Working scale y~ = asinh(y / scale): logarithmic in both tails, linear near 0, for amounts that can be negative.
+    """Working scale y~ = asinh(y / scale), for amounts that can be negative.
+
+    The working scale is linear near 0 and logarithmic in both tails.
 
     Parameters
     ----------
     scale : float
-        A public number, in the outcome's unit: about where the scale turns from linear to logarithmic.
+        A public number, in the outcome's unit.  Near this amount, the working scale turns from linear to logarithmic.
 
     Examples
     --------
@@ -120,15 +122,15 @@ class AsinhTransform:
         _check_scale(self.scale)
 
     def forward(self, y: Floats) -> Floats:
-        """The value asinh(y / scale)."""
+        """Return asinh(y / scale)."""
         return np.arcsinh(y / self.scale)
 
     def inverse(self, z: Floats) -> Floats:
-        """The value scale * sinh z."""
+        """Return scale * sinh z."""
         return self.scale * np.sinh(z)
 
     def describe(self) -> str:
-        """Name, base measure and unit, for the report."""
+        """Return the name of the transform and the unit of the densities, for the report."""
         return f"asinh (densities per unit of asinh(outcome / {self.scale:g}))"
 
 
@@ -137,14 +139,14 @@ def _check_scale(scale: float) -> None:
 
 
 def as_transform(name: str | Transform, scale: float | None = None) -> Transform:
-    """A transform from its name: ``log``, or ``identity`` / ``asinh`` with a public ``scale``.
+    """Make a transform from the name ``log``, or from ``identity`` or ``asinh`` and a public ``scale``.
 
-    A transform is returned as it is.
+    If ``name`` is a transform already, it is returned.
 
     Raises
     ------
     InputError
-        An unknown name, a missing scale, or a scale for log.
+        The name is unknown, the scale is missing, or ``log`` has a scale.
     """
     if not isinstance(name, str):
         if isinstance(name, type) or not hasattr(name, "forward"):
