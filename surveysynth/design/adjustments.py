@@ -93,9 +93,8 @@ class AdjustableDesign(DesignRecords):
     def calibrate(self, totals: Totals, distance: Distance = "raking", bounds: Bounds | None = None) -> Self:
         """Calibrate the weights to known totals, by post-stratification, raking or regression (GREG).
 
-        Standard errors then use residuals: the linearized values are regressed on the groups and numeric columns
-        whose totals are known (R's ``postStratify``, ``calibrate``).  Replicate weights are calibrated to the same
-        totals.
+        Standard errors then use residuals: the linearized values are regressed on the groups and numeric columns whose
+        totals are known (R's ``postStratify``, ``calibrate``).  Replicate weights are calibrated to the same totals.
 
         Source: Deville & Sarndal 1992, cases 1, 2, 6 and 7.
 

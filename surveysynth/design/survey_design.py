@@ -446,10 +446,9 @@ class SurveyDesign(AdjustableDesign):
         strata : str, optional
             Column of strata.
         method : str, optional
-            "systematic" (in the order of the frame), "random_systematic", "brewer", "tille",
-            "maximum_entropy", "poisson" (the sample size is random), "multinomial" (with
-            replacement) or "srs" (equal probabilities).  Default "maximum_entropy" if there are sizes,
-            and "srs" if not.
+            "systematic" (in the order of the frame), "random_systematic", "brewer", "tille", "maximum_entropy",
+            "poisson" (the sample size is random), "multinomial" (with replacement) or "srs" (equal probabilities).
+            Default "maximum_entropy" if there are sizes, and "srs" if not.
         lonely_psu : {"fail", "remove", "adjust", "average"}
             Variance of a stratum with one selected unit (apart from units selected with certainty), as for
             :class:`SurveyDesign`.  "fail" refuses such a sample.
