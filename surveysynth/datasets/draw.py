@@ -16,8 +16,8 @@ from ..errors import InputError
 from ..sampling import Floats, Positions, inclusion_probabilities, proportional_allocation, systematic
 from ..validation import one_of, rows
 
-# Student's t with 4 degrees of freedom is truncated here, since exp(t) has no mean: in some populations, one salary would
-# be most of the total salary of its field and gender.  P(|t4| > 13) is 1 in 5,000.
+# Limit at which Student's t with 4 degrees of freedom is truncated, since exp(t) has no mean: in some populations, one
+# salary would be most of the total salary of its field and gender.  P(|t4| > 13) is 1 in 5,000.
 T4_CUT = 13.0
 
 

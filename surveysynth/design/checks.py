@@ -43,10 +43,8 @@ def check_roles(
     Parameters
     ----------
     frame : pandas.DataFrame
-        The records.
     single : mapping of str to str or None
-        Column of each of the roles "weights", "probs", "strata", "base_weights" and "calibrated_weights".  A role that
-        no column has is None.  Exactly one of "weights" and "probs" has a column.
+        Column, or None, for each of the roles "weights", "probs", "strata", "base_weights" and "calibrated_weights".
     psu_names, fpc_names : sequence of str
         Columns of sampling units and of finite population corrections, one per stage, outermost stage first.
     """
@@ -81,9 +79,7 @@ def labels_of(frame: pd.DataFrame, labels: Mapping[str, str] | None) -> dict[str
 
 
 def replicate_names(given: Columns, columns: Iterable[str], roles: Mapping[str, str]) -> tuple[str, ...]:
-    """List the columns of replicate weights in the order of ``given``.
-
-    Columns that match the same pattern are in the order of the file.
+    """List the columns of replicate weights in the order of ``given``, and within a pattern in that of the file.
 
     Parameters
     ----------
@@ -149,10 +145,7 @@ def role_columns(given: object) -> list[str]:
 
 
 def joint_of(given: ArrayLike | tuple[Joint, ...] | None, pi: Floats) -> tuple[Joint, ...]:
-    """Return joint inclusion probabilities as blocks of records.
-
-    Raise InputError if the matrix is wrong, or if the probabilities do not belong to these records.
-    """
+    """Return joint inclusion probabilities as blocks of records, after checks (InputError)."""
     if given is None:
         return ()
     if isinstance(given, tuple) and all(isinstance(block, Joint) for block in given):

@@ -62,9 +62,9 @@ def shown(name: str, columns: Sequence[str]) -> str:
 
 
 def nearest(name: object, columns: Iterable[Hashable]) -> str:
-    """Suggest a column for an unknown name: `` (did you mean 'income'?)``, or an empty text.
+    """Suggest a column for an unknown name: `` (did you mean 'income'?)``.
 
-    The text is also empty if the file may lack a header line (:func:`listing`).
+    The text is empty if no name is near, or if the file may lack a header line (:func:`listing`).
     """
     names = {str(c).casefold(): str(c) for c in columns}
     if any(VALUE.match(c) for c in names.values()):
@@ -217,10 +217,7 @@ def codes(*columns: Any) -> NDArray[np.intp]:
 
 
 def occurring(code: NDArray[np.intp], size: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return the distinct codes, sorted, and the position of each record's code among them.
-
-    Codes are whole numbers from 0 to ``size - 1``.
-    """
+    """Return the distinct codes, sorted, and each record's position among them.  Codes are below ``size``."""
     if size > 8 * code.size:
         found, number = np.unique(code, return_inverse=True)
         return found, number

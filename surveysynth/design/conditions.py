@@ -53,7 +53,6 @@ def is_one_comparison(rule: str) -> bool:
 
 
 def _memberships(compared: ast.Compare) -> list[int]:
-    """Positions of the operands to the right of ``in`` and ``not in``."""
     return [at for at, sign in enumerate(compared.ops) if isinstance(sign, ast.In | ast.NotIn)]
 
 
@@ -64,9 +63,7 @@ def computed(frame: pd.DataFrame, expression: str) -> Any:
 
 
 def obeyed(rules: Sequence[str], frame: pd.DataFrame, entry: str = "edits") -> Bools:
-    """Mark the records that obey all rules: (n,).
-
-    A comparison with a missing value is False; only ``!=`` is True.
+    """Mark the records that obey all rules: (n,).  With a missing value, all comparisons but ``!=`` are False.
 
     Raises
     ------

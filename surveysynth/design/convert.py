@@ -175,13 +175,7 @@ def _labelled_reader(path: Path, suffix: str, codes: Checked, encoding: str | No
 
 
 def _looked_at(blocks: Blocks, missing_codes: MissingCodes | None) -> tuple[dict[str, _Column], Names, Labels]:
-    """Return a summary of each column, the value labels of fully labelled columns, and the column headings.
-
-    Raises
-    ------
-    InputError
-        The file has no records, or ``missing_codes`` names an unknown column.
-    """
+    """Return a summary of each column, the value labels of fully labelled columns, and the headings (InputError)."""
     found: dict[str, _Column] = {}
     names: Names = {}
     texts: Labels = {}
@@ -215,7 +209,6 @@ def _write(frames: Iterator[pd.DataFrame], place: Path, types: Mapping[str, pa.D
 
 
 def _type(values: pd.Series) -> pa.DataType | None:
-    """Find the type of the values of a block.  Return None if all are missing."""
     if values.isna().all():
         return None
     kind = pa.array(values, from_pandas=True).type

@@ -122,7 +122,7 @@ class Column:
 
     @property
     def answers(self) -> bool:
-        """Whether the column is read as texts in any dialect.  NA could be an answer then."""
+        """Whether the column is read as texts in every dialect, so that NA could be an answer."""
         return self.as_is or self.texts or (self.truths and bool(self.shapes))
 
     @property
@@ -277,7 +277,6 @@ def read_csv(path: Path, codes: Checked, options: CsvOptions) -> pd.DataFrame:
 
 
 def _numbers(texts: pa.ChunkedArray, shapes: Iterable[str], dialect: Dialect, kind: pa.DataType) -> pa.ChunkedArray:
-    """Convert texts to numbers that are written in a dialect."""
     marks = {marks for shape in shapes if (marks := reading(shape, dialect)) is not None}
     if dialect.thousands is not None and any(thousands for _, thousands in marks if thousands):
         texts = pc.replace_substring_regex(pc.utf8_trim_whitespace(texts), VARIANTS[dialect.thousands], "")

@@ -145,9 +145,7 @@ class CsvTexts:
             raise self._refused("ParserError")
 
     def through(self, work: Callable[[Iterator[Texts]], T]) -> T:
-        """Call ``work`` with all blocks and return its result.
-
-        Arrow reads the blocks.  If Arrow cannot, ``work`` is called again, with blocks that pandas reads.
+        """Return the result of ``work`` for all blocks.  If Arrow cannot read the file, pandas reads it from the start.
 
         Raises
         ------
@@ -278,10 +276,7 @@ def _records(lines: Iterable[str], separator: str, *, strict: bool = False) -> I
 
 
 def _beginning(path: Path, options: CsvOptions) -> tuple[str, int, str, list[str], bool]:
-    """Return separator, number of lines before the header, encoding, header, and a flag.
-
-    The flag is True if the first record has more fields than the header.
-    """
+    """Return separator, lines before the header, encoding, header, and whether the first record is longer."""
     encoding = "utf-8" if options.encoding is None else codecs.lookup(options.encoding).name
     with _opened(path) as file, _text(file, encoding) as text:
         lines = text.readlines(BEGINNING)
@@ -293,13 +288,7 @@ def _beginning(path: Path, options: CsvOptions) -> tuple[str, int, str, list[str
 
 
 def _names(file: str, header: list[str]) -> tuple[str, ...]:
-    """Return the names of columns without the blanks around them.  An empty name becomes "Unnamed: number".
-
-    Raises
-    ------
-    InputError
-        Several columns have the same name.
-    """
+    """Return the names without the blanks around them.  An empty name becomes "Unnamed: number" (InputError)."""
     names = [name.strip() or f"Unnamed: {number}" for number, name in enumerate(header)]
     twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
     if twice:

@@ -62,7 +62,6 @@ def row_wise(frame: pd.DataFrame, function: RowWise, name: str) -> pd.Series:
 
 
 def _computed(frame: pd.DataFrame, function: RowWise, name: str) -> pd.Series:
-    """Compute one value per record by the function, in the order of the frame (InputError)."""
 
     def stopped(kind: str) -> InputError:
         return InputError(f"the function of {name!r} stopped with {kind}; the file has {listing(frame.columns)}")

@@ -68,7 +68,6 @@ class DesignRecords:
         return roles | {"lonely_psu": "remove", "labels": self._labels}
 
     def _again(self, frame: pd.DataFrame, **roles: Any) -> Self:
-        """Make a new design of this class.  All checks are made."""
         make: Any = type(self)
         design: Self = make(frame, **roles)
         return design
@@ -158,9 +157,9 @@ class DesignRecords:
 
     @property
     def multiplicand(self) -> NDArray[np.float64]:
-        """The weights which, times the factors of a replicate, give the replicate weights: (n,).
+        """The weights, but 1 if a record has weight 0 and a replicate weight: (n,).
 
-        They are the weights of the design, except for 1 if the weight is 0 but some replicate weight is not.
+        Replicate weights are these numbers times the factors of a replicate.
         """
         return self.weights if self.replication is None else self.replication.multiplicand(self.weights)
 

@@ -198,7 +198,6 @@ def _own_values(tree: ast.expr) -> bool:
 
 
 def _elementwise(call: ast.Call) -> bool:
-    """Whether a function call is computed element by element."""
     function = call.func
     if call.keywords or any(isinstance(each, ast.Starred) for each in call.args):
         return False

@@ -136,7 +136,6 @@ def text_forms(codes: Sequence[Code]) -> list[str]:
 
 
 def _number(code: Code) -> float | None:
-    """Convert a code or its text to a finite number.  Return None if this is not possible."""
     try:
         number = float(code)
     except ValueError:

@@ -53,10 +53,7 @@ class Diagnostics:
         return tuple(name for name, failed in checks.items() if failed)
 
     def worst(self, other: Diagnostics) -> Diagnostics:
-        """Combine the diagnostics of two parts of a model that are sampled separately.
-
-        Divergences are added.  Of the other values the worse one is taken.
-        """
+        """Combine the diagnostics of two parts of a model: all divergences, and the worse of the other values."""
         return Diagnostics(
             self.divergences + other.divergences, float(np.maximum(self.rhat, other.rhat)),
             float(np.minimum(self.ess_bulk, other.ess_bulk)), float(np.minimum(self.ess_tail, other.ess_tail)),
@@ -84,7 +81,7 @@ class Samples:
 
 
 class Engine(Protocol):
-    """Runs Stan programs."""
+    """An engine, which runs Stan programs."""
 
     name: str
     version: str
@@ -97,10 +94,7 @@ class Engine(Protocol):
 
 
 def program_path(program: str) -> Path:
-    """Find a Stan program in the installed package, or in ``stan/`` of a checkout.  Raise EngineError if it is unknown.
-
-    A text that ends in ``.stan`` is returned as a path.
-    """
+    """Find a Stan program by its name (EngineError).  A text that ends in ``.stan`` is a path already."""
     if program.endswith(".stan"):
         return Path(program)
     package = Path(__file__).resolve().parents[1]

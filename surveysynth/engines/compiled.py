@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 INCLUDE = re.compile(r'^[ \t]*#include[ \t]+["<]?([^">\s]+)[">]?[ \t]*(?://.*)?$', re.M)
 COMPILERS = ("g++", "clang++", "c++")
-UNUSED = 30 * 24 * 3600  # seconds after which an unused program is removed
+UNUSED = 30 * 24 * 3600  # seconds after which an unused program is removed, such as one of an earlier version
 OTHERWISE = "or use engine='embedded', which needs no compiler"
 
 
@@ -148,7 +148,6 @@ def _reason(output: str) -> str:
 
 
 def _remove_unused(cache: Path) -> None:
-    """Remove the programs that were not used for a month, such as programs of an earlier version."""
     for place in cache.glob("*-*"):
         with suppress(OSError):  # another process was first
             if time.time() - place.stat().st_mtime > UNUSED:

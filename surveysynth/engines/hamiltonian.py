@@ -126,10 +126,7 @@ class _Chain:
         return kept, divergences
 
     def _move(self, log_step: float) -> tuple[float, bool]:
-        """Run one trajectory and accept or reject its end.
-
-        Return the log acceptance ratio, and whether the trajectory stayed in the support.
-        """
+        """Run one trajectory.  Return the log of its acceptance ratio, and whether it stayed in the support."""
         step = np.exp(log_step)
         leaps = 1 + int(self.rng.uniform(0, LONGEST) / step)
         momentum = self.rng.standard_normal(self.position.size)
@@ -160,10 +157,7 @@ def _leapfrog(
 
 
 def _root(visited: Floats, scale: Floats) -> Floats:
-    """Return a factor of the covariance matrix of the visited points.
-
-    The covariance matrix is shrunk towards a diagonal matrix, and its diagonal towards ``scale`` squared.
-    """
+    """Factorize the covariance matrix of the visited points, shrunk towards the variances ``scale`` squared."""
     n, factor, centred = len(visited), np.diag(scale), visited - visited.mean(axis=0)
     root = factor * np.sqrt((n * np.linalg.solve(factor, visited.T).var(axis=1) + 10) / (n + 10))
     whitened = np.linalg.solve(root, centred.T)

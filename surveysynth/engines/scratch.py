@@ -1,7 +1,6 @@
 """Scratch folders: temporary folders for confidential files that another program reads and writes.
 
-A folder is removed when the process ends.  If the process was killed, a later process removes the folder
-(:func:`sweep`).
+A folder is removed when the process ends, or by a later process if the process was killed (:func:`sweep`).
 """
 
 from __future__ import annotations

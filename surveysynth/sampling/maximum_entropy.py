@@ -186,10 +186,7 @@ def _log_odds(pi: Floats, n: int) -> tuple[Floats, Floats, Complex]:
 
 @nb.njit(cache=True)
 def _moments(pi: Floats, x: Floats, code: Positions, out: Floats) -> None:
-    """Add the sum of pi (1 - pi) T_q(x) over the units of each bin to ``out`` (bins, DEGREE).
-
-    T_q is the Chebyshev polynomial of degree q.
-    """
+    """Add the sum of pi (1 - pi) T_q(x) over each bin to ``out`` (bins, DEGREE), for Chebyshev polynomials T_q."""
     for i in range(pi.size):
         if code[i] >= 0:
             row, v = out[code[i]], pi[i] * (1 - pi[i])
@@ -201,10 +198,7 @@ def _moments(pi: Floats, x: Floats, code: Positions, out: Floats) -> None:
 
 @nb.njit(cache=True)
 def _add_polynomial(x: Floats, code: Positions, coefficients: Floats, out: Floats) -> None:
-    """Add sum_q coefficients[code, q] T_q(x) to ``out`` for units with a code >= 0 (Clenshaw's recurrence).
-
-    T_q is the Chebyshev polynomial of degree q.
-    """
+    """Add the Chebyshev series with ``coefficients[code]`` at x to ``out``, for codes >= 0 (Clenshaw's recurrence)."""
     for i in range(x.size):
         if code[i] >= 0:
             row = coefficients[code[i]]
@@ -217,8 +211,7 @@ def _add_polynomial(x: Floats, code: Positions, coefficients: Floats, out: Float
 def _shift(eta: Floats, w: Floats, n: int, N: int) -> tuple[Floats, Floats, Complex]:
     """Solve logit pi(log odds) = eta for the log odds, at points that represent w units each.
 
-    Return log odds minus eta, and the nodes t of the Fourier sums with their weights W.  The equation is nearly linear,
-    so that Newton's method takes three or four steps.
+    Return log odds minus eta, t and W.  Newton's method takes three or four steps, as the equation is nearly linear.
     """
     shift, last = np.zeros(eta.size), np.inf
     for _ in range(50):
@@ -249,8 +242,7 @@ def _newton_step(a: Floats, b: Floats, rare: Floats, w: Floats, variance: Floats
     """Solve the equations derivative x step = error of a Newton step by Gaussian elimination.
 
     The derivative is Cov(I_k, I_i) / Var(I_k), where I_k is 1 if unit k is selected and 0 otherwise.  The covariance of
-    different units is a_k a_i - b_k b_i - rare_k rare_i.  Loops are faster than BLAS here, as the threads of BLAS cost
-    more than the work.
+    different units is a_k a_i - b_k b_i - rare_k rare_i.  Loops are faster than BLAS, whose threads cost more time.
     """
     V, J = a.shape
     x = error.copy()
@@ -303,10 +295,7 @@ def _spectrum(p: Floats, q: Floats, w: Floats, n: int, N: int) -> tuple[Floats, 
 
 @nb.njit(cache=True)
 def _nodes(variance: float, N: int, width: float) -> Floats:
-    """Compute the nodes t_j >= 0, for sample sizes that differ by less than ``width``.
-
-    Nodes with |phi| < 1e-20 are left out.
-    """
+    """Compute the nodes t_j >= 0 with |phi| >= 1e-20, if sample sizes differ by less than ``width``."""
     M = min(N + 1, int(width)) | 1
     t = np.empty(M // 2 + 1)
     for j in range(t.size):

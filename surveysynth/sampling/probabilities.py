@@ -1,7 +1,4 @@
-"""Inclusion probabilities proportional to size, and sample sizes of strata.
-
-A population has N units and H strata.  Stratum h has N_h units.
-"""
+"""Inclusion probabilities proportional to size, and sample sizes of strata, for N units in H strata."""
 
 from __future__ import annotations
 
@@ -162,10 +159,9 @@ def check_sizes(a: Floats, n_h: Floats, strata: Strata | None, *, replacement: b
 
 @nb.njit(cache=True)
 def _plus(m: Any, e: Any, x: float) -> Any:
-    """Return the mantissa and the exponent of the sum m 2^e + x, rounded as in the 80-bit format.
+    """Return the mantissa and the exponent of the sum m 2^e + x, rounded to 64 bits, ties to even.
 
-    That is, to the nearest 64-bit mantissa, ties to even.  m (uint64) is 0 or has its highest bit set; e is an int64;
-    x is positive or 0.
+    m (uint64) is 0 or has its highest bit set, e is an int64, and x is positive or 0.
     """
     bits = np.float64(x).view(np.uint64)
     k: Any = np.int64(bits >> FRACTION_BITS)
@@ -254,8 +250,7 @@ def proportional_allocation(units: ArrayLike, n: int) -> Positions:
     Returns
     -------
     int array (H,)
-        Sample sizes that add up to n, each within 1 of n N_h / N.  If remainders are equal, earlier strata have
-        priority.
+        Sample sizes that add up to n, each within 1 of n N_h / N.  If remainders are equal, earlier strata win.
 
     Examples
     --------

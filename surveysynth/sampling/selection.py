@@ -17,10 +17,7 @@ from .probabilities import Floats, Positions
 
 
 def whole_sample(pi: ArrayLike) -> tuple[Floats, int]:
-    """Return the probabilities as an array, and the sample size, which is their sum.
-
-    Raise InputError if the sum is not a whole number.
-    """
+    """Return the probabilities and their sum, the sample size.  Raise InputError if the sum is not whole."""
     p = probabilities(pi)
     n = np.round(p.sum())
     if not abs(p.sum() - n) < 1e-6:
@@ -75,10 +72,7 @@ def systematic(pi: ArrayLike, rng: np.random.Generator) -> Positions:
 
 @nb.njit(cache=True)
 def _steps(pi: Floats, start: float, n: int, drawn: Positions) -> int:
-    """Fill ``drawn`` with the positions of the certain units and of at most n other units.
-
-    Return the number of positions written.
-    """
+    """Fill ``drawn`` with positions of the certain units and of at most n others.  Return how many were written."""
     at, found = start, 0
     for i in range(pi.size):
         if pi[i] < 1:

@@ -155,7 +155,6 @@ def draw(
 
 
 def _expected_draws(a: Floats, n_h: Floats, strata: Strata | None) -> Floats:
-    """Compute the expected number of draws of each unit with replacement: (N,)."""
     check_sizes(a, n_h, strata, replacement=True)
     if strata is None:
         return n_h[0] * a / (a.sum() or 1.0)
@@ -166,10 +165,7 @@ def _expected_draws(a: Floats, n_h: Floats, strata: Strata | None) -> Floats:
 
 
 def _draw(pi: Floats, n: float, method: str, rng: np.random.Generator) -> tuple[Positions, Joint | None]:
-    """Draw a sample from one stratum.
-
-    Return the positions of the units, and their joint inclusion probabilities if the method has them.
-    """
+    """Draw a sample from one stratum.  Return positions, and joint inclusion probabilities if the method has them."""
     if method == "multinomial":
         return multinomial(pi, int(n), rng), None
     if method == "maximum_entropy":

@@ -178,7 +178,6 @@ class Replicates(ABC):
 
 
 def _sums(z: Floats, unit: Codes, units: int, domain: Codes, domains: int) -> Floats:
-    """Sum z by unit and domain: (units * domains,)."""
     inside = domain >= 0
     return np.asarray(np.bincount(unit[inside] * domains + domain[inside], z[inside], units * domains), np.float64)
 

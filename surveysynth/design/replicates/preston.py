@@ -62,11 +62,7 @@ def refuse_lonely_units(stages: tuple[Stage, ...], lonely_psu: LonelyPSU) -> Non
 
 
 def _draw(stage: Stage, number: int, above: Levels, rng: np.random.Generator) -> Levels:
-    """Draw the units of one stage that are kept in each replicate.
-
-    Return for each unit and replicate how many stages, from the first on, kept the unit: (units, R).  ``above`` has
-    these numbers for the stage before.
-    """
+    """Draw one stage.  Return the number of stages, from the first on, that keep each unit: (units, R)."""
     h, R = stage.stratum_of_unit, above.shape[1]
     order, last = np.argsort(h, kind="stable"), np.cumsum(stage.sampled)
     level, wanted = np.empty((h.size, R), dtype=np.uint8), np.empty(R)

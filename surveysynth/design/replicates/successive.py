@@ -73,7 +73,6 @@ def successive_differences(stages: tuple[Stage, ...], R: int, lonely_psu: Lonely
 
 
 def _first_records(stage: Stage) -> Codes:
-    """Find the position in the file of the first record of each unit: (units,)."""
     return np.unique(stage.unit, return_index=True)[1]
 
 
