@@ -3,7 +3,7 @@
 With weights d before calibration, known totals t of auxiliary variables x (indicators of groups, or numbers) and
 ratios g = w / d, the calibrated weights are
 
-    w_i = d_i g(x_i' lambda),    lambda such that    sum_i w_i x_i = t,
+    w_i = d_i g(x_i' lambda),    lambda such that    sum_i w_i x_i = t.
 
 Among all weights that meet the totals, these have the smallest distance from d.  The function g follows from the
 distance (cases 1, 2, 6 and 7 of the paper):
@@ -263,7 +263,7 @@ class KnownTotals:
 
     @classmethod
     def checked(cls, frame: pd.DataFrame, totals: Totals) -> KnownTotals:
-        """Check the ``totals`` of :meth:`SurveyDesign.calibrate` against the file (InputError)."""
+        """Read the ``totals`` of :meth:`SurveyDesign.calibrate`.  Raise InputError if they do not fit the file."""
         if not isinstance(totals, Mapping) or not totals:
             raise InputError("totals must map columns to the totals of their categories, or to the total of the column")
         groups: dict[tuple[str, ...], object] = {}

@@ -55,7 +55,7 @@ class Calibration:
 
     @classmethod
     def checked(cls, frame: pd.DataFrame, given: Mapping[str, Any], after: Floats, *, or_zero: bool) -> Self:
-        """Make a calibration from names of columns, and check these columns (InputError).
+        """Make a calibration from names of columns.  Raise InputError if a column is unknown or unsuitable.
 
         Parameters
         ----------
@@ -113,7 +113,7 @@ class Calibration:
 def earlier_ones(
     frame: pd.DataFrame, given: Sequence[Mapping[str, Any]] | None, last: Calibration, *, or_zero: bool
 ) -> tuple[Calibration, ...]:
-    """Check and return the calibrations before the last one, in their order (InputError).
+    """Return the calibrations before the last one, in their order.  Raise InputError if ``given`` is wrong.
 
     The weights after each calibration are the weights before the next one, unless ``calibrated_weights`` names others.
     """

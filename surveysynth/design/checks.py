@@ -38,7 +38,7 @@ Floats = NDArray[np.float64]
 def check_roles(
     frame: pd.DataFrame, single: Mapping[str, str | None], psu_names: Sequence[str], fpc_names: Sequence[str]
 ) -> dict[str, str]:
-    """Check that columns exist and can have their roles, and return the column of each role (InputError).
+    """Return the column of each role.  Raise InputError if columns do not exist or cannot have their roles.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def check_roles(
 
 
 def labels_of(frame: pd.DataFrame, labels: Mapping[str, str] | None) -> dict[str, str]:
-    """Check headings of columns (InputError), and put each on one line.  Empty headings are left out."""
+    """Put each heading on one line, and leave out empty ones.  Raise InputError for an unknown column or a non-text."""
     if labels is None:
         return {}
     if not isinstance(labels, Mapping) or not all(isinstance(text, str) for text in labels.values()):
@@ -79,7 +79,7 @@ def labels_of(frame: pd.DataFrame, labels: Mapping[str, str] | None) -> dict[str
 
 
 def replicate_names(given: Columns, columns: Iterable[str], roles: Mapping[str, str]) -> tuple[str, ...]:
-    """List the columns of replicate weights in the order of ``given``, and within a pattern in that of the file.
+    """List the columns of replicate weights.  The columns that one pattern matches are in the order of the file.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ def check_variance(
 
 
 def margin_names(poststrata: str | Sequence[str | Sequence[str]] | None) -> tuple[tuple[str, ...], ...]:
-    """Return the columns of each margin.  ``poststrata`` is one column, a list of margins, or None (InputError)."""
+    """Return the columns of each margin.  Raise InputError unless ``poststrata`` is a column, a list, or None."""
     if isinstance(poststrata, str | None):
         return () if poststrata is None else ((poststrata,),)
     if not isinstance(poststrata, Sequence):
@@ -145,7 +145,7 @@ def role_columns(given: object) -> list[str]:
 
 
 def joint_of(given: ArrayLike | tuple[Joint, ...] | None, pi: Floats) -> tuple[Joint, ...]:
-    """Return joint inclusion probabilities as blocks of records, after checks (InputError)."""
+    """Return joint inclusion probabilities as blocks of records.  Raise InputError if they do not fit the sample."""
     if given is None:
         return ()
     if isinstance(given, tuple) and all(isinstance(block, Joint) for block in given):

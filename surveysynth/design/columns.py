@@ -205,7 +205,7 @@ def positive(column: pd.Series, name: str, *, at_most_one: bool, or_zero: bool =
 
 
 def codes(*columns: Any) -> NDArray[np.intp]:
-    """Number the records by groups, from 0: (n,).  Two records are in one group if they are equal in all columns."""
+    """Return the group of each record, from 0: (n,).  Records with equal values in all columns form a group."""
     code = np.zeros(len(columns[0]), dtype=np.intp)
     for column in columns:
         if isinstance(column, pd.Series):

@@ -97,8 +97,8 @@ def convert(
     Raises
     ------
     InputError
-        As :meth:`SurveyDesign.read`; ``source`` is a parquet file or has no records; ``to`` exists or does not end in
-        .parquet.
+        :meth:`SurveyDesign.read` refuses the file or an option; ``source`` is a parquet file or has no records; ``to``
+        exists or does not end in .parquet.
     OSError
         The file ``to`` cannot be written.
 
@@ -175,7 +175,7 @@ def _labelled_reader(path: Path, suffix: str, codes: Checked, encoding: str | No
 
 
 def _looked_at(blocks: Blocks, missing_codes: MissingCodes | None) -> tuple[dict[str, _Column], Names, Labels]:
-    """Return a summary of each column, the value labels of fully labelled columns, and the headings (InputError)."""
+    """Return a summary of each column, the value labels of fully labelled columns, and the column headings."""
     found: dict[str, _Column] = {}
     names: Names = {}
     texts: Labels = {}

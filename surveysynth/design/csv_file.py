@@ -114,7 +114,7 @@ class _OtherParser(Exception):
 
 
 class CsvTexts:
-    """The texts of a csv file, block by block.  If a record has too few fields, the others are empty texts.
+    """The texts of a csv file, block by block.  If a record has too few fields, the missing ones are empty texts.
 
     Attributes
     ----------
@@ -216,9 +216,9 @@ class CsvTexts:
 
 
 class _Quotes:
-    """A file that counts the quotes read, since Arrow does not report a quote that is never closed.
+    """A file that counts quotes, since Arrow does not report a quote that is never closed.
 
-    ``odd`` is True if the number is odd.
+    ``odd`` is True if the number of quotes read so far is odd.
     """
 
     closed = False
@@ -276,7 +276,7 @@ def _records(lines: Iterable[str], separator: str, *, strict: bool = False) -> I
 
 
 def _beginning(path: Path, options: CsvOptions) -> tuple[str, int, str, list[str], bool]:
-    """Return separator, lines before the header, encoding, header, and whether the first record is longer."""
+    """Return separator, lines before the header, encoding, header, and whether the first record has more fields."""
     encoding = "utf-8" if options.encoding is None else codecs.lookup(options.encoding).name
     with _opened(path) as file, _text(file, encoding) as text:
         lines = text.readlines(BEGINNING)
@@ -288,7 +288,7 @@ def _beginning(path: Path, options: CsvOptions) -> tuple[str, int, str, list[str
 
 
 def _names(file: str, header: list[str]) -> tuple[str, ...]:
-    """Return the names without the blanks around them.  An empty name becomes "Unnamed: number" (InputError)."""
+    """Strip blanks from names, and call nameless columns "Unnamed: 3".  Raise InputError if two names are equal."""
     names = [name.strip() or f"Unnamed: {number}" for number, name in enumerate(header)]
     twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
     if twice:

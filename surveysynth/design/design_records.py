@@ -157,9 +157,9 @@ class DesignRecords:
 
     @property
     def multiplicand(self) -> NDArray[np.float64]:
-        """The weights, but 1 if a record has weight 0 and a replicate weight: (n,).
+        """The weights, except for 1 if the weight is 0 and some replicate weight is not: (n,).
 
-        Replicate weights are these numbers times the factors of a replicate.
+        The factors of a replicate times these numbers are the replicate weights.
         """
         return self.weights if self.replication is None else self.replication.multiplicand(self.weights)
 

@@ -140,7 +140,7 @@ class Choices:
             self._lengths |= {len(part) for part in parts}
 
     def could_be(self, shapes: Iterable[str]) -> bool:
-        """Whether a column with these shapes could have such answers."""
+        """Whether the values of a column with these shapes could be answers that tick several choices."""
         if not (self.possible and self.several) or self._halves:
             return False
         alone = {len(shape) for shape in shapes if re.fullmatch("9+", shape)}

@@ -155,7 +155,7 @@ def csv_options(
     text: Columns,
     na: Columns,
 ) -> CsvOptions:
-    """Collect the options of a csv file.  ``text`` and ``na`` may each be one text or several (InputError)."""
+    """Collect the options of a csv file.  Raise InputError if ``na`` is neither a text nor several texts."""
     missing = None if na is None else tuple(as_list(na))
     if not all(map(is_text, missing or ())):
         raise InputError("na= lists texts that stand for missing values, and one of these is no Unicode")

@@ -15,7 +15,7 @@ MISSING = "missing"  # the category for missing values
 
 
 def as_text(column: pd.Series) -> pd.Series:
-    """Convert values to texts, whole numbers without a decimal point.  Missing values stay missing."""
+    """Convert values to texts.  Whole numbers get no decimal point, and missing values stay missing."""
     there = column.notna()
     labels = column[there].astype(object).map(_text)
     return labels.reindex(column.index).astype(object)
@@ -41,7 +41,7 @@ def as_labels(column: pd.Series, *further: str) -> pd.Series:
 
 
 def with_missing(column: pd.Series) -> pd.Series:
-    """Convert a column to a categorical of texts, in which missing values are the category "missing" (InputError)."""
+    """Convert a column to a categorical of texts, with a category "missing".  Raise InputError if that exists."""
     labels = as_labels(column)
     if MISSING in labels.cat.categories:
         raise InputError(f"column {str(column.name)!r} has a category {MISSING!r} already: rename it")

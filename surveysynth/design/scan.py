@@ -39,7 +39,7 @@ class _Column(Protocol):
 
 
 class _Numbers:
-    """A column of numbers or truth values, in the type of the file.  With missing values: floats or objects."""
+    """A column of numbers or truth values, in the type of the file.  Missing values make it floats or objects."""
 
     def __init__(self, kind: pa.DataType, n: int) -> None:
         self.values: NDArray[Any] = np.empty(n, dtype=kind.to_pandas_dtype())

@@ -343,7 +343,7 @@ class SurveyDesign(AdjustableDesign):
     def from_fpc(cls, frame: pd.DataFrame, fpc: str | Sequence[str], **roles: Any) -> SurveyDesign:
         """Make a design with weights from the fpc, as R does for a design without weights.
 
-        A weight is the product of N / n over the stages: units in the population divided by units in the sample.
+        A weight is the product of N / n over the stages, if a stratum has N units in the population, n in the sample.
 
         Parameters
         ----------

@@ -94,7 +94,7 @@ class Engine(Protocol):
 
 
 def program_path(program: str) -> Path:
-    """Find a Stan program by its name (EngineError).  A text that ends in ``.stan`` is a path already."""
+    """Return the path of a Stan program.  Raise EngineError for an unknown name.  A text with ``.stan`` is a path."""
     if program.endswith(".stan"):
         return Path(program)
     package = Path(__file__).resolve().parents[1]

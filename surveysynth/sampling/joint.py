@@ -1,7 +1,7 @@
 """Joint inclusion probabilities pi_kl of units k and l, in a whole population or in a sample.
 
 They can be computed for simple random, Poisson, systematic (in the order of the file), Tille's and maximum entropy
-selection.  pi_k is the inclusion probability of unit k.  A stratum h has N_h units, n_h of them in the sample.
+selection.  pi_k is the inclusion probability of unit k.
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ class ConditionalPoisson:
 
 
 def maximum_entropy(pi: ArrayLike, rng: np.random.Generator) -> Positions:
-    """Draw a sample by the design of largest entropy with these probabilities (conditional Poisson selection).
+    """Draw a sample with maximum entropy, given the inclusion probabilities (conditional Poisson selection).
 
     Parameters
     ----------
@@ -307,7 +307,7 @@ def _nodes(variance: float, N: int, width: float) -> Floats:
 
 @nb.njit(cache=True, error_model="numpy")
 def _tilt(odds: Floats, w: Floats, n: float) -> float:
-    """Find the factor of the odds with which the probabilities add up to n (Newton's method and bisection)."""
+    """Find the number c for which probabilities with odds c ``odds``, weighted by w, add up to n."""
     low, high, c = 0.0, np.inf, 1.0
     for _ in range(200):
         total = variance = 0.0

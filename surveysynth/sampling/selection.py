@@ -17,7 +17,7 @@ from .probabilities import Floats, Positions
 
 
 def whole_sample(pi: ArrayLike) -> tuple[Floats, int]:
-    """Return the probabilities and their sum, the sample size.  Raise InputError if the sum is not whole."""
+    """Return the probabilities, and their sum, which is the sample size.  Raise InputError if the sum is not whole."""
     p = probabilities(pi)
     n = np.round(p.sum())
     if not abs(p.sum() - n) < 1e-6:

@@ -22,7 +22,7 @@ not).  With several stages a factor may be negative, as in R.
 Jackknife.  A replicate leaves one PSU out, and gives its weight to the other PSUs of the stratum.
 
 Balanced half samples (BRR; Fay's method).  Of the two PSUs of each stratum, one gets the factor 2 - rho, and the other
-rho.  Which one it is follows from the row of a Hadamard matrix for the stratum, so that products of two strata cancel
+rho.  The choice follows the row of a Hadamard matrix that belongs to the stratum, so that products of two strata cancel
 over the replicates.
 """
 

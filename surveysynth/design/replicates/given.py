@@ -49,7 +49,7 @@ class GivenReplicates(Replicates):
         return self._block(slice(start, stop), slice(None)).T / self._divisors[:, None]
 
     def multiplicand(self, weights: Floats) -> Floats:
-        """Return the weights that the factors multiply, (n,): 1 if a record has weight 0 but a replicate weight."""
+        """Return the weights, except for 1 if the weight is 0 and some replicate weight is not: (n,)."""
         return np.where(self._alone, 1.0, weights) if self._alone.any() else weights
 
     @property
@@ -80,7 +80,7 @@ class GivenReplicates(Replicates):
 
     @cached_property
     def _values(self) -> list[NDArray[Any]]:
-        """The columns without their index, kept because domains use them thousands of times."""
+        """The columns without their index.  They are stored, since domains use them thousands of times."""
         return [column.to_numpy() for column in self.columns]
 
     def totals(self, z: Floats, domain: Codes, domains: int) -> Floats:  # noqa: D102
@@ -160,8 +160,8 @@ def _check_combined(columns: Sequence[pd.Series], weights: Floats, combined: boo
 
     The mean of the replicate weights of a record is its weight, and the mean of the factors of a record is 1.  This
     holds exactly for balanced half samples and jackknives, and up to noise for bootstraps.  So the mean of the columns
-    is compared with the weight and with 1, record by record.  The columns are refused if the wrong one of the two fits
-    ``CLOSER`` times better.  If weights are near 1, there is no difference.
+    is compared with the weight and with 1, record by record.  The columns are refused if the number that contradicts
+    ``combined`` fits ``CLOSER`` times better.  If weights are near 1, the two cannot be distinguished.
 
     Columns are also refused if the mean of their sums is more than ``FAR`` times the expected sum, or less than
     1 / ``FAR`` of it, for example since only the weights were rescaled.  Standard errors of totals would be wrong.

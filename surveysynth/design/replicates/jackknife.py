@@ -76,7 +76,7 @@ def jackknife(stages: tuple[Stage, ...], stratified: bool, lonely_psu: LonelyPSU
     """Make jackknife replicates, which leave one PSU out at a time: JK1 without strata, JKn with strata.
 
     The scales are those of R: (n_h - 1)/n_h (1 - f_h) for a replicate that leaves out one of the n_h PSUs of stratum h,
-    where f_h is the sampling fraction.  If a stratum has one PSU, which is certain, there is no such replicate.
+    where f_h is the sampling fraction.  A stratum with one PSU has no replicate.
 
     Parameters
     ----------
