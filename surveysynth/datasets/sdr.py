@@ -127,7 +127,7 @@ def _standard_t4(N: int, rng: np.random.Generator) -> Floats:
     while (far := np.abs(t) > T4_CUT).any():
         t[far] = rng.standard_t(4, int(far.sum()))
     s2 = T4_CUT**2 / (4 + T4_CUT**2)
-    return t / np.sqrt(4 * s2 / (3 - s2))  # the variance, by t = 2 tan(angle)
+    return t / np.sqrt(4 * s2 / (3 - s2))  # the variance of t is found by t = 2 tan(angle)
 
 
 def _universities(field: Positions, size: float, rng: np.random.Generator) -> tuple[NDArray[np.object_], Positions]:

@@ -161,7 +161,7 @@ class CsvTexts:
 
     def _arrow_blocks(self) -> Iterator[Texts]:
         form = self.form
-        types = {f"f{number}": pa.string() for number in range(len(form.names))}  # as Arrow calls them
+        types = {f"f{number}": pa.string() for number in range(len(form.names))}  # Arrow's names of the columns
         with _opened(self._path) as file:
             counted = _Quotes(file)
             reader = _by_arrow(
@@ -328,7 +328,7 @@ def _overlong(path: Path, form: Form) -> InputError | None:
         return None
     return InputError(
         f"{path.name!r} has {columns:,} column names but more fields in {rows(longer)}: name every column in the first "
-        f"line, put texts that hold {form.separator!r} in quotes, or say by separator= what is between columns"
+        f"line, put texts that hold {form.separator!r} in quotes, or give separator=, the character between columns"
     )
 
 

@@ -47,7 +47,7 @@ def row_wise(frame: pd.DataFrame, function: RowWise, name: str) -> pd.Series:
     values = _computed(frame, function, name)
     n = len(frame)
     order = np.argsort(values.to_numpy()) if pd.api.types.is_numeric_dtype(values.dtype) else np.arange(n)
-    alone = order[np.unique(np.linspace(0, n - 1, ALONE).astype(np.intp))]  # smallest and largest value among them
+    alone = order[np.unique(np.linspace(0, n - 1, ALONE).astype(np.intp))]  # with the smallest and largest value
     groups = [np.arange(n)[::-2], np.arange(n - 1)[::-2], *alone[:, None]]
     if not all(
         _same(values.iloc[subset], _computed(frame.iloc[subset].reset_index(drop=True), function, name))

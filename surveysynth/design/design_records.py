@@ -131,7 +131,7 @@ class DesignRecords:
         """Inclusion probabilities, 1 / weights: (n,)."""
         if self._probs is not None:
             return self._probs
-        with np.errstate(divide="ignore"):  # for weight 0
+        with np.errstate(divide="ignore"):  # weights may be 0
             probs = 1.0 / self.weights
         probs.flags.writeable = False
         return probs

@@ -21,7 +21,7 @@ ONE_RECORD = (
     ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow, ast.BitAnd, ast.BitOr, ast.BitXor,
     ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE,
 )  # fmt: skip
-ELEMENTWISE = ("I", "log", "log2", "log10", "exp", "exp2", "exp10")  # functions of formulaic; and numpy's, below
+ELEMENTWISE = ("I", "log", "log2", "log10", "exp", "exp2", "exp10")  # functions of formulaic; those of numpy are below
 CONTRASTS = ("contr", "Treatment", "Sum", "Helmert", "Diff", "Poly")  # contrasts of C(), which only depend on levels
 
 OUTSIDE_OF_BACKTICKS = {sign: re.compile(rf"{re.escape(sign)}(?=(?:[^`]*`[^`]*`)*[^`]*$)") for sign in "~+"}

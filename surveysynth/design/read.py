@@ -142,7 +142,7 @@ def read_labelled(
 def _read_labelled(path: str, suffix: str, **given: Any) -> tuple[pd.DataFrame, Any]:
     try:
         return READERS[suffix](path, **given)
-    except OverflowError:  # by dates
+    except OverflowError:  # a date is out of range
         pass
     return reader_of(READERS[suffix], path, suffix, **given)(path, **given)
 
@@ -288,8 +288,8 @@ def warn_of_labelled(
             )
         return
     warnings.warn(
-        f"column {column!r} has {kind}, of which those in {where} carry a value label: {with_label(labels)}. Say which "
-        f"of these codes stand for a missing value: missing_codes={{{column!r}: {listing_of(likely)}}}"
+        f"column {column!r} has {kind}, of which those in {where} carry a value label: {with_label(labels)}. Give the "
+        f"codes that stand for a missing value: missing_codes={{{column!r}: {listing_of(likely)}}}"
         + (", with [] in its place if none does" if likely else " if none does"),
         stacklevel=5,
     )

@@ -23,7 +23,7 @@ Target = Callable[[Floats], tuple[float, Floats]]  # log density (-inf outside i
 
 ACCEPT = 0.7  # target of the mean probability of acceptance
 LONGEST = np.pi  # longest trajectory, in standard deviations
-LOG_STEPS = np.log(0.1), np.log(2.0)  # limits, since no step is short enough at a kink or at the edge of the support
+LOG_STEPS = np.log(0.1), np.log(2.0)  # limits of the log step, as no step is short enough at a kink or edge
 # Error of the energy beyond which the integrator diverges (Hoffman & Gelman 2014, section 3.1.1).
 DIVERGED = 1000.0
 SETTLE = 60  # draws that are discarded after a warm-up with a pilot, while the step is adapted to the target

@@ -99,7 +99,7 @@ def _if_left(folder: Path) -> Iterator[bool]:
 
 def _new_folder() -> tuple[Path, int | None]:
     while True:
-        folder = Path(tempfile.mkdtemp(prefix=f"surveysynth-{os.getpid()}-", dir=next(iter(_places()), None)))  # 0700
+        folder = Path(tempfile.mkdtemp(prefix=f"surveysynth-{os.getpid()}-", dir=next(iter(_places()), None)))
         lock = None
         try:
             lock = _locked(folder)

@@ -105,7 +105,7 @@ class SystematicJoint(Joint):
         k, other = length[:, None], length
         ahead = (self.start - self.start[:, None]) % 1.0  # from where k begins to where l begins
         common = np.clip(k - ahead, 0.0, other) + np.clip(ahead + other - 1, 0.0, k)
-        common = np.minimum(common, common.T)  # the same up to rounding
+        common = np.minimum(common, common.T)  # makes the matrix exactly symmetric
         return np.where(common > ROUNDING * np.minimum(k, other), common, 0.0)
 
 
@@ -131,7 +131,7 @@ class EntropyJoint(Joint):
     W: Complex
 
     def _pairs(self) -> Floats:
-        certain = self.odds == np.inf  # up to rounding
+        certain = self.odds == np.inf  # pi is 1 up to rounding
         odds = np.where(certain, 1.0, self.odds)[:, None]
         g = np.where(certain[:, None], 1.0, odds / (odds + np.exp(-1j * self.t))) * np.sqrt(self.W)
         real, imag = g.real.copy(), g.imag.copy()  # the product of an array with itself is exactly symmetric

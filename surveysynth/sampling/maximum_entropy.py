@@ -225,7 +225,7 @@ def _shift(eta: Floats, w: Floats, n: int, N: int) -> tuple[Floats, Floats, Comp
         outside = (g * W).real.sum(axis=1)  # (1 - pi_k) / (1 - p_k)
         variance = p * inside * q * outside
         error = -shift - np.log(inside / outside)
-        error -= (w * variance) @ error / (w @ variance)  # the odds are known up to a factor
+        error -= (w * variance) @ error / (w @ variance)  # all odds times a factor give the same selection
         worst = np.abs(error).max()
         if worst < 1e-13 or last / 2 < worst < 1e-6:
             return shift, t, W
@@ -256,8 +256,8 @@ def _newton_step(a: Floats, b: Floats, rare: Floats, w: Floats, variance: Floats
                 covariance += a[k, j] * a[i, j] - b[k, j] * b[i, j]
             matrix[k, i] = matrix[i, k] = covariance
     for k in range(V):
-        own = matrix[k, k] / variance[k]  # for two units of one node
-        for i in range(V):  # the second term: the odds are known up to a factor
+        own = matrix[k, k] / variance[k]  # of two units that one node represents
+        for i in range(V):  # the second term: all odds times a factor give the same selection
             matrix[k, i] = matrix[k, i] / variance[k] * w[i] + w[i] * variance[i] / total
         matrix[k, k] += 1 - own
     for k in range(V):
@@ -289,7 +289,7 @@ def _spectrum(p: Floats, q: Floats, w: Floats, n: int, N: int) -> tuple[Floats, 
     size = np.log1p(-2 * (p * q)[:, None] * (1 - cosine)) / 2
     angle = np.arctan2(p[:, None] * sine, q[:, None] + p[:, None] * cosine) - p[:, None] * t
     W = np.exp((w[:, None] * (size + 1j * angle)).sum(axis=0) + 1j * t * (w @ p - n))
-    W[1:] *= 2  # for -t
+    W[1:] *= 2  # count the nodes -t, too
     return t, W / W.real.sum()
 
 

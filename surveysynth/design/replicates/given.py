@@ -175,7 +175,7 @@ def _check_combined(columns: Sequence[pd.Series], weights: Floats, combined: boo
     if combined and fit[False] and CLOSER * from_factors < from_weights:
         raise InputError(
             "the columns of replicate weights do not look like full weights: they are on the scale of factors, as "
-            "0 and 2 or n / (n - 1), around 1 whatever the weight. Say combined=False, and they are multiplied by the "
+            "0 and 2 or n / (n - 1), around 1 whatever the weight. Give combined=False, and they are multiplied by the "
             "weights"
         )
     if not combined and fit[True] and CLOSER * from_weights < from_factors:

@@ -48,7 +48,8 @@ class JackknifeReplicates(Replicates):
         return factor[self.unit]
 
     def totals(self, z: Floats, domain: Codes, domains: int) -> Floats:  # noqa: D102
-        # T - T_h + n_h / (n_h - 1) (T_h - z_c), in this order: 0 where PSU c holds the whole domain
+        # With the totals T of a domain, T_h of stratum h in it, and z_c of the PSU c left out, the sum is
+        # T - T_h + n_h / (n_h - 1) (T_h - z_c).  In this order it is exactly 0 if PSU c has the whole domain.
         h = self.stratum_of_unit
         z_c = _sums(z, self.unit, h.size, domain, domains).reshape(h.size, domains)
         T_h = np.asarray(csr_array((np.ones(h.size), (h, np.arange(h.size)))) @ z_c)

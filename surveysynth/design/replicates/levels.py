@@ -47,7 +47,7 @@ class LevelReplicates(Replicates):
 
     def totals(self, z: Floats, domain: Codes, domains: int) -> Floats:  # noqa: D102
         unit, units = self.unit, len(self.level)
-        if units * domains <= z.size:  # many records a unit: sum within units first
+        if units * domains <= z.size:  # many records per unit: sum within units first
             z = _sums(z, unit, units, domain, domains)
             unit, domain = np.divmod(np.arange(z.size), domains)
         out = np.zeros((domains, self.R))
