@@ -65,7 +65,7 @@ def check_roles(
 
 
 def labels_of(frame: pd.DataFrame, labels: Mapping[str, str] | None) -> dict[str, str]:
-    """Put each heading on one line, and leave out empty ones.  Raise InputError for an unknown column or a non-text."""
+    """Put each heading on one line, and drop empty headings.  Raise InputError for an unknown column."""
     if labels is None:
         return {}
     if not isinstance(labels, Mapping) or not all(isinstance(text, str) for text in labels.values()):

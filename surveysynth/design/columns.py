@@ -146,7 +146,7 @@ def _overflows(value: Any) -> bool:
 
 
 def in_usual_floats(frame: pd.DataFrame) -> pd.DataFrame:
-    """Convert 16-bit and extended floats to 64-bit floats, since pandas cannot group the former."""
+    """Convert 16-bit and extended floats, which pandas cannot group, to 64-bit floats."""
     unusual = [c for c, dtype in frame.dtypes.items() if dtype in (np.float16, np.longdouble)]
     return frame.astype(dict.fromkeys(unusual, np.float64)) if unusual else frame
 

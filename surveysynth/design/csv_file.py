@@ -276,7 +276,7 @@ def _records(lines: Iterable[str], separator: str, *, strict: bool = False) -> I
 
 
 def _beginning(path: Path, options: CsvOptions) -> tuple[str, int, str, list[str], bool]:
-    """Return separator, lines before the header, encoding, header, and whether the first record has more fields."""
+    """Find separator, lines to skip, encoding, header, and whether the first record has more fields than that."""
     encoding = "utf-8" if options.encoding is None else codecs.lookup(options.encoding).name
     with _opened(path) as file, _text(file, encoding) as text:
         lines = text.readlines(BEGINNING)
@@ -333,7 +333,7 @@ def _overlong(path: Path, form: Form) -> InputError | None:
 
 
 def _wrong_encoding(path: Path, encoding: str | None) -> InputError:
-    """Make the error for a file in another encoding.  The header line has the number 1 in its message."""
+    """Make the error for a file in another encoding.  Its message numbers the lines of the file from 1."""
     if encoding is not None:
         return InputError(f"{path.name!r} is not in encoding={encoding!r}; give the one that it was written in")
     with _opened(path) as file:

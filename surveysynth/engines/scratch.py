@@ -112,7 +112,7 @@ def _new_folder() -> tuple[Path, int | None]:
 
 
 def _locked(folder: Path) -> int | None:
-    """Lock a folder until this process closes the returned descriptor or ends in any way; None on Windows.
+    """Lock a folder until this process ends or closes the returned descriptor.  On Windows, return None.
 
     The lock shows that the process is alive.  The process number could not show this: numbers are reused, and
     containers that share a folder number their processes independently.

@@ -78,7 +78,7 @@ class Replicates(ABC):
         return type(self), tuple(getattr(self, field.name) for field in fields(self))
 
     def around_their_mean(self) -> Self:
-        """Take deviations from the mean of the replicates.  The variance of a bootstrap then divides by R - 1."""
+        """Return a copy with ``mse=False``.  The variance of a bootstrap then divides by R - 1, and not by R."""
         R = self.R
         bootstrap = self.method in ("preston", "Rao-Wu") and R > 1
         return replace(self, mse=False, scale=self.scale * R / (R - 1) if bootstrap else self.scale)
