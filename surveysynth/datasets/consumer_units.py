@@ -25,7 +25,7 @@ SCHOOLING = (
     ("graduate", 0.14, 0.52),
 )
 MARITAL = ("married", "widowed", "divorced", "separated", "never married")
-MARITAL_BY_AGE = (  # shares, an age a row
+MARITAL_BY_AGE = (  # shares, one line per age group
     (0.10, 0.00, 0.01, 0.02, 0.87),
     (0.43, 0.00, 0.06, 0.03, 0.48),
     (0.58, 0.01, 0.12, 0.04, 0.25),
@@ -34,23 +34,22 @@ MARITAL_BY_AGE = (  # shares, an age a row
     (0.45, 0.31, 0.17, 0.01, 0.06),
 )
 OWNERS_BY_AGE = (0.12, 0.40, 0.60, 0.69, 0.74, 0.77)
-INCOMES = (-200_000.0, 2_000_000.0)  # limits in dollars that no income of any drawn file exceeds
+INCOMES = (-200_000.0, 2_000_000.0)  # limits in dollars of the incomes in all drawn files
 
 
 def consumer_units(n: int = 5571, seed: int | np.random.Generator | None = None) -> pd.DataFrame:
-    """An artificial file of consumer units and their family incomes.
+    """Simulate a file of consumer units and their family incomes.
 
-    It resembles the file of Hu, Savitsky & Williams (2022b, section 1.1).
+    The file resembles the survey file of Hu, Savitsky & Williams (2022b, section 1.1), in which incomes range from
+    approximately -7,000 to 1.8 million dollars.  All values are drawn by the rules in this module, without records or
+    tables of a survey.  Shares and medians are round numbers, approximately those of households in the United States
+    around 2017.
 
-    All values are drawn by the rules in this module, without records or tables of a survey.  Shares and medians are
-    round numbers, approximately those known for households in the United States around 2017.
-    Within groups, the log of income is normal with standard deviation 0.65; for one unit in eight the mean is lower
-    and the standard deviation is 1.1.  One unit in fifty has a Pareto income between 150,000 dollars and a million.
-    8% of the units report no income; the young, the old and the never married do so more often than others.  One unit
-    in a thousand reports a loss.  Answers are heaped: most are rounded to 100, 1,000 or 5,000 dollars.  Incomes lie
-    within the public limits of -200,000 and 2 million dollars: a larger income is drawn again, which happens to one
-    unit in 20,000.  Incomes of the survey range from approximately -7,000 to 1.8 million (Hu, Savitsky & Williams
-    2022b, section 1.1).
+    Within groups, log income is normal with standard deviation 0.65.  For one unit in eight the mean is lower and the
+    standard deviation is 1.1.  One unit in fifty has a Pareto income between 150,000 dollars and a million.  About 8%
+    of the units report no income, more often if they are young, old or never married.  One unit in a thousand reports a
+    loss.  Answers are heaped: most are rounded to 100, 1,000 or 5,000 dollars.  Incomes lie within the public limits of
+    -200,000 and 2 million dollars.  A larger income is drawn again, which happens to one unit in 20,000.
 
     Parameters
     ----------
@@ -62,8 +61,8 @@ def consumer_units(n: int = 5571, seed: int | np.random.Generator | None = None)
     Returns
     -------
     pandas.DataFrame
-        ``age_group`` (6), ``urban`` (2), ``tenure`` (3), ``education`` (5), ``marital`` (5): text; ``income``
-        (dollars a year).  There are no weights: every record counts the same.
+        Texts ``age_group`` (6 categories), ``urban`` (2), ``tenure`` (3), ``education`` (5) and ``marital`` (5), and
+        the number ``income`` (dollars per year).  There are no weights.
 
     Raises
     ------
@@ -91,7 +90,7 @@ def consumer_units(n: int = 5571, seed: int | np.random.Generator | None = None)
         log_income[beyond] = group_income[beyond] + _within_groups(int(beyond.sum()), rng)
     income = np.exp(log_income)
     far = rng.random(n) < 0.02
-    beyond = 1 - (FAR[0] / FAR[1]) ** TAIL  # the Pareto distribution's share below the cut
+    beyond = 1 - (FAR[0] / FAR[1]) ** TAIL  # share of the Pareto distribution below its upper limit
     income[far] = FAR[0] * (1 - beyond * rng.random(int(far.sum()))) ** (-1 / TAIL)
     income = _heaped(income, rng)
     without = rng.random(n) < np.array([0.14, 0.06, 0.05, 0.06, 0.09, 0.10])[age] + 0.02 * (marital == 4)
@@ -111,13 +110,13 @@ def consumer_units(n: int = 5571, seed: int | np.random.Generator | None = None)
 
 
 def _within_groups(n: int, rng: np.random.Generator) -> Floats:
-    """Deviations of log incomes from the log incomes of their groups: normal, one in eight lower and wider."""
+    """Draw deviations of log incomes from the log incomes of groups: normal, one in eight lower and wider."""
     odd = rng.random(n) < 1 / 8
     return np.where(odd, -0.5 + 1.1 * rng.standard_normal(n), 0.65 * rng.standard_normal(n))
 
 
 def _heaped(income: Floats, rng: np.random.Generator) -> Floats:
-    """Incomes as reported: one in four exact to the dollar, others rounded to 100, 1,000 or, if large, 5,000."""
+    """Round incomes as people do: one in four to the dollar, the others to 100, 1,000 or, if large, 5,000."""
     to = rng.choice([1, 100, 1000, 5000], income.size, p=[0.25, 0.25, 0.3, 0.2])
     to = np.minimum(to, np.select([income < 5000, income < 25_000], [100, 1000], 5000))
     return np.asarray(np.round(income / to) * to)

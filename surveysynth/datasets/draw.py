@@ -1,4 +1,4 @@
-"""Stratified samples of one or two stages from a population."""
+"""Stratified samples from a population, in one or two stages."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from ..errors import InputError
 from ..sampling import Floats, Positions, inclusion_probabilities, proportional_allocation, systematic
 from ..validation import one_of, rows
 
-# Student's t with 4 degrees of freedom is cut here, since exp(t) has no mean: in some populations one salary would be
-# most of the total of its cell.  P(|t4| > 13) is 1 in 5,000.
+# Limit at which Student's t with 4 degrees of freedom is truncated, since exp(t) has no mean: in some populations, one
+# salary would be most of the total salary of its field and gender.  P(|t4| > 13) is 1 in 5,000.
 T4_CUT = 13.0
 
 
@@ -32,23 +32,23 @@ def draw_sample(
     take: int | str = 10,
     second_stage: SecondStage = "pps",
 ) -> SurveyDesign:
-    """A stratified sample of a population, with probability proportional to size.
+    """Draw a stratified sample of a population, with probability proportional to size.
 
-    The sample is allocated to the strata in proportion to their numbers of units.  Selection is
-    systematic in random order.  Without PSUs, units are drawn with pi proportional to size.  With
-    PSUs there are two stages.  First, n / take PSUs are drawn, with pi proportional to the sum of
-    the sizes of their units.  Then ``take`` units of each PSU are drawn, with pi proportional to
-    size or with equal probabilities.  Unless a PSU or unit is taken with certainty, the pi of a
-    unit is proportional, within its stratum, to take times its size if the second stage is "pps".
-    If it is "srs", all units of a PSU have the same pi.
+    The sample is allocated to the strata in proportion to their numbers of units.  Selection is systematic in random
+    order.  Without PSUs, units are drawn with inclusion probabilities pi proportional to size.
+
+    With PSUs there are two stages.  First, n / take PSUs are drawn, with pi proportional to the sum of the sizes of
+    their units.  Then ``take`` units of each PSU are drawn.  If ``second_stage`` is "pps", the pi of a unit is
+    proportional to take times its size within the stratum, unless a PSU or unit is certain.  If it is "srs", all units
+    of a PSU have the same pi.
 
     Parameters
     ----------
     population : pandas.DataFrame
-        One row a unit.
+        One row per unit.
     n : int
-        Sample size, a multiple of take.  If take differs from PSU to PSU, the sample size is n only
-        approximately: the number of PSUs is n divided by the mean take of all units of the population.
+        Sample size, a multiple of take.  If take differs between PSUs, the sample size is only approximately n, and the
+        number of PSUs is n divided by the mean take of all units of the population.
     strata, size : str
         Columns of strata and of the measure of size.
     rng : numpy.random.Generator
@@ -63,15 +63,14 @@ def draw_sample(
     Returns
     -------
     SurveyDesign
-        Columns of the population and ``weight`` = 1 / pi, sorted by stratum.
+        A design with the columns of the population and ``weight`` = 1 / pi, sorted by stratum.
 
     Raises
     ------
     InputError
-        An unknown column, or one with missing values; sizes that are not positive numbers; an n that
-        allots fewer than two units (PSUs) to a stratum, exceeds the population, or is not a multiple
-        of take; a take that is not a whole number or differs within a PSU; a stratum with too few
-        PSUs; a PSU with too few units; a population with a column ``weight``.
+        A column is unknown or has missing values; sizes are not positive numbers; n allots fewer than two units (PSUs)
+        to a stratum, exceeds the population, or is not a multiple of take; take is not a whole number or differs within
+        a PSU; a stratum has too few PSUs; a PSU has too few units; the population has a column ``weight``.
 
     Examples
     --------
@@ -119,14 +118,14 @@ def draw_sample(
 
 
 def _proportional(units: Positions, sizes: Floats, n: int, rng: np.random.Generator) -> tuple[Positions, Floats]:
-    """Positions and inclusion probabilities of a sample of n units, drawn with pi proportional to size."""
+    """Draw n units with probability proportional to size.  Return their positions and inclusion probabilities."""
     pi = inclusion_probabilities(sizes, n)
     drawn = systematic(pi, rng)
     return units[drawn], pi[drawn]
 
 
 def _takes(population: pd.DataFrame, strata: str, psu: str | None, take: int | str) -> Positions:
-    """Number of units to draw in the PSU of each unit, (N,); 1 without PSUs."""
+    """Return the number of units to draw in the PSU of each unit, (N,).  Without PSUs all are 1."""
     if psu is None:
         return np.ones(len(population), dtype=np.intp)
     if not isinstance(take, str):
@@ -150,7 +149,7 @@ def _two_stages(
     second_stage: SecondStage,
     rng: np.random.Generator,
 ) -> list[tuple[Positions, Floats]]:
-    """A two-stage sample of a stratum: for each of n drawn PSUs, its drawn units and their inclusion probabilities."""
+    """Draw n PSUs of a stratum, and units within each.  Return positions and inclusion probabilities, by PSU."""
     label, first, code = np.unique(cluster, return_index=True, return_inverse=True)
     take_of, size_of = take[first], np.bincount(code)
     if n > label.size or (take_of > size_of).any():

@@ -1,4 +1,4 @@
-"""A simulated population of doctorate recipients, and samples of it."""
+"""A simulated population of doctorate recipients, and samples from it."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ def sdr_population(
     icc: float = 0.15,
     units_of_a_psu: float = 300,
 ) -> pd.DataFrame:
-    """The simulated population of the tabular paper: 100,000 doctorate holders in 16 cells of field and gender.
+    """Simulate the salaries of 100,000 doctorate holders, in 8 fields and 2 genders.
 
     Source: Hu, Savitsky & Williams 2022a, section 4.1, eq. 11.
 
-    Cells have the counts and mean salaries that the paper prints (Tables 4 and 5, "Pop.").  Within a cell
-    log salary = log(mean) - 0.08 + 0.4 e.  The salaries of the cell are then multiplied by one
-    number, so that their mean is exactly the printed one.
-    The size is exp(log salary + 0.4 N(0, 1)); inclusion probabilities are proportional to it.
+    Each of the 16 cells (field and gender) has the number of units and the mean salary that the paper prints (Tables 4
+    and 5, "Pop.").  Within a cell, log salary = log(mean) - 0.08 + 0.4 e with a random e.  All salaries of the cell are
+    then multiplied by one number, so that the mean salary is exactly the printed one.  The size of a unit, to which
+    inclusion probabilities are proportional, is exp(log salary + 0.4 N(0, 1)).
 
     Parameters
     ----------
@@ -62,30 +62,28 @@ def sdr_population(
         Distribution of e.  All but the first are for studies of robustness:
 
         - lognormal: standard normal, as in the paper;
-        - t4: Student t with 4 degrees of freedom, cut at +-13, scaled to sd 1;
+        - t4: Student t with 4 degrees of freedom, truncated at +-13, scaled to sd 1;
         - skewed: a gamma variable with skewness 1 (shape 4), standardised;
-        - heteroskedastic: normal; the sd of log salary is 0.2 in field 1, 0.6 in field 8, and rises
-          in equal steps between;
-        - clustered: there is a column ``psu`` of universities, each within one field; e is the sum of
-          a normal effect of the university with variance icc and a normal error with variance 1 - icc.
+        - heteroskedastic: normal; the sd of log salary rises in equal steps from 0.2 in field 1 to 0.6 in field 8;
+        - clustered: units belong to universities (column ``psu``), each within one field; e is the sum of a normal
+          effect of the university with variance icc and a normal error with variance 1 - icc.
     icc : float
-        Intraclass correlation of log salary given field and gender, at least 0 and below 1.  It has
-        no effect without universities.
+        Intraclass correlation of log salary given field and gender, from 0 to below 1, for clustered errors.
     units_of_a_psu : float
-        Mean number of units of a university.  The expected number for a university is between one
-        half and one and a half times this mean.
+        Mean number of units of a university, for clustered errors.  The expected number of units of one university is
+        between 0.5 and 1.5 times this mean.
 
     Returns
     -------
     pandas.DataFrame
-        100,000 rows, sorted by cell: ``field`` (text "1" to "8"), ``gender`` ("male" or "female"),
-        ``salary`` (dollars), ``size``; ``psu`` (text) if errors are clustered.
+        100,000 units, sorted by cell, with ``field`` (text "1" to "8"), ``gender`` ("male" or "female"), ``salary``
+        (dollars), ``size`` and, if errors are clustered, ``psu`` (text).
 
     Raises
     ------
     InputError
-        An unknown value of ``errors``; an icc that is not a number from 0 to below 1; a ``units_of_a_psu`` that is not
-        positive or leaves a field fewer than two universities.
+        ``errors`` is unknown; icc is not a number from 0 to below 1; ``units_of_a_psu`` is not positive or leaves a
+        field fewer than two universities.
 
     Examples
     --------
@@ -124,16 +122,16 @@ def sdr_population(
 
 
 def _standard_t4(N: int, rng: np.random.Generator) -> Floats:
-    """Draws of Student's t with 4 degrees of freedom, truncated to +-T4_CUT, scaled to standard deviation 1: (N,)."""
+    """Draw N values of Student's t with 4 degrees of freedom, truncated at +-T4_CUT, scaled to sd 1."""
     t = rng.standard_t(4, N)
     while (far := np.abs(t) > T4_CUT).any():
         t[far] = rng.standard_t(4, int(far.sum()))
     s2 = T4_CUT**2 / (4 + T4_CUT**2)
-    return t / np.sqrt(4 * s2 / (3 - s2))  # the variance, by t = 2 tan(angle)
+    return t / np.sqrt(4 * s2 / (3 - s2))  # the variance of t is found by t = 2 tan(angle)
 
 
 def _universities(field: Positions, size: float, rng: np.random.Generator) -> tuple[NDArray[np.object_], Positions]:
-    """Label and number of the university of each unit, (N,); a unit gets a random university of its field."""
+    """Assign each unit to a random university of its field.  Return labels and numbers of the universities, (N,)."""
     fewest = np.bincount(field)[1:].min()
     if round(fewest / size) < 2:
         raise InputError(f"units_of_a_psu = {size:g} leaves a field of {fewest:,} units fewer than two universities")
@@ -158,14 +156,13 @@ def sdr_sample(
     take: int | str = 10,
     second_stage: SecondStage = "pps",
 ) -> SurveyDesign:
-    """A stratified sample of :func:`sdr_population` with probability proportional to size.
+    """Draw a stratified sample of :func:`sdr_population` with probability proportional to size.
 
     Source: Hu, Savitsky & Williams 2022a, section 4.1.
 
-    Strata are the fields, and the sample is allocated to them in proportion to their numbers of units.
-    Selection is systematic, in random order, without replacement.  A population with universities
-    (``psu``) is sampled in two stages: universities are drawn with probability proportional to their
-    total size, then ``take`` units of each.
+    Strata are the fields.  The sample is allocated in proportion to their numbers of units.  Selection is systematic,
+    in random order.  If the population has universities (``psu``), there are two stages: universities are drawn with
+    probability proportional to their total size, then ``take`` units of each university.
 
     Parameters
     ----------
@@ -181,12 +178,12 @@ def sdr_sample(
     Returns
     -------
     SurveyDesign
-        Columns of the population and ``weight`` = 1 / pi.
+        A design with the columns of the population and ``weight`` = 1 / pi.
 
     Raises
     ------
     InputError
-        As :func:`draw_sample`; a seed that is not a whole number; a population that is not a DataFrame.
+        :func:`draw_sample` refuses the arguments; the seed is not a whole number; the population is not a DataFrame.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Designs made from another design: new headings or columns, calibrated or trimmed weights, and replicates."""
+"""Methods that make a new design: other headings, further columns, calibrated or trimmed weights, replicate weights."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from .replicates.successive import successive_differences
 
 
 class AdjustableDesign(DesignRecords):
-    """The methods that make a new design from a design, which itself is not changed."""
+    """A design with methods that return a changed copy.  The design itself stays unchanged."""
 
     def labelled(self, labels: Mapping[str, str]) -> Self:
-        """The design with new headings of columns.
+        """Return the design with new column headings.
 
         Parameters
         ----------
@@ -37,7 +37,7 @@ class AdjustableDesign(DesignRecords):
         Returns
         -------
         SurveyDesign
-            With the same records, weights and roles.
+            A design with the same records, weights and roles.
 
         Raises
         ------
@@ -54,25 +54,25 @@ class AdjustableDesign(DesignRecords):
         return self._with(_labels=named, _source=self._source)
 
     def assign(self, **functions: RowWise) -> Self:
-        """The design with new columns, each computed record by record from other columns.
+        """Return the design with new columns, which are computed record by record from other columns.
 
         Parameters
         ----------
         **functions
-            Each new column with a row-wise function of the frame: ``poor=lambda f: f.income < 10_859``.  A function may
-            use the new columns before it.
+            Name of each new column, with a function that computes the column from the frame:
+            ``poor=lambda f: f.income < 10_859``.  A function may use the columns that earlier arguments add.
 
         Returns
         -------
         SurveyDesign
-            With the same records, weights and roles.
+            A design with the same records, weights and roles.
 
         Raises
         ------
         InputError
             A column exists already; an argument is not a function of the frame, stops with an error, does not give one
-            value a record, or gives values that depend on other records or their order.  For the last check the
-            function is computed again on parts of the records.
+            value per record, or gives values that depend on other records or their order.  (To find this out, the
+            function is also computed on parts of the records.)
 
         Examples
         --------
@@ -91,10 +91,10 @@ class AdjustableDesign(DesignRecords):
         return self._with(_frame=frame, _scan=None)
 
     def calibrate(self, totals: Totals, distance: Distance = "raking", bounds: Bounds | None = None) -> Self:
-        """The design with weights calibrated to known totals: post-stratified, raked, or by regression (GREG).
+        """Calibrate the weights to known totals, by post-stratification, raking or regression (GREG).
 
-        Standard errors then use residuals of the linearized values from a regression on the groups and
-        numbers (R's ``postStratify``, ``calibrate``).  Each replicate, if any, is calibrated to the same totals.
+        Standard errors then use residuals: the linearized values are regressed on the groups and numeric columns whose
+        totals are known (R's ``postStratify``, ``calibrate``).  Replicate weights are calibrated to the same totals.
 
         Source: Deville & Sarndal 1992, cases 1, 2, 6 and 7.
 
@@ -102,19 +102,19 @@ class AdjustableDesign(DesignRecords):
         ----------
         totals : mapping of column (or tuple of columns, crossed) to a mapping of category to total, or to a number
             ``{"sex": {"f": 51e6, "m": 49e6}}`` post-stratifies; with several columns, weights are raked.  A number is
-            the total of a numeric column, ``{"income": 3.1e12}``.  The total of ``()`` is the size of the population;
-            it need not be given with totals of categories, which imply it.
+            the total of a numeric column, ``{"income": 3.1e12}``.  The key ``()`` has the size of the population.  It
+            can be left out if there are totals of categories, which add up to this size.
         distance : {"raking", "linear", "logit"}
             Distance between new and old weights to minimize.  All three give nearly the same standard errors.  Under
             "raking" weights stay positive, under "logit" they stay within bounds, and "linear" takes one step.
         bounds : (float, float), optional
-            The smallest and the largest ratio of new to old weights, below and above 1: (0.5, 2).  "logit" needs them.
+            Smallest ratio (below 1) and largest ratio (above 1) of new to old weights.  "logit" needs bounds.
 
         Returns
         -------
         SurveyDesign
-            The weights are in a new column, ``<weights>_calibrated``.  The column of the old weights stays;
-            its role is ``base_weights``.
+            The new weights are in a new column, ``<weights>_calibrated``.  The column of the old weights gets the role
+            ``base_weights``.
 
         Raises
         ------
@@ -149,29 +149,28 @@ class AdjustableDesign(DesignRecords):
         frame = self.frame.assign(**{base: self.weights, column: w})
         roles = self._checked_roles() | {"weights": column, "probs": None, "base_weights": base}
         roles |= {"poststrata": list(known.groups), "auxiliary": list(known.numbers)}
-        for role in ("replicate_weights", "combined", "scale", "rscales", "mse"):  # before calibration
+        for role in ("replicate_weights", "combined", "scale", "rscales", "mse"):  # they describe the old weights
             roles.pop(role, None)
         kept = {"lonely_psu": self.lonely_psu, "pps": self.pps, "joint": self.joint, "replication": replication}
         return self._again(frame, **roles)._with(**kept)
 
     def trim(self, low: float = 0.0, high: float = np.inf, *, strict: bool = False) -> Self:
-        """The design with weights truncated to limits, and the excess spread equally over the other weights.
+        """Truncate the weights to limits, and spread the excess equally over the other weights.
 
-        The sum of the weights stays the same (R's ``trimWeights``), but weights that were calibrated no longer meet
-        their totals.  To limit weights and meet totals, use the bounds of :meth:`calibrate`, or trim before you
-        calibrate.
+        The sum of the weights stays the same (R's ``trimWeights``).  Calibrated weights, however, no longer meet the
+        known totals.  To limit weights and meet totals, use the bounds of :meth:`calibrate`, or trim first.
 
         Parameters
         ----------
         low, high : float
             Limits of the weights.
         strict : bool
-            Whether to repeat this until no weight is outside the limits.
+            Whether to repeat the trimming until no weight is outside the limits.
 
         Returns
         -------
         SurveyDesign
-            The weights are in a new column, ``<weights>_trimmed``.
+            The new weights are in a new column, ``<weights>_trimmed``.
 
         Raises
         ------
@@ -213,31 +212,31 @@ class AdjustableDesign(DesignRecords):
         mse: bool = True,
         seed: int | None = None,
     ) -> Self:
-        """The design with replicate weights, from which :func:`surveysynth.estimate` then computes variances.
+        """Make replicate weights, from which :func:`surveysynth.estimate` then computes variances.
 
         Parameters
         ----------
         method : {"preston", "rao_wu", "JK1", "JKn", "BRR", "Fay", "successive_differences"}
-            "preston": Preston's (2009) rescaled bootstrap for any design, including fpc and later stages.  "rao_wu":
-            Rao & Wu's (1988) bootstrap of PSUs with replacement.  "JK1", "JKn": the jackknife without and with strata.
-            "BRR", "Fay": balanced repeated replication of two PSUs a stratum, and Fay's method.
-            "successive_differences": for PSUs that were drawn systematically in the order of the file (Fay & Train
+            "preston" is Preston's (2009) rescaled bootstrap for any design, including fpc and later stages.  "rao_wu"
+            is Rao & Wu's (1988) bootstrap of PSUs with replacement.  "JK1" is the jackknife without strata, "JKn" with
+            strata.  "BRR" is balanced repeated replication with two PSUs per stratum, "Fay" is Fay's variant of it.
+            "successive_differences" is for PSUs that were drawn systematically in the order of the file (Fay & Train
             1995).
         R : int, optional
-            Number of replicates of the bootstraps, and approximate largest number for successive differences; default
-            100.  In the other methods the number follows from the design.
+            Number of bootstrap replicates, or approximate largest number of replicates for successive differences.
+            The default is 100.  With the other methods the number follows from the design.
         rho : float, optional
-            For ``Fay``: weights are multiplied by rho or 2 - rho; default 0.5.
+            Fay's method multiplies weights by rho or 2 - rho.  The default is 0.5.
         mse : bool
-            Squares are taken around the estimate (True), or around the mean of the replicates (False, R's default).  In
-            a bootstrap they are divided by R if True, and by R - 1 if False.
+            Whether deviations of the replicates are taken from the estimate (True), or from the mean of the replicates
+            (False, R's default).  A bootstrap divides the sum of squares by R if True, and by R - 1 if False.
         seed : int, optional
-            Seed of the bootstraps; by default replicates come from the operating system's entropy.
+            Seed of the bootstraps.  By default they are seeded from the operating system's entropy.
 
         Returns
         -------
         SurveyDesign
-            With the same records, weights and roles.
+            A design with the same records, weights and roles.
 
         Raises
         ------

@@ -3,15 +3,17 @@
 With weights d before calibration, known totals t of auxiliary variables x (indicators of groups, or numbers) and
 ratios g = w / d, the calibrated weights are
 
-    w_i = d_i g(x_i' lambda),    lambda such that    sum_i w_i x_i = t,
+    w_i = d_i g(x_i' lambda),    lambda such that    sum_i w_i x_i = t.
 
-where g follows from a distance between w and d, the sum of which is minimal (cases 1, 2, 6 and 7 of the paper):
+Among all weights that meet the totals, these have the smallest distance from d.  The function g follows from the
+distance (cases 1, 2, 6 and 7 of the paper):
 
     linear:   g(u) = 1 + u, the regression estimator (GREG),
     raking:   g(u) = exp(u),
-    logit:    g(u) = (L (U - 1) + U (1 - L) exp(a u)) / (U - 1 + (1 - L) exp(a u)),  a = (U - L) / ((1 - L) (U - 1)),
+    logit:    g(u) = (L (U - 1) + U (1 - L) exp(a u)) / (U - 1 + (1 - L) exp(a u)),  a = (U - L) / ((1 - L) (U - 1)).
 
-If there are bounds L and U, g is truncated at them in the linear and in the raking case.
+L and U are the bounds of g.  With the linear and the raking distance they are optional, and g is truncated at them.
+Arrays of n records have the shape (n,), and p is the number of known totals.
 """
 
 from __future__ import annotations
@@ -45,13 +47,13 @@ SINGULAR = 1e-11  # share of the largest eigenvalue below which totals are redun
 
 @dataclass(frozen=True)
 class Ratio:
-    """The function g of calibration, the ratio of weights after and before it.
+    """The function g, which gives the ratio of a calibrated weight to the weight before calibration.
 
     Attributes
     ----------
     distance : {"raking", "linear", "logit"}
     bounds : (float, float)
-        Limits of g; -inf and inf if there are no bounds.
+        Smallest and largest ratio.  They are -inf and inf if there are no bounds.
     """
 
     distance: Distance
@@ -59,7 +61,7 @@ class Ratio:
 
     @classmethod
     def checked(cls, distance: Distance, bounds: Bounds | None) -> Ratio:
-        """The function of a distance; InputError for impossible bounds, or if "logit" has no bounds."""
+        """Return g for a distance.  Raise InputError if bounds are impossible, or if "logit" has no bounds."""
         one_of(distance, get_args(Distance), "distance")
         if bounds is None:
             if distance == "logit":
@@ -74,7 +76,7 @@ class Ratio:
         return cls(distance, (low, high))
 
     def __call__(self, u: Floats) -> tuple[Floats, Floats]:
-        """Values of g and of the derivative of g, each in the shape of u."""
+        """Return the values of g and the derivatives of g at u, each in the shape of u."""
         low, high = self.bounds
         with np.errstate(over="ignore"):
             if self.distance == "logit":
@@ -86,20 +88,22 @@ class Ratio:
 
 
 def multipliers(d: Floats, X: Any, totals: Floats, ratio: Ratio) -> Floats:
-    """The lambda with which weights d g(X lambda) meet the totals, by Newton's method.
+    """Solve for lambda by Newton's method: the weights d g(X lambda) must meet the totals.
 
     Parameters
     ----------
     d : float array (n,)
-        Weights before calibration.  In a replicate they may be 0 or negative.
+        Weights before calibration.  Replicate weights may be 0 or negative.
     X : array or sparse array (n, p)
+        Auxiliary variables.
     totals : float array (p,)
+        Known totals of the auxiliary variables.
     ratio : Ratio
 
     Returns
     -------
     float array (p,)
-        Lambda; NaN if none was found.
+        Lambda.  All entries are NaN if no solution was found.
     """
     size = np.asarray(abs(X).T @ np.abs(d))
     scale = np.where(size > 0, size, 1.0)
@@ -128,12 +132,12 @@ def multipliers(d: Floats, X: Any, totals: Floats, ratio: Ratio) -> Floats:
 
 
 def calibrated(d: Floats, X: Any, totals: Floats, ratio: Ratio) -> Floats:
-    """Positive weights with the known totals: (n,); arguments as for :func:`multipliers`.
+    """Compute calibrated weights, (n,), from the arguments of :func:`multipliers`.
 
     Raises
     ------
     InputError
-        No weights within the bounds meet the totals, or the weights that do are not all positive.
+        No weights within the bounds meet the totals, or some weights would not be positive.
     """
     lam = multipliers(d, X, totals, ratio)
     if np.isnan(lam).any():
@@ -152,18 +156,19 @@ def calibrated(d: Floats, X: Any, totals: Floats, ratio: Ratio) -> Floats:
 
 
 def rake(weights: Floats, margins: Sequence[Codes], totals: Sequence[Floats]) -> Floats:
-    """Weights raked to the totals of every margin.  For one margin this is post-stratification.
+    """Rake weights to the totals of every margin.  With one margin this is post-stratification.
 
-    Weights are scaled to the totals of one margin after the other, again and again until they meet
-    all totals (iterative proportional fitting).  The result minimizes the raking distance
-    sum d (g log g - g + 1), with g = w / d (Deville & Sarndal 1992, case 2).
+    Weights are scaled to the totals of one margin after the other, again and again until all totals are met
+    (iterative proportional fitting).  The result minimizes the raking distance sum d (g log g - g + 1), with
+    g = w / d (Deville & Sarndal 1992, case 2).
 
     Parameters
     ----------
     weights : float array (n,)
     margins : sequence of int arrays (n,)
-        Group of each record, 0, 1, ... in each margin.
+        One array per margin: the group of each record, numbered from 0.
     totals : sequence of float arrays (groups,)
+        One array per margin: the total of each group.
 
     Returns
     -------
@@ -172,8 +177,7 @@ def rake(weights: Floats, margins: Sequence[Codes], totals: Sequence[Floats]) ->
     Raises
     ------
     InputError
-        A category with a total has only zero-weight records, or raking has not converged after
-        ROUNDS rounds.
+        All records of a group have weight 0, or raking has not converged after ROUNDS rounds.
     """
     for margin, total in zip(margins, totals, strict=True):
         empty = np.bincount(margin, weights, total.size) == 0
@@ -193,14 +197,14 @@ def rake(weights: Floats, margins: Sequence[Codes], totals: Sequence[Floats]) ->
 
 
 def trimmed(w: Floats, low: float, high: float, strict: bool) -> Floats:
-    """Weights truncated to low and high, with the excess spread equally over the other weights.
+    """Truncate weights to low and high, and spread the excess equally over the other weights.
 
-    If ``strict``, this is repeated until no weight is outside the limits, at most ROUNDS times.
+    If ``strict``, the truncation is repeated until no weight is outside the limits, at most ROUNDS times.
 
     Raises
     ------
     InputError
-        No weight is within the limits to take the excess, or a weight is not positive afterwards.
+        All weights are outside the limits, or a trimmed weight is not positive.
     """
     for _ in range(ROUNDS if strict else 1):
         outside = (w < low * (1 - CLOSE)) | (w > high * (1 + CLOSE))
@@ -216,7 +220,7 @@ def trimmed(w: Floats, low: float, high: float, strict: bool) -> Floats:
 
 
 def known_values(n: int, margins: Sequence[Codes], auxiliary: Sequence[Floats]) -> Any:
-    """The variables with known totals: indicators of the groups of every margin, then numeric columns.
+    """Return the auxiliary variables: an indicator for each group of every margin, then the numeric columns.
 
     Returns
     -------
@@ -232,21 +236,22 @@ def known_values(n: int, margins: Sequence[Codes], auxiliary: Sequence[Floats]) 
 
 @dataclass(frozen=True, eq=False)
 class KnownTotals:
-    """Known totals for calibration, and the variables that have these totals.
+    """Known totals for calibration, and the auxiliary variables that have these totals.
 
     Attributes
     ----------
     groups : tuple of tuples of str
         Columns of each margin.
     margins : tuple of int arrays (n,)
-        Group of each record in each margin.
+        One array per margin: the group of each record.
     margin_totals : list of float arrays (groups,)
+        One array per margin: the total of each group.
     numbers : tuple of str
         Numeric columns with a known total.
     X : sparse array (n, p)
-        The variables, by :func:`known_values`.
+        Auxiliary variables, by :func:`known_values`.
     totals : float array (p,)
-        Their totals.
+        Totals of the columns of X.
     """
 
     groups: tuple[tuple[str, ...], ...]
@@ -258,7 +263,7 @@ class KnownTotals:
 
     @classmethod
     def checked(cls, frame: pd.DataFrame, totals: Totals) -> KnownTotals:
-        """The totals of :meth:`SurveyDesign.calibrate`, checked against the file (InputError)."""
+        """Read the ``totals`` of :meth:`SurveyDesign.calibrate`.  Raise InputError if they do not fit the file."""
         if not isinstance(totals, Mapping) or not totals:
             raise InputError("totals must map columns to the totals of their categories, or to the total of the column")
         groups: dict[tuple[str, ...], object] = {}
@@ -279,7 +284,7 @@ class KnownTotals:
 
 
 def auxiliary_of(frame: pd.DataFrame, names: Sequence[str]) -> tuple[Floats, ...]:
-    """Values of auxiliary columns, (n,) each; InputError for a column that is not numeric or not finite somewhere."""
+    """Return numeric columns, (n,) each.  Raise InputError if a value is not a finite number."""
     columns = []
     for name in names:
         check_columns(frame, {"auxiliary": name})
@@ -294,13 +299,13 @@ def auxiliary_of(frame: pd.DataFrame, names: Sequence[str]) -> tuple[Floats, ...
 
 
 def title(names: str | Sequence[str]) -> str:
-    """Name of a margin or a column for messages: ``'sex' x 'age'``.  Without columns it is the whole population."""
+    """Name a margin or a column in messages, such as ``'sex' x 'age'`` or, without columns, the whole population."""
     names = (names,) if isinstance(names, str) else names
     return " x ".join(map(repr, names)) if names else "the whole population"
 
 
 def margins_of(frame: pd.DataFrame, names: Sequence[tuple[str, ...]]) -> tuple[Codes, ...]:
-    """The group of each record as a code, (n,) for every margin; the columns of one margin are crossed."""
+    """Return one array (n,) per margin: the group of each record as a code.  The columns of a margin are crossed."""
     for name in dict.fromkeys(name for margin in names for name in margin):
         check_columns(frame, {"poststrata": name})  # one by one, as a column may be in several margins
     whole = np.zeros(len(frame), dtype=np.intp)
@@ -308,13 +313,13 @@ def margins_of(frame: pd.DataFrame, names: Sequence[tuple[str, ...]]) -> tuple[C
 
 
 def totals_of(frame: pd.DataFrame, names: tuple[str, ...], margin: Codes, given: object) -> Floats:
-    """Totals of one margin, in the order of the codes ``margin``: (groups,).
+    """Return the totals of one margin, (groups,), in the order of the group codes in ``margin``.
 
     Raises
     ------
     InputError
-        ``given`` is not a mapping; a group of the file has no total, a total has no record, or a total is not
-        a positive and finite number.
+        ``given`` is not a mapping; a group of the file has no total; no record belongs to a total; a total is not a
+        positive and finite number.
     """
     where = title(names)
     if not isinstance(given, Mapping | pd.Series):

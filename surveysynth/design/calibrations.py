@@ -1,4 +1,4 @@
-"""The calibrations of a design's weights: the columns whose totals were known, and the weights before and after."""
+"""Calibrations that made the weights of a design: columns with known totals, and weights before and after."""
 
 from __future__ import annotations
 
@@ -23,22 +23,23 @@ ENTRIES = ("poststrata", "auxiliary", "base_weights", "calibrated_weights", "rak
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """One calibration of the weights.
+    """One calibration of the weights of n records.
 
     Attributes
     ----------
     poststrata_names : tuple of tuples of str
         Columns of each margin.
     margins : tuple of int arrays (n,)
-        Group of each record in each margin.
-    auxiliary_names : tuple of str
-    auxiliary : tuple of float arrays (n,)
+        One array per margin: the group of each record.
+    auxiliary_names, auxiliary : tuple of str, tuple of float arrays (n,)
+        Numeric columns with a known total, and the values of these columns.
     base_name, calibrated_name : str or None
-        Columns of the weights before and after, where they are named.
+        Columns of the weights before and after the calibration, if the file has such columns.
     before, after : float array (n,)
-    raked_names : tuple of str
-    raked : tuple of float arrays (n,)
-        Weights after each margin but the last, where R's ``rake`` made them; else none.
+        Weights before and after the calibration.
+    raked_names, raked : tuple of str, tuple of float arrays (n,)
+        Columns of the weights after each margin but the last, and the values of these columns.  Both are empty unless
+        R's ``rake`` made the weights.
     """
 
     poststrata_names: tuple[tuple[str, ...], ...]
@@ -54,15 +55,15 @@ class Calibration:
 
     @classmethod
     def checked(cls, frame: pd.DataFrame, given: Mapping[str, Any], after: Floats, *, or_zero: bool) -> Self:
-        """A calibration by the names of its columns (InputError).
+        """Make a calibration from names of columns.  Raise InputError if a column is unknown or unsuitable.
 
         Parameters
         ----------
         frame : pandas.DataFrame
         given : mapping of str to columns
-            Entries as the arguments of :class:`SurveyDesign` of the same names.
+            Arguments of :class:`SurveyDesign`; the keys are among ``ENTRIES``.
         after : float array (n,)
-            Weights after it, where no column of them is named.
+            Weights after the calibration.  They are used if ``given`` has no ``calibrated_weights``.
         or_zero : bool
             Whether weights may be 0.
         """
@@ -92,12 +93,12 @@ class Calibration:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Columns of known totals and of weights."""
+        """Names of all columns: those with known totals, and those with weights."""
         weights = [name for name in (self.base_name, self.calibrated_name, *self.raked_names) if name is not None]
         return (*(name for margin in self.poststrata_names for name in margin), *self.auxiliary_names, *weights)
 
     def roles(self) -> dict[str, Any]:
-        """The columns by the names of :class:`SurveyDesign`'s arguments, without those that are not there."""
+        """Return the columns as arguments of :class:`SurveyDesign`.  An argument without a column is left out."""
         margins = [names[0] if len(names) == 1 else list(names) for names in self.poststrata_names] or None
         named = {
             "poststrata": margins[0] if margins and len(margins) == 1 and isinstance(margins[0], str) else margins,
@@ -112,7 +113,10 @@ class Calibration:
 def earlier_ones(
     frame: pd.DataFrame, given: Sequence[Mapping[str, Any]] | None, last: Calibration, *, or_zero: bool
 ) -> tuple[Calibration, ...]:
-    """The calibrations before the last, in their order; the next began with the weights that each left (InputError)."""
+    """Return the calibrations before the last one, in their order.  Raise InputError if ``given`` is wrong.
+
+    The weights after each calibration are the weights before the next one, unless ``calibrated_weights`` names others.
+    """
     if given is None:
         return ()
     if not isinstance(given, Sequence) or not all(isinstance(each, Mapping) for each in given):

@@ -1,4 +1,4 @@
-"""Checks of the roles of columns before a design is made, of each role and of roles together."""
+"""Checks of the arguments of SurveyDesign: the columns of each role, and settings of the variance."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ COLUMN_ROLES = (  # arguments that name columns
     "weights", "probs", "strata", "psu", "fpc", "poststrata", "auxiliary", "base_weights", "calibrated_weights",
     "raked_weights", "earlier_calibrations", "replicate_weights",
 )  # fmt: skip
-VARIANCE_OF: dict[str, PPS] = {  # method of selection
+VARIANCE_OF: dict[str, PPS] = {  # method of selection to estimator of the variance
     "tille": "sen_yates_grundy",
     "maximum_entropy": "sen_yates_grundy",
     "poisson": "poisson",
@@ -31,22 +31,22 @@ VARIANCE_OF: dict[str, PPS] = {  # method of selection
     "systematic": "hajek",
     "random_systematic": "hajek",
 }
-CERTAIN = 1 - 1e-9  # inclusion probability that is 1 up to rounding
+CERTAIN = 1 - 1e-9  # inclusion probabilities from here on are 1 up to rounding
 Floats = NDArray[np.float64]
 
 
 def check_roles(
     frame: pd.DataFrame, single: Mapping[str, str | None], psu_names: Sequence[str], fpc_names: Sequence[str]
 ) -> dict[str, str]:
-    """The column of each role, after a check that the columns can have these roles (InputError).
+    """Return the column of each role.  Raise InputError if columns do not exist or cannot have their roles.
 
     Parameters
     ----------
     frame : pandas.DataFrame
-    single : mapping of role to column or None
-        Roles of one column: weights or probs, strata, base_weights, calibrated_weights.
+    single : mapping of str to str or None
+        Column, or None, for each of the roles "weights", "probs", "strata", "base_weights" and "calibrated_weights".
     psu_names, fpc_names : sequence of str
-        Columns of the stages of sampling.
+        Columns of sampling units and of finite population corrections, one per stage, outermost stage first.
     """
     if not isinstance(frame, pd.DataFrame):
         raise InputError(f"frame must be a pandas DataFrame, not {type(frame).__name__}")
@@ -65,7 +65,7 @@ def check_roles(
 
 
 def labels_of(frame: pd.DataFrame, labels: Mapping[str, str] | None) -> dict[str, str]:
-    """Headings of columns, each on one line.  Empty headings are left out; an unknown column is an InputError."""
+    """Put each heading on one line, and drop empty headings.  Raise InputError for an unknown column."""
     if labels is None:
         return {}
     if not isinstance(labels, Mapping) or not all(isinstance(text, str) for text in labels.values()):
@@ -79,7 +79,7 @@ def labels_of(frame: pd.DataFrame, labels: Mapping[str, str] | None) -> dict[str
 
 
 def replicate_names(given: Columns, columns: Iterable[str], roles: Mapping[str, str]) -> tuple[str, ...]:
-    """The columns of replicate weights, in the order of ``given``; those of one pattern in the order of the file.
+    """List the columns of replicate weights.  The columns that one pattern matches are in the order of the file.
 
     Parameters
     ----------
@@ -93,8 +93,8 @@ def replicate_names(given: Columns, columns: Iterable[str], roles: Mapping[str, 
     Raises
     ------
     InputError
-        A named column has another role, or a pattern is invalid.  A name or pattern without a match is no error: it is
-        returned as it is.
+        A named column has another role, or a pattern is invalid.  A name or pattern without a match is not an error
+        here: it is returned unchanged.
     """
     there, taken, found = [str(c) for c in columns], set(roles.values()), list[str]()
     for name in names_of(given, "replicate_weights"):
@@ -117,7 +117,7 @@ def check_variance(
     pps: PPS | None, joint: object, replicate_weights: object, scale: float | None, rscales: Sequence[float] | None,
     combined: bool,
 ) -> None:  # fmt: skip
-    """Refuse settings of the variance that do not go together (InputError)."""
+    """Refuse settings of the variance that exclude each other (InputError)."""
     if replicate_weights is None and (scale is not None or rscales is not None or combined is not True):
         raise InputError("scale=, rscales= and combined= go with replicate_weights=")
     if pps is not None and replicate_weights is not None:
@@ -127,7 +127,7 @@ def check_variance(
 
 
 def margin_names(poststrata: str | Sequence[str | Sequence[str]] | None) -> tuple[tuple[str, ...], ...]:
-    """The columns of each margin; ``poststrata`` is one column, a list of margins, or None (InputError)."""
+    """Return the columns of each margin.  Raise InputError unless ``poststrata`` is a column, a list, or None."""
     if isinstance(poststrata, str | None):
         return () if poststrata is None else ((poststrata,),)
     if not isinstance(poststrata, Sequence):
@@ -136,7 +136,7 @@ def margin_names(poststrata: str | Sequence[str | Sequence[str]] | None) -> tupl
 
 
 def role_columns(given: object) -> list[str]:
-    """Columns of a role, given as one column, several, margins, or earlier calibrations."""
+    """List all columns in the value of a role: a name, a list of names, margins, or earlier calibrations."""
     if isinstance(given, str):
         return [given]
     if isinstance(given, Mapping):
@@ -145,7 +145,7 @@ def role_columns(given: object) -> list[str]:
 
 
 def joint_of(given: ArrayLike | tuple[Joint, ...] | None, pi: Floats) -> tuple[Joint, ...]:
-    """Joint inclusion probabilities as blocks of records; InputError for a wrong matrix or one of other records."""
+    """Return joint inclusion probabilities as blocks of records.  Raise InputError if they do not fit the sample."""
     if given is None:
         return ()
     if isinstance(given, tuple) and all(isinstance(block, Joint) for block in given):
@@ -156,7 +156,7 @@ def joint_of(given: ArrayLike | tuple[Joint, ...] | None, pi: Floats) -> tuple[J
 
 
 def check_pps(pps: PPS, joint: tuple[Joint, ...], stages: tuple[Stage, ...], pi: Floats, lonely_psu: LonelyPSU) -> None:
-    """Refuse a variance for unequal probabilities that does not suit the design (InputError)."""
+    """Refuse a variance estimator ``pps`` that does not fit the design (InputError)."""
     one_of(pps, get_args(PPS), "pps")
     first = stages[0]
     if first.stratum_of_unit.size < first.unit.size or first.fraction.any():

@@ -22,7 +22,7 @@ VALUE = re.compile(r"\W*\d|X(\W+\d|\d+(\W|\d\d))")
 
 
 def names_of(columns: Columns, role: str) -> tuple[str, ...]:
-    """One name or several as a tuple; InputError if one is not a string."""
+    """Return one name or several names as a tuple.  Raise InputError if one is not a string."""
     names: tuple[Any, ...] = () if columns is None else tuple(several(columns))
     if not all(isinstance(name, str) for name in names):
         raise InputError(f"{role} must be a column name or a list of column names")
@@ -30,10 +30,10 @@ def names_of(columns: Columns, role: str) -> tuple[str, ...]:
 
 
 def listing(columns: Iterable[Hashable], shown: int = 12, *, about: Sequence[str] | None = None) -> str:
-    """The first names of columns, for a message.
+    """List the first column names in a message.
 
     In a file without a header line the first record is taken for the header, and the names are the data of a person.
-    So if any name looks like a value (it begins with a digit), the message has the number of names and shows none.
+    So if any name looks like a value (it begins with a digit), the text has the number of columns and no name.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def listing(columns: Iterable[Hashable], shown: int = 12, *, about: Sequence[str
     shown : int
         Number of names to show.
     about : list of str, optional
-        The columns to be shown; default all.
+        The columns to list; default all.
     """
     names = [str(c) for c in columns]
     values = sum(VALUE.match(name) is not None for name in names)
@@ -55,16 +55,16 @@ def listing(columns: Iterable[Hashable], shown: int = 12, *, about: Sequence[str
 
 
 def shown(name: str, columns: Sequence[str]) -> str:
-    """A column for a message: its name, or its number if some names look like values."""
+    """Name a column in a message: ``column 'income'``, or ``column number 3`` if some names look like values."""
     if any(VALUE.match(each) for each in columns):
         return f"column number {columns.index(name) + 1}"
     return f"column {name!r}"
 
 
 def nearest(name: object, columns: Iterable[Hashable]) -> str:
-    """A suggestion for an unknown name, `` (did you mean 'income'?)``, or an empty text.
+    """Suggest a column for an unknown name: `` (did you mean 'income'?)``.
 
-    As in :func:`listing`, no name is shown if the file may lack a header line.
+    The text is empty if no name is near, or if the file may lack a header line (:func:`listing`).
     """
     names = {str(c).casefold(): str(c) for c in columns}
     if any(VALUE.match(c) for c in names.values()):
@@ -105,10 +105,10 @@ def check_columns(frame: pd.DataFrame, roles: dict[str, str]) -> None:
 
 
 def numeric(column: pd.Series, name: str, first: int = 1) -> NDArray[np.float64]:
-    """A column as floats, NaN where it is missing; InputError if it is not numeric.
+    """Return a column as floats, NaN where values are missing.  Raise InputError if the column is not numeric.
 
-    They may share the memory of the frame, so they must not be changed.  ``first`` is the number of the first row, if
-    the rows are a part of a file.
+    The array may share the memory of the frame, so do not change it.  ``first`` is the number of the first record, from
+    which the error message counts.
     """
     if column.dtype == np.dtype(np.float64):  # to_numeric would copy it
         return column.to_numpy()
@@ -146,13 +146,13 @@ def _overflows(value: Any) -> bool:
 
 
 def in_usual_floats(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame with 64-bit floats in place of 16-bit and extended floats, which pandas cannot group."""
+    """Convert 16-bit and extended floats, which pandas cannot group, to 64-bit floats."""
     unusual = [c for c, dtype in frame.dtypes.items() if dtype in (np.float16, np.longdouble)]
     return frame.astype(dict.fromkeys(unusual, np.float64)) if unusual else frame
 
 
 def check_cells(column: pd.Series, name: str) -> None:
-    """Refuse values that cannot be categories: lists, tuples and such, and texts that are not Unicode (InputError)."""
+    """Refuse values that cannot be categories (InputError): lists, tuples, and texts that are not Unicode."""
     if not pd.api.types.is_object_dtype(column.dtype):
         return
     try:
@@ -178,9 +178,9 @@ def _makes_category(value: Any) -> bool:
 
 
 def positive(column: pd.Series, name: str, *, at_most_one: bool, or_zero: bool = False) -> NDArray[np.float64]:
-    """A column as finite floats above 0; InputError for other values.
+    """Return a column as finite floats above 0.  Raise InputError for other values.
 
-    With ``or_zero``, some but not all values may be 0.  With ``at_most_one``, values above 1 are refused, too.
+    With ``or_zero``, some but not all values may be 0.  With ``at_most_one``, values above 1 are also refused.
     """
     values = np.array(numeric(column, name))
     infinite = ~np.isfinite(values)
@@ -205,7 +205,7 @@ def positive(column: pd.Series, name: str, *, at_most_one: bool, or_zero: bool =
 
 
 def codes(*columns: Any) -> NDArray[np.intp]:
-    """Code of each record, 0, 1, ...; records have the same code if they are equal in all columns: (n,)."""
+    """Return the group of each record, from 0: (n,).  Records with equal values in all columns form a group."""
     code = np.zeros(len(columns[0]), dtype=np.intp)
     for column in columns:
         if isinstance(column, pd.Series):
@@ -217,7 +217,7 @@ def codes(*columns: Any) -> NDArray[np.intp]:
 
 
 def occurring(code: NDArray[np.intp], size: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """The codes that occur, sorted, and the position among them of each record's code; codes are below ``size``."""
+    """Return the distinct codes, sorted, and each record's position among them.  Codes are below ``size``."""
     if size > 8 * code.size:
         found, number = np.unique(code, return_inverse=True)
         return found, number

@@ -1,4 +1,4 @@
-"""Conditions on the columns of a file, written as text: "rent <= income", "tenure == 'tenant'"."""
+"""Conditions on the columns of a file that are written as text, such as "rent <= income"."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ QUOTED, PLACE = re.compile(r"`([^`]+)`"), "quoted_column"
 
 
 def columns_of_condition(rule: str, entry: str) -> set[str]:
-    """The columns that a condition names.
+    """Find the columns that a condition names.
 
     Raises
     ------
@@ -53,18 +53,17 @@ def is_one_comparison(rule: str) -> bool:
 
 
 def _memberships(compared: ast.Compare) -> list[int]:
-    """Positions of the comparators to the right of ``in`` and ``not in``."""
     return [at for at, sign in enumerate(compared.ops) if isinstance(sign, ast.In | ast.NotIn)]
 
 
 def computed(frame: pd.DataFrame, expression: str) -> Any:
-    """The value of an expression for each record; categories are compared as texts or numbers."""
+    """Compute an expression for each record.  Categories are compared as texts or numbers."""
     labels = [name for name, dtype in frame.dtypes.items() if isinstance(dtype, pd.CategoricalDtype)]
     return frame.astype(dict.fromkeys(labels, object)).eval(expression, engine="python")
 
 
 def obeyed(rules: Sequence[str], frame: pd.DataFrame, entry: str = "edits") -> Bools:
-    """Marks the records that obey all rules: (n,).  A rule about a missing value is not obeyed.
+    """Mark the records that obey all rules: (n,).  With a missing value, all comparisons but ``!=`` are False.
 
     Raises
     ------

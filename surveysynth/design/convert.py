@@ -1,6 +1,6 @@
-"""Conversion of csv, Stata, SPSS and SAS files to parquet, block by block, for large files.
+"""Conversion of large csv, Stata, SPSS and SAS files to parquet, block by block.
 
-The type of a column depends on all its values.  So the file is read twice: first to find the types, then to write.
+The type of a column depends on all its values.  So the file is read twice, first to find the types, then to write.
 """
 
 from __future__ import annotations
@@ -47,14 +47,16 @@ Read = Callable[[], Blocks]
 
 @dataclass
 class _Column:
-    """A summary of those values of a column that have been read.
+    """A summary of a column, from the values that have been read so far.
 
     Attributes
     ----------
     type : pyarrow.DataType, optional
-        Type of the values; None if all are missing.
-    named, others : int, bool
-        Number of values with a label, and whether there are values without a label.
+        Type of the values.  It is None if all are missing.
+    named : int
+        Number of values with a value label.
+    others : bool
+        Whether there are values without a value label.
     """
 
     type: pa.DataType | None = None
@@ -62,7 +64,7 @@ class _Column:
     others: bool = False
 
     def add(self, values: pd.Series, names: dict[Code, str]) -> None:
-        """Add values to the summary; ``names`` are the labels of the column."""
+        """Add values to the summary.  ``names`` are the value labels of the column."""
         here = _type(values)
         if here is not None and self.type is not None and here != self.type:
             here = NUMBER
@@ -88,15 +90,15 @@ def convert(
     source : str or Path
         .csv (also .gz, .zip, .bz2, .xz), .dta, .sav, .zsav, .por, .sas7bdat, .xpt
     to : str or Path
-        The .parquet file, written whole or not at all, and readable by its owner alone.
+        The .parquet file to write.  Only its owner can read it.  If the conversion fails, there is no such file.
     missing_codes, encoding, separator, decimal, thousands, text, na
         As for :meth:`SurveyDesign.read`.
 
     Raises
     ------
     InputError
-        As :meth:`SurveyDesign.read`; ``source`` is a parquet file or has no records; ``to`` exists or does not end in
-        .parquet.
+        :meth:`SurveyDesign.read` refuses the file or an option; ``source`` is a parquet file or has no records; ``to``
+        exists or does not end in .parquet.
     OSError
         The file ``to`` cannot be written.
 
@@ -173,13 +175,7 @@ def _labelled_reader(path: Path, suffix: str, codes: Checked, encoding: str | No
 
 
 def _looked_at(blocks: Blocks, missing_codes: MissingCodes | None) -> tuple[dict[str, _Column], Names, Labels]:
-    """A summary of each column, the labels of fully labelled columns, and headings.
-
-    Raises
-    ------
-    InputError
-        The file has no records, or ``missing_codes`` names an unknown column.
-    """
+    """Return a summary of each column, the value labels of fully labelled columns, and the column headings."""
     found: dict[str, _Column] = {}
     names: Names = {}
     texts: Labels = {}
@@ -202,7 +198,6 @@ def _looked_at(blocks: Blocks, missing_codes: MissingCodes | None) -> tuple[dict
 
 
 def _write(frames: Iterator[pd.DataFrame], place: Path, types: Mapping[str, pa.DataType], headed: Labels) -> None:
-    """Write blocks of records to one file, with types and headings of columns."""
     import pyarrow.parquet as pq  # it needs ssl, which some Pythons that run within R lack
 
     fields = [pa.field(n, t, metadata={HEADING: headed[n]} if n in headed else None) for n, t in types.items()]
@@ -214,7 +209,6 @@ def _write(frames: Iterator[pd.DataFrame], place: Path, types: Mapping[str, pa.D
 
 
 def _type(values: pd.Series) -> pa.DataType | None:
-    """The type of the values of a block; None if all are missing."""
     if values.isna().all():
         return None
     kind = pa.array(values, from_pandas=True).type

@@ -1,4 +1,4 @@
-"""Types of the columns of a csv file (numbers, truth values or texts), found from all values, and missing values."""
+"""Types of the columns of a csv file (numbers, truth values or texts), which are found from all values."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ MISSING = (
 )  # fmt: skip
 TRUE, FALSE = ("True", "TRUE", "true"), ("False", "FALSE", "false")
 EXACT = 2**53  # whole numbers up to this one are exact as floats
-DIGITS = 25  # digits of a whole number that are read, more than fit in any type
+DIGITS = 25  # number of digits of a whole number that are read: more than fit in any type
 ALONE_OR_SEVERAL = re.compile(r"-?(?:0|9+)|9+(?:[, ]9+)+")
 SEVERAL = re.compile(r"9+(?:[, ]9+)+")
 LONG = re.compile(r"[+-]?9{16,}|-?9{1,3}(?:(?:[.,' ])9{3}){5,}")  # whole numbers that may be above EXACT
@@ -51,24 +51,24 @@ Kind = Literal["text", "truth", "whole", "large", "number"]
 
 @dataclass
 class Column:
-    """A summary of those values of a column that have been read.
+    """A summary of a column, from the values that have been read so far.
 
     Attributes
     ----------
     as_is : bool
-        The caller asked for texts.
+        Whether the caller wants the column as texts.
     shapes : set of str
-        Shapes of the values that could be numbers.
+        Shapes of the values that could be numbers (:func:`surveysynth.design.dialect.shapes_of`).
     truths, texts : bool
         Whether some values are true or false, and whether some are other texts.
     gaps : int
         Number of missing values.
     absent : dict of str to int
-        Counts of texts such as NA.  They are missing values if the other values are numbers or truth values.
+        Counts of texts such as NA.  These texts are missing values if the other values are numbers or truth values.
     choices : Choices
-        Whether values could be answers that tick several choices.
+        Whether the values could be answers that tick several choices, such as "1,3".
     low, high : int
-        The smallest and the largest of the whole numbers with many digits, and 0.
+        The smallest and the largest number among 0 and the whole numbers of 16 digits or more.
     """
 
     as_is: bool = False
@@ -82,7 +82,7 @@ class Column:
     high: int = 0
 
     def add(self, texts: pa.StringArray, like_na: Sequence[str]) -> None:
-        """Add texts, null where missing.  Texts in ``like_na`` are missing values if the other texts are numbers."""
+        """Add texts, null where missing.  Texts in ``like_na`` are counted separately, in ``absent``."""
         self.gaps += texts.null_count
         if self.as_is:
             return
@@ -107,7 +107,7 @@ class Column:
         self._look_closer(texts, shapes, numbers)
 
     def _look_closer(self, texts: pa.StringArray, shapes: pa.StringArray, numbers: list[str]) -> None:
-        """Look at the values themselves where their shapes do not suffice."""
+        """Update ``choices``, ``low`` and ``high``, for which the shapes of the values do not suffice."""
 
         def values_like(form: re.Pattern[str]) -> pa.StringArray:
             alike = pa.array([shape for shape in numbers if form.fullmatch(shape.translate(ONE_MARK))], pa.string())
@@ -122,18 +122,18 @@ class Column:
 
     @property
     def answers(self) -> bool:
-        """Whether the column has texts, or truth values among numbers, so that NA could be an answer."""
+        """Whether the column is read as texts in every dialect, so that NA could be an answer."""
         return self.as_is or self.texts or (self.truths and bool(self.shapes))
 
     @property
     def forms(self) -> Forms | None:
-        """The forms of the values; None if not all of them could be numbers."""
+        """The forms of the values.  None if some value cannot be a number."""
         if self.answers or not self.shapes:
             return None
         return Forms(self.shapes, self.choices.could_be(self.shapes))
 
     def kind(self, dialect: Dialect) -> Kind:
-        """The kind of the column in a dialect."""
+        """Find the kind of the column when numbers are read in this dialect."""
         if self.answers:
             return "text"
         if self.truths:
@@ -196,7 +196,7 @@ class CsvColumns:
         self.kinds = {name: column.kind(self._dialect) for name, column in self._columns.items()}
 
     def frame(self, block: Texts) -> pd.DataFrame:
-        """A block of records as typed columns.  Whole numbers become floats if the column has missing values."""
+        """Convert a block of records to typed columns.  Whole numbers become floats if some values are missing."""
         return pd.DataFrame({name: self._values(name, texts) for name, texts in block.items()}, copy=False)
 
     def tell(self, file: str) -> None:
@@ -223,7 +223,7 @@ class CsvColumns:
         return pd.Series(_numbers(texts, column.shapes, self._dialect, TYPES[kind]).to_pandas())
 
     def _notes(self) -> Iterator[str]:
-        """Values of the file that can be read in several ways, one sentence each."""
+        """Describe the values that can be read in several ways, one sentence per column."""
         names = self._names
         absent = {name: column.absent for name, column in self._columns.items() if column.absent}
         numbers = [name for name in absent if not self._columns[name].answers]
@@ -261,12 +261,12 @@ class CsvColumns:
 
 
 def read_csv(path: Path, codes: Checked, options: CsvOptions) -> pd.DataFrame:
-    """Read a csv file, as :func:`surveysynth.design.read.read_frame` does.
+    """Read a csv file into a data frame (:func:`surveysynth.design.read.read_frame`).
 
     Raises
     ------
     InputError
-        As :class:`CsvTexts` and :class:`CsvColumns`.
+        :class:`CsvTexts` or :class:`CsvColumns` refuses the file or the options.
     """
     file = CsvTexts(path, options)
     blocks = file.through(lambda found: list(found))
@@ -277,7 +277,6 @@ def read_csv(path: Path, codes: Checked, options: CsvOptions) -> pd.DataFrame:
 
 
 def _numbers(texts: pa.ChunkedArray, shapes: Iterable[str], dialect: Dialect, kind: pa.DataType) -> pa.ChunkedArray:
-    """Turn texts, which are numbers written in a dialect, into numbers."""
     marks = {marks for shape in shapes if (marks := reading(shape, dialect)) is not None}
     if dialect.thousands is not None and any(thousands for _, thousands in marks if thousands):
         texts = pc.replace_substring_regex(pc.utf8_trim_whitespace(texts), VARIANTS[dialect.thousands], "")

@@ -44,7 +44,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class CsvOptions:
-    """Options for reading a csv file.  An option that is None is found from the file.
+    """Options for reading a csv file.  Options that are None are found from the file.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class CsvOptions:
     text : tuple of str
         Columns that are read as texts.
     na : tuple of str, optional
-        Texts that are missing values in every column.  The empty text always is.
+        Texts that are missing values in every column.  The empty text is always a missing value.
     """
 
     encoding: str | None = None
@@ -114,7 +114,7 @@ class _OtherParser(Exception):
 
 
 class CsvTexts:
-    """The texts of a csv file, block by block.  Fields that are lacking at the end of a record are empty texts.
+    """The texts of a csv file, block by block.  If a record has too few fields, the missing ones are empty texts.
 
     Attributes
     ----------
@@ -145,7 +145,7 @@ class CsvTexts:
             raise self._refused("ParserError")
 
     def through(self, work: Callable[[Iterator[Texts]], T]) -> T:
-        """The result of ``work`` on all blocks.  If Arrow cannot read them, ``work`` is done again on pandas's blocks.
+        """Return the result of ``work`` for all blocks.  If Arrow cannot read the file, pandas reads it from the start.
 
         Raises
         ------
@@ -161,7 +161,7 @@ class CsvTexts:
 
     def _arrow_blocks(self) -> Iterator[Texts]:
         form = self.form
-        types = {f"f{number}": pa.string() for number in range(len(form.names))}  # as Arrow calls them
+        types = {f"f{number}": pa.string() for number in range(len(form.names))}  # Arrow's names of the columns
         with _opened(self._path) as file:
             counted = _Quotes(file)
             reader = _by_arrow(
@@ -203,11 +203,10 @@ class CsvTexts:
             yield {str(name): _one_array(pa.array(block[name], type=pa.string())) for name in block}
 
     def unreadable(self, kind: str) -> InputError:
-        """The error for a file that cannot be read; ``kind`` is the name of the parser's exception."""
+        """Make the error for a file that cannot be read.  ``kind`` is the name of the parser's exception."""
         return InputError(f"{self.file!r} could not be read ({kind}); is it a whole file?")
 
     def _refused(self, kind: str) -> InputError:
-        """The error for a file that pandas cannot read, by the name ``kind`` of pandas's exception."""
         if kind == "UnicodeDecodeError":
             return guarded(lambda: _wrong_encoding(self._path, self._encoding), Exception, self.unreadable)
         if kind in ("ParserError", "ParserWarning"):
@@ -217,9 +216,9 @@ class CsvTexts:
 
 
 class _Quotes:
-    """A file that counts its quotes, since Arrow does not report a quote that is never closed.
+    """A file that counts quotes, since Arrow does not report a quote that is never closed.
 
-    ``odd`` tells whether the number of quotes read is odd.
+    ``odd`` is True if the number of quotes read so far is odd.
     """
 
     closed = False
@@ -229,7 +228,6 @@ class _Quotes:
         self.odd = False
 
     def read(self, size: int = -1) -> bytes:
-        """Read more bytes."""
         content = self._file.read(size)
         self.odd ^= content.count(b'"') % 2 == 1
         return content
@@ -249,7 +247,7 @@ def _one_array(texts: pa.Array | pa.ChunkedArray) -> pa.StringArray:
 
 @contextmanager
 def _strictly() -> Iterator[None]:
-    """Within this context, raise an error for fields that pandas would leave out."""
+    """Within this context, raise an error if pandas would drop fields."""
     with warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)
         yield
@@ -267,21 +265,18 @@ def _opened(path: Path) -> Iterator[IO[bytes]]:
 
 
 def _text(file: IO[bytes], encoding: str) -> io.TextIOWrapper:
-    """The file as text.  Bytes that do not fit the encoding are replaced here; pandas refuses them later."""
+    """Open a file as text.  Bytes that do not fit the encoding are replaced here, and pandas refuses them later."""
     return io.TextIOWrapper(file, "utf-8-sig" if encoding == "utf-8" else encoding, errors="replace", newline="")
 
 
 def _records(lines: Iterable[str], separator: str, *, strict: bool = False) -> Iterator[list[str]]:
-    """The header and the records as lists of fields.  Empty lines are left out, as in pandas."""
+    """Split lines into lists of fields.  Empty lines are skipped, as in pandas."""
     found = csv.reader(lines, delimiter=separator, strict=strict)
     return (record for record in found if len(record) > 1 or "".join(record).strip())
 
 
 def _beginning(path: Path, options: CsvOptions) -> tuple[str, int, str, list[str], bool]:
-    """Separator, number of lines before the header, encoding, header, and whether the first record is too long.
-
-    It is too long if it has more fields than the header.
-    """
+    """Find separator, lines to skip, encoding, header, and whether the first record has more fields than that."""
     encoding = "utf-8" if options.encoding is None else codecs.lookup(options.encoding).name
     with _opened(path) as file, _text(file, encoding) as text:
         lines = text.readlines(BEGINNING)
@@ -293,13 +288,7 @@ def _beginning(path: Path, options: CsvOptions) -> tuple[str, int, str, list[str
 
 
 def _names(file: str, header: list[str]) -> tuple[str, ...]:
-    """The names of columns, without the blanks around them.  A column without a name is called "Unnamed: number".
-
-    Raises
-    ------
-    InputError
-        Several columns have the same name.
-    """
+    """Strip blanks from names, and call nameless columns "Unnamed: 3".  Raise InputError if two names are equal."""
     names = [name.strip() or f"Unnamed: {number}" for number, name in enumerate(header)]
     twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
     if twice:
@@ -316,13 +305,13 @@ def _names(file: str, header: list[str]) -> tuple[str, ...]:
 
 
 def _separator(lines: list[str], decimal: str | None) -> str:
-    """The separator that splits the header into the largest number of fields."""
+    """Find the separator that splits the header into the largest number of fields."""
     likely = SEPARATORS if decimal != "," else (*SEPARATORS[1:], ",")
     return max(likely, key=lambda separator: _fields(lines, separator))
 
 
 def _fields(lines: list[str], separator: str) -> int:
-    """Number of fields of the header; 0 if a quoted text ends within a field, as in "a,b";c with commas."""
+    """Count the fields of the header.  The count is 0 if a quoted text ends within a field, as in "a,b";c."""
     try:
         return len(next(_records(lines, separator, strict=True), []))
     except csv.Error:
@@ -330,7 +319,7 @@ def _fields(lines: list[str], separator: str) -> int:
 
 
 def _overlong(path: Path, form: Form) -> InputError | None:
-    """The error for records with more fields than the header, if there are any."""
+    """Return the error for records with more fields than the header, or None if there are no such records."""
     with _opened(path) as file, _text(file, form.encoding) as text:
         records = _records(islice(text, form.before, None), form.separator)
         columns = len(next(records))
@@ -339,12 +328,12 @@ def _overlong(path: Path, form: Form) -> InputError | None:
         return None
     return InputError(
         f"{path.name!r} has {columns:,} column names but more fields in {rows(longer)}: name every column in the first "
-        f"line, put texts that hold {form.separator!r} in quotes, or say by separator= what is between columns"
+        f"line, put texts that hold {form.separator!r} in quotes, or give separator=, the character between columns"
     )
 
 
 def _wrong_encoding(path: Path, encoding: str | None) -> InputError:
-    """The error for a file in another encoding.  It numbers the lines of the file from 1, which is the header line."""
+    """Make the error for a file in another encoding.  Its message numbers the lines of the file from 1."""
     if encoding is not None:
         return InputError(f"{path.name!r} is not in encoding={encoding!r}; give the one that it was written in")
     with _opened(path) as file:

@@ -1,4 +1,4 @@
-"""Columns computed record by record from other columns, and the records that meet a condition."""
+"""Columns that are computed record by record from other columns, and records that meet a condition."""
 
 from __future__ import annotations
 
@@ -20,25 +20,24 @@ ALONE = 5  # number of single records on which a function is computed again
 
 
 def row_wise(frame: pd.DataFrame, function: RowWise, name: str) -> pd.Series:
-    """The values of a function of a frame, one a record.
+    """Compute one value per record by a function of the frame, and check that values do not depend on other records.
 
-    To check that each value depends on its own record only, the function is computed again on both halves of the
-    records, in reverse order, and on some single records.  A value that changes depends on other records or on their
-    order, as a mean, a maximum or a rank does.
+    For this check, the function is computed again on both halves of the records, in reverse order, and on some single
+    records.  If a value changes, it depends on other records or on their order, as a mean, a maximum or a rank does.
 
     Parameters
     ----------
     frame : pandas.DataFrame
-        With the index 0 to n - 1.
+        Its index must be 0 to n - 1.
     function : function of the frame
-        It gives a Series, an array or a list of n values, or one value for all records.
+        It returns a Series, an array or a list of n values, or one value for all records.
     name : str
         Name of the column or argument, for messages.
 
     Raises
     ------
     InputError
-        ``function`` is not a function, stops with an error, does not give one value a record, or gives values that
+        ``function`` is not a function, stops with an error, does not give one value per record, or gives values that
         depend on other records.
     """
     if not callable(function):
@@ -48,7 +47,7 @@ def row_wise(frame: pd.DataFrame, function: RowWise, name: str) -> pd.Series:
     values = _computed(frame, function, name)
     n = len(frame)
     order = np.argsort(values.to_numpy()) if pd.api.types.is_numeric_dtype(values.dtype) else np.arange(n)
-    alone = order[np.unique(np.linspace(0, n - 1, ALONE).astype(np.intp))]  # smallest and largest value among them
+    alone = order[np.unique(np.linspace(0, n - 1, ALONE).astype(np.intp))]  # with the smallest and largest value
     groups = [np.arange(n)[::-2], np.arange(n - 1)[::-2], *alone[:, None]]
     if not all(
         _same(values.iloc[subset], _computed(frame.iloc[subset].reset_index(drop=True), function, name))
@@ -63,7 +62,6 @@ def row_wise(frame: pd.DataFrame, function: RowWise, name: str) -> pd.Series:
 
 
 def _computed(frame: pd.DataFrame, function: RowWise, name: str) -> pd.Series:
-    """The values of the function, one a record, in the order of the frame (InputError)."""
 
     def stopped(kind: str) -> InputError:
         return InputError(f"the function of {name!r} stopped with {kind}; the file has {listing(frame.columns)}")
@@ -89,7 +87,7 @@ def _computed(frame: pd.DataFrame, function: RowWise, name: str) -> pd.Series:
 
 
 def _same(values: pd.Series, again: pd.Series) -> bool:
-    """Whether two sets of values are equal up to rounding, with the same values missing."""
+    """Whether two columns are equal up to rounding, and missing in the same records."""
     numbers = [pd.api.types.is_numeric_dtype(v.dtype) and v.dtype.kind in "iuf" for v in (values, again)]
     if all(numbers):
         one, other = (v.to_numpy(dtype=np.float64, na_value=np.nan) for v in (values, again))
@@ -98,18 +96,18 @@ def _same(values: pd.Series, again: pd.Series) -> bool:
 
 
 def meeting(frame: pd.DataFrame, where: RowWise | str) -> Bools:
-    """Marks the records that meet a condition: (n,).  A missing value does not meet it, as in R's ``subset``.
+    """Mark the records that meet a condition: (n,).  Missing values count as False, as in R's ``subset``.
 
     Parameters
     ----------
     frame : pandas.DataFrame
     where : function of the frame, or name of a column
-        It gives True or False for each record.
+        The function or the column has True or False for each record.
 
     Raises
     ------
     InputError
-        As :func:`row_wise`; an unknown column; values other than True, False and missing ones.
+        :func:`row_wise` refuses the function; the column is unknown; a value is neither True, False nor missing.
     """
     if isinstance(where, str):
         if where not in frame.columns:

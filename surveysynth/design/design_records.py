@@ -30,7 +30,7 @@ Codes = NDArray[np.intp]
 
 
 class DesignRecords:
-    """Records of a survey, and roles of the columns.  :class:`SurveyDesign` sets and checks the attributes."""
+    """The records of a survey and the roles of the columns.  :class:`SurveyDesign` checks and sets the attributes."""
 
     weights: NDArray[np.float64]
     _probs: NDArray[np.float64] | None  # inclusion probabilities, if they were given
@@ -40,7 +40,7 @@ class DesignRecords:
     psu_names: tuple[str, ...]
     fpc_names: tuple[str, ...]
     lonely_psu: LonelyPSU
-    calibration: Calibration  # the last; of nothing, if the weights are not calibrated
+    calibration: Calibration  # the last one; without margins and numeric columns if the weights are not calibrated
     earlier_calibrations: tuple[Calibration, ...]
     base_weights: Floats  # before all calibrations
     stages: tuple[Stage, ...]
@@ -63,18 +63,17 @@ class DesignRecords:
         return partial(type(self), **self._checked_roles()), (self.frame,), kept
 
     def _checked_roles(self) -> dict[str, Any]:
-        """Arguments for making this design again, without ``pps`` and the checks for it, which have passed."""
+        """Arguments that make this design again.  ``pps`` is left out, since its checks have passed already."""
         roles = {role: value for role, value in self.roles().items() if role != "pps"}
         return roles | {"lonely_psu": "remove", "labels": self._labels}
 
     def _again(self, frame: pd.DataFrame, **roles: Any) -> Self:
-        """A new design of this class, with all checks."""
         make: Any = type(self)
         design: Self = make(frame, **roles)
         return design
 
     def _with(self, **changed: Any) -> Self:
-        """The same design with some attributes replaced."""
+        """Copy the design with some attributes replaced.  No checks are made."""
         design = type(self).__new__(type(self))
         design.__dict__.update(self.__dict__ | {"_source": None} | changed)
         design.__dict__.pop("degf", None)  # computed once, for this design
@@ -84,22 +83,22 @@ class DesignRecords:
     def frame(self) -> pd.DataFrame:
         """The records, as a copy that the caller may change.  The copy is cheap, as pandas copies on write.
 
-        A design by :meth:`scan` has to read every column for it.
+        If the design was made by :meth:`scan`, all columns are read from the files.
         """
         return self._frame.copy(deep=False) if self._scan is None else self.select(self.columns)
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Names of the columns, in the order of the file: a tuple of str."""
+        """Names of the columns, in the order of the file."""
         return tuple(self._frame.columns) if self._scan is None else self._scan.names
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """The parquet files of a design by :meth:`scan`; empty for other designs."""
+        """The parquet files of a design made by :meth:`scan`.  Other designs have none."""
         return () if self._scan is None else self._scan.files
 
     def select(self, names: Iterable[str]) -> pd.DataFrame:
-        """Some columns of the records.  A design by :meth:`scan` reads only these columns.
+        """Return some columns of the records.  A design made by :meth:`scan` reads only these columns.
 
         Parameters
         ----------
@@ -124,15 +123,15 @@ class DesignRecords:
 
     @property
     def source(self) -> dict[str, Any] | None:
-        """The file and the options of a design by :meth:`read`, as a dict that the caller may change; else None."""
+        """The file and the options of :meth:`read`, as a dict that the caller may change.  None for other designs."""
         return deepcopy(self._source)
 
     @property
     def probs(self) -> NDArray[np.float64]:
-        """Inclusion probabilities, which are 1 / weights: (n,)."""
+        """Inclusion probabilities, 1 / weights: (n,)."""
         if self._probs is not None:
             return self._probs
-        with np.errstate(divide="ignore"):  # for weight 0
+        with np.errstate(divide="ignore"):  # weights may be 0
             probs = 1.0 / self.weights
         probs.flags.writeable = False
         return probs
@@ -158,12 +157,15 @@ class DesignRecords:
 
     @property
     def multiplicand(self) -> NDArray[np.float64]:
-        """The weights that factors of replicates multiply, (n,): 1 for records of weight 0 with replicate weights."""
+        """The weights, except for 1 if the weight is 0 and some replicate weight is not: (n,).
+
+        The factors of a replicate times these numbers are the replicate weights.
+        """
         return self.weights if self.replication is None else self.replication.multiplicand(self.weights)
 
     @property
     def entering(self) -> NDArray[np.bool_]:
-        """Marks the records that have a weight in the estimate or in a replicate: bool array (n,)."""
+        """Marks the records with a weight other than 0 in the estimate or in some replicate: (n,)."""
         return np.asarray(self.multiplicand > 0)
 
     @property
@@ -178,20 +180,20 @@ class DesignRecords:
 
     @property
     def clustered(self) -> bool:
-        """Whether some PSU holds more than one record."""
+        """Whether some PSU has more than one record."""
         return self.stages[0].stratum_of_unit.size < self.n
 
     @property
     def design_columns(self) -> tuple[str, ...]:
-        """Columns of strata, PSUs, fpc, post-strata, auxiliary and base weights, in that order, each once."""
+        """Columns of strata, PSUs, fpc and calibrations, each once."""
         known = (name for each in (self.calibration, *self.earlier_calibrations) for name in each.columns)
         names = (self.strata_name, *self.psu_names, *self.fpc_names, *known)
         return tuple(dict.fromkeys(name for name in names if name is not None))
 
     def roles(self) -> dict[str, Any]:
-        """Keyword arguments that give another frame the same roles.
+        """Return the keyword arguments that give another frame the same roles.
 
-        Joint probabilities, which belong to these records, and labels of columns are not among the arguments.
+        ``joint``, which belongs to these records, and ``labels`` are not among them.
 
         Returns
         -------
@@ -225,7 +227,7 @@ class DesignRecords:
         return roles | {role: value for role, value in further.items() if value is not None}
 
     def column(self, name: str) -> pd.Series:
-        """One column of the records.
+        """Return one column of the records.
 
         Parameters
         ----------
@@ -253,7 +255,7 @@ class DesignRecords:
             raise InputError(f"there is no column {name!r}{near}; the file has {listing(self.columns)}")
 
     def typed(self, name: str) -> pd.Series:
-        """An empty column of the same type as a column.  A design by :meth:`scan` reads no records for it.
+        """Return a column without its records, to show its type.  A design made by :meth:`scan` then reads no records.
 
         Parameters
         ----------
@@ -278,7 +280,7 @@ class DesignRecords:
     def declares_levels(self, name: str) -> bool:
         """Whether a column declares its levels: it is categorical, or has the values True and False.
 
-        A column of texts does not, even if :meth:`scan` keeps it as codes: its levels are the texts that occur.
+        A column of texts declares no levels, even if :meth:`scan` stores it as categories.
 
         Parameters
         ----------
@@ -288,7 +290,7 @@ class DesignRecords:
         Returns
         -------
         bool
-            False for texts and numbers.
+            True for categories and truth values, False for texts and numbers.
 
         Raises
         ------
@@ -302,7 +304,7 @@ class DesignRecords:
         return pd.api.types.is_bool_dtype(column.dtype) or pd.api.types.infer_dtype(column, skipna=True) == "boolean"
 
     def numeric(self, name: str) -> NDArray[np.float64]:
-        """One column as floats, NaN where it is missing.
+        """Return one column as floats.
 
         Parameters
         ----------
@@ -312,7 +314,7 @@ class DesignRecords:
         Returns
         -------
         float array (n,)
-            Values, NaN where they are missing.  Do not change them: the array may share the memory of the frame.
+            Values, NaN where they are missing.  The array may share the memory of the frame, so do not change it.
 
         Raises
         ------

@@ -26,7 +26,7 @@ DECIMALS, THOUSANDS = (".", ","), (".", ",", " ", "'")
 BLANKS = "\u00a0\u2007\u2009\u202f"  # blanks of word processors between thousands: no-break, figure, thin
 ONE_MARK = str.maketrans(dict.fromkeys(BLANKS, " ") | {"\u2019": "'"})
 
-# In a shape every digit is written as 9, except a leading zero.  01 and 01.11 are codes, not numbers.
+# The shape of a text has 9 for every digit, except for a leading zero.  01 and 01.11 are codes, not numbers.
 WHOLE, EXPONENT = r"(?:0|9+)", r"(?:[eE][+-]?9+)?"
 INFINITE = r"[+-]?(?i:inf|infinity)"
 DIGITS = np.arange(256, dtype=np.uint8)
@@ -36,7 +36,7 @@ Reading = tuple[str | None, str | None]  # the decimal mark, and the mark betwee
 
 @dataclass(frozen=True)
 class Dialect:
-    """The marks in numbers.
+    """The marks that a file uses in its numbers.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ DIALECTS = tuple(
 
 
 def shapes_of(texts: pa.StringArray) -> pa.StringArray:
-    """Shapes of texts without missing values: 980,00 and 120,50 have the shape 999,99.  Outer blanks are left out."""
+    """Return the shapes of texts, with 9 for each digit: 980,00 has the shape 999,99.  Outer blanks are removed."""
     ends = np.frombuffer(texts.buffers()[1], dtype=np.int32)[texts.offset :][: len(texts) + 1]
     if len(texts) == 0 or ends[-1] == ends[0]:
         return texts
@@ -78,7 +78,7 @@ def shapes_of(texts: pa.StringArray) -> pa.StringArray:
 
 @lru_cache(maxsize=1 << 14)
 def readings(shape: str) -> frozenset[Reading]:
-    """The pairs of marks with which a shape is a number; empty if it is a text."""
+    """Return the ways to read a shape as a number, each a decimal mark and a mark of thousands.  Texts have none."""
     shape = shape.translate(ONE_MARK)
     found: set[Reading] = set()
     if re.fullmatch(rf"[+-]?{WHOLE}{EXPONENT}|{INFINITE}", shape):
@@ -94,7 +94,7 @@ def readings(shape: str) -> frozenset[Reading]:
 
 
 def reading(shape: str, dialect: Dialect) -> Reading | None:
-    """The decimal mark and the mark between thousands that a shape has in a dialect; None if it is not a number."""
+    """Return the decimal mark and the mark of thousands in a shape.  Return None if it is no number in the dialect."""
     for decimal, thousands in readings(shape):
         if decimal in (None, dialect.decimal) and thousands in (None, dialect.thousands):
             return decimal, thousands
@@ -103,11 +103,11 @@ def reading(shape: str, dialect: Dialect) -> Reading | None:
 
 @dataclass
 class Choices:
-    """Whether texts could be answers that tick several choices, "1,3", and not numbers with a comma.
+    """Whether texts such as "1,3" could be answers that tick several choices, and not numbers with a comma.
 
     An answer lists whole numbers above 0 in ascending order.  In a column of answers, no last number has more digits
-    than the longest number that stands first or alone.  So 1,75 is a number if no number above 9 stands first or alone,
-    and 2,0 and 3,2 are numbers, too.  A column in which all values with a comma are halves (1,5, 2,5) has numbers.
+    than the longest number that comes first or alone.  So 1,75 is a number if no number above 9 comes first or alone,
+    and 2,0 and 3,2 are numbers, too.  If all values with a comma are halves (1,5, 2,5), they are numbers.
 
     Attributes
     ----------
@@ -140,7 +140,7 @@ class Choices:
             self._lengths |= {len(part) for part in parts}
 
     def could_be(self, shapes: Iterable[str]) -> bool:
-        """Whether a column with these shapes could have such answers."""
+        """Whether the values of a column with these shapes could be answers that tick several choices."""
         if not (self.possible and self.several) or self._halves:
             return False
         alone = {len(shape) for shape in shapes if re.fullmatch("9+", shape)}
@@ -151,7 +151,7 @@ class Choices:
 
 @dataclass
 class Forms:
-    """The forms of a column that could be numeric.
+    """The shapes of the values of a column that could be numeric.
 
     Attributes
     ----------
@@ -172,7 +172,7 @@ class Forms:
 def decided(
     columns: Mapping[str, Forms], file: str, *, separator: str, decimal: str | None, thousands: str | None
 ) -> Dialect:
-    """The dialect of a file, decided from its columns and the given marks.
+    """Decide on the dialect of a file, from its columns and from the marks that the caller gives.
 
     Parameters
     ----------
@@ -188,7 +188,7 @@ def decided(
     Raises
     ------
     InputError
-        Columns that contradict each other; a column that could be read in two ways.
+        No dialect fits all columns, or a column could be read in two ways.
     """
     allowed = [d for d in DIALECTS if decimal in (None, d.decimal) and thousands in (None, d.thousands)]
     names = list(columns)
@@ -222,12 +222,12 @@ def decided(
 
 
 def form_of(shape: str) -> str:
-    """A shape in a form for messages, which reveals neither the value nor its size."""
+    """Simplify a shape for messages, so that it reveals neither the value nor its size."""
     return re.sub("[09]", "d", re.sub("^[+-]?[09]+", "d", shape.translate(ONE_MARK)))
 
 
 def _marked(shapes: Iterable[str]) -> list[str]:
-    """The shapes that depend on the dialect, those with the fewest readings first."""
+    """List the shapes that depend on the dialect.  Shapes that can be read in the fewest ways come first."""
     return sorted((s for s in shapes if readings(s) != {(None, None)}), key=lambda s: (len(readings(s)), s))
 
 
@@ -250,7 +250,7 @@ def _contradiction(columns: Mapping[str, Forms], fitting: Mapping[str, frozenset
 
 
 def _ways(own: Sequence[Dialect] | frozenset[Dialect], other: frozenset[Dialect]) -> str:
-    """The argument that decides for the dialects ``own`` and against the dialects ``other``."""
+    """Write the argument of the reader that selects a dialect in ``own`` and none in ``other``."""
     decimals = {d.decimal for d in own}
     if len(decimals) == 1 and not decimals & {d.decimal for d in other}:
         return f"decimal={decimals.pop()!r}"
@@ -270,5 +270,5 @@ def _answers_or_numbers(columns: Mapping[str, Forms], name: str, file: str) -> s
 
 
 def as_text(name: str, names: Sequence[str]) -> str:
-    """The argument that keeps a column as texts."""
+    """Write the argument of the reader that keeps a column as texts."""
     return f"text=[{name!r}]" if shown(name, names) == f"column {name!r}" else "text=[...]"

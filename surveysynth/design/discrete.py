@@ -1,4 +1,4 @@
-"""The rule for which columns are categorical: labels, strata, and numbers with few different values."""
+"""The rule which columns are categorical."""
 
 from __future__ import annotations
 
@@ -23,5 +23,5 @@ def is_discrete(design: SurveyDesign, name: str, most: int = 0) -> bool:
 
 
 def is_label(column: pd.Series) -> bool:
-    """Whether values are labels rather than numbers; booleans are the numbers 0 and 1, as in a formula."""
+    """Whether values are labels and not numbers.  Truth values are the numbers 0 and 1, as in a formula."""
     return not pd.api.types.is_numeric_dtype(column.dtype)

@@ -1,4 +1,4 @@
-"""Formulas: which columns they name, and whether a term is a function of one record only."""
+"""Formulas: the columns in them, and whether a term depends on one record only."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ ONE_RECORD = (
     ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow, ast.BitAnd, ast.BitOr, ast.BitXor,
     ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE,
 )  # fmt: skip
-ELEMENTWISE = ("I", "log", "log2", "log10", "exp", "exp2", "exp10")  # functions of formulaic; and numpy's, below
+ELEMENTWISE = ("I", "log", "log2", "log10", "exp", "exp2", "exp10")  # functions of formulaic; those of numpy are below
 CONTRASTS = ("contr", "Treatment", "Sum", "Helmert", "Diff", "Poly")  # contrasts of C(), which only depend on levels
 
 OUTSIDE_OF_BACKTICKS = {sign: re.compile(rf"{re.escape(sign)}(?=(?:[^`]*`[^`]*`)*[^`]*$)") for sign in "~+"}
 
 
 def formula_columns(predictors: str) -> tuple[str, ...]:
-    """Columns of the right-hand side of a formula, sorted.
+    """Return the columns of the right-hand side of a formula, sorted.
 
     Raises
     ------
@@ -39,16 +39,16 @@ def formula_columns(predictors: str) -> tuple[str, ...]:
 
 
 def sides_of(outcome: str | Sequence[str], predictors: str) -> tuple[str | Sequence[str], str]:
-    """Outcome and predictors, split if ``outcome`` is a whole formula such as ``"income ~ region + sex"``.
+    """Split a formula such as ``"income ~ region + sex"`` into outcome and predictors.
 
-    Otherwise both are returned as they are, except that a ``~`` at the beginning of the predictors is removed.  A
-    formula may have several outcomes, as in ``"income + C(tenure) ~ region"``, which are returned as a list.  Names
-    with characters other than letters, digits, ``_`` and points need backticks.
+    If ``outcome`` is not a formula, both arguments are returned; only a ``~`` at the beginning of the predictors is
+    removed.  Several outcomes, as in ``"income + C(tenure) ~ region"``, are returned as a list.  Names with characters
+    other than letters, digits, ``_`` and points need backticks.
 
     Raises
     ------
     InputError
-        A text with ``~`` that is not a formula, or that lists columns by commas.
+        A text with ``~`` is not a formula, or separates columns by commas.
     """
     if isinstance(predictors, str):
         predictors = predictors.strip().removeprefix("~").strip()
@@ -72,13 +72,13 @@ def sides_of(outcome: str | Sequence[str], predictors: str) -> tuple[str | Seque
 
 
 def category(outcome: str) -> str | None:
-    """The column of an outcome that is written ``C(column)``; None for other outcomes."""
+    """Return the column of an outcome that is written ``C(column)``.  Return None for other outcomes."""
     found = re.fullmatch(r"\s*C\(\s*`?(.+?)`?\s*\)\s*", str(outcome))
     return found[1] if found else None
 
 
 def quoted(formula: str, columns: Iterable[str]) -> str:
-    """The formula with backticks around columns whose names have blanks or signs."""
+    """Put backticks around the columns of a formula whose names have blanks or signs."""
     odd = sorted((c for c in columns if not PLAIN.fullmatch(c) and "`" not in c), key=len, reverse=True)
     if not odd:
         return formula
@@ -88,7 +88,7 @@ def quoted(formula: str, columns: Iterable[str]) -> str:
 
 
 def refuse_commas(formula: str) -> None:
-    """Refuse a formula with commas between columns, outside of brackets, quotes and backticks (InputError)."""
+    """Refuse a formula that separates columns by commas (InputError)."""
     parts, depth, quote = [""], 0, ""
     for sign in formula:
         if quote:
@@ -107,7 +107,7 @@ def refuse_commas(formula: str) -> None:
 
 
 def factors_of(predictors: str) -> list[Factor]:
-    """The factors (columns or expressions) of all terms of a formula; InputError as :func:`formula_columns`."""
+    """Return the factors (columns or expressions) of all terms.  Raise InputError if the text is not a formula."""
     if not isinstance(predictors, str) or not predictors.strip():
         raise InputError("predictors must be a formula such as 'field + gender' ('1' for none)")
     refuse_commas(predictors)
@@ -121,7 +121,7 @@ def factors_of(predictors: str) -> list[Factor]:
 
 
 def columns_of(factor: Factor) -> set[str]:
-    """The columns that a factor of a formula reads, also within functions such as ``center()`` and ``bs()``."""
+    """Find the columns that a factor of a formula uses, also within functions such as ``center()`` and ``bs()``."""
     if factor.eval_method == Factor.EvalMethod.LOOKUP:
         return {factor.expr}
     found = get_required_variables(factor.expr)
@@ -152,7 +152,7 @@ def refuse_other_records(predictors: str, confidential: Collection[str], labels:
     Raises
     ------
     InputError
-        A term is not a function of one record; the message names it.
+        A term is not a function of one record.
     """
     for factor in factors_of(predictors):
         if factor.eval_method != Factor.EvalMethod.PYTHON or columns_of(factor).isdisjoint(confidential):
@@ -174,7 +174,7 @@ def refuse_other_records(predictors: str, confidential: Collection[str], labels:
 
 
 def coded_columns(predictors: str) -> set[str]:
-    """The columns that a formula treats as labels by ``C()``."""
+    """Find the columns within ``C()``, which a formula treats as labels."""
     return {name for factor in factors_of(predictors) if _call_of_c(factor.expr) for name in columns_of(factor)}
 
 
@@ -198,7 +198,6 @@ def _own_values(tree: ast.expr) -> bool:
 
 
 def _elementwise(call: ast.Call) -> bool:
-    """Whether a function call is computed element by element."""
     function = call.func
     if call.keywords or any(isinstance(each, ast.Starred) for each in call.args):
         return False
@@ -218,7 +217,7 @@ def _elementwise(call: ast.Call) -> bool:
 
 
 def _call_of_c(expression: str) -> ast.Call | None:
-    """The syntax tree of a term ``C(...)``; None for other terms."""
+    """Return the syntax tree of a term ``C(...)``.  Return None for other terms."""
     tree = _parsed(expression)
     found = isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and tree.func.id == "C"
     return tree if found else None  # type: ignore[return-value]
@@ -238,7 +237,7 @@ def _has_levels(coded: ast.Call) -> bool:
 
 
 def _parsed(expression: str) -> ast.expr | None:
-    """The syntax tree of a term, with plain names for columns in backticks; None if it is not an expression."""
+    """Parse a term, with plain names for columns in backticks.  Return None if the text is not an expression."""
     names = {f"`{name}`": f"column_{i}" for i, name in enumerate(sorted(set(re.findall("`([^`]*)`", expression))))}
     for quoted, plain in names.items():
         expression = expression.replace(quoted, plain)

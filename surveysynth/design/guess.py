@@ -1,4 +1,4 @@
-"""A guess which columns of a file are weights, strata, PSUs and replicate weights, for the draft of a plan."""
+"""Guesses which columns of a file are weights, strata, PSUs and replicate weights, for the draft of a plan."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FEWEST = 8  # replicates are numbered from 0 or 1 to at least this number: fewer
 
 
 def guess_roles(columns: Sequence[str], labels: Mapping[str, str]) -> dict[str, str]:
-    """Guess the columns of roles from names and labels.  A role that no column or several columns fit is left out.
+    """Guess roles of columns from names and labels.  A role is left out if no column or several columns fit.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ def guess_roles(columns: Sequence[str], labels: Mapping[str, str]) -> dict[str, 
     Returns
     -------
     dict of str to str
-        By role: a column for ``weights``, ``strata`` and ``psu``, a pattern of names for ``replicate_weights``.
+        The column of ``weights``, ``strata`` and ``psu``, and a pattern of names for ``replicate_weights``.
     """
     numbered = _replicates(columns)
     replicates = {name for names in numbered.values() for name in names.values()}
@@ -60,7 +60,7 @@ def guess_roles(columns: Sequence[str], labels: Mapping[str, str]) -> dict[str, 
 
 
 def _replicates(columns: Sequence[str]) -> dict[str, dict[int, str]]:
-    """The numbered columns with names like replicate weights, by the name before the number, and by number."""
+    """Return the columns that look like replicate weights, by the name before their number, then by number."""
     families: dict[str, dict[int, str]] = defaultdict(dict)
     for column in columns:
         match = re.fullmatch(r"(.*?)([0-9]+)", column)

@@ -1,4 +1,4 @@
-"""Codes for missing values: 98, -9, "refused"."""
+"""Codes for missing values, such as 98, -9 or "refused"."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ NO_ANSWER = re.compile(
 
 
 def checked_codes(missing_codes: MissingCodes | None) -> Checked:
-    """The codes as a list if they are for every column, or as a dict of lists by column.
+    """Check the codes.  Return a list if they are for every column, or a dict of lists by column.
 
     Raises
     ------
@@ -52,23 +52,23 @@ def checked_codes(missing_codes: MissingCodes | None) -> Checked:
 
 
 def is_answered(missing_codes: MissingCodes | None, column: str) -> bool:
-    """Whether the user declared the missing codes of a column, even if there are none."""
+    """Whether the user declared the missing codes of a column.  The declared list may be empty."""
     return missing_codes is not None and (not isinstance(missing_codes, Mapping) or column in missing_codes)
 
 
 def likely_missing(labels: Mapping[Code, str]) -> list[Code]:
-    """The codes that probably are missing values: negative codes, and codes with a label such as "don't know"."""
+    """Return the codes that probably mean a missing value: negative codes, and codes with a label of nonresponse."""
     return [code for code, text in labels.items() if (_number(code) or 0) < 0 or NO_ANSWER.search(without_marks(text))]
 
 
 def without_marks(text: str) -> str:
-    """The text in small letters without accents, with single blanks and straight apostrophes."""
+    """Return the text in small letters without accents, with single blanks and straight apostrophes."""
     letters = unicodedata.normalize("NFKD", text.casefold().replace("\u2019", "'"))
     return " ".join("".join(letter for letter in letters if not unicodedata.combining(letter)).split())
 
 
 def with_label(labels: Mapping[Code, str]) -> str:
-    """The codes and their labels for a message, likely missing values first."""
+    """List codes with their labels for a message.  Codes that are probably missing values come first."""
     likely = likely_missing(labels)
     order = [*likely, *(code for code in labels if code not in likely)]
     named = [f'{_written(code)} = "{labels[code]}"' for code in order[:SHOWN]]
@@ -76,7 +76,7 @@ def with_label(labels: Mapping[Code, str]) -> str:
 
 
 def listing_of(codes: Sequence[Code]) -> str:
-    """Codes as a list in Python and TOML syntax."""
+    """Write codes as a list that is valid in Python and in TOML."""
     return f"[{', '.join(map(_written, codes))}]"
 
 
@@ -93,7 +93,7 @@ def _listed(codes: object, what: str) -> list[Code]:
 
 
 def codes_of_columns(codes: Checked, columns: Iterable[Hashable]) -> dict[Hashable, list[Code]]:
-    """The codes by column, without columns that have none; InputError for an unknown column."""
+    """Return the codes of each column that has codes.  Raise InputError for an unknown column."""
     there = list(columns)
     if isinstance(codes, list):
         return dict.fromkeys(there, codes) if codes else {}
@@ -106,7 +106,7 @@ def codes_of_columns(codes: Checked, columns: Iterable[Hashable]) -> dict[Hashab
 
 
 def without_codes(column: pd.Series, codes: Sequence[Code]) -> pd.Series:
-    """The column with its codes replaced by missing values.  The codes are also removed from its categories."""
+    """Replace the codes in a column by missing values.  The codes are also removed from its categories."""
     if isinstance(column.dtype, pd.CategoricalDtype):
         categories = column.cat.categories
         return column.cat.remove_categories(categories[holds(categories.to_series(), codes)])
@@ -115,7 +115,7 @@ def without_codes(column: pd.Series, codes: Sequence[Code]) -> pd.Series:
 
 
 def holds(column: pd.Series, codes: Sequence[Code]) -> NDArray[np.bool_]:
-    """Whether each value is one of the codes, where 98, 98.0 and the text "98" are equal: (n,)."""
+    """Mark the values that are one of the codes: (n,).  98, 98.0 and the text "98" are the same code."""
     types, dtype = pd.api.types, column.dtype
     numbers = [number for code in codes if (number := _number(code)) is not None]
     if types.infer_dtype(column, skipna=True) == "boolean":  # True is 1 to pandas
@@ -130,13 +130,12 @@ def holds(column: pd.Series, codes: Sequence[Code]) -> NDArray[np.bool_]:
 
 
 def text_forms(codes: Sequence[Code]) -> list[str]:
-    """The texts of the codes.  98.0 also has the text "98"."""
+    """Return the texts of the codes.  98.0 has the texts "98.0" and "98"."""
     numbers = [number for code in codes if (number := _number(code)) is not None]
     return [*(str(code) for code in codes), *(f"{number:.15g}" for number in numbers)]
 
 
 def _number(code: Code) -> float | None:
-    """The finite number that a code is or that its text stands for; None for other texts."""
     try:
         number = float(code)
     except ValueError:

@@ -1,6 +1,6 @@
-"""Impossible dates in Stata, SPSS and SAS files, for which the parser would refuse the whole file.
+"""Stata, SPSS and SAS files with impossible dates, which the parser cannot read.
 
-A column with such a date is read as the numbers in the file.  Here these numbers are converted to dates where possible.
+A column with such a date is read as the numbers in the file.  Here these numbers are converted to dates if possible.
 Stata counts days or milliseconds from 1960, SAS days or seconds from 1960, and SPSS seconds from 14 October 1582.
 """
 
@@ -26,21 +26,21 @@ Reader = Callable[..., tuple[pd.DataFrame, Any]]
 
 
 def reader_of(read: Reader, path: str, suffix: str, **given: Any) -> Reader:
-    """A reader for a file that may have dates out of range; it warns of the columns with such dates.
+    """Return a reader for a file that may have dates out of range.  Warn of the columns with such dates.
 
     Parameters
     ----------
     read : function
         Reader of pyreadstat for this kind of file.
     path, suffix : str
-        The file, and the end of its name.
+        The file, and its extension, such as ".dta".
     **given
         Further arguments of ``read``.
 
     Returns
     -------
     function
-        A function with the arguments of ``read``; ``read`` itself if all dates can be read.
+        A function with the arguments of ``read``.  It is ``read`` itself if all dates can be read.
     """
     formats = read(path, metadataonly=True, **given)[1].original_variable_types
     dates = [name for name, form in formats.items() if form and DATE_FORMAT.search(form)]
@@ -78,9 +78,9 @@ def _is_read(read: Reader, path: str, **given: Any) -> bool:
 def _maker(
     read: Reader, path: str, numbers: pd.Series, suffix: str, given: dict[str, Any]
 ) -> Callable[[pd.Series], pd.Series]:
-    """The function that converts the numbers of a column to dates.
+    """Return the function that converts the numbers of a column to dates.
 
-    It leaves them as numbers if even their median is out of range, or is a time of day.
+    The function returns the numbers unchanged if their median is out of range or is a time of day.
     """
     there = np.flatnonzero(numbers.notna())
     row = int(there[np.argsort(numbers.to_numpy()[there])[len(there) // 2]])
@@ -103,7 +103,7 @@ def _as_numbers(numbers: pd.Series) -> pd.Series:
 
 
 def _dates(numbers: pd.Series, *, first: np.datetime64, unit: int, clock: bool) -> pd.Series:
-    """Numbers as dates, with the time of day if ``clock``; dates out of range are missing."""
+    """Convert numbers to dates, with the time of day if ``clock``.  Dates out of range become missing."""
     low, high = ((end - first) / np.timedelta64(unit, "us") for end in (FIRST, LAST))
     inside = numbers.between(low, high)
     since = (numbers.where(inside, 0) * unit).round().astype("int64").to_numpy().astype("timedelta64[us]")

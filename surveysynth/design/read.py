@@ -42,7 +42,8 @@ READERS: dict[str, Reader] = {
 }
 OF_ONE_ENCODING = (".parquet", ".por")
 Labels = dict[str, str]
-LABELLED = "numbers with labels"  # attribute of a frame: by column, labels of numbers that the user has not explained
+# Key in the attrs of a frame: value labels of the numeric columns whose missing codes the user should have declared.
+LABELLED = "numbers with labels"
 
 
 def read_frame(
@@ -58,12 +59,12 @@ def read_frame(
 ) -> pd.DataFrame:
     """Read a survey file into a data frame.
 
-    A Stata or SPSS column in which all values have labels becomes a categorical of its labels, in the order of its
-    codes.  If values share a label, the code is added to it: "other (8)", "other (9)".  A column in which only some
-    values have labels keeps its numbers or texts.  If values with labels occur there, a warning is given, since they
-    may be special codes ("refused") among amounts.  The warning names codes and labels, and proposes as missing the
-    codes that are negative or have a label of non-response.  To answer the warning, declare the missing codes of the
-    column by ``missing_codes``, as ``{"age": []}`` if there are none.  Declared codes and empty texts become missing
+    If all values of a Stata or SPSS column have labels, the column becomes a categorical of the labels, in the order of
+    the codes.  If several codes have the same label, the code is added: "other (8)", "other (9)".  If only some values
+    have labels, the column keeps its numbers or texts.  If labelled values occur in such a column, a warning is given,
+    since they may be special codes ("refused") among amounts.  The warning lists codes and labels.  It proposes as
+    missing the codes that are negative or have a label of nonresponse.  To answer the warning, declare the missing
+    codes of the column, ``missing_codes={"age": []}`` if there are none.  Declared codes and empty texts become missing
     values.
 
     Parameters
@@ -76,30 +77,30 @@ def read_frame(
     encoding : str, optional
         Encoding of texts; default utf-8 for csv, and the declared one for Stata, SPSS and SAS.
     separator : str, optional
-        Separator of the columns of a csv file.  By default it is the one of comma, semicolon, tab and ``|`` that splits
-        the header line into the largest number of fields, or that of a first line ``sep=;``.
-    decimal : {".", ","}, optional
-    thousands : {".", ",", " ", "'"}, optional
+        Separator of the columns of a csv file.  By default a first line such as ``sep=;`` gives it.  Without such a
+        line it is the one of comma, semicolon, tab and ``|`` that splits the header line into most fields.
+    decimal, thousands : {".", ","}, {".", ",", " ", "'"}, optional
         The marks in the numbers of a csv file.  By default they are found from all columns, once for the file
-        (:mod:`surveysynth.design.dialect`); a file that could be read in two ways is refused.
+        (:mod:`surveysynth.design.dialect`).  A file that could be read in two ways is refused.
     text : str or list of str, optional
-        Columns of a csv file that are read as texts.  So are columns with leading zeros: "01" and "1" are two codes.
+        Columns of a csv file that are read as texts.  Columns with leading zeros always are, since "01" and "1" are two
+        codes.
     na : str or list of str, optional
         All texts of a csv file that are missing values, besides the empty text.  By default "NA", "NaN", ".", "null"
-        and the like are missing values in columns of numbers.  In columns of texts they are answers ("NA" can be
-        Namibia), and a warning says so.
+        and similar texts are missing values in columns of numbers.  In columns of texts they are answers ("NA" can be
+        Namibia), and a warning is given.
 
     Returns
     -------
     pandas.DataFrame
-        One row a record.
+        One row per record.
 
     Raises
     ------
     InputError
-        The file does not exist, is of an unknown kind, or cannot be read; a wrong encoding; rows of a csv file with
-        more fields than columns; several columns of the same name; numbers that contradict each other or could be read
-        in two ways; codes of an unknown column; options for another kind of file.
+        The file does not exist, is of an unknown kind, or cannot be read; the encoding is wrong; a record of a csv file
+        has more fields than there are columns; several columns have the same name; numbers contradict each other or
+        could be read in two ways; codes are given for an unknown column; options are for another kind of file.
     """
     return read_labelled(path, missing_codes, encoding, separator, decimal, thousands, text, na)[0]
 
@@ -114,7 +115,7 @@ def read_labelled(
     text: Columns = None,
     na: Columns = None,
 ) -> tuple[pd.DataFrame, Labels]:
-    """The frame by :func:`read_frame`, and the variable labels of a Stata, SPSS or SAS file by column."""
+    """Read a file by :func:`read_frame`, and also return the variable labels of a Stata, SPSS or SAS file."""
     path = as_path(path)
     options = csv_options(encoding, separator, decimal, thousands, text, na)
     is_csv, suffix = kind_of(path, options)
@@ -139,10 +140,9 @@ def read_labelled(
 
 
 def _read_labelled(path: str, suffix: str, **given: Any) -> tuple[pd.DataFrame, Any]:
-    """The frame and the metadata of a Stata, SPSS or SAS file."""
     try:
         return READERS[suffix](path, **given)
-    except OverflowError:  # by dates
+    except OverflowError:  # a date is out of range
         pass
     return reader_of(READERS[suffix], path, suffix, **given)(path, **given)
 
@@ -155,7 +155,7 @@ def csv_options(
     text: Columns,
     na: Columns,
 ) -> CsvOptions:
-    """Options of a csv file; ``text`` and ``na`` may each be one text or several (InputError)."""
+    """Collect the options of a csv file.  Raise InputError if ``na`` is neither a text nor several texts."""
     missing = None if na is None else tuple(as_list(na))
     if not all(map(is_text, missing or ())):
         raise InputError("na= lists texts that stand for missing values, and one of these is no Unicode")
@@ -163,7 +163,7 @@ def csv_options(
 
 
 def kind_of(path: Path, options: CsvOptions) -> tuple[bool, str]:
-    """Whether a file is csv, and the end of its name.
+    """Return whether a file is csv, and its extension, such as ".dta".
 
     Raises
     ------
@@ -194,14 +194,14 @@ def headings(meta: Any) -> Labels:
 def without_declared(
     frame: pd.DataFrame, declared: dict[Hashable, list[Code]], labels: dict[str, dict[Code, str]]
 ) -> pd.DataFrame:
-    """The frame with missing values in place of the declared codes, which may be given by their labels."""
+    """Replace the declared codes in a frame by missing values.  A code may be given by its label."""
     for column, listed in declared.items():
         frame[column] = without_codes(frame[column], _by_number(listed, labels.get(str(column), {})))
     return frame
 
 
 def unreadable(path: Path, kind: str, encoding: str | None = None, *, asked: bool = False) -> InputError:
-    """The error for a file that a parser could not read; ``kind`` is the name of the parser's exception."""
+    """Make the error for a file that a parser could not read.  ``kind`` is the name of the parser's exception."""
     text = f"{path.name!r} could not be read ({kind})"
     if encoding is not None:
         return InputError(f"{text}; is it a whole file, and is encoding={encoding!r} that of its texts?")
@@ -210,7 +210,7 @@ def unreadable(path: Path, kind: str, encoding: str | None = None, *, asked: boo
 
 
 def _by_number(codes: list[Code], names: dict[Code, str]) -> list[Code]:
-    """The codes, where those that are given as labels are replaced by the codes with these labels."""
+    """Replace the labels among ``codes`` by the codes that have these labels."""
     texts = set(names.values())
     return [
         *(code for code in codes if code not in texts),
@@ -239,13 +239,13 @@ def _with_labels(
 
 
 def by_label(column: pd.Series, names: dict[Code, str]) -> pd.Categorical[str]:
-    """A column in which all values have labels, as a categorical of these labels."""
+    """Convert a column in which all values have labels to a categorical of these labels."""
     texts = distinct(names)
     return pd.Categorical(column.map(texts), categories=list(texts.values()))
 
 
 def names_of(labels: dict[Code, str], declared: list[Code]) -> dict[Code, str]:
-    """The labels of those values that are not declared missing, in the order of the values."""
+    """Return the labels of the values that are not declared missing, in the order of the values."""
     missing = holds(pd.Series(list(labels), dtype=object), _by_number(declared, labels))
     names = {code: text for (code, text), gone in zip(labels.items(), missing, strict=True) if not gone}
     # Stata also labels its own missing codes, which are letters: they come last
@@ -253,7 +253,7 @@ def names_of(labels: dict[Code, str], declared: list[Code]) -> dict[Code, str]:
 
 
 def distinct(names: dict[Code, str]) -> dict[Code, str]:
-    """The labels, with the code added to labels that several codes share: "other (8)", "other (9)"."""
+    """Add the code to labels that several codes share: "other (8)", "other (9)"."""
     count = Counter(names.values())
     if len(count) == len(names):
         return names
@@ -264,7 +264,7 @@ def distinct(names: dict[Code, str]) -> dict[Code, str]:
 
 
 def numbers_of(names: dict[Code, str]) -> dict[Code, str]:
-    """The labels of numbers.  Labels of Stata's missing codes, which are letters, are left out."""
+    """Return the labels of numbers.  Labels of Stata's missing codes, which are letters, are left out."""
     return {code: text for code, text in names.items() if not isinstance(code, str)}
 
 
@@ -288,8 +288,8 @@ def warn_of_labelled(
             )
         return
     warnings.warn(
-        f"column {column!r} has {kind}, of which those in {where} carry a value label: {with_label(labels)}. Say which "
-        f"of these codes stand for a missing value: missing_codes={{{column!r}: {listing_of(likely)}}}"
+        f"column {column!r} has {kind}, of which those in {where} carry a value label: {with_label(labels)}. Give the "
+        f"codes that stand for a missing value: missing_codes={{{column!r}: {listing_of(likely)}}}"
         + (", with [] in its place if none does" if likely else " if none does"),
         stacklevel=5,
     )

@@ -11,11 +11,11 @@ from ..errors import InputError
 from .columns import check_cells
 from .missing_codes import Code
 
-MISSING = "missing"  # the level of missing values, if they are a category
+MISSING = "missing"  # the category for missing values
 
 
 def as_text(column: pd.Series) -> pd.Series:
-    """The labels of a column as text, whole numbers without a decimal point; missing labels stay missing."""
+    """Convert values to texts.  Whole numbers get no decimal point, and missing values stay missing."""
     there = column.notna()
     labels = column[there].astype(object).map(_text)
     return labels.reindex(column.index).astype(object)
@@ -27,7 +27,7 @@ def _text(value: object) -> str:
 
 
 def as_labels(column: pd.Series, *further: str) -> pd.Series:
-    """A column as a categorical of texts (:func:`as_text`), with the categories ``further`` added at the end.
+    """Convert a column to a categorical of texts (:func:`as_text`), and add the categories ``further`` at the end.
 
     Declared levels keep their order.  Missing values stay missing.
     """
@@ -41,7 +41,7 @@ def as_labels(column: pd.Series, *further: str) -> pd.Series:
 
 
 def with_missing(column: pd.Series) -> pd.Series:
-    """The column as a categorical of texts, in which missing values are a category (InputError)."""
+    """Convert a column to a categorical of texts, with a category "missing".  Raise InputError if that exists."""
     labels = as_labels(column)
     if MISSING in labels.cat.categories:
         raise InputError(f"column {str(column.name)!r} has a category {MISSING!r} already: rename it")
@@ -49,7 +49,7 @@ def with_missing(column: pd.Series) -> pd.Series:
 
 
 def recoded(column: pd.Series, merge: Mapping[str, Sequence[Code]], *, missing: bool) -> pd.Series:
-    """The column as text, with some levels merged and, if ``missing``, with missing values as the level "missing".
+    """Convert a column to texts and merge some of its levels.
 
     A categorical column stays categorical, in the order of its categories.  A merged level takes the position of the
     first level that is merged into it.
@@ -59,10 +59,10 @@ def recoded(column: pd.Series, merge: Mapping[str, Sequence[Code]], *, missing: 
     column : pandas.Series (n,)
         Texts, categories or codes.
     merge : mapping of name to list of levels
-        By name of a new level, the levels that are merged into it.  A level of that name may exist already.  The number
-        98 means the level "98".
+        Name of each new level, with the levels that are merged into it.  A level of that name may exist already.  The
+        number 98 means the level "98".
     missing : bool
-        Whether missing values are a level, which can be merged as "missing".
+        Whether missing values become the level "missing", which can be merged, too.
 
     Raises
     ------

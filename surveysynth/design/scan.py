@@ -1,6 +1,6 @@
-"""Parquet files that are too large for a data frame.  A column is read when it is used, block by block.
+"""Parquet files that are too large for a data frame.  A column is read block by block, when it is first used.
 
-Columns need little memory: numbers are kept in the type of the file, texts as codes of one to four bytes.
+Columns need little memory, since numbers keep the type of the file and texts become codes of one to four bytes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..validation import several
 
 BLOCK = 1 << 18  # records that are read at a time
 HEADING = "heading"  # key of a heading in the metadata of a field
-TEXTS = "texts"  # key in the attrs of a frame: its columns of texts, whose categories are the values that occur
+TEXTS = "texts"  # key in the attrs of a frame, for the columns of texts: their categories are the values that occur
 AHEAD = 2  # blocks read in advance
 Source = str | Path | Sequence[str | Path]
 
@@ -30,16 +30,16 @@ class _Column(Protocol):
     """One column while it is read."""
 
     def add(self, block: pa.Array, at: int) -> None:
-        """Add a block of records, whose first has the position ``at``."""
+        """Add a block of records.  ``at`` is the position of its first record in the file."""
         ...
 
     def done(self) -> Any:
-        """All records, as a column of a frame."""
+        """Return all records, as a column of a frame."""
         ...
 
 
 class _Numbers:
-    """Numbers and truth values in the type of the file.  If some are missing, they become floats or objects."""
+    """A column of numbers or truth values, in the type of the file.  Missing values make it floats or objects."""
 
     def __init__(self, kind: pa.DataType, n: int) -> None:
         self.values: NDArray[Any] = np.empty(n, dtype=kind.to_pandas_dtype())
@@ -55,7 +55,7 @@ class _Numbers:
 
 
 class _Texts:
-    """Texts as codes.  Levels are sorted; the levels of a categorical column keep the order of the files."""
+    """A column of texts, as codes.  Levels are sorted, but those of a categorical column keep their order."""
 
     def __init__(self, kind: pa.DataType, n: int) -> None:
         self.categories = pa.types.is_dictionary(kind)
@@ -81,7 +81,7 @@ class _Texts:
 
 
 class _Others:
-    """Dates and other types, as pandas reads them."""
+    """A column of dates or of another type, as pandas reads it."""
 
     def __init__(self) -> None:
         self.pieces: list[pd.Series] = []
@@ -104,7 +104,7 @@ class Scan:
     n : int
         Number of records.
     headings : dict of str
-        Headings of columns.  Files by :func:`surveysynth.convert` may have them.
+        Headings of columns, if the files have any (:func:`surveysynth.convert` writes them).
     """
 
     def __init__(self, source: Source) -> None:
@@ -140,10 +140,10 @@ class Scan:
                     )
 
     def frame(self, names: Iterable[str]) -> pd.DataFrame:
-        """Some columns as a frame.  Those that were not read before are read in one pass over the files.
+        """Return some columns as a frame.  Columns that were not read before are read in one pass over the files.
 
-        ``attrs[TEXTS]`` marks columns of texts, whose categories are not declared but are the values that occur.  The
-        mark is a checksum of the categories, so that it no longer fits after they have been changed.
+        The categories of a column of texts are not declared: they are the values that occur.  ``attrs[TEXTS]`` has a
+        checksum of the categories of each such column, which no longer fits after they have been changed.
         """
         names = list(names)
         new = [name for name in dict.fromkeys(names) if name not in self._read]
@@ -155,7 +155,7 @@ class Scan:
         return made
 
     def typed(self, name: str) -> pd.Series:
-        """An empty column of the type that the column has in the files, where texts are not categories."""
+        """Return an empty column of the type in the files.  Texts are texts here, not categories."""
         return pa.array([], type=self._data.schema.field(name).type).to_pandas().rename(name)
 
     def _columns(self, names: list[str]) -> dict[str, Any]:
@@ -172,7 +172,7 @@ class Scan:
 
 
 def mark_of(categories: pd.Index) -> int:
-    """A checksum of categories."""
+    """Compute a checksum of categories."""
     return zlib.crc32("\0".join(map(str, categories)).encode())
 
 
@@ -195,7 +195,7 @@ def _index_columns(schema: pa.Schema) -> list[str]:
 
 
 def files_of(source: Source) -> list[Path]:
-    """The parquet files of a source; InputError if there is none or one does not exist."""
+    """List the parquet files of a source.  Raise InputError if there is none or one does not exist."""
     if isinstance(source, str | Path) and (folder := as_path(source, "source")).is_dir():
         files = sorted(folder.glob("*.parquet"))
         if not files:

@@ -16,20 +16,20 @@ from .columns import codes, numeric, positive
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage of sampling as codes for variance estimation.  All arrays are read-only.
+    """One stage of sampling of n records, for variance estimation.  All arrays are read-only.
 
     Attributes
     ----------
     stratum : int array (n,)
-        Stratum of each record: at the first stage that of the design, at later stages the unit of the stage before.
+        Stratum of each record.  At the second stage the strata are the units of the first stage, and so on.
     unit : int array (n,)
-        Sampling unit of each record; units are numbered across strata.
+        Sampling unit of each record.  Units are numbered across strata.
     stratum_of_unit : int array (units,)
         Stratum of each unit.
     sampled : int array (strata,)
         Number of units in the sample, n_h.
     fraction : float array (strata,)
-        Sampling fraction f_h = n_h / N_h; 0 where the design has no fpc.
+        Sampling fraction f_h = n_h / N_h.  It is 0 if the design has no fpc.
     """
 
     stratum: NDArray[np.intp]
@@ -44,12 +44,12 @@ class Stage:
 
     @property
     def lonely(self) -> NDArray[np.bool_]:
-        """Marks the strata that have one sampling unit and are not sampled completely: (strata,)."""
+        """Marks the strata with one sampling unit that are not sampled completely: (strata,)."""
         return (self.sampled == 1) & (self.fraction < 1)
 
 
 def stages_of(frame: pd.DataFrame, strata: str | None, psu: tuple[str, ...], fpc: tuple[str, ...]) -> tuple[Stage, ...]:
-    """Codes, sample sizes and sampling fractions of the stages that add to variances.
+    """Return the stages of sampling that contribute to variances.
 
     A later stage only counts if the stage above has an fpc.  Without an fpc the PSUs are taken as drawn with
     replacement, and the variance between PSUs is the whole variance (Hu, Savitsky & Williams 2022a, section 2.3; R's
@@ -58,7 +58,7 @@ def stages_of(frame: pd.DataFrame, strata: str | None, psu: tuple[str, ...], fpc
     Raises
     ------
     InputError
-        An fpc that mixes fractions and sizes, varies within a stratum, is smaller than the sample or not positive.
+        An fpc mixes fractions and sizes, varies within a stratum, is smaller than the sample, or is not positive.
     """
     n = len(frame)
     fractions = _fpc_are_fractions(frame, fpc)
@@ -84,7 +84,7 @@ def stages_of(frame: pd.DataFrame, strata: str | None, psu: tuple[str, ...], fpc
 
 @lru_cache(maxsize=1)
 def _everybody(n: int) -> NDArray[np.intp]:
-    """Units 0 to n - 1 if each record is a unit: (n,).  All designs of n records share this read-only array."""
+    """Number the units from 0 if each record is a unit: (n,).  All designs of n records share this read-only array."""
     units = np.arange(n, dtype=np.intp)
     units.flags.writeable = False
     return units
@@ -126,7 +126,7 @@ def _sampling_fraction(
 
 
 def refuse_lonely(stages: tuple[Stage, ...], strata: str | None, psu: tuple[str, ...]) -> None:
-    """Refuse a stratum, at any stage, that has one sampling unit and is not sampled completely (InputError)."""
+    """Refuse a stratum (at any stage) that has one sampling unit and is not sampled completely (InputError)."""
     for level, stage in enumerate(stages):
         lonely = stage.lonely[stage.stratum]
         if lonely.any():

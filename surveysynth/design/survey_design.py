@@ -37,19 +37,19 @@ from .replicates.given import given as given_replicates
 from .scan import Scan, Source
 from .stages import refuse_lonely, stages_of
 
-MOST_JOINT = 5_000  # most records of a stratum for which the square matrix of joint probabilities is used
+MOST_JOINT = 5_000  # largest number of records in a stratum for which joint inclusion probabilities are used
 
 
 class SurveyDesign(AdjustableDesign):
     """A complex-survey file: records, weights and the sampling design.
 
-    A design is validated when it is made, and cannot be changed afterwards.  Inclusion
-    probabilities are 1 / weights: give one of the two, and read both.
+    A design is checked when it is made, and cannot be changed afterwards.  Inclusion probabilities are 1 / weights, so
+    only one of the two is given.  n is the number of records, and R the number of replicate weights.
 
     Parameters
     ----------
     frame : pandas.DataFrame
-        One row a respondent.  The index is ignored.
+        One row per respondent.  The index is ignored.
     weights, probs : str
         Column of survey weights (population units represented by a record), or of inclusion
         probabilities in (0, 1].  Exactly one of the two.
@@ -65,13 +65,12 @@ class SurveyDesign(AdjustableDesign):
         Variance of a stratum with one PSU, as R's ``survey.lonely.psu``.  "fail" refuses such a
         design here.  Under "remove" the stratum adds nothing.  Under "adjust" the total of the PSU is
         centred at the mean of all PSUs.  Under "average" the stratum adds the mean variance of the
-        other strata.  A stratum that is sampled completely is never lonely.
+        other strata.  The argument has no effect on strata that are sampled completely.
     poststrata : str, or list of margins, optional
-        Column of groups to whose known totals the weights were calibrated; often it is the column of
-        strata.  Standard errors count only the variation within these groups, as after R's
-        ``postStratify``.  Several margins mean that weights were raked.  A margin is one column, or
-        several columns, which are crossed.  A margin without columns is the whole population.
-        :meth:`calibrate` makes such a design.
+        Column of groups to whose known totals the weights were calibrated (often the strata).  Standard errors count
+        only the variation within these groups, as after R's ``postStratify``.  Several margins mean that weights were
+        raked.  A margin is one column, or several columns, which are crossed.  A margin without columns is the whole
+        population.  :meth:`calibrate` makes such a design.
     auxiliary : str or list of str, optional
         Numeric columns to whose totals the weights were also calibrated, as after R's ``calibrate``.
     base_weights : str, optional
@@ -79,33 +78,35 @@ class SurveyDesign(AdjustableDesign):
     calibrated_weights : str, optional
         Column of the calibrated weights, if they were trimmed afterwards (:meth:`trim`).
     raked_weights : str or list of str, optional
-        Columns of the weights after each margin of ``poststrata`` but the last, if R's ``rake`` made the weights: the
-        variance is then that of ``rake``.
+        Columns of the weights after each margin of ``poststrata`` but the last.  Give them if R's ``rake`` made the
+        weights, to get the variance of ``rake``.
     earlier_calibrations : list of mappings, optional
         Calibrations before this one, in their order, each with its ``base_weights``, and its ``poststrata``,
         ``auxiliary``, ``calibrated_weights`` and ``raked_weights``, if any.
     replicate_weights : str or list of str, optional
-        Columns of replicate weights of the file, or patterns of their names.  ``"WTREP[0-9]+"`` is every column whose
-        whole name matches and that has no other role.  Replicate weights may be 0 or negative.  Variances are then
-        ``scale * sum(rscales * (theta_r - centre)**2)``.  :meth:`replicates` makes replicates for a file without them.
+        Columns of replicate weights, or patterns of their names.  ``"WTREP[0-9]+"`` means every column whose whole name
+        matches and that has no other role.  Replicate weights may be 0 or negative.  Variances are then
+        ``scale * sum(rscales * (theta_r - centre)**2)``, where theta_r is the estimate with replicate weights r.
+        For a file without replicate weights, :meth:`replicates` makes some.
     combined : bool
-        Replicate weights are full weights (True), or factors of the weights (False): R's ``combined.weights``.  Columns
-        on the other scale are refused, except for weights near 1, where the two cannot be distinguished.
+        Whether replicate weights are full weights (True), or factors of the weights (False), as R's
+        ``combined.weights``.  A wrong value is refused, unless weights are near 1, where the two look alike.
     scale : float, optional
         Default 1 / R, which is right for BRR and bootstrap weights.  Fay's method needs 1 / (R (1 - rho)^2), JK1 needs
         (R - 1) / R, and successive differences (as in the American Community Survey) need 4 / R.
     rscales : sequence of float (R,), optional
-        Default 1 each.  JKn needs (n_h - 1) / n_h of the stratum whose unit is left out, with ``scale=1``.
+        Default 1 each.  JKn needs ``scale=1`` and (n_h - 1) / n_h, where n_h is the number of PSUs in the stratum from
+        which the replicate leaves one out.
     mse : bool
-        Squares are taken around the estimate (True), or around the mean of the replicates (False, R's default).
+        Whether ``centre`` is the estimate (True), or the mean of the replicates (False, R's default).
     pps : {"sen_yates_grundy", "horvitz_thompson", "hajek", "brewer", "poisson"}, optional
-        Variance of an element sample drawn without replacement and with unequal probabilities; default: as if
-        drawn with replacement (Hu, Savitsky & Williams 2022a, section 2.3).  The first two need ``joint``; "hajek" and
-        "brewer" (R's ``pps = "brewer"``) are approximations for samples of fixed size, "poisson" is for units that were
-        selected independently.
+        Variance estimator for elements that were drawn without replacement and with unequal probabilities.  By default
+        variances are as if elements had been drawn with replacement (Hu, Savitsky & Williams 2022a, section 2.3).
+        "sen_yates_grundy" and "horvitz_thompson" need ``joint``.  "hajek" and "brewer" (R's ``pps = "brewer"``) are
+        approximations for samples of fixed size.  "poisson" is for elements that were selected independently.
     joint : float array (n, n), optional
-        Joint inclusion probabilities of the records, with inclusion probabilities on the diagonal; or the
-        attribute ``joint`` of a design with the same records.
+        Joint inclusion probabilities of the records, with inclusion probabilities on the diagonal.  The attribute
+        ``joint`` of a design with the same records is allowed, too.
     labels : mapping of column to text, optional
         Headings of columns in tables.  They are public: a release publishes the headings of its columns.
 
@@ -114,11 +115,11 @@ class SurveyDesign(AdjustableDesign):
     n : int
         Number of records.
     weights, probs : float array (n,)
-        Read-only arrays; ``probs = 1 / weights``.  Records of weight 0 count among the units of their stratum but enter
-        no estimate, as in R, and they are not synthesized.
+        Weights, and inclusion probabilities 1 / weights, as read-only arrays.  Records of weight 0 count among the
+        units of their stratum but not in estimates, as in R.  They are not synthesized.
     degf : int
-        Design degrees of freedom: PSUs minus strata, or the rank of the replicate weights minus 1, as
-        R's ``degf``.
+        Design degrees of freedom, as R's ``degf``: the number of PSUs minus the number of strata, or the rank of the
+        replicate weights minus 1.
     labels : dict of str to str
         Headings of those columns that have one.
     source : dict, optional
@@ -130,8 +131,8 @@ class SurveyDesign(AdjustableDesign):
     InputError
         An empty frame; an unknown column; one column in two roles; weights that are missing, non-numeric, non-finite,
         negative, 0 in all records or 0 under ``pps``; missing values in design columns; an fpc that varies within its
-        stratum or is smaller than the sample; a lonely PSU; replicate weights, joint probabilities or settings that do
-        not fit the file or each other.
+        stratum or is smaller than the sample; a stratum with one PSU; replicate weights, joint probabilities or
+        settings that do not fit the file or each other.
 
     Examples
     --------
@@ -231,9 +232,9 @@ class SurveyDesign(AdjustableDesign):
         labels: Mapping[str, str] | None = None,
         **roles: Any,
     ) -> SurveyDesign:
-        """Read a csv, parquet, Stata, SPSS or SAS file and give its columns their roles.
+        """Make a design from a csv, parquet, Stata, SPSS or SAS file.
 
-        Value labels become categories, and variable labels ``labels``.
+        Value labels become categories.  Variable labels become ``labels``.
 
         Parameters
         ----------
@@ -242,21 +243,22 @@ class SurveyDesign(AdjustableDesign):
         missing_codes : list of numbers and texts, or mapping of column to such a list, optional
             Codes for missing values, in every column or in the named columns: 98, or its label "refused".
         encoding : str, optional
-            Encoding of texts if the file is not utf-8 (csv) or declares a wrong one (Stata, SPSS, SAS): "cp1252".
+            Encoding of texts, such as "cp1252", if a csv file is not utf-8, or if a Stata, SPSS or SAS file declares a
+            wrong encoding.
         separator : str, optional
-            Separator of the columns of a csv file; by default it is found from the first line.
+            Separator of the columns of a csv file.  By default it is found from the first line.
         decimal, thousands : str, optional
             The marks in the numbers of a csv file: "." or ","; between thousands also " " or "'".  By default they are
             found from all columns.  A file whose numbers could be read in two ways is refused.
         text : str or list of str, optional
-            Columns of a csv file that are read as texts.  So are columns with leading zeros: "01" and "1" are two
-            codes.
+            Columns of a csv file that are read as texts.  Columns with leading zeros always are, since "01" and "1" are
+            two codes.
         na : str or list of str, optional
             All texts of a csv file that are missing values, besides the empty text.  By default "NA", ".", "null" and
-            the like are missing values in columns of numbers.  In columns of texts they may be answers and are kept,
-            and a warning says so.
+            similar texts are missing values in columns of numbers.  In columns of texts they may be answers.  They are
+            kept there, and a warning is given.
         labels : mapping of column to text, optional
-            Headings of columns.  They replace those of the file.
+            Headings of columns, which replace the headings in the file.
         **roles
             As for :class:`SurveyDesign`: ``weights=``, ``strata=``, ...
 
@@ -264,8 +266,9 @@ class SurveyDesign(AdjustableDesign):
         ------
         InputError
             The file does not exist, is of an unknown kind, is in another encoding, cannot be read, or makes no valid
-            :class:`SurveyDesign`; rows of a csv file with more fields than columns; several columns of the same name;
-            numbers that contradict each other, or could be read in two ways; missing codes of an unknown column.
+            :class:`SurveyDesign`; a record of a csv file has more fields than there are columns; several columns have
+            the same name; numbers contradict each other, or could be read in two ways; missing codes are given for an
+            unknown column.
 
         Examples
         --------
@@ -289,30 +292,30 @@ class SurveyDesign(AdjustableDesign):
 
     @classmethod
     def scan(cls, source: Source, *, labels: Mapping[str, str] | None = None, **roles: Any) -> SurveyDesign:
-        """A design over parquet files of any size.  It reads a column when it is used, block by block.
+        """Make a design from parquet files of any size.  A column is read block by block, when it is first used.
 
-        Texts become categories of one to four bytes a record.  Apart from this, the design is the same as by
-        :meth:`read`.
+        Texts become categories of one to four bytes per record.  Otherwise the design is the same as by :meth:`read`.
 
         Parameters
         ----------
         source : str, Path or list of such
-            A .parquet file; a folder of them, in the order of their names; or a list of files.
+            A .parquet file, a list of files, or a folder, whose files are read in the order of their names.
             :func:`surveysynth.convert` converts csv, Stata, SPSS and SAS files.
         labels : mapping of column to text, optional
-            Headings of columns.  They replace those of the files.
+            Headings of columns, which replace the headings in the files.
         **roles
             As for :class:`SurveyDesign`: ``weights=``, ``strata=``, ...
 
         Returns
         -------
         SurveyDesign
-            A design of all records of the files, in their order.
+            A design of all records, in the order of the files.
 
         Raises
         ------
         InputError
-            As :class:`SurveyDesign`; a file that does not exist or is not parquet; files with different columns.
+            The records make no valid :class:`SurveyDesign`; a file does not exist or is not parquet; files have
+            different columns.
 
         Examples
         --------
@@ -338,12 +341,14 @@ class SurveyDesign(AdjustableDesign):
 
     @classmethod
     def from_fpc(cls, frame: pd.DataFrame, fpc: str | Sequence[str], **roles: Any) -> SurveyDesign:
-        """A design whose weights are computed from the fpc, as in R without weights: the product of N / n over stages.
+        """Make a design with weights from the fpc, as R does for a design without weights.
+
+        A weight is the product of N / n over the stages, if a stratum has N units in the population, n in the sample.
 
         Parameters
         ----------
         frame : pandas.DataFrame
-            One row a respondent.
+            One row per respondent.
         fpc : str or list of str
             One column for each stage of ``psu``, as for :class:`SurveyDesign`.  Units of the last stage are observed
             completely.
@@ -358,8 +363,8 @@ class SurveyDesign(AdjustableDesign):
         Raises
         ------
         InputError
-            As :class:`SurveyDesign`; an fpc of fewer stages than ``psu``; ``weights`` or ``probs``; a frame that has a
-            column ``weight``.
+            The records make no valid :class:`SurveyDesign`; the fpc has fewer stages than ``psu``; ``weights`` or
+            ``probs`` is given; the frame has a column ``weight``.
 
         Examples
         --------
@@ -377,14 +382,12 @@ class SurveyDesign(AdjustableDesign):
 
     @classmethod
     def unweighted(cls, frame: pd.DataFrame, **roles: Any) -> SurveyDesign:
-        """A design with equal weights of 1, in a new column ``weight``.
-
-        Means and totals then are those of the records, as in R's ``svydesign`` without weights (where R warns).
+        """Make a design in which all weights are 1, as R's ``svydesign`` does (with a warning) without weights.
 
         Parameters
         ----------
         frame : pandas.DataFrame
-            One row a respondent.
+            One row per respondent.
         **roles
             As for :class:`SurveyDesign`, without ``weights`` and ``probs``.
 
@@ -396,7 +399,8 @@ class SurveyDesign(AdjustableDesign):
         Raises
         ------
         InputError
-            As :class:`SurveyDesign`; ``weights`` or ``probs``; a frame that has a column ``weight``.
+            The records make no valid :class:`SurveyDesign`; ``weights`` or ``probs`` is given; the frame has a column
+            ``weight``.
 
         Examples
         --------
@@ -428,46 +432,44 @@ class SurveyDesign(AdjustableDesign):
         lonely_psu: LonelyPSU = "fail",
         seed: int | None = None,
     ) -> SurveyDesign:
-        """Draw a sample of elements from a frame, and make a design of it, with its inclusion probabilities.
+        """Draw a sample of elements from a frame, and make a design of the sample and its inclusion probabilities.
 
         Parameters
         ----------
         frame : pandas.DataFrame
-            One row a unit of the population.
+            One row per unit of the population.
         n : int, or mapping (or Series) of stratum to int
-            Sample size; if there are strata, the sample size **of each stratum**
+            Sample size.  If there are strata, it is the sample size **of each stratum**
             (:func:`surveysynth.sampling.proportional_allocation` divides a sample size among strata).
         size : str, optional
             Column of sizes to which inclusion probabilities are proportional.
         strata : str, optional
             Column of strata.
         method : str, optional
-            "systematic" (in the order of the frame), "random_systematic", "brewer", "tille",
-            "maximum_entropy", "poisson" (the sample size is random), "multinomial" (with
-            replacement) or "srs" (equal probabilities).  Default "maximum_entropy" if there are sizes,
-            and "srs" if not.
+            "systematic" (in the order of the frame), "random_systematic", "brewer", "tille", "maximum_entropy",
+            "poisson" (the sample size is random), "multinomial" (with replacement) or "srs" (equal probabilities).
+            Default "maximum_entropy" if there are sizes, and "srs" if not.
         lonely_psu : {"fail", "remove", "adjust", "average"}
-            Variance of a stratum with one selected unit, or with one that was not certain, as for
+            Variance of a stratum with one selected unit (apart from units selected with certainty), as for
             :class:`SurveyDesign`.  "fail" refuses such a sample.
         seed : int, optional
-            Seed of the selection.  By default the sample comes from the operating system's entropy.
+            Seed of the selection.  By default it comes from the operating system's entropy.
 
         Returns
         -------
         SurveyDesign
-            The selected rows, in the order of the frame, with a column ``weight`` = 1 / pi.  The
-            variance depends on the method: Sen-Yates-Grundy with joint probabilities (tille,
-            maximum_entropy), for independent units (poisson), Hajek's approximation (brewer,
-            systematic, random_systematic, and any sample of tille or maximum_entropy with more than
-            5,000 selected units in a stratum), with a finite population correction from a new column
-            ``population`` (srs), or as with replacement (multinomial).
+            The selected units, in the order of the frame, with a column ``weight`` = 1 / pi, where pi is the inclusion
+            probability.  The variance estimator depends on the method.  It is Sen-Yates-Grundy with joint probabilities
+            for tille and maximum_entropy, and Hajek's approximation if there are more than 5,000 selected units in a
+            stratum.  It is Hajek's approximation for brewer, systematic and random_systematic.  For poisson it assumes
+            independent units, and for multinomial selection with replacement.  For srs it has a finite population
+            correction from a new column ``population``.
 
         Raises
         ------
         InputError
-            Unknown methods or columns; sizes, sample sizes or strata that allow no sample; a frame that
-            has a column ``weight`` or, with "srs", ``population``; a stratum whose variance cannot be
-            estimated.
+            Unknown methods or columns; sizes, sample sizes or strata that allow no sample; a frame with a column
+            ``weight`` or, with "srs", ``population``; a stratum whose variance cannot be estimated.
 
         Examples
         --------

@@ -27,18 +27,18 @@ OF_RECORDS = (
 
 
 def to_synthesize(design: SurveyDesign) -> tuple[SurveyDesign, Codes, list[str]]:
-    """The design without records of weight 0 and without replicate weights.
+    """Remove the records of weight 0 and the replicate weights from a design.
 
     Returns
     -------
     (SurveyDesign, int array, list of str)
-        The design; the rows of the file that it keeps, numbered from 0; and sentences about what was left out, for a
-        warning and the report.
+        The design; the positions in the file of the records that are kept, from 0; and sentences about what was
+        removed, for a warning and the report.
 
     Raises
     ------
     InputError
-        The remaining records do not make a valid design, for example since a stratum has one PSU left.
+        The remaining records do not make a valid design, for example since a stratum has only one PSU.
     """
     zero = design.weights == 0
     kind = np.int32 if design.n < 2**31 else np.intp

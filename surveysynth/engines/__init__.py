@@ -10,11 +10,11 @@ __all__ = ["Diagnostics", "Engine", "Samples", "get_engine"]
 
 
 def get_engine(name: str = "auto") -> Engine:
-    """The engine of that name: ``embedded``, ``cmdstan`` or ``auto``.
+    """Return an engine by name: ``embedded``, ``cmdstan`` or ``auto``.
 
     ``auto`` is the embedded engine, so that the results of a seeded run do not depend on installed software.  CmdStan
     is not faster: it is for comparison, and for programs that the embedded engine cannot run.  The call first removes
-    scratch folders with confidential files that killed processes left.
+    the folders with confidential files that killed processes have not removed.
 
     Raises
     ------
@@ -23,6 +23,6 @@ def get_engine(name: str = "auto") -> Engine:
     EngineError
         CmdStan was asked for and cannot be used.
     """
-    scratch.sweep()  # removes confidential files that killed processes left
+    scratch.sweep()
     one_of(name, ("auto", "embedded", "cmdstan"), "engine")
     return CmdStan() if name == "cmdstan" else Embedded()

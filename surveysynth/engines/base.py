@@ -1,4 +1,4 @@
-"""The contract of an engine, which runs a Stan program and returns draws with diagnostics."""
+"""The interface of engines.  An engine runs a Stan program and returns posterior draws with diagnostics."""
 
 from __future__ import annotations
 
@@ -20,9 +20,18 @@ ADAPT_DELTA = 0.95  # short steps cost time, but a single divergence would stop 
 
 @dataclass(frozen=True)
 class Diagnostics:
-    """Sampler diagnostics of one fit: the number of divergences, and the worst values over all parameters.
+    """Sampler diagnostics of one fit.
 
-    ``exact`` marks draws that are independent and from the posterior itself, which need no diagnostics.
+    Attributes
+    ----------
+    divergences : int
+        Number of divergent transitions.
+    rhat, ess_bulk, ess_tail : float
+        The largest R-hat and the smallest effective sample sizes over all parameters.
+    exact : bool
+        Whether draws are independent draws from the posterior itself, which need no diagnostics.
+    rhat_limit : float
+        Largest R-hat that passes the check.
     """
 
     divergences: int = 0
@@ -34,7 +43,7 @@ class Diagnostics:
 
     @property
     def failures(self) -> tuple[str, ...]:
-        """The names of the checks that failed: divergences, rhat, ess_bulk, ess_tail."""
+        """Names of the checks that failed, among divergences, rhat, ess_bulk and ess_tail."""
         checks = {
             "divergences": self.divergences > 0,
             "rhat": not self.rhat <= self.rhat_limit,
@@ -44,7 +53,7 @@ class Diagnostics:
         return tuple(name for name, failed in checks.items() if failed)
 
     def worst(self, other: Diagnostics) -> Diagnostics:
-        """Diagnostics of a model in two parts that are sampled separately: the worse values, and all divergences."""
+        """Combine the diagnostics of two parts of a model: all divergences, and the worse of the other values."""
         return Diagnostics(
             self.divergences + other.divergences, float(np.maximum(self.rhat, other.rhat)),
             float(np.minimum(self.ess_bulk, other.ess_bulk)), float(np.minimum(self.ess_tail, other.ess_tail)),
@@ -59,7 +68,7 @@ class Samples:
     Attributes
     ----------
     values : dict of float arrays (chains, draws, ...)
-        One array a parameter; "..." is the shape that the program declares.
+        One array per parameter, where "..." is the shape that the program declares.
     diagnostics : Diagnostics
     engine, version : str
         Name and version of the engine that sampled.
@@ -72,7 +81,7 @@ class Samples:
 
 
 class Engine(Protocol):
-    """Runs Stan programs."""
+    """An engine, which runs Stan programs."""
 
     name: str
     version: str
@@ -80,15 +89,12 @@ class Engine(Protocol):
     def sample(
         self, program: str, data: Mapping[str, Any], *, chains: int, warmup: int, draws: int, seed: int
     ) -> Samples:
-        """Sample with NUTS; ``program`` is a name in ``stan/`` without ``.stan``, or a path that ends in ``.stan``."""
+        """Sample with NUTS.  ``program`` is a name in ``stan/`` without ``.stan``, or a path that ends in ``.stan``."""
         ...
 
 
 def program_path(program: str) -> Path:
-    """Path of a Stan program in the installed package, or in ``stan/`` of a checkout.
-
-    A text that ends in ``.stan`` is a path already.  An unknown name is an EngineError.
-    """
+    """Return the path of a Stan program.  Raise EngineError for an unknown name.  A text with ``.stan`` is a path."""
     if program.endswith(".stan"):
         return Path(program)
     package = Path(__file__).resolve().parents[1]
@@ -100,10 +106,10 @@ def program_path(program: str) -> Path:
 
 
 def diagnose(values: Mapping[str, NDArray[np.float64]], divergences: int) -> Diagnostics:
-    """The worst R-hat and effective sample sizes over parameters (Vehtari et al. 2021, by Stan's code).
+    """Compute the worst R-hat and effective sample sizes over parameters (Vehtari et al. 2021, by Stan's code).
 
-    Constant entries, such as the fixed corner of a Cholesky factor, have no R-hat and are left out.  If an
-    entry is not finite, or all are constant, the three values are NaN, which fails their checks.
+    Constant entries, such as the fixed corner of a Cholesky factor, have no R-hat and are left out.  If an entry is not
+    finite, or all entries are constant, the three values are NaN.  NaN fails the checks.
     """
     columns = [v.reshape(*v.shape[:2], -1) for v in values.values()]
     flat = np.concatenate(columns, axis=2)

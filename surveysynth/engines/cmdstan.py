@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from cmdstanpy import CmdStanMCMC
 
 
-LEAST = (2, 33)  # first version with the array syntax and log_prob that are used
+LEAST = (2, 33)  # first version of CmdStan with the array syntax and the log_prob method that are used here
 TRIAL = "parameters { real x; } model { x ~ std_normal(); }\n"
 INSTALL = "install one with cmdstanpy.install_cmdstan(), set CMDSTAN to its folder, or use engine='embedded'"
 
 
 def find_cmdstan() -> tuple[Path, str]:
-    """Folder and version of the CmdStan that cmdstanpy finds.
+    """Return the folder and the version of the CmdStan that cmdstanpy finds.
 
     Raises
     ------
@@ -56,7 +56,7 @@ def find_cmdstan() -> tuple[Path, str]:
 
 
 def cmdstan_version() -> str | None:
-    """Version of the installed CmdStan, or None if there is none that can be used."""
+    """Return the version of the installed CmdStan, or None if there is no CmdStan that can be used."""
     try:
         return find_cmdstan()[1]
     except EngineError:
@@ -64,7 +64,7 @@ def cmdstan_version() -> str | None:
 
 
 def try_cmdstan() -> str:
-    """Compile and run a program of one parameter, and return the version of CmdStan.
+    """Compile and run a small program, and return the version of CmdStan.
 
     Raises
     ------
@@ -80,7 +80,7 @@ def try_cmdstan() -> str:
 
 
 class CmdStan:
-    """Engine that compiles a program once, in a minute or two, keeps it in the user's cache folder, and runs it."""
+    """Engine that compiles a program once, in a minute or two, and keeps the executable in the user's cache folder."""
 
     name = "cmdstan"
 
@@ -93,14 +93,14 @@ class CmdStan:
         """Sample with NUTS; see :class:`surveysynth.engines.base.Engine`.
 
         Data and draws are confidential.  They pass through files that only this user can read, in a
-        :func:`surveysynth.engines.scratch.scratch_folder` that is made after the program has been compiled.  One
-        program runs at a time, with all its chains at the same time.
+        :func:`surveysynth.engines.scratch.scratch_folder` that is made after the program has been compiled.  Programs
+        run one after the other, each with all its chains in parallel.
 
         Raises
         ------
         EngineError
-            The program does not compile, or could not be sampled.  In the second case, Stan's own message may quote
-            the data, so it is not repeated.
+            The program does not compile or could not be sampled.  If sampling failed, Stan's own message is not
+            repeated, as it may quote the data.
         """
 
         def sample() -> Samples:
@@ -122,7 +122,7 @@ class CmdStan:
 
 
 def to_samples(fit: CmdStanMCMC, version: str) -> Samples:
-    """Turn a cmdstanpy fit, whose arrays have the draws of all chains in one axis, into :class:`Samples`."""
+    """Convert a cmdstanpy fit, whose arrays have the draws of all chains in one axis, to :class:`Samples`."""
     values = {}
     for name, flat in fit.stan_variables().items():
         shape = (fit.chains, fit.num_draws_sampling, *flat.shape[1:])
@@ -136,7 +136,7 @@ _alone = threading.RLock()  # logger and umask belong to the process
 
 @contextmanager
 def _silence() -> Iterator[None]:
-    """Within this context, silence the log of cmdstanpy, which has the output of Stan and may quote the data."""
+    """Within this context, silence the log of cmdstanpy, which may quote the data."""
     from cmdstanpy.utils import get_logger
 
     with _alone:
@@ -153,7 +153,7 @@ def _silence() -> Iterator[None]:
 def _files_of_this_user() -> Iterator[None]:
     """Within this context, create files with mode 0600, also in child processes.
 
-    The umask of the whole process is set, as cmdstanpy cannot set one for CmdStan alone.
+    The umask is set for the whole process, since cmdstanpy cannot set it for CmdStan alone.
     """
     umask = os.umask(0o077)
     try:

@@ -1,6 +1,6 @@
-"""Compiled CmdStan programs, kept in the user's cache folder.
+"""Compiled CmdStan programs in the user's cache folder.
 
-The folder name of a program has a key, computed from everything that the executable depends on.
+The folder name of a program ends in a key, which is computed from everything that the executable depends on.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 INCLUDE = re.compile(r'^[ \t]*#include[ \t]+["<]?([^">\s]+)[">]?[ \t]*(?://.*)?$', re.M)
 COMPILERS = ("g++", "clang++", "c++")
-UNUSED = 30 * 24 * 3600  # seconds after which an unused program is removed
+UNUSED = 30 * 24 * 3600  # seconds after which an unused program is removed, such as one of an earlier version
 OTHERWISE = "or use engine='embedded', which needs no compiler"
 
 
 def compiled(source: Path, home: Path, version: str) -> CmdStanModel:
-    """The compiled program, ready to run.
+    """Return a compiled program that is ready to run.
 
-    The program is compiled only if the cache has no executable with the same key, or if that executable does not start.
+    The program is compiled only if the cache has no executable with the same key, or if this executable does not start.
 
     Parameters
     ----------
@@ -85,9 +85,10 @@ def compiled(source: Path, home: Path, version: str) -> CmdStanModel:
 
 
 def with_includes(program: Path, within: tuple[Path, ...] = ()) -> str:
-    """The text of a program with the files that it includes; the ``#include`` of a missing file stays, for stanc.
+    """Return the text of a program, with included files in place of ``#include`` lines.
 
-    Names of files are relative to the folder of the program, also within included files.
+    The line of a missing file stays, so that stanc reports the file.  Names of files are relative to the folder of the
+    program, also within included files.
     """
     outermost = within[-1] if within else program
 
@@ -100,7 +101,7 @@ def with_includes(program: Path, within: tuple[Path, ...] = ()) -> str:
 
 
 def _starts(executable: Path) -> bool:
-    """Whether an executable exists and runs: it could be incomplete, or need a library that has moved."""
+    """Whether an executable exists and runs.  It could be incomplete, or need a library that has moved."""
     try:
         return subprocess.run([executable, "info"], capture_output=True, check=False, timeout=60).returncode == 0
     except (OSError, subprocess.TimeoutExpired):
@@ -121,7 +122,7 @@ def _need_compiler(source: Path, settings: str) -> None:
 
 
 def _compile(source: Path, text: str, folder: Path) -> None:
-    """Compile in a private folder without spaces in its name, as make needs, and copy the executable to ``folder``."""
+    """Compile in a private folder whose name has no spaces, as make needs.  Copy the executable to ``folder``."""
     from cmdstanpy.compilation import compile_stan_file
 
     with tempfile.TemporaryDirectory(prefix="surveysynth-stan-") as name:
@@ -139,7 +140,7 @@ def _compile(source: Path, text: str, folder: Path) -> None:
 
 
 def _reason(output: str) -> str:
-    """The errors of stanc, or the end of the output of make."""
+    """Find the errors of stanc, or the end of the output of make."""
     lines = output.splitlines()
     begun = [k for k, line in enumerate(lines) if re.match(r"(Syntax|Semantic|.*[Ee]rror)", line)]
     ended = [k for k, line in enumerate(lines) if line.startswith("make:")]
@@ -147,7 +148,6 @@ def _reason(output: str) -> str:
 
 
 def _remove_unused(cache: Path) -> None:
-    """Remove programs that were not used for a month, such as programs of an earlier version."""
     for place in cache.glob("*-*"):
         with suppress(OSError):  # another process was first
             if time.time() - place.stat().st_mtime > UNUSED:

@@ -1,4 +1,4 @@
-"""The embedded engine: stanli, Stan without a compiler."""
+"""The embedded engine, which runs Stan without a compiler by the package stanli."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Embedded:
         Raises
         ------
         EngineError
-            The program could not be sampled.  Stan's own message may quote the data, so it is not repeated.
+            The program could not be sampled.  Stan's own message is not repeated, as it may quote the data.
         """
 
         def sample() -> stanli.Fit:
@@ -50,15 +50,11 @@ class Embedded:
 
 
 def _model(path: Path, data: Mapping[str, Any]) -> stanli.Model:
-    """The program with its data."""
     return stanli.Model(stan_file=str(path), data=dict(data), include_paths=[str(path.parent)])
 
 
 def check_program(path: Path) -> None:
-    """Refuse a program that does not compile (ModelError).
-
-    The error repeats the message of the compiler, which has not seen any data.
-    """
+    """Refuse a program that does not compile (ModelError).  The error repeats the message of the compiler."""
     try:
         stanli.stan_to_mir(path.read_text(encoding="utf-8"), include_paths=[str(path.parent)])
     except RuntimeError as error:
@@ -67,9 +63,9 @@ def check_program(path: Path) -> None:
 
 
 def check_data(path: Path, data: Mapping[str, Any]) -> None:
-    """Refuse data that do not fit the program (ModelError).  The error names the entry at fault.
+    """Refuse data that do not fit the program (ModelError).
 
-    Only names and sizes are taken from Stan's message, as the rest of it may quote values.
+    The error has only names and sizes from Stan's message, as the rest of that message may quote values.
     """
     try:
         _model(path, data)
@@ -89,7 +85,7 @@ def check_data(path: Path, data: Mapping[str, Any]) -> None:
 
 
 def log_target(path: Path, data: Mapping[str, Any], values: Mapping[str, NDArray[np.float64]]) -> NDArray[np.float64]:
-    """The log density that a program samples, up to a constant, at each of S draws of its parameters: (S,)."""
+    """Compute the log density that a program samples, up to a constant, at each of S draws of its parameters: (S,)."""
     model = _model(path, data)
     names = dict.fromkeys(name.split("[")[0].split(".")[0] for name in model.constrained_names)
     size = len(next(iter(values.values())))

@@ -2,8 +2,8 @@
 
 Trajectories have a random length (Bou-Rabee & Sanz-Serna 2017) and leapfrog steps.  During the warm-up, the step size
 is adapted by dual averaging (Hoffman & Gelman 2014, section 3.2), and the metric is adapted twice.  Draws of the
-warm-up are discarded.  If the density is computed from very many records, the warm-up can use a cheaper pilot density
-of approximately the same width, computed from a weighted sample of the records.
+warm-up are discarded.  If the density is computed from very many records, the warm-up can use a pilot density, which is
+computed from a weighted sample of the records.  p is the number of parameters.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 from ..progress import steps
 
 Floats = NDArray[np.float64]
-Target = Callable[[Floats], tuple[float, Floats]]  # log density (-inf outside its support) and gradient at (p,)
+Target = Callable[[Floats], tuple[float, Floats]]  # log density (-inf outside its support) and gradient at a point (p,)
 
 ACCEPT = 0.7  # target of the mean probability of acceptance
 LONGEST = np.pi  # longest trajectory, in standard deviations
-LOG_STEPS = np.log(0.1), np.log(2.0)  # limits, as no step is short enough at a kink or at the edge of the support
+LOG_STEPS = np.log(0.1), np.log(2.0)  # limits of the log step, as no step is short enough at a kink or edge
 # Error of the energy beyond which the integrator diverges (Hoffman & Gelman 2014, section 3.1.1).
 DIVERGED = 1000.0
 SETTLE = 60  # draws that are discarded after a warm-up with a pilot, while the step is adapted to the target
@@ -33,7 +33,7 @@ def chains(
     target: Target, starts: Sequence[Floats], scale: Floats, rng: np.random.Generator, *, warmup: int, draws: int,
     pilot: Target | None = None,
 ) -> tuple[Floats, int]:  # fmt: skip
-    """Run several chains at the same time, and return their draws and the number of divergences.
+    """Run several chains in parallel, and return their draws and the number of divergences.
 
     Parameters
     ----------
@@ -44,16 +44,17 @@ def chains(
     scale : float array (p,)
         Approximate width of the density in each direction.
     rng : numpy.random.Generator
-        Every chain gets a stream of its own from it.
+        Every chain gets its own stream of random numbers from this generator.
     warmup, draws : int
         Numbers of iterations of each chain.
     pilot : function, optional
-        A cheaper target of approximately the same width, for the warm-up.  After the warm-up, ``SETTLE`` further draws
-        are then discarded.
+        A target for the warm-up, which is cheaper and has approximately the same width.  With a pilot, ``SETTLE``
+        further draws are discarded after the warm-up.
 
     Returns
     -------
     values : float array (chains, draws, p)
+        The draws after the warm-up.
     divergences : int
         Number of trajectories after the warm-up that diverged.  A trajectory that left the support is not counted.
     """
@@ -71,7 +72,7 @@ def chains(
 
 @dataclass
 class _DualAveraging:
-    """The log step, adapted by dual averaging (Hoffman & Gelman 2014, algorithm 5)."""
+    """The log of the step size, adapted by dual averaging (Hoffman & Gelman 2014, algorithm 5)."""
 
     log_step: float
     mean_log_step: float = 0.0
@@ -89,7 +90,7 @@ class _DualAveraging:
 
 
 class _Chain:
-    """A chain: its position, step and metric."""
+    """The state of a chain: position, step size and metric."""
 
     def __init__(
         self, target: Target, pilot: Target, start: Floats, scale: Floats, rng: np.random.Generator, warmup: int
@@ -101,10 +102,7 @@ class _Chain:
         self.adaptation = _DualAveraging(np.log(0.5))
 
     def draw(self, discarded: int, draws: int, count: Callable[[], None]) -> tuple[Floats, int]:
-        """``draws`` draws, and the number of divergences among them.
-
-        Before them, ``discarded`` draws are made, during which step and metric are adapted.
-        """
+        """Adapt step size and metric during ``discarded`` draws.  Then return ``draws`` draws and their divergences."""
         visited, measured = list[Floats](), (self.warmup // 5, 2 * self.warmup // 5, 7 * self.warmup // 10)
         for i in range(discarded):
             count()
@@ -128,10 +126,7 @@ class _Chain:
         return kept, divergences
 
     def _move(self, log_step: float) -> tuple[float, bool]:
-        """Run one trajectory and accept or reject its end.
-
-        Returns the change of energy, and whether the trajectory stayed in the support.
-        """
+        """Run one trajectory.  Return the log of its acceptance ratio, and whether it stayed in the support."""
         step = np.exp(log_step)
         leaps = 1 + int(self.rng.uniform(0, LONGEST) / step)
         momentum = self.rng.standard_normal(self.position.size)
@@ -149,7 +144,7 @@ class _Chain:
 def _leapfrog(
     target: Target, position: Floats, momentum: Floats, gradient: Floats, root: Floats, step: float, leaps: int
 ) -> tuple[Floats, float, Floats, Floats]:
-    """The end of a trajectory: position, log density (-inf if it left the support), gradient and momentum."""
+    """Run a trajectory.  Return position, log density (-inf outside the support), gradient and momentum at its end."""
     value = -np.inf
     for _ in range(leaps):
         momentum = momentum + step / 2 * (gradient @ root)
@@ -162,7 +157,7 @@ def _leapfrog(
 
 
 def _root(visited: Floats, scale: Floats) -> Floats:
-    """Factor of the covariance matrix of the visited points, shrunk towards a diagonal matrix of ``scale`` squared."""
+    """Factorize the covariance matrix of the visited points, shrunk towards the variances ``scale`` squared."""
     n, factor, centred = len(visited), np.diag(scale), visited - visited.mean(axis=0)
     root = factor * np.sqrt((n * np.linalg.solve(factor, visited.T).var(axis=1) + 10) / (n + 10))
     whitened = np.linalg.solve(root, centred.T)

@@ -1,6 +1,6 @@
-"""Scratch folders for confidential files that another program reads and writes.
+"""Scratch folders: temporary folders for confidential files that another program reads and writes.
 
-A folder is removed when the process ends.  If the process was killed, a later process removes it (:func:`sweep`).
+A folder is removed when the process ends, or by a later process if the process was killed (:func:`sweep`).
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-NAME = re.compile(r"surveysynth-\d+-[a-z0-9_]{8}")  # number of the process, and characters that tempfile appends
+NAME = re.compile(r"surveysynth-\d+-[a-z0-9_]{8}")  # process number, and characters that tempfile appends
 PRIVATE = 0o700
 MEMORY = Path("/dev/shm")
-ENOUGH = 2**30  # bytes that must be free in memory
+ENOUGH = 2**30  # bytes that must be free in MEMORY
 
 
 @contextmanager
@@ -29,9 +29,9 @@ def scratch_folder() -> Iterator[Path]:
     """Make a temporary folder for confidential files, and remove it at the end of the context.
 
     Only this user can read the folder (mode 0700).  It is in memory (/dev/shm) if possible, or else in the system's
-    temporary folder.  In the main thread, SIGTERM and SIGHUP get a handler, too, unless the program already has one of
-    its own.  This handler kills the child processes that have the folder in their command line, removes the folder, and
-    ends this process as usual.  After SIGKILL or a power failure the folder is left for :func:`sweep`.
+    temporary folder.  In the main thread, SIGTERM and SIGHUP also remove the folder, unless the program handles these
+    signals itself: a handler kills the child processes that have the folder in their command line, removes the folder,
+    and ends this process as usual.  After SIGKILL or a power failure, :func:`sweep` removes the folder later.
 
     Yields
     ------
@@ -49,7 +49,7 @@ def scratch_folder() -> Iterator[Path]:
 
 
 def sweep() -> None:
-    """Remove the scratch folders that killed processes of this user left."""
+    """Remove the scratch folders of this user's killed processes."""
     for folder in _folders():
         with _if_left(folder) as dead:
             if dead:
@@ -57,7 +57,7 @@ def sweep() -> None:
 
 
 def left() -> list[Path]:
-    """The folders that :func:`sweep` would remove."""
+    """List the scratch folders that :func:`sweep` would remove."""
     found = []
     for folder in _folders():
         with _if_left(folder) as dead:
@@ -71,7 +71,7 @@ def _folders() -> list[Path]:
 
 
 def _places() -> list[Path]:
-    """The folders that hold scratch folders.  New scratch folders are made in the first of them."""
+    """List the folders in which scratch folders can be.  New scratch folders are made in the first one."""
     with suppress(FileNotFoundError):  # there is no temporary folder
         places = [Path(tempfile.gettempdir())]
         if MEMORY.is_dir() and os.access(MEMORY, os.W_OK | os.X_OK):
@@ -82,7 +82,7 @@ def _places() -> list[Path]:
 
 @contextmanager
 def _if_left(folder: Path) -> Iterator[bool]:
-    """Whether a killed process of this user left the folder.  The folder is locked during the context."""
+    """Yield whether the folder belongs to a killed process of this user.  The folder is locked during the context."""
     try:
         lock = _locked(folder)
     except OSError:  # the folder is in use, belongs to another user, is a link, or has just been removed
@@ -99,7 +99,7 @@ def _if_left(folder: Path) -> Iterator[bool]:
 
 def _new_folder() -> tuple[Path, int | None]:
     while True:
-        folder = Path(tempfile.mkdtemp(prefix=f"surveysynth-{os.getpid()}-", dir=next(iter(_places()), None)))  # 0700
+        folder = Path(tempfile.mkdtemp(prefix=f"surveysynth-{os.getpid()}-", dir=next(iter(_places()), None)))
         lock = None
         try:
             lock = _locked(folder)
@@ -112,15 +112,15 @@ def _new_folder() -> tuple[Path, int | None]:
 
 
 def _locked(folder: Path) -> int | None:
-    """Lock a folder until this process closes the returned descriptor or ends in any way; None on Windows.
+    """Lock a folder until this process ends or closes the returned descriptor.  On Windows, return None.
 
-    The lock shows whether the process lives.  The number of the process does not: numbers are reused, and containers
-    that share a folder number their processes independently.
+    The lock shows that the process is alive.  The process number could not show this: numbers are reused, and
+    containers that share a folder number their processes independently.
 
     Raises
     ------
     OSError
-        Another process has locked the folder, it is not a folder (or a link to one), or its file system has no locks.
+        Another process has locked the folder, ``folder`` is no folder or is a link, or the file system has no locks.
     """
     try:
         import fcntl
@@ -164,7 +164,7 @@ def _removed_by_signals(folder: Path) -> Iterator[None]:
 def _kill_children(named: str) -> None:
     """Kill the child processes with this name in their command line.
 
-    Without /proc they end by themselves, when they next write to a closed pipe.
+    On systems without /proc they end by themselves, when they next write to a closed pipe.
     """
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # the process has ended

@@ -1,7 +1,7 @@
-"""Joint inclusion probabilities of a whole population, or of the units of a sample.
+"""Joint inclusion probabilities pi_kl of units k and l, in a whole population or in a sample.
 
-They are computed for simple random, Poisson, systematic (in the order of the file), Tille's and maximum entropy
-selection.  For other methods this is not possible.
+They can be computed for simple random, Poisson, systematic (in the order of the file), Tille's and maximum entropy
+selection.  pi_k is the inclusion probability of unit k.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from .probabilities import Floats, Positions
 from .selection import probabilities, split, whole_sample
 from .tille import Path, path
 
-ROUNDING = 1e-9  # share of an interval below which an overlap is rounding
+ROUNDING = 1e-9  # an overlap below this share of an interval is due to rounding
 AGREEMENT = 1e-6  # largest relative difference between given numbers that should be equal
 
 
 @dataclass(frozen=True)
 class Joint(ABC):
-    """Joint inclusion probabilities of the selected units of one stratum.
+    """Joint inclusion probabilities of the n_h selected units of one stratum.
 
     Attributes
     ----------
     positions : int array (n_h,)
         Positions of the units in the sample.
     pi : float array (n_h,)
-        Their inclusion probabilities.
+        Inclusion probabilities of the units.
 
     Examples
     --------
@@ -47,12 +47,12 @@ class Joint(ABC):
     pi: Floats = field(repr=False)
 
     def matrix(self) -> Floats:
-        """Matrix of pi_kl, with pi_k on the diagonal.
+        """Compute the matrix of joint inclusion probabilities pi_kl.
 
         Returns
         -------
         float array (n_h, n_h)
-            Symmetric.
+            Symmetric, with the inclusion probabilities pi_k on the diagonal.
         """
         pi = np.outer(self.pi, self.pi)  # certain units are independent of all others
         free = _free(self.pi)
@@ -62,7 +62,7 @@ class Joint(ABC):
 
     @abstractmethod
     def _pairs(self) -> Floats:
-        """pi_kl of the units with 0 < pi < 1; the diagonal has no meaning."""
+        """Compute pi_kl of the units with 0 < pi < 1.  The diagonal has no meaning."""
 
 
 def _free(pi: Floats) -> Positions:
@@ -71,7 +71,7 @@ def _free(pi: Floats) -> Positions:
 
 @dataclass(frozen=True)
 class PoissonJoint(Joint):
-    """Joint inclusion probabilities under Poisson selection, where units are independent."""
+    """Joint inclusion probabilities under Poisson selection, which selects units independently."""
 
     def _pairs(self) -> Floats:
         pi = self.pi[_free(self.pi)]
@@ -93,9 +93,9 @@ class SimpleRandomJoint(Joint):
 class SystematicJoint(Joint):
     """Joint inclusion probabilities under systematic selection.
 
-    Each unit has an interval of length pi on the axis of the cumulated pi.  ``start`` is where the intervals of the
-    units with 0 < pi < 1 begin, modulo 1.  The points that select units are equal modulo 1, so pi_kl is the overlap
-    of two arcs of a circle.
+    Each unit has an interval of length pi on the axis of the cumulated pi.  A unit is selected if its interval contains
+    a selection point.  All selection points are equal modulo 1, so pi_kl is the overlap of two arcs of a circle.
+    ``start`` has the beginnings, modulo 1, of the intervals of the units with 0 < pi < 1.
     """
 
     start: Floats
@@ -105,7 +105,7 @@ class SystematicJoint(Joint):
         k, other = length[:, None], length
         ahead = (self.start - self.start[:, None]) % 1.0  # from where k begins to where l begins
         common = np.clip(k - ahead, 0.0, other) + np.clip(ahead + other - 1, 0.0, k)
-        common = np.minimum(common, common.T)  # the same up to rounding
+        common = np.minimum(common, common.T)  # makes the matrix exactly symmetric
         return np.where(common > ROUNDING * np.minimum(k, other), common, 0.0)
 
 
@@ -123,7 +123,7 @@ class EliminationJoint(Joint):
 class EntropyJoint(Joint):
     """Joint inclusion probabilities under conditional Poisson selection.
 
-    ``t`` and ``W`` are those of :class:`ConditionalPoisson`, and ``odds`` its odds of the units with 0 < pi < 1.
+    ``odds`` (of the units with 0 < pi < 1), ``t`` and ``W`` are explained at :class:`ConditionalPoisson`.
     """
 
     odds: Floats
@@ -131,7 +131,7 @@ class EntropyJoint(Joint):
     W: Complex
 
     def _pairs(self) -> Floats:
-        certain = self.odds == np.inf  # up to rounding
+        certain = self.odds == np.inf  # pi is 1 up to rounding
         odds = np.where(certain, 1.0, self.odds)[:, None]
         g = np.where(certain[:, None], 1.0, odds / (odds + np.exp(-1j * self.t))) * np.sqrt(self.W)
         real, imag = g.real.copy(), g.imag.copy()  # the product of an array with itself is exactly symmetric
@@ -140,16 +140,16 @@ class EntropyJoint(Joint):
 
 @dataclass(frozen=True)
 class GivenJoint(Joint):
-    """Joint inclusion probabilities from another source.
+    """Joint inclusion probabilities that the user gives.
 
     Attributes
     ----------
     positions : int array (n_h,)
         Positions of the units in the sample.
     pi : float array (n_h,)
-        Their inclusion probabilities.
+        Inclusion probabilities of the units.
     known : float array (n_h, n_h)
-        Joint inclusion probabilities, pi on the diagonal.
+        Joint inclusion probabilities, with pi on the diagonal.
 
     Examples
     --------
@@ -163,19 +163,19 @@ class GivenJoint(Joint):
 
     @classmethod
     def checked(cls, joint: ArrayLike, pi: Floats) -> GivenJoint:
-        """Joint inclusion probabilities of all units of a sample from a given matrix, which is checked and copied.
+        """Check and copy a matrix of joint inclusion probabilities.
 
         Parameters
         ----------
         joint : float array (n, n)
-            Joint inclusion probabilities of all units of a sample.
+            Joint inclusion probabilities of all n units of a sample.
         pi : float array (n,)
-            Their inclusion probabilities.
+            Inclusion probabilities of the units.
 
         Returns
         -------
         GivenJoint
-            Joint probabilities of all units as one stratum.
+            Joint inclusion probabilities, with all units in one stratum.
 
         Raises
         ------
@@ -204,12 +204,12 @@ class GivenJoint(Joint):
         return cls(np.arange(pi.size), pi, known)
 
     def matrix(self) -> Floats:
-        """Read-only matrix of pi_kl, with pi_k on the diagonal.
+        """Return the matrix of joint inclusion probabilities.
 
         Returns
         -------
         float array (n_h, n_h)
-            The matrix ``known``.
+            The read-only matrix ``known``.
         """
         return self.known
 
@@ -219,14 +219,14 @@ class GivenJoint(Joint):
 
 
 def joint_probabilities(pi: ArrayLike, method: str) -> Floats:
-    """Joint inclusion probabilities pi_kl of all units of a population.
+    """Compute the joint inclusion probabilities pi_kl of all N units of a population.
 
     Parameters
     ----------
     pi : float array (N,)
         Inclusion probabilities.  They add up to the sample size, except under Poisson selection.
     method : {"srs", "poisson", "systematic", "tille", "maximum_entropy"}
-        Method of selection; "systematic" is systematic selection in the order of the file.
+        Method of selection.  "systematic" is systematic selection in the order of the file.
 
     Returns
     -------
@@ -239,7 +239,7 @@ def joint_probabilities(pi: ArrayLike, method: str) -> Floats:
         Another method; probabilities below 0 or above 1; except under Poisson selection, probabilities that do not add
         up to a whole number; under "srs", probabilities that differ.
     ModelError
-        As :func:`conditional_poisson`, under "maximum_entropy".
+        Under "maximum_entropy", :func:`conditional_poisson` fails.
 
     Examples
     --------
@@ -255,7 +255,7 @@ def joint_probabilities(pi: ArrayLike, method: str) -> Floats:
 
 
 def entropy_joint(fitted: ConditionalPoisson, pi: Floats, units: Positions) -> Joint:
-    """Joint inclusion probabilities of some ``units`` under a conditional Poisson selection."""
+    """Joint inclusion probabilities of some units under conditional Poisson selection."""
     p = pi[units]
     return EntropyJoint(np.arange(units.size), p, fitted.odds[units[_free(p)]], fitted.t, fitted.W)
 
@@ -290,7 +290,7 @@ def _maximum_entropy(pi: Floats, units: Positions) -> Joint:
 
 @nb.njit(cache=True)
 def _starts(pi: Floats) -> Floats:
-    """Sum of the probabilities of all units before each unit, modulo 1: (N,)."""
+    """Compute the sum of the probabilities of all units before each unit, modulo 1: (N,)."""
     start, at = np.empty(pi.size), 0.0
     for i in range(pi.size):
         start[i] = at

@@ -9,8 +9,8 @@ sample, and phi the characteristic function of S.  Then all probabilities are sh
     pi_k = sum_j W_j g_k(t_j),   pi_kl = sum_j W_j g_k(t_j) g_l(t_j)   (k != l),
     W_j = phi(t_j) exp(-i n t_j) / (M P(S = n)),   g_k(t) = p_k exp(it) / (1 - p_k + p_k exp(it)).
 
-Of each sum the real part is taken.  M only has to exceed the spread of S (Bernstein's inequality), and phi
-is negligible except at 15 to 40 of the nodes, for ten units as for ten million.
+Only the real part of each sum is used.  The number M of nodes t_j only has to exceed the spread of S (Bernstein's
+inequality).  15 to 40 nodes are enough, for ten units as for ten million, since phi is negligible at the others.
 """
 
 from __future__ import annotations
@@ -33,20 +33,21 @@ SPREAD = 10.0  # standard deviations (plus 40) from the mean beyond which sizes 
 BIN = 0.25  # width on the scale of asinh(logit(pi) / 2), where all functions of pi are smooth
 DEGREE = 16  # Chebyshev nodes of a bin
 DENSE = 2 * DEGREE  # least number of units in a bin that is represented by its nodes
-CERTAIN = 1e-12  # largest 1 - pi of units that are treated as certain
+CERTAIN = 1e-12  # units with 1 - pi up to this number are treated as certain
 LARGE_VARIANCE = 4.0  # if the variance of S is smaller, rejection until S = n is fast enough
 
 
 @dataclass(frozen=True)
 class ConditionalPoisson:
-    """Poisson selection of N units, conditional on its size n.
+    """Poisson selection from N units, conditional on the sample size n.
 
     Attributes
     ----------
     odds : float array (N,)
-        p / (1 - p), where the p add up to n; infinite for certain units.
+        Odds p / (1 - p) of the Poisson selection, where the p add up to n.  The odds of certain units are infinite.
     t, W : float array (J,), complex array (J,)
-        Nodes and their weights.  The real part of a weighted sum over the nodes is an expectation, given n.
+        The J nodes of the Fourier sums, and the weights of the nodes.  The real part of a weighted sum over the nodes
+        is an expectation, given n.
     n : int
         Sample size.
 
@@ -82,7 +83,7 @@ class ConditionalPoisson:
 
 
 def maximum_entropy(pi: ArrayLike, rng: np.random.Generator) -> Positions:
-    """Selection with the largest entropy that the probabilities allow (conditional Poisson selection).
+    """Draw a sample with maximum entropy, given the inclusion probabilities (conditional Poisson selection).
 
     Parameters
     ----------
@@ -101,7 +102,7 @@ def maximum_entropy(pi: ArrayLike, rng: np.random.Generator) -> Positions:
     InputError
         Probabilities below 0 or above 1, or that do not add up to a whole number.
     ModelError
-        As :func:`conditional_poisson`.
+        :func:`conditional_poisson` fails.
 
     Examples
     --------
@@ -114,10 +115,10 @@ def maximum_entropy(pi: ArrayLike, rng: np.random.Generator) -> Positions:
 
 
 def conditional_poisson(pi: ArrayLike) -> ConditionalPoisson:
-    """The conditional Poisson selection with inclusion probabilities pi; a pi above 1 - 1e-12 counts as 1.
+    """Find the conditional Poisson selection with inclusion probabilities pi.  A pi above 1 - 1e-12 counts as 1.
 
-    The odds are a smooth function of pi.  Where few units have a similar pi, the function is computed for
-    each unit.  Where many have, it is computed at Chebyshev nodes, which represent the units in all sums.
+    The odds are a smooth function of pi.  If few units have a similar pi, the function is computed for each of these
+    units.  If many units do, it is computed at Chebyshev nodes, which represent the units in all sums.
 
     Parameters
     ----------
@@ -127,8 +128,7 @@ def conditional_poisson(pi: ArrayLike) -> ConditionalPoisson:
     Returns
     -------
     ConditionalPoisson
-        Its method ``draw`` draws samples.  ``odds`` are the odds of the Poisson selection that has the inclusion
-        probabilities pi, given its size.
+        The selection.  Its method ``draw`` draws samples.
 
     Raises
     ------
@@ -158,7 +158,7 @@ def conditional_poisson(pi: ArrayLike) -> ConditionalPoisson:
 
 
 def _log_odds(pi: Floats, n: int) -> tuple[Floats, Floats, Complex]:
-    """The log odds of the units, which have 0 < pi < 1, with the nodes t and their weights W."""
+    """Compute the log odds of units with 0 < pi < 1, the nodes t, and the weights W of the nodes."""
     eta = np.log(pi) - np.log1p(-pi)
     x = np.arcsinh(eta / 2) / BIN
     first = np.floor(x.min())
@@ -186,7 +186,7 @@ def _log_odds(pi: Floats, n: int) -> tuple[Floats, Floats, Complex]:
 
 @nb.njit(cache=True)
 def _moments(pi: Floats, x: Floats, code: Positions, out: Floats) -> None:
-    """Add up pi (1 - pi) T_q(x) over the units of each bin, in ``out`` (bins, DEGREE)."""
+    """Add the sum of pi (1 - pi) T_q(x) over each bin to ``out`` (bins, DEGREE), for Chebyshev polynomials T_q."""
     for i in range(pi.size):
         if code[i] >= 0:
             row, v = out[code[i]], pi[i] * (1 - pi[i])
@@ -198,7 +198,7 @@ def _moments(pi: Floats, x: Floats, code: Positions, out: Floats) -> None:
 
 @nb.njit(cache=True)
 def _add_polynomial(x: Floats, code: Positions, coefficients: Floats, out: Floats) -> None:
-    """Add sum_q coefficients[code, q] T_q(x) to ``out`` for each unit with a code >= 0 (Clenshaw's recurrence)."""
+    """Add the Chebyshev series with ``coefficients[code]`` at x to ``out``, for codes >= 0 (Clenshaw's recurrence)."""
     for i in range(x.size):
         if code[i] >= 0:
             row = coefficients[code[i]]
@@ -209,10 +209,9 @@ def _add_polynomial(x: Floats, code: Positions, coefficients: Floats, out: Float
 
 
 def _shift(eta: Floats, w: Floats, n: int, N: int) -> tuple[Floats, Floats, Complex]:
-    """The log odds minus logit(pi) at nodes that represent w units each, with t and W.
+    """Solve logit pi(log odds) = eta for the log odds, at points that represent w units each.
 
-    Newton's method solves logit pi(log odds) = eta.  The equation is nearly linear, so that it takes three or four
-    steps.
+    Return log odds minus eta, t and W.  Newton's method takes three or four steps, as the equation is nearly linear.
     """
     shift, last = np.zeros(eta.size), np.inf
     for _ in range(50):
@@ -226,12 +225,12 @@ def _shift(eta: Floats, w: Floats, n: int, N: int) -> tuple[Floats, Floats, Comp
         outside = (g * W).real.sum(axis=1)  # (1 - pi_k) / (1 - p_k)
         variance = p * inside * q * outside
         error = -shift - np.log(inside / outside)
-        error -= (w * variance) @ error / (w @ variance)  # the odds are known up to a factor
+        error -= (w * variance) @ error / (w @ variance)  # all odds times a factor give the same selection
         worst = np.abs(error).max()
         if worst < 1e-13 or last / 2 < worst < 1e-6:
             return shift, t, W
         last = worst
-        # covariances of the rarer of I_k and 1 - I_k, to limit rounding
+        # covariances of the selection indicators I_k, or of 1 - I_k if it is rarer, to limit rounding
         rare = np.where(p < 0.5, p * inside, -q * outside)
         g *= np.where(p < 0.5, p, -q)[:, None] * np.where(p[:, None] < 0.5, turn, 1.0) * np.sqrt(W)
         shift += _newton_step(g.real.copy(), g.imag.copy(), rare, w, variance, error)
@@ -240,10 +239,10 @@ def _shift(eta: Floats, w: Floats, n: int, N: int) -> tuple[Floats, Floats, Comp
 
 @nb.njit(cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
 def _newton_step(a: Floats, b: Floats, rare: Floats, w: Floats, variance: Floats, error: Floats) -> Floats:
-    """Solve derivative x step = error by Gaussian elimination, with the derivative Cov(I_k, I_l) / Var(I_k).
+    """Solve the equations derivative x step = error of a Newton step by Gaussian elimination.
 
-    Covariances of different units are a_k a_i - b_k b_i - rare_k rare_i.  Loops are faster than
-    BLAS here, whose threads cost more than the work, especially if other programs use the cores.
+    The derivative is Cov(I_k, I_i) / Var(I_k), where I_k is 1 if unit k is selected and 0 otherwise.  The covariance of
+    different units is a_k a_i - b_k b_i - rare_k rare_i.  Loops are faster than BLAS, whose threads cost more time.
     """
     V, J = a.shape
     x = error.copy()
@@ -257,8 +256,8 @@ def _newton_step(a: Floats, b: Floats, rare: Floats, w: Floats, variance: Floats
                 covariance += a[k, j] * a[i, j] - b[k, j] * b[i, j]
             matrix[k, i] = matrix[i, k] = covariance
     for k in range(V):
-        own = matrix[k, k] / variance[k]  # for two units of one node
-        for i in range(V):  # the second term: the odds are known up to a factor
+        own = matrix[k, k] / variance[k]  # of two units that one node represents
+        for i in range(V):  # the second term: all odds times a factor give the same selection
             matrix[k, i] = matrix[k, i] / variance[k] * w[i] + w[i] * variance[i] / total
         matrix[k, k] += 1 - own
     for k in range(V):
@@ -283,20 +282,20 @@ def _newton_step(a: Floats, b: Floats, rare: Floats, w: Floats, variance: Floats
 
 
 def _spectrum(p: Floats, q: Floats, w: Floats, n: int, N: int) -> tuple[Floats, Complex]:
-    """The nodes t and their weights W, for p = 1 - q at nodes that represent w of N units."""
+    """Compute the nodes t and weights W of the Fourier sums.  Each p = 1 - q represents w of the N units."""
     variance = float(w @ (p * q))
     t = _nodes(variance, N, SPREAD * np.sqrt(variance) + 40)
     cosine, sine = np.cos(t), np.sin(t)
     size = np.log1p(-2 * (p * q)[:, None] * (1 - cosine)) / 2
     angle = np.arctan2(p[:, None] * sine, q[:, None] + p[:, None] * cosine) - p[:, None] * t
     W = np.exp((w[:, None] * (size + 1j * angle)).sum(axis=0) + 1j * t * (w @ p - n))
-    W[1:] *= 2  # for -t
+    W[1:] *= 2  # count the nodes -t, too
     return t, W / W.real.sum()
 
 
 @nb.njit(cache=True)
 def _nodes(variance: float, N: int, width: float) -> Floats:
-    """Nodes t_j >= 0, j < M / 2, that tell sizes within ``width`` apart; nodes with |phi| < 1e-20 are left out."""
+    """Compute the nodes t_j >= 0 with |phi| >= 1e-20, if sample sizes differ by less than ``width``."""
     M = min(N + 1, int(width)) | 1
     t = np.empty(M // 2 + 1)
     for j in range(t.size):
@@ -308,7 +307,7 @@ def _nodes(variance: float, N: int, width: float) -> Floats:
 
 @nb.njit(cache=True, error_model="numpy")
 def _tilt(odds: Floats, w: Floats, n: float) -> float:
-    """The factor by which to multiply the odds so that the probabilities add up to n (Newton and bisection)."""
+    """Find the number c for which probabilities with odds c ``odds``, weighted by w, add up to n."""
     low, high, c = 0.0, np.inf, 1.0
     for _ in range(200):
         total = variance = 0.0
@@ -330,11 +329,11 @@ def _tilt(odds: Floats, w: Floats, n: float) -> float:
 
 @nb.njit(cache=True, error_model="numpy")
 def _draw(odds: Floats, n: int, rng: np.random.Generator) -> Positions:
-    """Positions of n selected units.
+    """Draw n units, and return their positions.
 
-    Split the units in two parts.  The second has about 1/8 of the variance.  Draw a Poisson sample from the first
-    part; say it has k units.  Accept it with a probability proportional to P(a Poisson sample of the second part has
-    n - k units).  Then draw n - k units from the second part in the same way.
+    Split the units in two parts, the second with about 1/8 of the variance.  Draw a Poisson sample from the first part.
+    If it has k units, accept it with a probability proportional to P(a Poisson sample from the second part has n - k
+    units).  Then draw n - k units from the second part in the same way.
     """
     N = odds.size
     drawn = np.empty(n, dtype=np.intp)

@@ -1,4 +1,4 @@
-"""Inclusion probabilities proportional to size, and sample sizes of strata."""
+"""Inclusion probabilities proportional to size, and sample sizes of strata, for N units in H strata."""
 
 from __future__ import annotations
 
@@ -25,18 +25,17 @@ FRACTION_BITS, SPARE_BITS = np.uint64(52), np.uint64(11)  # bits of the fraction
 
 
 def inclusion_probabilities(size: ArrayLike, n: SampleSize, strata: ArrayLike | None = None) -> Floats:
-    """First-order inclusion probabilities proportional to size, as R's ``sampling::inclusionprobabilities``.
+    """Compute inclusion probabilities proportional to size, as R's ``sampling::inclusionprobabilities``.
 
-    pi = n size / sum(size).  Units with a pi of 1 or more are taken with certainty.  The pi of the other
-    units are computed again, until none exceeds 1.  Sums have 80 bits as in R, so that results agree to the
-    last bit.
+    pi = n size / sum(size).  Units with a pi of 1 or more are taken with certainty.  The pi of the other units are
+    computed again, until none exceeds 1.  Sums have 80 bits as in R, so that results agree to the last bit.
 
     Parameters
     ----------
     size : array (N,)
-        Size of each unit, not negative; a unit of size 0 gets probability 0, with a warning.
+        Size of each of the N units, not negative.  A unit of size 0 gets probability 0, with a warning.
     n : int, or mapping of stratum to int
-        Sample size; with strata, the sample size of each stratum.
+        Sample size.  With strata, it is the sample size of each stratum.
     strata : array (N,), optional
         Stratum of each unit.
 
@@ -48,8 +47,8 @@ def inclusion_probabilities(size: ArrayLike, n: SampleSize, strata: ArrayLike | 
     Raises
     ------
     InputError
-        Sizes that are missing, infinite, negative or not numbers; strata that are missing or not one a unit; n that is
-        not a number, lacks a stratum, is negative or above the number of units of positive size.
+        Sizes are missing, infinite, negative or not numbers; a unit has no stratum; n is not a number, has no entry for
+        a stratum, is negative, or is above the number of units of positive size.
 
     Examples
     --------
@@ -64,7 +63,7 @@ def inclusion_probabilities(size: ArrayLike, n: SampleSize, strata: ArrayLike | 
 
 
 def sizes_of(size: ArrayLike) -> Floats:
-    """The sizes as a float array (N,); InputError if they are not a column of numbers."""
+    """Return the sizes as a float array (N,).  Raise InputError if they are not a column of numbers."""
     try:
         a = np.ascontiguousarray(size, dtype=np.float64)
     except (TypeError, ValueError):
@@ -76,15 +75,16 @@ def sizes_of(size: ArrayLike) -> Floats:
 
 @dataclass(frozen=True)
 class Strata:
-    """Units by stratum.
+    """The N units of a population, sorted by its H strata.
 
     Attributes
     ----------
     order : int array (N,)
-        Positions of the units, stratum after stratum, in order within each.
+        Positions of the units, stratum after stratum, ascending within each stratum.
     start : int array (H + 1,)
-        Where each stratum begins in ``order``.
+        Position in ``order`` of the first unit of each stratum, and N at the end.
     labels : list (H,)
+        Labels of the strata.
     """
 
     order: Positions
@@ -93,7 +93,7 @@ class Strata:
 
 
 def strata_of(strata: ArrayLike, N: int) -> Strata:
-    """The units of each stratum; InputError if a stratum is missing or ``strata`` has not N entries."""
+    """Sort units by stratum.  Raise InputError if a unit has no stratum, or if ``strata`` does not have N entries."""
     typed = isinstance(strata, (np.ndarray, pd.Series, pd.Categorical, pd.Index))
     values: Any = strata if typed else np.asarray(strata, dtype=object)
     code, label = guarded(
@@ -108,7 +108,7 @@ def strata_of(strata: ArrayLike, N: int) -> Strata:
 
 
 def sample_sizes(n: SampleSize, strata: Strata | None) -> Floats:
-    """The sample size of each stratum (H,), or of the population (1,); InputError if ``n`` does not give it."""
+    """Return the sample size of each stratum, (H,), or (1,) without strata.  Raise InputError if ``n`` is wrong."""
     named = dict(n.items()) if isinstance(n, (Mapping, pd.Series)) and strata is not None else None
     labels = [None] if strata is None else strata.labels
     if named is not None and not all(name in named for name in labels):
@@ -123,7 +123,7 @@ def sample_sizes(n: SampleSize, strata: Strata | None) -> Floats:
 
 
 def proportional_to(a: Floats, n_h: Floats, strata: Strata | None) -> Floats:
-    """Inclusion probabilities (N,) of units of size a, as by :func:`inclusion_probabilities`."""
+    """Compute :func:`inclusion_probabilities`, (N,), of units of size ``a`` for sample sizes ``n_h`` of strata."""
     check_sizes(a, n_h, strata)
     pi = np.empty(a.size)
     if strata is None:
@@ -136,7 +136,7 @@ def proportional_to(a: Floats, n_h: Floats, strata: Strata | None) -> Floats:
 
 
 def check_sizes(a: Floats, n_h: Floats, strata: Strata | None, *, replacement: bool = False) -> None:
-    """Refuse sizes and sample sizes that allow no sample (InputError), and warn of sizes of 0."""
+    """Refuse sizes and sample sizes that allow no sample (InputError).  Warn if sizes are 0."""
     low, high = (a.min(), a.max()) if a.size else (1.0, 1.0)
     if not (low >= 0 and high < np.inf):
         bad = ~np.isfinite(a)
@@ -159,9 +159,9 @@ def check_sizes(a: Floats, n_h: Floats, strata: Strata | None, *, replacement: b
 
 @nb.njit(cache=True)
 def _plus(m: Any, e: Any, x: float) -> Any:
-    """The sum M 2^e + x, rounded to 64 bits as in the 80-bit format: to nearest, ties to even.
+    """Return the mantissa and the exponent of the sum m 2^e + x, rounded to 64 bits, ties to even.
 
-    M (uint64) is 0 or has its highest bit set; e is an int64; x is positive or 0.
+    m (uint64) is 0 or has its highest bit set, e is an int64, and x is positive or 0.
     """
     bits = np.float64(x).view(np.uint64)
     k: Any = np.int64(bits >> FRACTION_BITS)
@@ -197,7 +197,7 @@ def _plus(m: Any, e: Any, x: float) -> Any:
 
 @nb.njit(cache=True, error_model="numpy")
 def _proportional(a: Floats, start: Positions, n: Floats, pi: Floats) -> None:
-    """Fill pi, stratum after stratum (R's order of operations)."""
+    """Write the inclusion probabilities into ``pi``, stratum after stratum.  The order of operations is that of R."""
     for h in range(n.size):
         m, e, largest = np.uint64(0), np.int64(0), 0.0
         for i in range(start[h], start[h + 1]):
@@ -238,20 +238,19 @@ def _proportional(a: Floats, start: Positions, n: Floats, pi: Floats) -> None:
 
 
 def proportional_allocation(units: ArrayLike, n: int) -> Positions:
-    """Sample sizes proportional to the units of strata, by the largest remainders.
+    """Allocate a sample to strata in proportion to their numbers of units, by the largest remainders.
 
     Parameters
     ----------
     units : int array (H,)
-        Units of each stratum in the population.
+        Number of units N_h of each of the H strata in the population.
     n : int
         Sample size over all strata.
 
     Returns
     -------
     int array (H,)
-        Sample sizes that add up to n, each within 1 of n N_h / N.  Of strata with equal remainders the first comes
-        first.
+        Sample sizes that add up to n, each within 1 of n N_h / N.  If remainders are equal, earlier strata win.
 
     Examples
     --------

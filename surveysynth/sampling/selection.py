@@ -1,8 +1,8 @@
-"""Selection with given inclusion probabilities: one function for each method (Tille 2006, Sampling Algorithms).
+"""Selection with given inclusion probabilities, by one function for each method (Tille 2006, Sampling Algorithms).
 
-Each function returns the positions of the selected units, in order.  Unit k is drawn with probability exactly pi_k:
-always if pi_k = 1, never if pi_k = 0.  If the sample size is fixed, the pi_k add up to the sample size.  Tille's
-elimination procedure and maximum entropy selection have modules of their own.
+Each function returns the positions of the selected units, in order.  Unit k is drawn with probability exactly pi_k.
+If the sample size is fixed, the pi_k add up to the sample size.  Tille's elimination procedure and maximum entropy
+selection have modules of their own.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .probabilities import Floats, Positions
 
 
 def whole_sample(pi: ArrayLike) -> tuple[Floats, int]:
-    """The probabilities as an array, and the sample size that they add up to; InputError if they do not."""
+    """Return the probabilities, and their sum, which is the sample size.  Raise InputError if the sum is not whole."""
     p = probabilities(pi)
     n = np.round(p.sum())
     if not abs(p.sum() - n) < 1e-6:
@@ -26,7 +26,7 @@ def whole_sample(pi: ArrayLike) -> tuple[Floats, int]:
 
 
 def probabilities(pi: ArrayLike) -> Floats:
-    """The probabilities as an array; InputError if one is below 0 or above 1."""
+    """Return the probabilities as an array.  Raise InputError if one is below 0 or above 1."""
     p = np.ascontiguousarray(pi, dtype=np.float64)
     if p.ndim != 1 or not ((p >= 0) & (p <= 1)).all():
         raise InputError("selection needs probabilities between 0 and 1 that add up to a whole number")
@@ -34,7 +34,7 @@ def probabilities(pi: ArrayLike) -> Floats:
 
 
 def systematic(pi: ArrayLike, rng: np.random.Generator) -> Positions:
-    """Systematic selection in the order of the file with a random start (Madow 1949).
+    """Draw a systematic sample in the order of the file, with a random start (Madow 1949).
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def systematic(pi: ArrayLike, rng: np.random.Generator) -> Positions:
 
 @nb.njit(cache=True)
 def _steps(pi: Floats, start: float, n: int, drawn: Positions) -> int:
-    """Write the positions of the certainty units and of at most n others into ``drawn``.  Return their number."""
+    """Fill ``drawn`` with positions of the certain units and of at most n others.  Return how many were written."""
     at, found = start, 0
     for i in range(pi.size):
         if pi[i] < 1:
@@ -87,7 +87,7 @@ def _steps(pi: Floats, start: float, n: int, drawn: Positions) -> int:
 
 
 def random_systematic(pi: ArrayLike, rng: np.random.Generator) -> Positions:
-    """Systematic selection in random order.
+    """Draw a systematic sample in random order.
 
     Parameters
     ----------
@@ -119,12 +119,12 @@ def random_systematic(pi: ArrayLike, rng: np.random.Generator) -> Positions:
 
 
 def poisson(pi: ArrayLike, rng: np.random.Generator) -> Positions:
-    """Poisson selection: units are selected independently of each other, and the sample size is random.
+    """Draw a Poisson sample: units are selected independently, and the sample size is random.
 
     Parameters
     ----------
     pi : float array (N,)
-        Inclusion probabilities; they add up to the expected sample size, which may be any number.
+        Inclusion probabilities.  They add up to the expected sample size, which may be any number.
     rng : numpy.random.Generator
         Source of the randomness.
 
@@ -149,12 +149,12 @@ def poisson(pi: ArrayLike, rng: np.random.Generator) -> Positions:
 
 
 def simple_random(N: int, n: int, rng: np.random.Generator) -> Positions:
-    """Draw n of N units, each sample with the same probability.
+    """Draw a simple random sample of n of N units.
 
     Parameters
     ----------
     N, n : int
-        Units of the population, and of the sample.
+        Number of units of the population, and of the sample.
     rng : numpy.random.Generator
         Source of the randomness.
 
@@ -179,7 +179,7 @@ def simple_random(N: int, n: int, rng: np.random.Generator) -> Positions:
 
 
 def multinomial(size: ArrayLike, n: int, rng: np.random.Generator) -> Positions:
-    """Draw n units with replacement, with probabilities proportional to size; a unit may be drawn several times.
+    """Draw n units with replacement, with probabilities proportional to size.
 
     Parameters
     ----------
@@ -193,7 +193,7 @@ def multinomial(size: ArrayLike, n: int, rng: np.random.Generator) -> Positions:
     Returns
     -------
     int array (n,)
-        Positions of the units drawn, in order.
+        Positions of the units drawn, in order.  A unit may occur several times.
 
     Raises
     ------
@@ -222,10 +222,11 @@ def multinomial(size: ArrayLike, n: int, rng: np.random.Generator) -> Positions:
 
 
 def split(pi: ArrayLike) -> tuple[Positions, Positions, Floats, int]:
-    """Positions of the certain units, positions and pi of the uncertain units, and how many of the latter to draw.
+    """Separate the units with pi = 1 (certain) from the units with 0 < pi < 1 (uncertain).
 
-    Units with 0 < pi < 1 are uncertain.  If none of them is to be drawn (up to rounding), none is returned.  If all
-    are to be drawn, they count as certain.
+    Return the positions of the certain units, the positions and the pi of the uncertain units, and the number of
+    uncertain units to draw.  If this number is 0 (up to rounding), no uncertain units are returned.  If all uncertain
+    units are to be drawn, they count as certain.
     """
     p, n = whole_sample(pi)
     certain, free = np.flatnonzero(p == 1), np.flatnonzero((p > 0) & (p < 1))
@@ -238,9 +239,9 @@ def split(pi: ArrayLike) -> tuple[Positions, Positions, Floats, int]:
 
 
 def brewer(pi: ArrayLike, rng: np.random.Generator) -> Positions:
-    """Brewer's draw by draw procedure (Brewer 1975; Tille 2006, Algorithm 6.10).
+    """Draw a sample by Brewer's draw by draw procedure (Brewer 1975; Tille 2006, Algorithm 6.10).
 
-    Let m be the number of units still to be drawn, and s the sum of pi over the units that were not drawn yet.
+    Let m be the number of units still to be drawn, and s the sum of pi over the units that are not drawn yet.
     The next unit is drawn with probability proportional to pi (s - pi) / (s - m pi).
 
     Parameters
@@ -273,12 +274,12 @@ def brewer(pi: ArrayLike, rng: np.random.Generator) -> Positions:
 
 @nb.njit(cache=True)
 def _draw_by_draw(pi: Floats, n: int, rng: np.random.Generator) -> Positions:
-    """Positions of n selected units.
+    """Draw n units, and return their positions.
 
-    The weights pi (s - pi) / (s - m pi) are computed for one draw, with m0 and s0, and also used for later draws.
-    There (s - pi) / (s - m pi) is lower for every unit (as s >= m and the drawn pi are below 1), so its ratio to
-    the computed value is a probability, with which the drawn unit is accepted.  The weights are computed again
-    when the rejections have cost as much time as that would.
+    The weights pi (s - pi) / (s - m pi) of :func:`brewer` are computed for one draw, with m0 and s0 in place of m and
+    s, and also used for later draws.  At later draws the factor (s - pi) / (s - m pi) is lower for every unit, since
+    s >= m and the pi are below 1.  So a drawn unit is accepted with the probability (factor now) / (factor computed
+    before).  The weights are computed again when rejections have cost as much time as this would.
     """
     drawn = np.empty(n, dtype=np.intp)
     taken = np.zeros(pi.size, dtype=np.bool_)

@@ -26,7 +26,7 @@ from .probabilities import (
 from .selection import brewer, multinomial, poisson, random_systematic, simple_random, systematic
 from .tille import tille
 
-# maximum entropy, simple random and multinomial selection need more than pi
+# selection methods that only need pi; maximum entropy, simple random and multinomial selection need more
 PROPORTIONAL: dict[str, Callable[[Floats, np.random.Generator], Positions]] = {
     "systematic": systematic,
     "random_systematic": random_systematic,
@@ -44,14 +44,14 @@ class Selection:
     Attributes
     ----------
     positions : int array (n,)
-        Positions of the selected units in the frame, in order; with replacement a unit may occur several times.
+        Positions of the n selected units in the frame, in order.  With replacement a unit may occur several times.
     pi : float array (n,)
-        Inclusion probability of each selected unit; with replacement, its expected number of draws.
+        Inclusion probability of each selected unit.  With replacement it is the expected number of draws of the unit.
     population : int array (n,)
         Number of units of the frame in the stratum of each selected unit.
     joint : tuple of Joint
-        Joint inclusion probabilities, one entry a stratum with selected units, in the order of strata in the
-        frame.  It is empty for a method without joint probabilities.
+        Joint inclusion probabilities of each stratum with selected units, in the order of strata in the frame.  The
+        tuple is empty for a method without joint inclusion probabilities.
 
     Examples
     --------
@@ -75,14 +75,14 @@ def draw(
     *,
     N: int | None = None,
 ) -> Selection:
-    """Draw a sample, or one in each stratum.
+    """Draw a sample from a frame, separately in each stratum if there are strata.
 
     Parameters
     ----------
     size : array (N,), optional
         Size of each unit, to which inclusion probabilities are proportional.  By default all sizes are equal.
     n : int, or mapping of stratum to int
-        Sample size; with strata, the sample size of each stratum.  For Poisson selection it is the expected
+        Sample size.  With strata, it is the sample size of each stratum.  For Poisson selection it is the expected
         sample size, which need not be a whole number.
     method : str
         One of ``METHODS``.
@@ -101,10 +101,10 @@ def draw(
     Raises
     ------
     InputError
-        An unknown method; sizes with ``srs``; no sizes, strata or N; sizes, sample sizes or strata as in
-        :func:`inclusion_probabilities`; a sample size that is not a whole number.
+        The method is unknown; sizes are given with ``srs``; neither sizes, strata nor N is given; sizes, sample sizes
+        or strata are refused by :func:`inclusion_probabilities`; a sample size is not a whole number.
     ModelError
-        As :func:`conditional_poisson`, under "maximum_entropy".
+        Under "maximum_entropy", :func:`conditional_poisson` fails.
 
     Examples
     --------
@@ -155,7 +155,6 @@ def draw(
 
 
 def _expected_draws(a: Floats, n_h: Floats, strata: Strata | None) -> Floats:
-    """Expected numbers of draws with replacement: (N,)."""
     check_sizes(a, n_h, strata, replacement=True)
     if strata is None:
         return n_h[0] * a / (a.sum() or 1.0)
@@ -166,7 +165,7 @@ def _expected_draws(a: Floats, n_h: Floats, strata: Strata | None) -> Floats:
 
 
 def _draw(pi: Floats, n: float, method: str, rng: np.random.Generator) -> tuple[Positions, Joint | None]:
-    """Positions of a sample from one stratum, and its joint inclusion probabilities if the method has them."""
+    """Draw a sample from one stratum.  Return positions, and joint inclusion probabilities if the method has them."""
     if method == "multinomial":
         return multinomial(pi, int(n), rng), None
     if method == "maximum_entropy":

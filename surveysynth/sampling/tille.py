@@ -2,8 +2,8 @@
 
 Let pi(i|k) be the inclusion probability of unit i in a sample of k units.  In the step from k + 1 to k units, unit i
 is eliminated with probability r = 1 - pi(i|k) / pi(i|k+1).  In samples of k units, c_k units are certain, and the
-other units have pi(i|k) = f_k size_i, with f_k = (k - c_k) / (sum of the sizes of these others).  So all units that
-were not certain at k + 1 have the same r.  A unit has another r only in the step where it ceases to be certain.  If
+other units have pi(i|k) = f_k size_i, with f_k = (k - c_k) / (sum of the sizes of the other units).  So all units that
+were not certain at k + 1 have the same r.  A unit has another r only in the step in which it ceases to be certain.  If
 the units are sorted by size, drawing a sample takes O(N) operations (Tille 1996).
 """
 
@@ -20,7 +20,7 @@ from .selection import split
 
 
 def tille(pi: ArrayLike, rng: np.random.Generator) -> Positions:
-    """Tille's elimination procedure.
+    """Draw a sample by Tille's elimination procedure.
 
     Parameters
     ----------
@@ -53,10 +53,10 @@ def tille(pi: ArrayLike, rng: np.random.Generator) -> Positions:
 
 @nb.njit(cache=True)
 def _eliminate(x: Floats, n: int, rng: np.random.Generator) -> Positions:
-    """Positions of the n units that are left at the end; the sizes x are in descending order."""
+    """Eliminate units until n remain, and return their positions.  The sizes x are in descending order."""
     N = x.size
     left = np.empty(N, dtype=np.intp)  # units that are neither certain nor eliminated
-    count, c, T = 0, N, 0.0  # the c largest are certain; T is the size of the others, eliminated or not
+    count, c, T = 0, N, 0.0  # the c largest units are certain; T is the total size of all other units
     for k in range(N - 1, n - 1, -1):
         before = c
         while c > 0 and x[c - 1] * (k - c + 1) < T + x[c - 1]:
@@ -72,7 +72,7 @@ def _eliminate(x: Floats, n: int, rng: np.random.Generator) -> Positions:
             count -= 1
             left[int(rng.random() * (count + 1))] = left[count]
         elif out < 0:
-            out = before - 1  # only new uncertain units are left: their r add up to 1 up to rounding
+            out = before - 1  # all uncertain units became uncertain in this step: their r add up to 1 up to rounding
         for i in range(c, before):
             if i != out:
                 left[count] = i
@@ -85,20 +85,21 @@ def _eliminate(x: Floats, n: int, rng: np.random.Generator) -> Positions:
 
 @dataclass(frozen=True)
 class Path:
-    """Quantities of k units from which their joint inclusion probabilities are computed, each an array (k,).
+    """The course of the elimination for k units, from which joint inclusion probabilities are computed.
 
     Attributes
     ----------
-    size : float array
-    step : int array
-        Number of units left after the step in which the unit ceases to be certain.
-    gone : float array
-        Probability 1 - pi(i|k) that the unit is eliminated in this step.
-    before : float array
+    size : float array (k,)
+        Size of each unit.
+    step : int array (k,)
+        Number of units that remain after the step in which the unit ceases to be certain.
+    gone : float array (k,)
+        Probability that the unit is eliminated in this step.
+    before : float array (k,)
         Joint inclusion probability with a unit that ceased to be certain in an earlier step, divided by the size of
-        that earlier unit.
-    among : float array
-        Probability that two uncertain units left after this step are both left at the end.
+        the earlier unit.
+    among : float array (k,)
+        Probability that two uncertain units that remain after this step also remain at the end.
     """
 
     size: Floats
@@ -108,7 +109,7 @@ class Path:
     among: Floats
 
     def joint(self) -> Floats:
-        """Joint inclusion probabilities of the units; the diagonal has no meaning: (k, k)."""
+        """Compute the joint inclusion probabilities of the units, (k, k).  The diagonal has no meaning."""
         i, j = np.ix_(range(self.step.size), range(self.step.size))
         gone, step = self.gone, self.step
         return np.where(
@@ -119,7 +120,7 @@ class Path:
 
 
 def path(pi: Floats, n: int, units: Positions) -> Path:
-    """The :class:`Path` of selected units.
+    """Compute the :class:`Path` of k selected units.
 
     Parameters
     ----------
@@ -140,10 +141,11 @@ def path(pi: Floats, n: int, units: Positions) -> Path:
 
 @nb.njit(cache=True)
 def _path(x: Floats, n: int) -> tuple[Positions, Floats, Floats, Floats]:
-    """The arrays of :class:`Path` except the size; the sizes x are in descending order.
+    """Compute the arrays ``step``, ``gone``, ``before`` and ``among`` of :class:`Path`.
 
-    Of two units that are left and not certain, one is eliminated with probability 2 q, where q is the probability of
-    each.  If only one unit is not certain after a step, no two such units are left.
+    The sizes x are in descending order.  In a step, each unit that was uncertain before is eliminated with the same
+    probability q, so that two such units both remain with probability 1 - 2 q.  If only one unit is uncertain after a
+    step, the probability is 0.
     """
     N = x.size
     step = np.zeros(N, dtype=np.intp)

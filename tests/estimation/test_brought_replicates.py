@@ -66,7 +66,7 @@ def test_factors_times_the_weights_are_as_in_r(factors, r, r_frame):
 def test_factors_and_full_weights_that_are_said_to_be_the_other_are_refused(factors):
     frame, names, roles = factors
     full = frame.assign(**{name: frame[name] * frame[roles["weights"]] for name in names})
-    with pytest.raises(InputError, match=r"do not look like full weights.* Say combined=False"):
+    with pytest.raises(InputError, match=r"do not look like full weights.* Give combined=False"):
         SurveyDesign(frame, **roles, replicate_weights=names)
     with pytest.raises(InputError, match=r"look like full weights.* leave combined=False out"):
         SurveyDesign(full, **roles, replicate_weights=names, combined=False)

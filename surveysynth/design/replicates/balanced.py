@@ -17,7 +17,7 @@ Signs = NDArray[np.int8]
 
 
 def balanced(stages: tuple[Stage, ...], rho: float = 0.0) -> LevelReplicates:
-    """Balanced half samples of two PSUs a stratum: BRR, or Fay's method if rho > 0.
+    """Make balanced half samples of two PSUs per stratum: BRR, or Fay's method if rho > 0.
 
     The number of replicates is the smallest available order of a Hadamard matrix that is larger
     than the number of strata.
@@ -25,10 +25,10 @@ def balanced(stages: tuple[Stage, ...], rho: float = 0.0) -> LevelReplicates:
     Parameters
     ----------
     stages : tuple of Stage
-        Stages of the design.  As in R, an fpc is not used, which is told by a warning: PSUs are taken as drawn
-        with replacement, and the variance between them is the whole variance.
+        Stages of the design.  As in R, an fpc is ignored, with a warning: PSUs are taken as drawn with replacement, and
+        the variance between PSUs is the whole variance.
     rho : float
-        From 0 to below 1.  Weights are multiplied by rho or 2 - rho.
+        A number from 0 to below 1.  Weights are multiplied by rho or 2 - rho.
 
     Raises
     ------
@@ -58,7 +58,7 @@ def balanced(stages: tuple[Stage, ...], rho: float = 0.0) -> LevelReplicates:
 
 
 def hadamard(least: int) -> Signs:
-    """A Hadamard matrix of the smallest available order that is at least ``least``.  Its first row is all 1.
+    """Make a Hadamard matrix of the smallest available order that is at least ``least``.  Its first row is all 1.
 
     Available orders are 1, 2, q + 1 for a prime q = 3 mod 4, 2 (q + 1) for a prime q = 1 mod 4 (Paley
     1933), and twice an available order (Sylvester 1867).
@@ -87,7 +87,7 @@ def _hadamard(order: int) -> Signs | None:
 
 
 def _bordered(q: int) -> Signs:
-    """Jacobsthal matrix chi(i - j) of a prime q with a border of ones: (q + 1, q + 1), with 0 on the diagonal."""
+    """Make the Jacobsthal matrix of a prime q with a border of ones, and 0 on the diagonal: (q + 1, q + 1)."""
     i = np.arange(q)
     chi = np.full(q, -1, dtype=np.int8)
     chi[i * i % q] = 1

@@ -1,27 +1,28 @@
-"""Replicate weights: what all kinds have in common, and the formulas of some.
+"""Base class of replicate weights, and formulas of the bootstrap, the jackknife and balanced half samples.
 
-The weight of record i in replicate r is w_i times a factor.  (In a file, the replicate weight may be positive where
-w_i = 0.)  With R's ``scale`` s and ``rscales`` s_r the variance of an estimate is
+The weight of record i in replicate r is its weight w_i times a factor.  (In a file, the replicate weight may be
+positive although w_i = 0.)  Let theta be an estimate, and theta_r the estimate with the weights of replicate r.  With
+R's ``scale`` s and ``rscales`` s_r, the variance of theta is
 
     s sum_r s_r (theta_r - theta)^2.
 
 Bootstrap (Preston 2009; R's ``type = "mrbbootstrap"``).  In each stratum n* = floor(n / 2) of its n
 PSUs are drawn without replacement and kept.  In each kept PSU, n* of its n units are kept, and so on.  At stage k
-let f_k be the sampling fraction, delta_k = 1 for a kept unit and 0 for another, and
+let f_k be the sampling fraction, let delta_k be 1 for a kept unit and 0 for another unit, and let
 
     lambda_k = sqrt(f_1 ... f_{k-1} n_k* (1 - f_k) / (n_k - n_k*)).
 
 The factor is 1 + sum_k lambda_k (n_k / n_k* delta_k - 1) prod_{j<k} sqrt(n_j / n_j*) delta_j.  With one
 stage, n even and f = 0, the factor is 2 delta: the doubled half sample of Hu, Savitsky & Williams (2022a, section 2.4).
-For a total, the expected squared difference from the estimate is exactly the variance of
-:mod:`surveysynth.estimation.taylor`, including later stages.  For a mean this holds to first order.  A PSU that is
-alone in its stratum and certain (f = 1) is always kept, so that the stages within it add their variance (in R they do
+For a total, the expected squared difference of theta_r from theta is exactly the variance of
+:mod:`surveysynth.estimation.taylor`, including later stages.  For a mean this holds to first order.  If a stratum has
+one PSU, which is certain (f = 1), the PSU is always kept, so that the stages within it add their variance (in R they do
 not).  With several stages a factor may be negative, as in R.
 
 Jackknife.  A replicate leaves one PSU out, and gives its weight to the other PSUs of the stratum.
 
 Balanced half samples (BRR; Fay's method).  Of the two PSUs of each stratum, one gets the factor 2 - rho, and the other
-rho.  Which one it is follows from the row of a Hadamard matrix for the stratum, so that products of two strata cancel
+rho.  The choice follows the row of a Hadamard matrix that belongs to the stratum, so that products of two strata cancel
 over the replicates.
 """
 
@@ -48,7 +49,7 @@ RANK_TOLERANCE = 1e-5  # as in R: a replicate adds to the rank if this share of 
 
 @dataclass(frozen=True, eq=False)
 class Replicates(ABC):
-    """R sets of replicate weights, and variances from them.
+    """R sets of replicate weights for n records.  All arrays are read-only.
 
     Attributes
     ----------
@@ -57,10 +58,10 @@ class Replicates(ABC):
     scale : float
         R's ``scale``.
     rscales : float array (R,)
-        R's ``rscales``.  Every array of this class is read-only.
+        R's ``rscales``.
     mse : bool
-        Whether squares are taken around the estimate, or else around the mean of the replicates (of
-        those with rscales above 0, as in R).
+        Whether deviations of the replicates are taken from the estimate.  Otherwise they are taken from the mean of the
+        replicates with rscales above 0, as in R.
     """
 
     method: str
@@ -77,7 +78,7 @@ class Replicates(ABC):
         return type(self), tuple(getattr(self, field.name) for field in fields(self))
 
     def around_their_mean(self) -> Self:
-        """The replicates with squares taken around their mean.  For a bootstrap, the variance then divides by R - 1."""
+        """Return a copy with ``mse=False``.  The variance of a bootstrap then divides by R - 1, and not by R."""
         R = self.R
         bootstrap = self.method in ("preston", "Rao-Wu") and R > 1
         return replace(self, mse=False, scale=self.scale * R / (R - 1) if bootstrap else self.scale)
@@ -89,32 +90,32 @@ class Replicates(ABC):
 
     @abstractmethod
     def factors(self, start: int, stop: int) -> Floats:
-        """Factors of the weights in replicates start to stop - 1: (n, stop - start)."""
+        """Return the factors of the weights in replicates ``start`` to ``stop - 1``: (n, stop - start)."""
 
     def multiplicand(self, weights: Floats) -> Floats:
-        """The weights that the factors multiply: those of the design, (n,)."""
+        """Return the weights that are multiplied by the factors, (n,).  Here they are the weights of the design."""
         return weights
 
     @abstractmethod
     def totals(self, z: Floats, domain: Codes, domains: int) -> Floats:
-        """Sums of the values z by domain, in every replicate.
+        """Sum weighted values by domain, in every replicate.
 
         Parameters
         ----------
         z : float array (n,)
-            Weighted values: w for a count, w y for a total, with the :meth:`multiplicand` w.
+            Weighted values, w for a count and w y for a total of y, where w is the :meth:`multiplicand`.
         domain : int array (n,)
-            Domain of each record, 0 to ``domains - 1``; -1 for a record outside all of them.
+            Domain of each record, from 0 to ``domains - 1``, or -1 for a record outside all domains.
 
         Returns
         -------
         float array (R, domains)
-            The sums; exactly 0 if a replicate gives every record of a domain the factor 0.
+            The sums.  A sum is exactly 0 if the replicate has factor 0 for every record of the domain.
         """
 
     @abstractmethod
     def degf(self, weights: Floats, inside: Records = slice(None)) -> int:
-        """Degrees of freedom: the rank of the replicate weights minus 1, as R's ``degf``.
+        """Compute the degrees of freedom: the rank of the replicate weights minus 1, as R's ``degf``.
 
         Parameters
         ----------
@@ -125,33 +126,35 @@ class Replicates(ABC):
         """
 
     def variance(self, theta_r: Floats, theta: Floats) -> Floats:
-        """Variances of D estimates from their replicates.
+        """Compute the variances of D estimates from their replicates.
 
         Parameters
         ----------
         theta_r : float array (R, D)
-            Estimates in the replicates.  NaN means that a replicate has no estimate, since it keeps no
-            record of the domain.  Such a replicate is left out, and the sum over the others is
-            divided by their share of the rscales.  (R does not do this division.)
+            Estimates in the replicates.  NaN means that a replicate has no estimate, since it keeps no record of the
+            domain.  Such a replicate is left out, and the sum over the others is divided by their share of the rscales.
+            (R does not do this division.)
         theta : float array (D,)
+            Estimates from the weights of the design.
 
         Returns
         -------
         float array (D,)
-            The variances; NaN if no replicate has an estimate.
+            The variances.  A variance is NaN if no replicate has an estimate.
         """
         exists = ~np.isnan(theta_r)
         squares = np.where(exists, theta_r - self._centre(theta_r, theta), 0.0) ** 2
         return np.asarray(self.scale * (self.rscales @ squares) * self._scaled_up(exists))
 
     def covariance(self, theta_r: Floats, theta: Floats) -> Floats:
-        """Covariance matrix of p estimates from their replicates: (p, p).
+        """Compute the covariance matrix of p estimates from their replicates: (p, p).
 
         Parameters
         ----------
         theta_r : float array (R, p)
-            As for :meth:`variance`.  A replicate is left out if one of its estimates is NaN.
+            Estimates in the replicates.  A replicate is left out if one of its estimates is NaN (:meth:`variance`).
         theta : float array (p,)
+            Estimates from the weights of the design.
         """
         exists = np.asarray(~np.isnan(theta_r).any(axis=1))
         theta_r = theta_r[exists]
@@ -167,7 +170,7 @@ class Replicates(ABC):
         return np.where(number > 0, np.where(counted, theta_r, 0.0).sum(axis=0) / np.maximum(number, 1), theta)
 
     def _scaled_up(self, exists: NDArray[np.bool_]) -> Floats:
-        """1 over the share of the rscales that replicates with an estimate have; NaN if no replicate has one."""
+        """Return 1 / (share of the rscales that belongs to replicates with an estimate), or NaN if the share is 0."""
         if not self.rscales.any():  # a complete sample: the variance is 0
             return np.where(exists.any(axis=0), 1.0, np.nan)
         there = np.asarray(self.rscales @ exists)
@@ -175,7 +178,6 @@ class Replicates(ABC):
 
 
 def _sums(z: Floats, unit: Codes, units: int, domain: Codes, domains: int) -> Floats:
-    """Sums of z by unit and domain: (units * domains,)."""
     inside = domain >= 0
     return np.asarray(np.bincount(unit[inside] * domains + domain[inside], z[inside], units * domains), np.float64)
 
@@ -185,7 +187,7 @@ def _gram(block: Floats) -> Floats:
 
 
 def _rank(gram: Floats) -> int:
-    """Rank of a matrix F, from F'F, by a Cholesky decomposition with pivots."""
+    """Compute the rank of a matrix F from F'F, by a Cholesky decomposition with pivots."""
     length = np.sqrt(gram.diagonal())
     gram = gram[np.ix_(length > 0, length > 0)] / np.outer(length[length > 0], length[length > 0])
     return int(dpstrf(gram, tol=RANK_TOLERANCE**2)[2]) if gram.size else 0
@@ -204,10 +206,10 @@ def _select(
     wanted: Floats,
     level: Levels,
 ) -> None:
-    """Simple random sampling in all replicates at once, by selection sampling (Knuth, vol. 2, 3.4.2 S).
+    """Draw simple random samples in all replicates at once, by selection sampling (Knuth, vol. 2, 3.4.2 S).
 
-    At each unit, ``left`` units of the stratum remain, including this one.  ``wanted[r]`` of them are to be kept in
-    replicate r.
+    At each unit, ``left`` units of the stratum remain, including this unit.  In replicate r, ``wanted[r]`` of these
+    units are still to be kept.
     """
     R = wanted.size
     for j in range(unit.size):

@@ -1,4 +1,4 @@
-"""Replicates of a design with calibrated weights: each replicate is calibrated to the same known totals."""
+"""Replicate weights that are calibrated to known totals."""
 
 from __future__ import annotations
 
@@ -24,13 +24,15 @@ class CalibratedReplicates(Replicates):
     Attributes
     ----------
     before : Replicates
-        Replicates of the design before calibration.
+        Replicates before calibration.
     X : sparse array (n, p)
-        Variables whose totals are known.
+        The p auxiliary variables, whose totals are known.
     multipliers : float array (R, p)
+        Lambda of each replicate (:func:`surveysynth.design.calibration.multipliers`).
     ratio : Ratio
+        The function g of the calibration.
     g : float array (n,)
-        Weights of the design after calibration divided by those before.
+        Weights of the design after calibration divided by the weights before calibration.
     """
 
     before: Replicates
@@ -53,11 +55,11 @@ class CalibratedReplicates(Replicates):
         return np.concatenate([(sums @ self.factors(r, min(r + step, self.R))).T for r in range(0, self.R, step)])
 
     def degf(self, weights: Floats, inside: Records = slice(None)) -> int:
-        """Rank of the replicate weights minus 1, as R's ``degf``.
+        """Compute the rank of the replicate weights minus 1, as R's ``degf``.
 
-        After linear calibration without bounds it is the rank of the calibrated weights.  Other calibration is not
-        linear in the weights of a replicate, and the rank after it would be meaningless; it is the rank before
-        calibration then.
+        After linear calibration without bounds, the calibrated replicate weights are used.  Other calibration is not
+        linear in the weights, so that their rank would be meaningless.  The replicate weights before calibration are
+        then used.
         """
         if self.ratio != Ratio("linear", (-np.inf, np.inf)):
             return self.before.degf(weights, inside)
@@ -82,7 +84,7 @@ def calibrated_replicates(
     Raises
     ------
     InputError
-        A replicate cannot meet the totals, for example since it has no record of a group or the bounds are too narrow.
+        A replicate cannot meet the totals, for example because it has no record of a group.
     """
     found, step, full = np.empty((before.R, totals.size)), max(1, BLOCK // d.size), before.multiplicand(d)
     for start in range(0, before.R, step):

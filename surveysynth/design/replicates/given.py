@@ -20,8 +20,8 @@ from .base import BLOCK, Records, Replicates, _gram, _rank
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-CLOSER = 2  # if one scale fits this many times better than the other, the noise of few replicates is not the reason
-FAR = 3  # most ratio of the sum of replicate weights to its expectation: no sampling error of a total is larger
+CLOSER = 2  # ratio of two misfits that cannot be due to the noise of few replicates
+FAR = 3  # largest ratio of the sum of replicate weights to its expectation: no sampling error of a total is larger
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,12 +31,13 @@ class GivenReplicates(Replicates):
     Attributes
     ----------
     names : tuple of str (R,)
+        Names of the columns, one per replicate.
     columns : tuple of pandas.Series (R,)
-        As series, the columns share the memory of the frame, and pandas protects them from later changes of the frame.
+        The columns.  They share the memory of the frame, and pandas protects them from later changes of the frame.
     weights : float array (n,)
         Weights of the design.
     combined : bool
-        Whether the columns are full weights, or else factors of the weights.
+        Whether the columns are full weights.  Otherwise they are factors of the weights.
     """
 
     names: tuple[str, ...]
@@ -48,7 +49,7 @@ class GivenReplicates(Replicates):
         return self._block(slice(start, stop), slice(None)).T / self._divisors[:, None]
 
     def multiplicand(self, weights: Floats) -> Floats:
-        """The weights, (n,); 1 for records of weight 0 with replicate weights, which then are their own factors."""
+        """Return the weights, except for 1 if the weight is 0 and some replicate weight is not: (n,)."""
         return np.where(self._alone, 1.0, weights) if self._alone.any() else weights
 
     @property
@@ -65,7 +66,7 @@ class GivenReplicates(Replicates):
 
     @cached_property
     def _alone(self) -> NDArray[np.bool_]:
-        """Marks the records of weight 0 that have a replicate weight other than 0: (n,)."""
+        """Marks the records of weight 0 with a replicate weight other than 0: (n,)."""
         alone = np.zeros(self.weights.size, dtype=bool)
         zero = np.flatnonzero(self.weights == 0)
         if self.combined and zero.size:
@@ -74,12 +75,12 @@ class GivenReplicates(Replicates):
         return alone
 
     def _block(self, replicates: slice, records: Records) -> Floats:
-        """Some replicates of some records, one row a replicate."""
+        """Some columns of some records: (replicates, records)."""
         return np.array([values[records] for values in self._values[replicates]], dtype=np.float64)
 
     @cached_property
     def _values(self) -> list[NDArray[Any]]:
-        """The columns without their index, kept because domains use them thousands of times."""
+        """The columns without their index.  They are stored, since domains use them thousands of times."""
         return [column.to_numpy() for column in self.columns]
 
     def totals(self, z: Floats, domain: Codes, domains: int) -> Floats:  # noqa: D102
@@ -111,14 +112,14 @@ def given(
     mse: bool = True,
     combined: bool = True,
 ) -> GivenReplicates:
-    """Replicate weights in columns of the file.
+    """Make replicates from columns of the file.
 
     Parameters
     ----------
     frame : pandas.DataFrame
-        Not copied; columns are read one by one.
+        The records.  The frame is not copied.
     names : sequence of str (R,)
-        Replicate weights may be 0 or negative.
+        Columns of replicate weights, which may be 0 or negative.
     weights : float array (n,)
         Weights of the design.
     scale : float, optional
@@ -128,14 +129,14 @@ def given(
     mse : bool
         As for :class:`Replicates`.  R's own default is False.
     combined : bool
-        Whether the columns are full weights (R's ``combined.weights = TRUE``), or else factors of the weights.
+        Whether the columns are full weights (R's ``combined.weights = TRUE``), and not factors of the weights.
 
     Raises
     ------
     InputError
-        Fewer than two columns, or the same column twice; a column that does not exist, is not numeric, or has missing
-        or infinite values; ``rscales`` that are not R finite numbers from 0 on, or a ``scale`` that is not positive;
-        columns that are full weights although ``combined`` is False, factors although it is True, or neither.
+        There are fewer than two columns, or one column twice; a column does not exist, is not numeric, or has missing
+        or infinite values; ``rscales`` are not R finite numbers from 0 on; ``scale`` is not positive; the columns look
+        like factors if ``combined`` is True, like full weights if ``combined`` is False, or like neither.
     """
     names = tuple(names)
     twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
@@ -157,12 +158,13 @@ def given(
 def _check_combined(columns: Sequence[pd.Series], weights: Floats, combined: bool) -> None:
     """Refuse factors declared as weights, and weights declared as factors (InputError).
 
-    The mean of the replicate weights of a record is its weight, and the mean of its factors is 1: exactly for balanced
-    half samples and jackknives, up to noise for bootstraps.  So the mean of the columns is compared with both, record
-    by record.  The declared scale is refused if the other one fits ``CLOSER`` times better.  If weights are near 1, the
-    two cannot be distinguished.  Columns are also refused if the mean of their sums is more than ``FAR`` times the
-    expected sum, or less than 1 / ``FAR`` of it: for example, if only the weights had been rescaled to mean 1, the
-    standard error of every total would be wrong.
+    The mean of the replicate weights of a record is its weight, and the mean of the factors of a record is 1.  This
+    holds exactly for balanced half samples and jackknives, and up to noise for bootstraps.  So the mean of the columns
+    is compared with the weight and with 1, record by record.  The columns are refused if the number that contradicts
+    ``combined`` fits ``CLOSER`` times better.  If weights are near 1, the two cannot be distinguished.
+
+    Columns are also refused if the mean of their sums is more than ``FAR`` times the expected sum, or less than
+    1 / ``FAR`` of it, for example since only the weights were rescaled.  Standard errors of totals would be wrong.
     """
     mean = np.zeros(weights.size)
     for column in columns:
@@ -173,7 +175,7 @@ def _check_combined(columns: Sequence[pd.Series], weights: Floats, combined: boo
     if combined and fit[False] and CLOSER * from_factors < from_weights:
         raise InputError(
             "the columns of replicate weights do not look like full weights: they are on the scale of factors, as "
-            "0 and 2 or n / (n - 1), around 1 whatever the weight. Say combined=False, and they are multiplied by the "
+            "0 and 2 or n / (n - 1), around 1 whatever the weight. Give combined=False, and they are multiplied by the "
             "weights"
         )
     if not combined and fit[True] and CLOSER * from_weights < from_factors:
@@ -216,7 +218,7 @@ def _rscales(rscales: ArrayLike | None, R: int) -> Floats:
 
 @nb.njit(cache=True)
 def _add_columns(z: Floats, domain: Codes, columns: Floats, out: Floats) -> None:
-    """out[r, d] += z_i columns[r, i] over the records of domain d."""
+    """Add the sum of z_i columns[r, i] over the records i of domain d to ``out[r, d]``."""
     for r in range(columns.shape[0]):
         for i in range(z.size):
             if domain[i] >= 0:

@@ -21,7 +21,7 @@ Codes = NDArray[np.intp]
 
 @dataclass(frozen=True, eq=False)
 class JackknifeReplicates(Replicates):
-    """One replicate for each PSU that can be left out.  Only the design is stored, not the factors.
+    """Jackknife replicates, one for each PSU that is left out.  The factors are not stored.
 
     Attributes
     ----------
@@ -48,7 +48,8 @@ class JackknifeReplicates(Replicates):
         return factor[self.unit]
 
     def totals(self, z: Floats, domain: Codes, domains: int) -> Floats:  # noqa: D102
-        # T - T_h + n_h / (n_h - 1) (T_h - z_c), in this order: 0 where PSU c holds the whole domain
+        # With the totals T of a domain, T_h of stratum h in it, and z_c of the PSU c left out, the sum is
+        # T - T_h + n_h / (n_h - 1) (T_h - z_c).  In this order it is exactly 0 if PSU c has the whole domain.
         h = self.stratum_of_unit
         z_c = _sums(z, self.unit, h.size, domain, domains).reshape(h.size, domains)
         T_h = np.asarray(csr_array((np.ones(h.size), (h, np.arange(h.size)))) @ z_c)
@@ -60,29 +61,29 @@ class JackknifeReplicates(Replicates):
         return np.asarray(out)
 
     def _others(self, h: Codes) -> Floats:
-        """The factor n_h / (n_h - 1) of the PSUs that are not left out, for strata h."""
+        """Factor n_h / (n_h - 1) of the PSUs that stay in, for strata h."""
         return np.asarray(self.sampled[h] / (self.sampled[h] - 1.0))
 
     def degf(self, weights: Floats, inside: Records = slice(None)) -> int:  # noqa: D102
-        # PSU c of stratum h has the row 1 + n/(n - 1) a_c.  The a_c of a stratum sum to 0 and have no other linear
-        # relation.  The rows of a complete stratum add up to n times the vector 1, so they span this vector and n - 1
-        # more dimensions.
+        # In the matrix of factors, PSU c of a stratum of n PSUs has the row 1 + n/(n - 1) a_c.  The vectors a_c of a
+        # stratum sum to 0 and have no other linear relation.  The rows of a complete stratum add up to n times the
+        # vector 1, so they span this vector and n - 1 more dimensions.
         there = np.bincount(self.unit[inside], weights[inside], self.stratum_of_unit.size) > 0
         whole_strata = int((np.bincount(self.stratum_of_unit, there) == self.sampled).sum())
         return int(there.sum()) - max(whole_strata, 1)
 
 
 def jackknife(stages: tuple[Stage, ...], stratified: bool, lonely_psu: LonelyPSU = "fail") -> JackknifeReplicates:
-    """Leave one PSU out at a time, with R's scales: JK1 without strata, JKn with them.
+    """Make jackknife replicates, which leave one PSU out at a time: JK1 without strata, JKn with strata.
 
-    The squares of stratum h are multiplied by (n_h - 1)/n_h (1 - f_h).  A PSU that is alone in its
-    stratum and certain has no replicate.
+    The scales are those of R: (n_h - 1)/n_h (1 - f_h) for a replicate that leaves out one of the n_h PSUs of stratum h,
+    where f_h is the sampling fraction.  A stratum with one PSU has no replicate.
 
     Parameters
     ----------
     stages : tuple of Stage
-        Stages of the design.  As in R, stages after the first are not used, which is told by a
-        warning: the variance within PSUs, times f_h, is lacking.
+        Stages of the design.  As in R, stages after the first are ignored, with a warning: the variance within PSUs,
+        times f_h, is missing.
     stratified : bool
         True for JKn, False for JK1.
     lonely_psu : {"fail", "remove", "adjust", "average"}

@@ -1,4 +1,4 @@
-"""Replicates with few different factors, which sampling units have by level."""
+"""Replicate weights with few different factors, which are stored as small whole numbers."""
 
 from __future__ import annotations
 
@@ -19,17 +19,19 @@ Levels = NDArray[np.uint8]
 class LevelReplicates(Replicates):
     """Replicates with few different factors, stored as a table of factors and one byte for each unit and replicate.
 
+    In replicate r, unit u has the factor ``value[group[u], level[u, r]]``.
+
     Attributes
     ----------
     unit : int array (n,)
         Sampling unit of each record at the last replicated stage.
     level : uint8 array (units, R)
-        Level of each unit in each replicate.  In Preston's bootstrap it is the number of stages, from the
-        first on, that kept the unit; in Rao and Wu's, how often the unit was drawn.
+        Column of each unit in the table of factors, by replicate.  In Preston's bootstrap it is the number of stages,
+        from the first on, that kept the unit.  In Rao and Wu's bootstrap it is how often the unit was drawn.
     group : int array (units,)
         Row of each unit in the table of factors.
     value : float array (groups, levels)
-        Table of factors: in replicate r, unit u has the factor ``value[group[u], level[u, r]]``.
+        Table of factors.
     """
 
     unit: Codes
@@ -45,7 +47,7 @@ class LevelReplicates(Replicates):
 
     def totals(self, z: Floats, domain: Codes, domains: int) -> Floats:  # noqa: D102
         unit, units = self.unit, len(self.level)
-        if units * domains <= z.size:  # many records a unit: sum within units first
+        if units * domains <= z.size:  # many records per unit: sum within units first
             z = _sums(z, unit, units, domain, domains)
             unit, domain = np.divmod(np.arange(z.size), domains)
         out = np.zeros((domains, self.R))
@@ -67,7 +69,7 @@ class LevelReplicates(Replicates):
 
 @nb.njit(cache=True)
 def _add_levels(z: Floats, domain: Codes, unit: Codes, level: Levels, group: Codes, value: Floats, out: Floats) -> None:
-    """out[d, r] += z_i value[group[u], level[u, r]] over the records i of domain d, where u = unit[i]."""
+    """Add the sum of z_i times the factor in replicate r over the records i of domain d to ``out[d, r]``."""
     v = np.empty(value.shape[1])
     R = level.shape[1]
     for i in range(z.size):

@@ -19,9 +19,9 @@ Levels = NDArray[np.uint8]
 def preston(
     stages: tuple[Stage, ...], R: int, rng: np.random.Generator, lonely_psu: LonelyPSU = "fail"
 ) -> LevelReplicates:
-    """Draw R replicates of a design of any number of stages (Preston 2009; R's ``"mrbbootstrap"``).
+    """Draw R bootstrap replicates of a design with any number of stages (Preston 2009; R's ``"mrbbootstrap"``).
 
-    Variances divide by R, as in Hu, Savitsky & Williams (2022a, section 2.4) (R's ``as.svrepdesign`` divides by R - 1).
+    Variances divide by R, as in Hu, Savitsky & Williams (2022a, section 2.4).  R's ``as.svrepdesign`` divides by R - 1.
 
     Parameters
     ----------
@@ -32,14 +32,12 @@ def preston(
     rng : numpy.random.Generator
         The draw uses only strata and sampling units, nothing confidential.
     lonely_psu : {"fail", "remove", "adjust", "average"}
-        With "remove", a stratum with one unit adds nothing to the variance of its stage.  With the
-        other values, such a stratum is refused.
+        With "remove", a stratum with one unit adds nothing to the variance of its stage.  Otherwise it is refused.
 
     Raises
     ------
     InputError
-        R is not a positive whole number; a stratum, at any stage, that has one unit and is not sampled
-        completely.
+        R is not a positive whole number; a stratum (at any stage) has one unit and is not sampled completely.
     """
     whole(R, "the number of replicates")
     refuse_lonely_units(stages, lonely_psu)
@@ -64,7 +62,7 @@ def refuse_lonely_units(stages: tuple[Stage, ...], lonely_psu: LonelyPSU) -> Non
 
 
 def _draw(stage: Stage, number: int, above: Levels, rng: np.random.Generator) -> Levels:
-    """Levels of the units of one stage, (units, R), from the levels ``above`` of the units of the stage before."""
+    """Draw one stage.  Return the number of stages, from the first on, that keep each unit: (units, R)."""
     h, R = stage.stratum_of_unit, above.shape[1]
     order, last = np.argsort(h, kind="stable"), np.cumsum(stage.sampled)
     level, wanted = np.empty((h.size, R), dtype=np.uint8), np.empty(R)
@@ -79,7 +77,7 @@ def _draw(stage: Stage, number: int, above: Levels, rng: np.random.Generator) ->
 
 
 def _values(stages: tuple[Stage, ...]) -> Floats:
-    """Factors by stratum of the last stage and by number of stages that keep a unit: (strata, stages + 1)."""
+    """Compute the factors by stratum of the last stage and number of stages that keep a unit: (strata, stages + 1)."""
     strata = stages[0].sampled.size
     share, root, kept_so_far = np.ones(strata), np.ones(strata), np.ones(strata)
     value = np.empty((strata, 0))

@@ -18,18 +18,18 @@ MOST = 255  # largest number of draws of one PSU in a replicate that a byte can 
 def rao_wu(
     stages: tuple[Stage, ...], R: int, rng: np.random.Generator, lonely_psu: LonelyPSU = "fail"
 ) -> LevelReplicates:
-    """Draw R replicates, each by n - 1 draws with replacement from the n PSUs of a stratum (R's ``"subbootstrap"``).
+    """Draw R bootstrap replicates of PSUs with replacement (R's ``"subbootstrap"``).
 
-    A PSU drawn t times has the factor t n / (n - 1), which is never negative.  The variance of a total is, in
-    expectation, that of PSUs drawn with replacement.
+    From a stratum of n PSUs, n - 1 are drawn with replacement.  A PSU drawn t times has the factor t n / (n - 1), which
+    is never negative.  In expectation, the variance of a total is the variance of PSUs drawn with replacement.
 
     Source: Rao & Wu 1988, section 2; Rao, Wu & Yue 1992, eq. 2.
 
     Parameters
     ----------
     stages : tuple of Stage
-        Stages of the design.  As in R, an fpc is not used, which is told by a warning: PSUs are taken as drawn
-        with replacement, and the variance between them is the whole variance.
+        Stages of the design.  As in R, an fpc is ignored, with a warning: PSUs are taken as drawn with replacement, and
+        the variance between PSUs is the whole variance.
     R : int
         Number of replicates.
     rng : numpy.random.Generator
@@ -40,7 +40,7 @@ def rao_wu(
     Raises
     ------
     InputError
-        R is not a positive whole number; a stratum that has one PSU and is not sampled completely.
+        R is not a positive whole number; a stratum has one PSU and is not sampled completely.
     """
     whole(R, "the number of replicates")
     refuse_lonely_units(stages[:1], lonely_psu)

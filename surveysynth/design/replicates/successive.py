@@ -1,4 +1,4 @@
-"""Successive differences: replicates for samples that were drawn in an order."""
+"""Replicate weights by successive differences, for samples that were drawn systematically."""
 
 from __future__ import annotations
 
@@ -19,33 +19,34 @@ LEAST = 4  # smallest number of replicates
 
 
 def successive_differences(stages: tuple[Stage, ...], R: int, lonely_psu: LonelyPSU = "fail") -> LevelReplicates:
-    """Replicates for systematic samples, by differences of neighbouring PSUs (R's scale 4 / R).
+    """Make replicates for systematic samples by successive differences, with R's scale 4 / R.
 
-    The PSUs of a stratum are taken in the order of the file, which must be the order in which they were drawn.  Each
-    PSU has two rows a and b of a Hadamard matrix, and in replicate r the factor
-    1 + sqrt(1 - f) 2^(-3/2) (H_ar - H_br).  Row b of a PSU is row a of the next PSU, and row b of the last PSU is row a
-    of the first.  If there are as many rows as PSUs, the variance of a total is exactly
+    The PSUs of a stratum must have the same order in the file as in the systematic selection.  Each PSU has two rows a
+    and b of a Hadamard matrix H.  Its factor in replicate r is 1 + sqrt(1 - f) 2^(-3/2) (H_ar - H_br), where f is the
+    sampling fraction.  Row b of a PSU is row a of the next PSU, and row b of the last PSU is row a of the first.  If
+    there are as many rows as PSUs, the variance of a total is exactly
 
-        sum_h (1 - f_h) / 2 sum_i (z_i - z_{i+1})^2,    where i + 1 of the last PSU is the first.
+        sum_h (1 - f_h) / 2 sum_i (z_i - z_{i+1})^2,
 
-    If there are fewer rows, they are used again, in other pairs, and this is the variance only in expectation.
+    where z_i is the weighted total of PSU i, and the last PSU is followed by the first.  If there are fewer rows, they
+    are used again, in other pairs.  The formula then holds in expectation.
 
     Source: Fay & Train 1995; Ash 2014, eq. 2.4 (the circular SD2) and section 3.
 
     Parameters
     ----------
     stages : tuple of Stage
-        Stages of the design.  Stages after the first are not used, which is told by a warning.
+        Stages of the design.  Stages after the first are ignored, with a warning.
     R : int
-        Approximate largest number of replicates.  The number of replicates is the smallest order of a Hadamard matrix
-        that is above the number of PSUs or, if this is less, at least R.
+        Approximate largest number of replicates.  The number is the smallest order of a Hadamard matrix that is at
+        least R, or at least the number of PSUs plus 1 if this is less.
     lonely_psu : {"fail", "remove", "adjust", "average"}
         As for :func:`surveysynth.design.replicates.preston.preston`.
 
     Raises
     ------
     InputError
-        R is not a positive whole number; a stratum that has one PSU and is not sampled completely.
+        R is not a positive whole number; a stratum has one PSU and is not sampled completely.
     """
     whole(R, "the number of replicates")
     refuse_lonely_units(stages[:1], lonely_psu)
@@ -72,15 +73,14 @@ def successive_differences(stages: tuple[Stage, ...], R: int, lonely_psu: Lonely
 
 
 def _first_records(stage: Stage) -> Codes:
-    """Position in the file of the first record of each unit: (units,)."""
     return np.unique(stage.unit, return_index=True)[1]
 
 
 def _rows(units: int, rows: int) -> Codes:
-    """Row a for consecutive units: (units,).
+    """Choose row a of each unit: (units,).
 
-    Rows follow each other in steps of 1, then in steps of 2, and so on, so that no pair of consecutive rows occurs
-    twice while there are new steps.
+    Consecutive rows differ by steps of 1, then by steps of 2, and so on.  So no pair of consecutive rows occurs twice
+    until all steps have been used.
     """
     cycles = [np.arange(rows)]
     step = 2
