@@ -149,10 +149,7 @@ def _levels(designs: Sequence[SurveyDesign], name: str, missing: str) -> pd.Inde
 def _table(
     design: SurveyDesign, names: tuple[str, str], levels: tuple[pd.Index, pd.Index], kind: Literal["total", "mean"]
 ) -> tuple[Floats, Floats, int, float]:  # fmt: skip
-    """Estimate the totals or shares of the cells.
-
-    Return the estimates by row and column, their covariance matrix, the number of records, and degrees of freedom.
-    """
+    """Estimate totals or shares of cells.  Return them, their covariance, the number of records, degrees of freedom."""
     i, j = (
         np.asarray(known.get_indexer(pd.Index(design.column(name).astype(object))), dtype=np.intp)
         for name, known in zip(names, levels, strict=True)
@@ -192,11 +189,7 @@ def _pearson(p: Floats, V: Floats, n: int, nu: float, statistic: Statistic) -> T
 
 
 def _interaction(N: Floats, V: Floats) -> tuple[Floats, Floats]:
-    """Compute the differences between observed and expected cells, and the covariance matrix of the differences.
-
-    With row totals R_i and column totals S_j, a difference is N_ij - R_i S_j / N.  The first row and the first column
-    are left out.
-    """
+    """Compute observed minus expected cells, with covariance matrix.  The first row and column are left out."""
     r, c = N.shape
     whole, i, j = N.sum(), *np.divmod(np.arange(r * c), c)
     R, S = N.sum(axis=1), N.sum(axis=0)

@@ -197,10 +197,7 @@ def _part(
 
 
 def _sides(design: SurveyDesign, names: list[str], between: Between | None) -> tuple[Codes, object, object]:
-    """Return the side of each record (0: first category, 1: second, -1: neither), and the two categories.
-
-    Raise InputError if ``between`` is invalid.
-    """
+    """Return the side of each record (0: first category, 1: second, -1: neither), and the two categories."""
     if not isinstance(between, Mapping) or len(between) != 1:
         raise InputError("between must map one column to the two categories to compare: {'sex': ('m', 'f')}")
     ((name, pair),) = between.items()

@@ -101,10 +101,7 @@ def _scores(data: Data, Q: Floats, w: Floats, at: tuple[Floats, Floats, Floats])
 
 
 def _orthonormal(data: Data, w: Floats) -> Floats:
-    """Return the upper triangular T for which Q = X T has sum_i w_i q_i q_i' = n I.
-
-    Raise InputError if columns of X are collinear.
-    """
+    """Return the upper triangular T of the module docstring.  Raise InputError if columns of X are collinear."""
     X, root = data.X, np.sqrt(w / len(w))[:, None]
     length = np.sqrt(((root * X) ** 2).sum(axis=0))
     length[length == 0] = 1.0
@@ -153,17 +150,13 @@ def _unsolved(family: Family) -> InputError:
 
 
 def _determines(A: Floats) -> bool:
-    """Return whether an information matrix determines the coefficients."""
     return bool(np.isfinite(A).all() and np.linalg.cond(A) < SINGULAR)
 
 
 def _scored(
     data: Data, Q: Floats, w: Floats, b: Floats, family: Family, most: int
 ) -> tuple[Floats, Floats, bool]:  # fmt: skip
-    """Take up to ``most`` steps of Fisher scoring from b.  Return coefficients, last step, and whether they converged.
-
-    The weights may be negative, as replicate weights can be.
-    """
+    """Take up to ``most`` Fisher scoring steps from b.  Return the coefficients, last step, and whether it converged."""
     last = b
     for _ in range(most):
         mu, slope, s = mean(Q @ b + data.offset, family)

@@ -134,7 +134,6 @@ def _line(W: Floats, quantity: Quantity) -> Floats:
 
 
 def _median(W: Floats, y: Floats) -> Floats:
-    """Return the median of the observed y under each column of weights (n, R): (R,)."""
     order = np.argsort(y, kind="stable")[: int((~np.isnan(y)).sum())]
     return _quantile(y[order], W[order], 0.5)
 

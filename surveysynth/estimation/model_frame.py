@@ -120,10 +120,7 @@ class Data:
 
 
 def parsed(formula: str) -> tuple[Factor, list[str]]:
-    """Return the outcome of a formula, and the columns in the formula, with the outcome's columns first.
-
-    Raise InputError if the text is not a formula for a regression.
-    """
+    """Return the outcome of a formula, and all columns in the formula.  Raise InputError for an unsuitable formula."""
     if not isinstance(formula, str):
         raise InputError("formula must be text such as 'income ~ age + region'")
     refuse_commas(formula)
@@ -267,10 +264,7 @@ def _in_the_design(fitted: Bools, present: Bools) -> Bools:
 
 
 def _outcome(design: SurveyDesign, name: str, present: Bools, family: Family) -> tuple[Floats, tuple[object, ...]]:
-    """Return the values of an outcome.  An outcome of two categories becomes 0 and 1; the categories are returned, too.
-
-    The second value is empty for a numeric outcome.
-    """
+    """Return the values of an outcome, and its categories if it has two, which become 0 and 1 (otherwise empty)."""
     one_of(family, get_args(Family), "family")
     column = design.column(name)
     if family not in BINARY or (pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)):

@@ -244,7 +244,6 @@ def _mean_design_effects(
     surveys: Sequence[SurveyDesign], quantities: Sequence[Quantity], partitions: Sequence[Partition],
     results: Sequence[Estimates], domains: int, kind: Any,
 ) -> Floats:  # fmt: skip
-    """Average the design effects of each domain over the data sets."""
     each = [
         design_effects(design, quantity, present(quantity, partition), domains, result.variance, kind)
         for design, quantity, partition, result in zip(surveys, quantities, partitions, results, strict=True)
@@ -299,7 +298,6 @@ def _estimands(
     estimators: Sequence[str], designs: Sequence[SurveyDesign], quantities: Sequence[Quantity],
     cells: Sequence[Partition],
 ) -> list[Estimand]:  # fmt: skip
-    """Create one estimand for each design.  The list is empty if there are no designs."""
     return [Estimand(*each) for each in zip(estimators, designs, quantities, cells, strict=True)] if designs else []
 
 

@@ -144,11 +144,7 @@ def _blocks(design: SurveyDesign) -> Iterator[tuple[Codes, Floats]]:
 
 
 def _calibrated(design: SurveyDesign, z: Floats, domain: Codes, domains: int) -> Floats:
-    """Compute variances for calibrated weights.
-
-    Residuals of records outside a domain are not 0, so each domain needs a column of n values.  A few domains are
-    computed at a time.
-    """
+    """Compute variances for calibrated weights, a few domains at a time: residuals outside a domain are not 0."""
     residuals = _residuals(design)
     inside, columns = np.flatnonzero(domain >= 0), max(1, DENSE // design.n)
     variance = np.empty(domains)

@@ -1,7 +1,4 @@
-"""Groups and scores of the G cells of a variable, from a smooth fit of the variable's noisy histogram.
-
-The body of a distribution lies between two tails.
-"""
+"""Groups and scores of the G cells of a variable, from a smooth fit of the variable's noisy histogram."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ import numpy as np
 
 from .bins import Codes, Floats
 
-MOST, LEAST = 24, 3  # largest and smallest number of groups of the body
+MOST, LEAST = 24, 3  # largest and smallest number of groups of the body of a distribution, between the tails
 # Smallest expected number of records, in standard deviations of the noise: in a group of the body in each level (FULL),
 # and in a group of a tail over all levels together (TAIL)
 FULL, TAIL = 12.0, 2.0

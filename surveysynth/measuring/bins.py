@@ -168,10 +168,7 @@ class Cells:
         return len(self) - (self.outcome.applies is not None)
 
     def judged(self, codes: Codes) -> Bools:
-        """Return whether edit rules apply to each answer.
-
-        Edit rules do not apply if the question was not asked, or if a number is missing.
-        """
+        """Return whether edit rules apply to each answer.  Missing numbers and questions not asked break no rule."""
         asked = codes < self.answers
         return asked & (codes != self.answers - 1) if self.outcome.missing and self.bins is not None else asked
 

@@ -162,10 +162,7 @@ class Records:
     def possible(
         self, variable: Variable, rules: Sequence[Rule], which: Codes, rng: Generator
     ) -> tuple[NDArray[np.bool_], pd.Series]:  # fmt: skip
-        """Try a value in each of the A cells of a variable in each of the W records ``which``.
-
-        Return whether the value obeys the rules (W, A), and the values.
-        """
+        """Try each of the A answers in each of the W records ``which``.  Return whether it obeys (W, A), and values."""
         A = variable.cells.answers
         code = np.tile(np.arange(A), len(which))
         tried, at = variable.cells.values(code, rng), np.repeat(which, A)
@@ -338,7 +335,6 @@ class _Data:
         cls, measured: NoisyTables, variable: Variable, cells: PublicCells, fits: Mapping[str, VariableFit],
         steps: Mapping[str, Codes], records: Records | None, rules: Sequence[Rule],
     ) -> _Data:  # fmt: skip
-        """Collect the data of one variable, given the fits of the variables before it."""
         x = cells.by(variable.terms)
         expanded = _expanded(variable, cells, fits, steps, records, ruled=bool(rules))
         alike, possible = [x[expanded.cell], *expanded.step.values()], None
@@ -417,10 +413,7 @@ def _crossed(table: NoisyTable, measured: NoisyTables) -> Feature:
 
 
 def _product(table: NoisyTable, measured: NoisyTables) -> Feature:
-    """Create the feature for a table of products, by levels of a term.
-
-    The levels are crossed with the scores of an earlier variable, separately for numbers and for each special value.
-    """
+    """Create the feature for a table of products: levels of a term, times scores by kind of an earlier variable."""
     assert table.by is not None and table.by_groups is not None and table.by_scores is not None
     term, kinds = measured.terms[table.by], one_hot(table.by_groups, int(table.by_groups.max()) + 1)
     levels = one_hot(term.level_of_step, term.levels)

@@ -153,7 +153,6 @@ def _outcomes(
     file: _File, questions: Sequence[Question], every: Sequence[Cells], fixed: Sequence[Term], levels: Sequence[Term],
     split: Sequence[Mapping[str, float]],
 ) -> dict[str, _Measured]:  # fmt: skip
-    """Measure the tables of the outcomes, in sequence."""
     measured: dict[str, _Measured] = {}
     for question, cells, epsilons in zip(questions, every, split, strict=False):  # split ends with the weight
         y = _Measured(question.name, cells, file)
@@ -176,7 +175,6 @@ def _weight(
     file: _File, cells: Cells, measured: Mapping[str, _Measured], fixed: Sequence[Term], levels: Sequence[Term],
     multiplied: Sequence[Term], epsilons: Mapping[str, float],
 ) -> Variable:  # fmt: skip
-    """Measure the tables of the weight, which depends on all outcomes and terms."""
     w = _Measured(WEIGHT, cells, file)
     w.histogram(epsilons["histogram"])
     most = int(np.clip(ROWS // len(public_cells(fixed, file.n)[0]), LEAST_PARENTS, MOST_PARENTS))
@@ -359,11 +357,7 @@ class _Measured:
         earlier: _Measured | None = None, by_groups: Codes | None = None, scores: Codes | None = None,
         by_scores: Codes | None = None,
     ) -> None:  # fmt: skip
-        """Count a table and add noise.
-
-        With ``scores``, a record adds its score in thousandths.  With ``by_scores``, the score is multiplied by the
-        score on an earlier variable.
-        """
+        """Count a table and add noise.  A record adds 1, or its score, times its score in ``by_scores`` if given."""
         name, file = None if earlier is None else earlier.name, self.file
         whole = file.counter.count(
             Count(self.name, groups, None if term is None else term.name, levels, name, by_groups, scores, by_scores)
@@ -376,7 +370,6 @@ class _Measured:
         ))  # fmt: skip
 
     def histogram(self, epsilon: float) -> None:
-        """Measure the histogram and smooth it."""
         groups = histogram_groups(self.cells, self.file.n, epsilon / self.file.most)
         self.add(epsilon, None, groups)
         self.p = smoothed(self.tables[0], self.cells, self.file.counted)
@@ -425,10 +418,7 @@ class _Measured:
         self.add(epsilon, name, self.groups(rows, epsilon, MOST_OF_WEIGHTS), **table)
 
     def within(self, term: Term, epsilon: float) -> None:
-        """Measure differences between strata, PSUs or units, by counts in each level or by pairs of records.
-
-        Protected units are always measured by pairs.  Otherwise the method is the more informative one.
-        """
+        """Measure differences between protected units by pairs, between strata or PSUs by pairs or by level."""
         file = self.file
         by_unit = file.units is not None and term.level is file.units.unit_of_record
         if by_unit or pairs_tell_more(term.levels, file.n / term.levels, epsilon / file.most):
@@ -484,5 +474,4 @@ class _Measured:
         )  # fmt: skip
 
     def variable(self, terms: tuple[str, ...], parents: tuple[str, ...]) -> Variable:
-        """Return the variable with its noisy tables."""
         return Variable(self.name, self.cells, terms, parents, tuple(self.tables))

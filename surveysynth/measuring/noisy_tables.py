@@ -358,5 +358,4 @@ def _read_table(entry: Mapping[str, Any], cells: int) -> NoisyTable:
 
 
 def _labels(term: Term) -> list[str]:
-    """Return the labels of the levels of a term, one text for each level."""
     return [" x ".join(labels) for labels in term.labels]

@@ -100,10 +100,7 @@ class PublicCells:
         return np.asarray(sums / np.bincount(place, self.n)[:, None], dtype=np.float64)
 
     def times_of(self, place: Codes) -> Floats | None:
-        """Average the contributions of the records of each group to a count.
-
-        ``place`` is the group of each combination (C,).  Return None if single records are protected.
-        """
+        """Average :attr:`times` over the records of each group, as :meth:`mean_of`.  Return None if there are none."""
         return None if self.times is None else self.mean_of(self.times[:, None], place)[:, 0]
 
     def cells_of_records(self, terms: Iterable[Term], n: int) -> Codes:

@@ -268,10 +268,7 @@ def _crossed(terms: Sequence[Term]) -> Term:
 
 
 def combined(codes: Sequence[Codes]) -> tuple[Codes, Codes]:
-    """Number the combinations of codes that occur, in the order of the codes.
-
-    Return the first record of each combination, and the combination of each record (n,).
-    """
+    """Number the combinations of codes that occur.  Return the first record of each, and each record's number."""
     found = np.zeros_like(codes[0])
     for code in codes:
         many = int(code.max(initial=0)) + 1

@@ -107,10 +107,7 @@ class VariableFit:
     past: int = 0
 
     def changes(self, coefficients: Coefficients) -> Floats | None:
-        """Compute the change of the log probabilities in each leaf (L, G).
-
-        Return None if there are no effects of strata, PSUs and units.
-        """
+        """Compute the changes of log probabilities in each leaf (L, G).  Return None if there are no such effects."""
         if not self.effects:
             return None
         pairs = zip(self.effects.items(), coefficients, strict=True)
