@@ -60,7 +60,7 @@ class CellMoments(ABC):
 
     @abstractmethod
     def _over_blocks(self, block_sums: BlockSums, values: int, *constants: Floats) -> Floats:
-        """Sum over the records of each pair, block by block with ``block_sums``: (values, pairs)."""
+        """Compute sums over the records of each stratum and cell, block by block with ``block_sums``."""
 
     @property
     def pairs(self) -> int:
@@ -69,7 +69,7 @@ class CellMoments(ABC):
 
     @cached_property
     def _sums(self) -> Floats:
-        """Number of records and sums of w y, w x and |w x| by pair: (4, pairs)."""
+        """Number of records and sums of w y, w x and |w x| by stratum and cell: (4, pairs)."""
         return self._over_blocks(sums_of, 4)
 
     @cached_property
@@ -94,7 +94,7 @@ class CellMoments(ABC):
 
     @cached_property
     def _moments(self) -> Floats:
-        """Means of a and b, and sums of aa, ab and bb around these means, by pair: (5, pairs)."""
+        """Means of a and b (module docstring), and sums of squares and products around them: (5, pairs)."""
         n, near = self._sums[0], self.around[1]
         a, b, aa, ab, bb = self._over_blocks(squares_of, 5, *self.around)
         a, b = (a, b) / np.maximum(n, 1)
@@ -168,7 +168,7 @@ class RecordMoments(CellMoments):
 
     @classmethod
     def from_design(cls, design: SurveyDesign, quantity: Quantity, cell: Codes, cells: int) -> RecordMoments:
-        """Prepare the sums over the records of a design.  ``cell`` has 0 to ``cells - 1``, or -1, for each record."""
+        """Prepare sums over the records of a design.  ``cell`` is each record's cell, 0 to ``cells - 1``, or -1."""
         missing, stage = quantity.missing, design.stages[0]
         outside = cell < 0 if missing is None else (cell < 0) | missing
         if outside.any():
@@ -214,7 +214,7 @@ def values_of(w: Floats, y: Floats | None, x: Floats | None) -> Values:
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
 def sums_of(row: Rows, w: Floats, y: Floats, x: Floats, out: Floats) -> Floats:
-    """Add the number of records and the sums of w y, w x and |w x| by pair to ``out`` (4, pairs)."""
+    """Add the number of records and the sums of w y, w x and |w x| by stratum and cell to ``out`` (4, pairs)."""
     for i in range(row.size):
         g = row[i]
         if g < out.shape[1]:
@@ -228,7 +228,10 @@ def sums_of(row: Rows, w: Floats, y: Floats, x: Floats, out: Floats) -> Floats:
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
 def squares_of(row: Rows, w: Floats, y: Floats, x: Floats, ratio: Floats, near: Floats, out: Floats) -> Floats:
-    """Add the sums of a, b, aa, ab and bb by pair to ``out`` (5, pairs).  ``near`` is first subtracted from a and b."""
+    """Add the sums of a, b, a^2, a b and b^2 (module docstring) by stratum and cell to ``out`` (5, pairs).
+
+    ``near`` is first subtracted from a and b.
+    """
     for i in range(row.size):
         g = row[i]
         if g < out.shape[1]:

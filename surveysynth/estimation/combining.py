@@ -72,7 +72,7 @@ def _with_noise(combined: Combined, degf: float | Floats, redrawn: Floats | None
 
 
 def interval(combined: Combined, level: float = 0.95) -> tuple[Floats, Floats]:
-    """Return the limits of two-sided t intervals, (D,) each.  Limits without degrees of freedom are NaN."""
+    """Return the limits of two-sided t intervals, (D,) each.  A limit is NaN if there are no degrees of freedom."""
     df = np.where(combined.df > 0, combined.df, np.nan)
     half = student.ppf(0.5 + level / 2, df) * combined.se
     return combined.estimate - half, combined.estimate + half

@@ -243,7 +243,7 @@ def _difference(design: SurveyDesign, quantity: Quantity, partition: Partition, 
 
 
 def _both(quantity: Quantity, partition: Partition, side: Codes) -> Codes:
-    """Code domain d and side of each record: 2 d for the first category, 2 d + 1 for the second, -1 for neither."""
+    """Combine domain d and side of each record in one code: 2 d (first category), 2 d + 1 (second), -1 (neither)."""
     domain = present(quantity, partition)
     return np.where((domain < 0) | (side < 0), -1, 2 * domain + side)
 

@@ -228,7 +228,7 @@ def woodruff(design: SurveyDesign, quantity: Quantity, domain: Codes, domains: i
 def as_shares(
     design: SurveyDesign, quantity: Quantity, domain: Codes, domains: int
 ) -> tuple[Estimates, Quantity, Floats]:
-    """Estimate quantiles, and for each a share of records and a factor: share times factor has the same variance.
+    """Estimate quantiles, and represent each by a scaled share of records that has the same variance.
 
     Returns
     -------

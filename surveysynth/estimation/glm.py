@@ -41,7 +41,7 @@ SINGULAR = 1e12  # an information matrix with a larger condition number does not
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Fit:
-    """Fit of p coefficients (p,) to one data set, with covariance (p, p) and inverse information ``naive`` (p, p)."""
+    """A fit of p coefficients to one data set.  ``naive`` is their inverse information matrix (p, p)."""
 
     data: Data
     estimate: Floats
@@ -51,12 +51,12 @@ class Fit:
 
 
 def fit_glm(design: SurveyDesign, data: Data, family: Family) -> Fit:
-    """Fit the model to one design, with a covariance by linearization or from replicates.
+    """Fit the model to one design, with a covariance matrix by linearization or from replicate weights.
 
     Raises
     ------
     InputError
-        Collinear predictors; a fit that does not converge, or has no finite solution.
+        Predictors are collinear, or the fit does not converge or has no finite solution.
     """
     w = design.weights[data.present]
     w = w / w.mean()
@@ -101,7 +101,7 @@ def _scores(data: Data, Q: Floats, w: Floats, at: tuple[Floats, Floats, Floats])
 
 
 def _orthonormal(data: Data, w: Floats) -> Floats:
-    """Return the upper triangular T of the module docstring.  Raise InputError if columns of X are collinear."""
+    """Return the triangular T for which X T is orthonormal under the weights.  Raise InputError if X is collinear."""
     X, root = data.X, np.sqrt(w / len(w))[:, None]
     length = np.sqrt(((root * X) ** 2).sum(axis=0))
     length[length == 0] = 1.0
@@ -156,7 +156,7 @@ def _determines(A: Floats) -> bool:
 def _scored(
     data: Data, Q: Floats, w: Floats, b: Floats, family: Family, most: int
 ) -> tuple[Floats, Floats, bool]:  # fmt: skip
-    """Take up to ``most`` Fisher scoring steps from b.  Return the coefficients, last step, and whether it converged."""
+    """Take up to ``most`` steps of Fisher scoring from b.  Return coefficients, last step, and whether it converged."""
     last = b
     for _ in range(most):
         mu, slope, s = mean(Q @ b + data.offset, family)

@@ -156,7 +156,7 @@ def _shares(method: Method, p: Floats, n_eff: Floats, t: Floats, n: Floats, leve
 
 
 def _extreme_shares(p: Floats, t: Floats, n: Floats, level: float) -> tuple[Floats, Floats]:
-    """Compute Clopper-Pearson limits of shares of 0 or 1.  Limits without degrees of freedom are NaN."""
+    """Compute Clopper-Pearson limits of shares of 0 or 1.  A limit is NaN if there are no degrees of freedom."""
     with np.errstate(divide="ignore", invalid="ignore"):
         n_eff = n * np.fmin(1, (student.ppf(0.5 + level / 2, n - 1) / t) ** 2)
         away = np.where(np.isnan(t), np.nan, 1 - ((1 - level) / 2) ** (1 / n_eff))

@@ -257,7 +257,7 @@ def _present(design: SurveyDesign, names: list[str], missing: str) -> Bools:
 
 
 def _in_the_design(fitted: Bools, present: Bools) -> Bools:
-    """Turn a mark of each fitted record, (k,), into a mark of each record of the design, (n,)."""
+    """Expand marks of the k fitted records to marks of all n records of the design."""
     marks = np.zeros(present.size, dtype=bool)
     marks[present] = fitted
     return marks

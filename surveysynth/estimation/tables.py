@@ -519,12 +519,12 @@ def _united(partitions: Sequence[Partition], m: int, rank: dict[str, dict[object
 
 
 def _numbers(labels: pd.DataFrame) -> dict[tuple[object, ...], int]:
-    """Number the domains.  The keys are the labels of a domain."""
+    """Map the labels of each domain to the number of the domain."""
     return {each: i for i, each in enumerate(labels.itertuples(index=False, name=None))}
 
 
 def _renumbered(partition: Partition, number: dict[tuple[object, ...], int]) -> NDArray[np.intp]:
-    """Return the domain of each record by the numbers in ``number``, or -1 for a domain that is not in ``number``."""
+    """Return the domain of each record, numbered as in ``number``.  It is -1 if the domain is not in ``number``."""
     labels = partition.labels.itertuples(index=False, name=None)
     return np.array([*(number.get(each, -1) for each in labels), -1], dtype=np.intp)[partition.domain]
 

@@ -168,7 +168,7 @@ def multistage_matrix(design: SurveyDesign, Z: Floats, present: NDArray[np.bool_
 
 
 def deviations(design: SurveyDesign, Z: Floats, present: NDArray[np.bool_] | None = None) -> Floats:
-    """Subtract the stratum mean from the sum of Z in each unit, and scale so that squares add up to the variance.
+    """Sum Z within sampling units, subtract the stratum mean, and scale so that squares add up to the variance.
 
     Returns
     -------

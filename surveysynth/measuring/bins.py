@@ -164,7 +164,7 @@ class Cells:
 
     @property
     def answers(self) -> int:
-        """Number of cells A for records that are asked.  A cell for other records, if any, comes after these cells."""
+        """Number of cells for records that are asked the question.  A cell for other records, if any, is the last."""
         return len(self) - (self.outcome.applies is not None)
 
     def judged(self, codes: Codes) -> Bools:
@@ -179,7 +179,7 @@ class Cells:
         return set() if rule is None else columns_of_condition(rule, "applies")
 
     def asked(self, frame: pd.DataFrame) -> Bools:
-        """Return whether each record of a file is asked, from the columns that come before the question."""
+        """Return whether each record is asked the question, from the columns that come before the question."""
         rule = self.outcome.applies
         return np.ones(len(frame), dtype=bool) if rule is None else obeyed([rule], frame, "applies")
 
@@ -261,7 +261,7 @@ class Cells:
         return [*([0.0] if self.outcome.zeros else []), *heaps]
 
     def codes(self, column: pd.Series, name: str, asked: Bools | None = None) -> Codes:
-        """Find the cell of each record.  Records that are not asked are in the last cell.
+        """Find the cell of each record.  Records that are not ``asked`` the question are in the last cell.
 
         Raises
         ------
@@ -321,7 +321,7 @@ def refuse_dates(column: pd.Series, name: str) -> None:
 
 
 def check_missing(column: pd.Series, name: str) -> None:
-    """Raise InputError if an outcome has missing values.  It is called if the schema declares none."""
+    """Raise InputError if an outcome that is declared without missing values has missing values."""
     missing = column.isna().to_numpy()
     if missing.any():
         raise InputError(

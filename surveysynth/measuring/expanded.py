@@ -29,7 +29,9 @@ ROUNDS = 20  # rounds of raking
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Expanded:
-    """Public cells divided into parts.  Every earlier variable has one step in each part.
+    """Public cells (combinations of public levels) divided into parts.
+
+    All records of a part have the same step (group of cells) of every earlier variable.
 
     Attributes
     ----------
@@ -49,7 +51,7 @@ class Expanded:
     mean: Mapping[str, Callable[[Floats], Floats]]
 
     def asked(self, there: Bools) -> Expanded:
-        """Set the shares of parts that are not asked to 0.  ``there`` marks the parts that are asked."""
+        """Set the share of a part to 0 unless ``there`` marks it as asked the question."""
         return replace(self, share=self.share * there)
 
 

@@ -128,7 +128,7 @@ class Records:
     def with_variable(
         self, variable: Variable, fit: VariableFit, drawn: VariableDraw, rng: Generator, rules: Sequence[Rule] = ()
     ) -> Records:  # fmt: skip
-        """Draw one more variable.  Records that are not asked are in the last cell of the variable.
+        """Draw one more variable.  Records that are not asked the question are in the last cell.
 
         If a record breaks a rule on the variable and earlier columns, the record's cell is drawn again among the cells
         that obey the rule.
@@ -162,7 +162,7 @@ class Records:
     def possible(
         self, variable: Variable, rules: Sequence[Rule], which: Codes, rng: Generator
     ) -> tuple[NDArray[np.bool_], pd.Series]:  # fmt: skip
-        """Try each of the A answers in each of the W records ``which``.  Return whether it obeys (W, A), and values."""
+        """Try every answer in each of the records ``which``.  Return which answers obey the rules, and their values."""
         A = variable.cells.answers
         code = np.tile(np.arange(A), len(which))
         tried, at = variable.cells.values(code, rng), np.repeat(which, A)
@@ -317,7 +317,7 @@ class _Data:
     totals : list of Total
         Known sums.
     counted : float
-        Sum of the contributions to a count (:mod:`.protected_units`) of the records that are asked.
+        Sum of the contributions to a count (:mod:`.protected_units`) of the records that are asked the question.
     """
 
     expanded: Expanded
@@ -405,7 +405,7 @@ class _Data:
 
 
 def _crossed(table: NoisyTable, measured: NoisyTables) -> Feature:
-    """Create the feature for a table by levels of a term crossed with groups of an earlier variable."""
+    """Create the feature of the effect that a crossed table measures: groups of an earlier variable, by level."""
     assert table.by is not None and table.by_groups is not None
     term = measured.terms[table.by]
     groups = one_hot(table.by_groups, int(table.by_groups.max()) + 1)
@@ -413,7 +413,7 @@ def _crossed(table: NoisyTable, measured: NoisyTables) -> Feature:
 
 
 def _product(table: NoisyTable, measured: NoisyTables) -> Feature:
-    """Create the feature for a table of products: levels of a term, times scores by kind of an earlier variable."""
+    """Create the feature of the effect that a table of products measures: an earlier variable's score, by level."""
     assert table.by is not None and table.by_groups is not None and table.by_scores is not None
     term, kinds = measured.terms[table.by], one_hot(table.by_groups, int(table.by_groups.max()) + 1)
     levels = one_hot(term.level_of_step, term.levels)
@@ -435,7 +435,7 @@ def _expanded(
     variable: Variable, cells: PublicCells, fits: Mapping[str, VariableFit], steps: Mapping[str, Codes],
     records: Records | None, *, ruled: bool,
 ) -> Expanded:  # fmt: skip
-    """Divide the public cells by earlier variables, without records that are not asked.
+    """Divide the public cells by earlier variables, without records that are not asked the question.
 
     If edit rules concern the variable (``ruled``), the parts are simulated records.
     """

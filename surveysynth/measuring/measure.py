@@ -385,25 +385,25 @@ class _Measured:
         return table_groups(self.p, self.cells.numbers, file.n, levels, file.sd(epsilon), most, tails)
 
     def by(self, term: Term, epsilon: float, most: int | None = None) -> None:
-        """Measure groups of the cells by the levels of a term."""
+        """Measure counts by group of cells and level of a term."""
         groups = self.groups(term.levels, epsilon, most)
         self.add(epsilon, term.name, groups, term=term, levels=term.levels)
 
     def by_term(self, term: Term, epsilon: float, *, scored: bool) -> None:
-        """Measure groups of the cells by a term and, with ``scored``, also sums of scores."""
+        """Measure counts by group of cells and level of a term.  With ``scored``, also measure sums of scores."""
         if scored:
             self.scores(term, epsilon)
         self.by(term, epsilon)
 
     def by_earlier(self, earlier: _Measured, epsilon: float, most: int, *, scored: bool = False) -> None:
-        """Measure groups of the cells by groups of an earlier variable, with at most ``most`` groups of its numbers."""
+        """Measure counts by group of cells and by at most ``most`` groups of an earlier variable."""
         sd = noise_variance(epsilon, gaussian=self.file.gaussian) ** 0.5
         group = table_groups(earlier.p, earlier.cells.numbers, self.file.n, PARENT_LEVELS, sd, most, tails=0)
         self.earlier_groups[earlier.name] = group
         self._crossed(None, epsilon, earlier, group, scored=scored)
 
     def by_both(self, term: Term, earlier: _Measured, epsilon: float, *, scored: bool) -> None:
-        """Measure groups of the cells by the levels of a term, crossed with a few groups of an earlier variable."""
+        """Measure counts by group of cells, level of a term, and a few groups of an earlier variable."""
         group = coarser_groups(self.earlier_groups[earlier.name], earlier.p, earlier.cells.numbers, CROSSED)
         self._crossed(term, epsilon, earlier, group, scored=scored)
 

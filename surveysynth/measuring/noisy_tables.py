@@ -41,8 +41,9 @@ SCORE_UNIT = 1000  # scores are counted in thousandths, so that their sums and t
 class NoisyTable:
     """Noisy counts.  The rows are public levels or groups of an earlier variable.  The columns are groups of cells.
 
-    In a table of scores, a record adds a score between -1 and 1 instead of 1.  In a table of products, a record adds
-    the product of its scores on two variables.  The table has L rows and J columns, and the variable has G cells.
+    In a table of scores, a record adds a score between -1 and 1, which is linear in its amount, instead of 1.  In a
+    table of products, a record adds the product of its scores on two variables.  There are L rows, J columns, and G
+    cells of the variable.
 
     Attributes
     ----------
@@ -143,7 +144,7 @@ class Variable:
 
     @property
     def answers(self) -> tuple[NoisyTable, ...]:
-        """The tables, without the cell for records that are not asked."""
+        """The tables, without the cell for records that are not asked the question."""
         asked = self.cells.answers
         return self.tables if asked == len(self.cells) else tuple(table.first(asked) for table in self.tables)
 

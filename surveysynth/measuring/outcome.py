@@ -131,7 +131,7 @@ class Outcome:
 
     @property
     def outside(self) -> float | str:
-        """Synthetic value of the outcome for records that are not asked."""
+        """Synthetic value of the outcome for records that are not asked the question."""
         if self.elsewhere is not None:
             return self.elsewhere
         return np.nan if self.levels is None else NOT_ASKED

@@ -107,7 +107,7 @@ class VariableFit:
     past: int = 0
 
     def changes(self, coefficients: Coefficients) -> Floats | None:
-        """Compute the changes of log probabilities in each leaf (L, G).  Return None if there are no such effects."""
+        """Compute the effects on the log probabilities in each stratum, PSU or unit (L, G), or None without effects."""
         if not self.effects:
             return None
         pairs = zip(self.effects.items(), coefficients, strict=True)
@@ -174,7 +174,7 @@ class VariableFit:
         return draw(self.fit, by, self.model(coefficients) if self.effects else None)
 
     def level_rows(self, theta: Floats) -> LevelRows:
-        """Return the parts of all public cells as rows, with the leaf of each part."""
+        """Return the parts of all public cells as rows, with the stratum, PSU or unit (leaf) of each part."""
         cell = self.expanded.cell
         records = self.cells.counted[cell] * self.expanded.share
         leaves = int(self.cells.leaf.max()) + 1
