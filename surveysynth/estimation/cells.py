@@ -152,7 +152,7 @@ class RecordMoments(CellMoments):
     values : (weights, y, x), float arrays (n,)
         y (or x) is an empty array if its value is 1 for every record.
     row : int32 array (n,)
-        Number of the pair of each record.  A record with a number beyond the last pair is not counted.
+        Number of each record's pair of stratum and cell.  A record with a number beyond the last pair is not counted.
     """
 
     values: Values

@@ -123,7 +123,7 @@ def onepass(design: SurveyDesign, quantity: Quantity, domain: Codes, domains: in
 
 
 def estimated(estimator: str, design: SurveyDesign, quantity: Quantity, domain: Codes, domains: int) -> Floats:
-    """Compute only the point estimates: (domains,).  Most estimators compute variances anyway; ``onepass`` does not."""
+    """Compute the point estimates: (domains,).  ``onepass`` skips the variances; other estimators compute them, too."""
     if estimator == "onepass" and quantity.statistic != "quantile":
         return taylor.linearize(design.weights, quantity, domain, domains)[0]
     return estimator_of(estimator)(design, quantity, domain, domains).estimate

@@ -104,7 +104,7 @@ class Cluster:
         return np.sum(counts, axis=0, dtype=np.int64)
 
     def groups_of(self, name: str, groups: Codes, records: Codes) -> Codes:
-        """Find the group of the cell of each selected record."""
+        """Return the group (of the cells of variable ``name``) to which each selected record belongs."""
         part_of = np.searchsorted(self.firsts, records, side="right") - 1
         asked = [np.flatnonzero(part_of == k) for k in range(len(self.parts))]
         found = self.client.gather([

@@ -73,7 +73,7 @@ class Counter(Protocol):
         ...
 
     def groups_of(self, name: str, groups: Codes, records: Codes) -> Codes:
-        """Find the group of the cell of each selected record."""
+        """Return the group (of the cells of variable ``name``) to which each selected record belongs."""
         ...
 
 
@@ -137,5 +137,5 @@ class Part:
         return level * (int(what.by_groups.max()) + 1) + what.by_groups[self.codes[what.earlier][these]]
 
     def groups_of(self, name: str, groups: Codes, records: Codes) -> Codes:
-        """Find the group of the cell of each selected record (:meth:`Counter.groups_of`)."""
+        """Return the group to which each selected record belongs (:meth:`Counter.groups_of`)."""
         return groups[self.codes[name][records]]

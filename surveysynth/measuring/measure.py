@@ -310,10 +310,7 @@ def smoothed(table: NoisyTable, cells: Cells, n: float) -> Floats:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _File:
-    """A file while it is measured: the counter of the records, and what determines the noise.
-
-    ``blank`` is a record that is not counted, for audits.
-    """
+    """A file while it is measured.  ``blank`` is a record that is not counted, for audits."""
 
     counter: Counter
     n: int
@@ -385,7 +382,7 @@ class _Measured:
         return table_groups(self.p, self.cells.numbers, file.n, levels, file.sd(epsilon), most, tails)
 
     def by(self, term: Term, epsilon: float, most: int | None = None) -> None:
-        """Measure counts by group of cells and level of a term."""
+        """Measure counts by group of the variable's cells and level of a term."""
         groups = self.groups(term.levels, epsilon, most)
         self.add(epsilon, term.name, groups, term=term, levels=term.levels)
 
