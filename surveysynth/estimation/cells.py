@@ -105,7 +105,6 @@ class CellMoments(ABC):
         return self._estimates(cell_domain, domains)[0]
 
     def _estimates(self, cell_domain: Codes, domains: int) -> tuple[Floats, Floats]:
-        """Return the estimates and their denominators by domain: (domains,) each."""
         d = cell_domain[self.cell]
         total, denominator = (sums(d[d >= 0], values[d >= 0], domains) for values in self._sums[1:3])
         if not self.divides:
@@ -228,10 +227,7 @@ def sums_of(row: Rows, w: Floats, y: Floats, x: Floats, out: Floats) -> Floats:
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
 def squares_of(row: Rows, w: Floats, y: Floats, x: Floats, ratio: Floats, near: Floats, out: Floats) -> Floats:
-    """Add the sums of a, b, a^2, a b and b^2 (module docstring) by stratum and cell to ``out`` (5, pairs).
-
-    ``near`` is first subtracted from a and b.
-    """
+    """Subtract ``near`` from a and b (module docstring).  Add sums of a, b, a^2, a b, b^2 to ``out`` (5, pairs)."""
     for i in range(row.size):
         g = row[i]
         if g < out.shape[1]:

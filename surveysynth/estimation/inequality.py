@@ -41,9 +41,7 @@ OF_MEDIAN = 0.6  # poverty line as a share of the median
 
 
 def linearize(w: Floats, quantity: Quantity, domain: Codes, domains: int) -> tuple[Floats, Floats]:
-    """Compute point estimates and linearized values.
-
-    The poverty line is treated as known; :func:`by_the_line` gives the effect of an estimated line.
+    """Compute point estimates and linearized values, with the poverty line taken as known (see :func:`by_the_line`).
 
     Parameters
     ----------

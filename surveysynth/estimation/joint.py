@@ -30,7 +30,10 @@ STEP = 1e-20  # imaginary step of a derivative: exact to rounding (Squire & Trap
 
 @dataclass(frozen=True, eq=False)
 class JointEstimates:
-    """Estimates of p quantities with their covariance, from one design or from m synthetic data sets.
+    """Estimates of p quantities with their covariance matrix, from one design or from m synthetic data sets.
+
+    The combined covariance is the mean over the data sets, plus 1 / m times the covariance between the data sets, plus
+    the covariance due to the noise that all data sets share.
 
     Attributes
     ----------
@@ -122,11 +125,7 @@ class JointEstimates:
 
     @property
     def covariance(self) -> pd.DataFrame:
-        """Covariance matrix (p, p) of the estimates.
-
-        For m data sets it is the mean of their matrices, plus 1 / m times the covariance between the data sets, plus
-        the covariance due to the noise that all data sets share.
-        """
+        """Covariance matrix (p, p) of the estimates, combined over the data sets as in :class:`JointEstimates`."""
         V = self.covariances.mean(axis=0)
         if self.m > 1:
             V = V + np.atleast_2d(np.cov(self.estimates, rowvar=False)) / self.m

@@ -159,7 +159,6 @@ def offset_columns(offset: str | None) -> list[str]:
 
 
 def _offsets(offset: str | None, frame: pd.DataFrame) -> Floats:
-    """Compute the offset of each record, which is 0 if the model has no offset."""
     if offset is None:
         return np.zeros(len(frame))
     values = np.asarray(formulaic.model_matrix(f"0 + I({offset})", frame, na_action="ignore"), dtype=np.float64)

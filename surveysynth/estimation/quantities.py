@@ -245,7 +245,6 @@ def check_quantiles(quantiles: Sequence[float] | float) -> list[float]:
 def _categories(
     designs: Sequence[SurveyDesign], outcomes: Sequence[str], inside: Sequence[Bools | None]
 ) -> dict[str, list[object]]:
-    """List the categories of each outcome that occur in any of the designs, sorted."""
     levels = {}
     for outcome in outcomes:
         parts = [

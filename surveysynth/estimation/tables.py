@@ -326,10 +326,9 @@ def _every(estimands: Sequence[Estimand], partitions: Sequence[Partition], domai
 def about_missing(
     designs: Sequence[SurveyDesign], by: Sequence[str], missing: str, inside: Sequence[Bools | None]
 ) -> dict[str, Any]:
-    """Return the attributes of a table on missing values.
+    """Return the rule for missing values, and the number of records without a category in each ``by`` column.
 
-    They are the rule for missing values, and the number of records without a category in each ``by`` column.  If data
-    sets differ, the number is the largest one.  A warning gives the numbers.
+    If data sets differ, the number is the largest one.  A warning gives the numbers.
     """
     without = {}
     for name in by if missing != "fail" else ():
@@ -440,11 +439,7 @@ def combined_of(
 
 
 def _known_in_most(u: Floats) -> Floats:
-    """Replace missing variances of quantiles (m, D) by the mean variance of the other data sets.
-
-    A variance is missing if a data set has no Woodruff limits.  Variances stay missing if half of the data sets or more
-    have no limits.
-    """
+    """Replace missing variances of quantiles (m, D) by the mean of the others, unless half or more are missing."""
     known = ~np.isnan(u)
     many = 2 * known.sum(axis=0) > len(u)
     mean = np.where(known, u, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)

@@ -44,9 +44,7 @@ Codes = NDArray[np.intp]
 
 
 def linearize(w: Floats, quantity: Quantity, domain: Codes, domains: int) -> tuple[Floats, Floats]:
-    """Compute point estimates and linearized values of any statistic but quantiles.
-
-    The poverty line is treated as known.
+    """Compute point estimates and linearized values, with a poverty line taken as known.  Quantiles are not supported.
 
     Parameters
     ----------
@@ -182,7 +180,6 @@ def deviations(design: SurveyDesign, Z: Floats, present: NDArray[np.bool_] | Non
 def _stage_deviations(
     stage: Stage, share: Floats, Z: Floats, present: NDArray[np.bool_] | None, lonely_psu: LonelyPSU
 ) -> Floats:
-    """Compute the :func:`deviations` of one stage: (units, p)."""
     n_h, f_h, lonely = stage.sampled, stage.fraction, stage.lonely
     h, units = stage.stratum_of_unit, stage.stratum_of_unit.size
     if units < stage.unit.size:

@@ -5,8 +5,6 @@ cell that has one given step of every earlier variable.  Steps are groups of the
 
 With one earlier variable, there is a part for every public cell and step, and the shares are exact.  With several
 earlier variables, the parts are simulated records, raked to the fitted counts of each earlier variable.
-
-Shapes: C public cells, K parts, G cells of an earlier variable.
 """
 
 from __future__ import annotations
@@ -29,9 +27,9 @@ ROUNDS = 20  # rounds of raking
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Expanded:
-    """Public cells (combinations of public levels) divided into parts.
+    """Public cells (combinations of public levels) divided into K parts.
 
-    All records of a part have the same step (group of cells) of every earlier variable.
+    All records of a part have the same step of every earlier variable.  A step is a group of the variable's G cells.
 
     Attributes
     ----------
@@ -63,8 +61,8 @@ def without_earlier(cell: Codes, n: int) -> Expanded:
 def by_one(name: str, steps: Codes, p: Floats) -> Expanded:
     """Divide public cells by the steps of one earlier variable.
 
-    ``steps`` gives the step of each cell of this variable (G,).  ``p`` gives the probabilities of these cells in each
-    public cell (C, G).
+    ``steps`` gives the step of each of the variable's G cells.  ``p`` gives the probabilities of these cells in each of
+    C public cells: (C, G).
     """
     inside = one_hot(steps, int(steps.max()) + 1)
     share, C = p @ inside, len(p)

@@ -42,9 +42,7 @@ Draw = tuple[VariableDraw, ...]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class JointFit:
-    """The fits of all variables in sequence.
-
-    Each outcome is fitted given public columns and earlier outcomes, and the weight given all outcomes.
+    """The fits of all variables: outcomes given public columns and earlier outcomes, the weight given all outcomes.
 
     Attributes
     ----------
@@ -377,8 +375,8 @@ class _Data:
     def with_year(self, other: _Data) -> tuple[Rows, list[Observed], list[Total], Floats]:
         """Combine the data of this year with those of an earlier year.
 
-        Return rows, noisy counts and known sums of both years, and an indicator of this year's rows.  Sums of products
-        of weights and outcomes are taken from this year only.
+        Return rows, noisy counts and known sums of both years, and an indicator of this year's rows.  Tables of
+        products are taken from this year only.
         """
         rows, past, X = self.rows, other.rows, len(self.rows.n)
         R, P = len(rows.unit), len(past.unit)
@@ -400,7 +398,6 @@ class _Data:
         return both, observed, totals, now
 
     def smooth(self, variable: Variable) -> Floats:
-        """Approximate the probability of each cell by the smoothed histogram."""
         return smoothed(variable.answers[0], variable.cells, self.counted)
 
 
@@ -421,7 +418,6 @@ def _product(table: NoisyTable, measured: NoisyTables) -> Feature:
 
 
 def _totals(measured: NoisyTables, level: Mapping[str, Codes], rows: int) -> list[Total]:
-    """List the known sums of the weights: the population total, and the population totals by level."""
     assert measured.weight is not None and measured.weight.cells.bins is not None
     values, N = measured.weight.cells.bins.means, measured.population_total
     return [

@@ -335,7 +335,6 @@ class _File:
         return float(self.n if self.units is None else self.units.parts.sum() / PARTS)
 
     def sd(self, epsilon: float) -> float:
-        """Return the standard deviation of the noise of a count, in records."""
         return noise_variance(epsilon / self.most, gaussian=self.gaussian) ** 0.5
 
 
