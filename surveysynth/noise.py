@@ -1,4 +1,4 @@
-"""Laplace noise by OpenDP, which is safe in floating point arithmetic; a plain draw by numpy is not."""
+"""Laplace noise by OpenDP, which is safe in floating point arithmetic.  A plain draw by numpy is not safe."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def laplace(
     values : float array
         Each value gets independent noise.
     sensitivity : float
-        The most by which one record changes a value.  If it is 0, the values are returned unchanged.
+        The most by which one record changes a value.  If the sensitivity is 0, the values are returned unchanged.
     epsilon : float
         Epsilon for one record.  A record changes one value only.
     rng : numpy.random.Generator, optional
-        A plain draw by numpy, which is not safe and is for tests only.  By default the noise is OpenDP's.
+        Generator of a plain draw by numpy, which is not safe and is for tests only.  By default the noise is OpenDP's.
 
     Returns
     -------

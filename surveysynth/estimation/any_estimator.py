@@ -22,7 +22,7 @@ def combined(
 ) -> pd.DataFrame:
     """Apply a function to m data sets and combine the results, as :meth:`surveysynth.Release.combine` does.
 
-    ``redrawn`` are versions of the first data set with redrawn noise; the variance between them is added.
+    ``redrawn`` holds versions of the first data set with redrawn noise.  The variance between these versions is added.
 
     Raises
     ------
@@ -44,7 +44,7 @@ def combined(
 
 
 def _estimate(result: Any) -> tuple[list[Any], Floats, Floats]:
-    """Terms, estimates and variances, each (D,), from the value of the function (InputError)."""
+    """Check the result of the function.  Return its terms, estimates and variances; raise InputError if invalid."""
     if not isinstance(result, tuple) or len(result) != 2:
         raise InputError(f"the function must give a pair (estimate, variance), not {type(result).__name__}")
     estimate, variance = result

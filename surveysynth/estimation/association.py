@@ -1,8 +1,8 @@
 """Tests that two categorical variables are independent, on one survey design (R's ``svychisq``) or on m data sets.
 
-With estimated proportions p of the r x c cells, their covariance V, and contrasts C of the interaction, Pearson's
-statistic of n records, X2 = n sum (p - p_r p_c)^2 / (p_r p_c), is distributed as sum_j delta_j chi2_1. The delta_j
-are the eigenvalues of
+Let p be the estimated proportions of the cells of a table, V the covariance matrix of p, p_r and p_c the proportions of
+row and column of a cell, and C contrasts of the interaction.  For n records, Pearson's statistic
+X2 = n sum (p - p_r p_c)^2 / (p_r p_c) is distributed as sum_j delta_j chi2_1.  The delta_j are the eigenvalues of
 
     Delta = (C' D^-1 C / n)^-1 C' D^-1 V D^-1 C,    D = diag(p)
 
@@ -46,23 +46,24 @@ def independence_test(
     row, column : str
         Columns of categories.
     statistic : {"F", "chi-square", "Wald", "adjusted Wald"}
-        "F" is Pearson's statistic with Rao & Scott's (1984) second-order correction, and "chi-square" the same
+        "F" is Pearson's statistic with Rao & Scott's (1984) second-order correction.  "chi-square" is Pearson's
         statistic with their first-order correction.  "Wald" is Wald's statistic of the differences between observed
-        and expected cells (Koch, Freeman & Freeman 1975), and "adjusted Wald" this statistic with Fellegi's (1980)
+        and expected cells (Koch, Freeman & Freeman 1975).  "adjusted Wald" is Wald's statistic with Fellegi's (1980)
         correction for few degrees of freedom.
     missing : {"fail", "drop"}
-        "drop" uses the records with a value in both columns, as a domain of the design.
+        "drop" uses the domain of records with a value in both columns.
 
     Returns
     -------
     Test
-        For "chi-square", ``statistic`` is Pearson's statistic without the correction, as in R; the p value has it.
+        For "chi-square", ``statistic`` is Pearson's statistic without the correction, as in R, and ``p`` is corrected.
 
     Raises
     ------
     InputError
-        Unknown columns or statistics; missing values; a column with one category; cells whose covariance matrix is
-        singular (Wald); too many empty cells, or cells that hardly vary (F, chi-square).
+        A column or the statistic is unknown; values are missing; a column has only one category.  For Wald's
+        statistics: the covariance matrix of the cells is singular.  For Pearson's: too many cells are empty, or the
+        cells hardly vary.
 
     Examples
     --------
@@ -89,23 +90,25 @@ def independence_tests(
 ) -> Test:  # fmt: skip
     """Test that two categorical columns are independent, on m synthetic data sets.
 
-    This is Wald's test of the (r - 1) (c - 1) differences between observed and expected cells (Koch, Freeman & Freeman
-    1975), combined by the rule of Reiter (2005, section 2).  For Pearson's statistic there is no such rule.
+    Wald's test of the differences between observed and expected cells (Koch, Freeman & Freeman 1975) is combined by the
+    rule of Reiter (2005, section 2).  For Pearson's statistic there is no such rule.
 
     Parameters
     ----------
     designs : sequence of SurveyDesign
         The m data sets.  A category need not occur in all of them.
     row, column : str
+        Columns of categories.
     missing : {"fail", "drop"}
+        See :func:`independence_test`.
     redrawn : sequence of SurveyDesign
-        Versions of the first data set with redrawn noise.  All data sets share one draw of the noise, so the variance
-        of the noise is added.
+        Versions of the first data set with redrawn noise.  The covariance between these versions is added, because all
+        data sets share one draw of the noise.
 
     Raises
     ------
     InputError
-        As :func:`independence_test`.
+        See :func:`independence_test`.
     """
     levels = _levels(designs, row, missing), _levels(designs, column, missing)
     tables = [_table(design, (row, column), levels, "total") for design in designs]
@@ -130,11 +133,11 @@ def _refuse_singular(covariance: Floats, N: Floats, advice: str) -> None:
 
 
 def _levels(designs: Sequence[SurveyDesign], name: str, missing: str) -> pd.Index:
-    """The categories of a column in any of the data sets, sorted; InputError if there are fewer than two."""
+    """List the categories of a column in all data sets, sorted.  Raise InputError if there are fewer than two."""
     for design in designs:
-        gone = design.column(name).isna().to_numpy()
-        if missing == "fail" and gone.any():
-            raise InputError(f"column {name!r} is missing in {rows(gone)}; fill it in, or say missing='drop'")
+        absent = design.column(name).isna().to_numpy()
+        if missing == "fail" and absent.any():
+            raise InputError(f"column {name!r} is missing in {rows(absent)}; fill it in, or set missing='drop'")
     for design in designs:
         check_cells(design.column(name), name)
     levels = pd.factorize(pd.concat([design.column(name).astype(object) for design in designs]), sort=True)[1]
@@ -146,7 +149,7 @@ def _levels(designs: Sequence[SurveyDesign], name: str, missing: str) -> pd.Inde
 def _table(
     design: SurveyDesign, names: tuple[str, str], levels: tuple[pd.Index, pd.Index], kind: Literal["total", "mean"]
 ) -> tuple[Floats, Floats, int, float]:  # fmt: skip
-    """Counts or shares of the cells (r, c), their covariance matrix, the number of records, and degrees of freedom."""
+    """Estimate totals or shares of cells.  Return them, their covariance, the number of records, degrees of freedom."""
     i, j = (
         np.asarray(known.get_indexer(pd.Index(design.column(name).astype(object))), dtype=np.intp)
         for name, known in zip(names, levels, strict=True)
@@ -186,11 +189,11 @@ def _pearson(p: Floats, V: Floats, n: int, nu: float, statistic: Statistic) -> T
 
 
 def _interaction(N: Floats, V: Floats) -> tuple[Floats, Floats]:
-    """Differences N_ij - R_i S_j / N, except in the first row and column, and their covariance matrix."""
+    """Compute observed minus expected cells, with covariance matrix.  The first row and column are left out."""
     r, c = N.shape
     whole, i, j = N.sum(), *np.divmod(np.arange(r * c), c)
     R, S = N.sum(axis=1), N.sum(axis=0)
-    # derivatives of N_ij - R_i S_j / N by every cell
+    # derivatives of N_ij - R_i S_j / N with respect to every cell
     J = np.eye(r * c) - ((i[:, None] == i) * S[j][:, None] + (j[:, None] == j) * R[i][:, None]) / whole
     J += (R[i] * S[j])[:, None] / whole**2
     Y = (N - np.outer(R, S) / whole).ravel()

@@ -1,12 +1,13 @@
-"""Totals and ratios in all domains of a table, and their variances, from sums by cell in one pass over the records.
+"""Totals and ratios in all domains of a table, with variances, from sums by cell in one pass over the records.
 
 If every record is a sampling unit, the variance in a domain follows from sums over the records of the domain
-(:mod:`.taylor`).  These sums add up over cells, the smallest domains of a table.  With any number R_c for cell c,
+(:mod:`.taylor`).  These sums add up over cells, the smallest domains of a table.  Record i has weight w_i, numerator
+y_i and denominator x_i; domain d has the ratio R_d and the denominator X_d.  With any number R_c for cell c,
 
     a_i = w_i (y_i - R_c x_i),    b_i = w_i x_i,    z_i = [a_i + (R_c - R_d) b_i] / X_d
 
-is the linearized value of a ratio in any domain d that contains the cell.  So means, squares and products of a and b
-by cell and stratum suffice.  R_c is set to the ratio in cell c, which avoids cancellation of large numbers.
+give the linearized value z_i of the ratio in any domain d that contains cell c.  The means, squares and products of a
+and b by cell and stratum therefore suffice.  R_c is the ratio in cell c, which avoids cancellation of large numbers.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ NONE = np.empty(0)
 
 @dataclass(frozen=True, repr=False)  # a repr would show confidential values
 class CellMoments(ABC):
-    """Sums of one quantity by stratum and cell, for each pair of a stratum and a cell.
+    """Sums of one quantity for each pair of a stratum and a cell.
 
     Attributes
     ----------
@@ -59,7 +60,7 @@ class CellMoments(ABC):
 
     @abstractmethod
     def _over_blocks(self, block_sums: BlockSums, values: int, *constants: Floats) -> Floats:
-        """Sums over the records of each pair, computed block by block with ``block_sums``: (values, pairs)."""
+        """Compute sums over the records of each stratum and cell, block by block with ``block_sums``."""
 
     @property
     def pairs(self) -> int:
@@ -68,15 +69,15 @@ class CellMoments(ABC):
 
     @cached_property
     def _sums(self) -> Floats:
-        """Number of records and sums of w y, w x and |w x| by pair: (4, pairs)."""
+        """Number of records and sums of w y, w x and |w x| by stratum and cell: (4, pairs)."""
         return self._over_blocks(sums_of, 4)
 
     @cached_property
     def _ratio(self) -> Floats:
-        """R_c of the cell of each pair: (pairs,).
+        """The number R_c (module docstring) for the cell of each pair: (pairs,).
 
-        R_c is 0 for a total, and in a cell where positive and negative x nearly cancel.  There the ratio would be far
-        larger than all ratios of the table, and the variances of margins would lose digits.
+        R_c is 0 for a total.  R_c is also 0 in a cell where positive and negative x nearly cancel: the ratio of such a
+        cell would be far larger than all ratios of the table, and the variances of margins would lose digits.
         """
         if not self.divides:
             return np.zeros(self.pairs)
@@ -87,24 +88,23 @@ class CellMoments(ABC):
 
     @cached_property
     def around(self) -> tuple[Floats, Floats]:
-        """Centres from which squares are taken: R_c (pairs,), and the approximate means of a and b (2, pairs)."""
+        """Centres of the sums of squares: R_c (pairs,), and approximate means of a and b (2, pairs)."""
         (n, wy, wx, _), ratio = self._sums, self._ratio
         return ratio, np.array([wy - ratio * wx, wx]) / np.maximum(n, 1)
 
     @cached_property
     def _moments(self) -> Floats:
-        """Means of a and b, and sums of aa, ab and bb around them, by pair: (5, pairs)."""
+        """Means of a and b (module docstring), and sums of squares and products around them: (5, pairs)."""
         n, near = self._sums[0], self.around[1]
         a, b, aa, ab, bb = self._over_blocks(squares_of, 5, *self.around)
         a, b = (a, b) / np.maximum(n, 1)
         return np.array([near[0] + a, near[1] + b, aa - n * a * a, ab - n * a * b, bb - n * b * b])
 
     def estimates(self, cell_domain: Codes, domains: int) -> Floats:
-        """Estimates by domain: (domains,).  ``cell_domain`` is the domain of each cell, -1 for none."""
+        """Return the estimates by domain: (domains,).  ``cell_domain`` is the domain of each cell, or -1 for none."""
         return self._estimates(cell_domain, domains)[0]
 
     def _estimates(self, cell_domain: Codes, domains: int) -> tuple[Floats, Floats]:
-        """Estimates and their denominators: (domains,) each."""
         d = cell_domain[self.cell]
         total, denominator = (sums(d[d >= 0], values[d >= 0], domains) for values in self._sums[1:3])
         if not self.divides:
@@ -113,7 +113,7 @@ class CellMoments(ABC):
             return np.where(denominator == 0, np.nan, total / denominator), denominator
 
     def with_variances(self, cell_domain: Codes, domains: int) -> Estimates:
-        """Estimates and their variances by domain.  ``cell_domain`` is the domain of each cell, -1 for none."""
+        """Return estimates and variances by domain.  ``cell_domain`` is the domain of each cell, or -1 for none."""
         inside = cell_domain[self.cell] >= 0
         d, n = cell_domain[self.cell][inside], self._sums[0, inside]
         estimate, denominator = self._estimates(cell_domain, domains)
@@ -130,12 +130,12 @@ class CellMoments(ABC):
         return Estimates(estimate, np.where(np.isnan(estimate), np.nan, sums(domain, v, domains)))
 
     def records(self, cell_domain: Codes, domains: int) -> Codes:
-        """Number of records of each domain: (domains,)."""
+        """Count the records of each domain: (domains,)."""
         d = cell_domain[self.cell]
         return sums(d[d >= 0], self._sums[0, d >= 0], domains).astype(np.intp)
 
     def degrees_of_freedom(self, cell_domain: Codes, domains: int) -> Floats:
-        """Number of records minus number of strata with records, by domain: (domains,)."""
+        """Return the number of records minus the number of strata with records, by domain: (domains,)."""
         d = cell_domain[self.cell]
         counted = (d >= 0) & (self._sums[0] > 0)
         strata = np.bincount(pairs(self.stratum[counted], d[counted], self.sampled.size, domains)[1], minlength=domains)
@@ -149,9 +149,9 @@ class RecordMoments(CellMoments):
     Attributes
     ----------
     values : (weights, y, x), float arrays (n,)
-        y and x are empty where they are 1 for every record.
+        y (or x) is an empty array if its value is 1 for every record.
     row : int32 array (n,)
-        Pair of each record.  A record whose number is beyond the last pair does not count.
+        Number of each record's pair of stratum and cell.  A record with a number beyond the last pair is not counted.
     """
 
     values: Values
@@ -159,7 +159,7 @@ class RecordMoments(CellMoments):
 
     @staticmethod
     def suit(design: SurveyDesign, quantity: Quantity) -> bool:
-        """Whether sums by stratum and cell suffice for the variance of a quantity in a design."""
+        """Return whether the variance of a quantity in a design follows from sums by stratum and cell."""
         first, plain = design.stages[0], design.replication is None and design.pps is None and not design.calibrated
         record_is_unit = len(design.stages) == 1 and first.stratum_of_unit.size == first.unit.size
         linear = not quantity.distributional and quantity.statistic != "quantile"
@@ -167,27 +167,24 @@ class RecordMoments(CellMoments):
 
     @classmethod
     def from_design(cls, design: SurveyDesign, quantity: Quantity, cell: Codes, cells: int) -> RecordMoments:
-        """Sums over the records of a design.  ``cell`` is the cell of each record, 0 to ``cells - 1``, or -1."""
+        """Prepare sums over the records of a design.  ``cell`` is each record's cell, 0 to ``cells - 1``, or -1."""
         missing, stage = quantity.missing, design.stages[0]
         outside = cell < 0 if missing is None else (cell < 0) | missing
         if outside.any():
             cell = np.where(outside, cells, cell)
         if stage.sampled.size == 1:
-            stratum, place, row = np.zeros(cells, dtype=np.intp), np.arange(cells), cell
+            stratum, pair_cell, row = np.zeros(cells, dtype=np.intp), np.arange(cells), cell
         else:
-            place, stratum, row = pairs(cell.astype(np.intp), stage.stratum, cells + 1, stage.sampled.size)
-            inside = int(np.searchsorted(place, cells))
-            stratum, place = stratum[:inside], place[:inside]
+            pair_cell, stratum, row = pairs(cell.astype(np.intp), stage.stratum, cells + 1, stage.sampled.size)
+            inside = int(np.searchsorted(pair_cell, cells))
+            stratum, pair_cell = stratum[:inside], pair_cell[:inside]
         return cls(
-            divides(quantity.statistic), stratum, place, stage.sampled, stage.fraction,
+            divides(quantity.statistic), stratum, pair_cell, stage.sampled, stage.fraction,
             values_of(design.weights, quantity.y, quantity.x), row.astype(np.int32, copy=False),
         )  # fmt: skip
 
     def _over_blocks(self, block_sums: BlockSums, values: int, *constants: Floats) -> Floats:
-        """Sums as in :meth:`CellMoments._over_blocks`, which do not depend on the number of threads.
-
-        A block has BLOCK records, or more if the number of sums would exceed MOST.
-        """
+        """Sum block by block, in threads.  A block has BLOCK records, or more if there were more than MOST sums."""
         n, columns = len(self.row), (self.row, *self.values)
         block = max(BLOCK, -(-n * values * self.pairs // MOST))
 
@@ -202,12 +199,12 @@ class RecordMoments(CellMoments):
 
 
 def divides(statistic: str) -> bool:
-    """Whether a statistic is a ratio rather than a total."""
+    """Return whether a statistic is a ratio rather than a total."""
     return statistic not in ("count", "total")
 
 
 def values_of(w: Floats, y: Floats | None, x: Floats | None) -> Values:
-    """Weights and values as read-only float arrays: the compiled code of the sums takes this kind of array."""
+    """Convert weights and values to read-only float arrays, which the compiled code of the sums needs."""
     w, y, x = (np.ascontiguousarray(NONE if v is None else v, dtype=np.float64).view() for v in (w, y, x))
     for values in (w, y, x):
         values.flags.writeable = False
@@ -216,7 +213,7 @@ def values_of(w: Floats, y: Floats | None, x: Floats | None) -> Values:
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
 def sums_of(row: Rows, w: Floats, y: Floats, x: Floats, out: Floats) -> Floats:
-    """Add the number of records and the sums of w y, w x and |w x| by pair to ``out`` (4, pairs)."""
+    """Add the number of records and the sums of w y, w x and |w x| by stratum and cell to ``out`` (4, pairs)."""
     for i in range(row.size):
         g = row[i]
         if g < out.shape[1]:
@@ -230,7 +227,7 @@ def sums_of(row: Rows, w: Floats, y: Floats, x: Floats, out: Floats) -> Floats:
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
 def squares_of(row: Rows, w: Floats, y: Floats, x: Floats, ratio: Floats, near: Floats, out: Floats) -> Floats:
-    """Add sums of a, b, aa, ab and bb by pair to ``out`` (5, pairs), after subtracting ``near`` from a and b."""
+    """Subtract ``near`` from a and b (module docstring).  Add sums of a, b, a^2, a b, b^2 to ``out`` (5, pairs)."""
     for i in range(row.size):
         g = row[i]
         if g < out.shape[1]:

@@ -16,7 +16,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Combined:
-    """Combined estimates, each an array (D,): estimate, standard error, degrees of freedom."""
+    """Combined estimates of D quantities: estimates, standard errors and degrees of freedom, (D,) each."""
 
     estimate: Floats
     se: Floats
@@ -24,19 +24,19 @@ class Combined:
 
 
 def combine(q: Floats, u: Floats, degf: float | Floats, redrawn: Floats | None = None) -> Combined:
-    """Combine m estimates, with variance b between them, by T = u_bar + b/m, not Rubin's u_bar + (1 + 1/m) b.
+    """Combine the estimates from m synthetic data sets by the rule for partially synthetic data.
 
-    If the data sets are drawn from noisy tables, they all share the noise of these tables, and b does not include this
-    noise.  The variance of estimates with redrawn noise is therefore added to T, and the degrees of freedom then are
-    Satterthwaite's.
+    The variance is T = u_bar + b/m, not Rubin's u_bar + (1 + 1/m) b.  Here u_bar is the mean of the variances, and b
+    the variance between the estimates.  If the data sets are drawn from noisy tables, all data sets share the noise of
+    these tables, and b does not include this noise.  The variance of estimates with redrawn noise is then added to T,
+    and the degrees of freedom are Satterthwaite's.
 
     Parameters
     ----------
     q, u : float arrays (m, D)
         Point estimates and variances of D quantities in m synthetic data sets.
     degf : float, or array (D,)
-        Design degrees of freedom, the most that the t degrees of freedom
-        (m - 1)(1 + u_bar/(b/m))^2 can be.
+        Design degrees of freedom.  The t degrees of freedom are (m - 1)(1 + u_bar/(b/m))^2, but at most ``degf``.
     redrawn : float array (R, D), optional
         Estimates from one data set with noise redrawn R times.
 
@@ -58,12 +58,12 @@ def combine(q: Floats, u: Floats, degf: float | Floats, redrawn: Floats | None =
 
 
 def _with_noise(combined: Combined, degf: float | Floats, redrawn: Floats | None) -> Combined:
-    """The combined estimates, with the variance of the noise that all data sets share added."""
+    """Add the variance of the noise that all data sets share."""
     if redrawn is None:
         return combined
-    there = np.ma.masked_invalid(redrawn)  # a small domain may have no record in some data sets
-    R, differ = there.count(axis=0), np.ma.filled(np.ma.ptp(there, axis=0), 0.0) > 0
-    noise = np.ma.filled(there.var(axis=0, ddof=1), np.nan) * differ  # exactly 0 for equal estimates
+    valid = np.ma.masked_invalid(redrawn)  # a small domain may have no record in some data sets
+    R, differ = valid.count(axis=0), np.ma.filled(np.ma.ptp(valid, axis=0), 0.0) > 0
+    noise = np.ma.filled(valid.var(axis=0, ddof=1), np.nan) * differ  # exactly 0 for equal estimates
     T = combined.se**2
     with np.errstate(divide="ignore", invalid="ignore"):
         df = (T + noise) ** 2 / (T**2 / combined.df + noise**2 / (R - 1))
@@ -72,18 +72,19 @@ def _with_noise(combined: Combined, degf: float | Floats, redrawn: Floats | None
 
 
 def interval(combined: Combined, level: float = 0.95) -> tuple[Floats, Floats]:
-    """Limits of two-sided t intervals, (D,) each; NaN if there are no degrees of freedom."""
+    """Return the limits of two-sided t intervals, (D,) each.  A limit is NaN if there are no degrees of freedom."""
     df = np.where(combined.df > 0, combined.df, np.nan)
     half = student.ppf(0.5 + level / 2, df) * combined.se
     return combined.estimate - half, combined.estimate + half
 
 
 def logit_interval(combined: Combined, level: float = 0.95) -> tuple[Floats, Floats]:
-    """Limits of proportions, computed on the logit scale, so that they are between 0 and 1: (D,) each.
+    """Return confidence limits of proportions, computed on the logit scale: (D,) each.
 
-    They are NaN for a proportion of 0 or 1.  The method is R's ``svyciprop(method="xlogit")``: the standard error of
-    the log odds is the standard error of the share divided by p (1 - p).  R's default, ``method="logit"``, is the same
-    on a linearized design.  On replicates it differs a little, as it computes the log odds in every replicate.
+    The limits are between 0 and 1, and NaN for a proportion p of 0 or 1.  The method is R's
+    ``svyciprop(method="xlogit")``: the standard error of the log odds is the standard error of p divided by p (1 - p).
+    R's default, ``method="logit"``, gives the same limits on a linearized design.  On a design with replicate weights
+    R's default differs a little, because R then computes the log odds in every replicate.
     """
     p, se = combined.estimate, combined.se
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):

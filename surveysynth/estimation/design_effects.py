@@ -1,14 +1,14 @@
-"""Design effects: the variance of an estimate divided by that under simple random sampling of as many records.
+"""Design effects: the variance of an estimate divided by its variance under simple random sampling of n records.
 
 Source: Kish 1965.
 
 With n records and N = sum w in a domain, and V the population variance (n / (n - 1) sum w (y - mean)^2 / N), an
 estimate from a simple random sample has the variance
 
-    mean, proportion:  V / n,    total:  N^2 V / n,    ratio Y / X:  that of the total of (y - R x) / X.
+    mean, proportion:  V / n,    total:  N^2 V / n,    ratio R = Y / X:  the variance of the total of (y - R x) / X.
 
-This is for a sample with replacement (R's ``deff = "replace"``).  Without replacement it is multiplied by 1 - n / N
-(R's ``deff = TRUE``).
+This is the variance with replacement (R's ``deff = "replace"``).  For sampling without replacement, the variance is
+multiplied by 1 - n / N (R's ``deff = TRUE``).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Deff = bool | Literal["replace"]
 def design_effects(
     design: SurveyDesign, quantity: Quantity, domain: Codes, domains: int, variance: Floats, deff: Deff
 ) -> Floats:
-    """Design effects of the estimates in each domain: (domains,).
+    """Compute the design effect of the estimate in each domain.
 
     Parameters
     ----------
@@ -47,8 +47,8 @@ def design_effects(
     Returns
     -------
     float array (domains,)
-        NaN for counts, quantiles and functions of the distribution.  Without replacement it is also NaN if the sum of
-        the weights is below the number of records.
+        Design effects.  They are NaN for counts, for quantiles, and for variances, Gini coefficients, quintile share
+        ratios and poverty rates.  Without replacement they are also NaN if the weights add up to less than n.
     """
     y = quantity.y
     if y is None or quantity.distributional or quantity.statistic == "quantile":

@@ -56,43 +56,43 @@ def difference(
     level: float = 0.95,
     df: float | None = None,
 ) -> pd.DataFrame:
-    """Differences between two domains, or two designs, in any statistic of :func:`surveysynth.estimate`.
+    """Estimate differences between two domains, or two designs, in any statistic of :func:`surveysynth.estimate`.
 
-    Two domains of one design may share PSUs, as two periods of a panel do.  The variance is therefore that of the
-    difference of linearized values (or replicates), which includes the covariance.  The linearized values of a
-    quantile are those of the share of records not above the quantile, divided by the density that follows from the
-    Woodruff interval of the quantile (Francisco & Fuller 1991).  The degrees of freedom are the PSUs minus the strata
-    with records of either domain, minus 1, as in the t test of the coefficient in a regression on an indicator of the
-    domain (R's ``svyttest`` and ``svyglm``).  Two designs are taken as independent: their variances add up, and the
-    degrees of freedom are Welch's.
+    Two domains of one design may share PSUs, as two periods of a panel do.  The variance is therefore computed from the
+    differences of linearized values (or of replicate estimates), which includes the covariance.  To linearize a
+    quantile, the linearized values of the share of records not above the quantile are divided by a density.  The
+    density follows from the Woodruff interval of the quantile (Francisco & Fuller 1991).  The degrees of freedom are
+    the number of PSUs minus the number of strata, among those with records of either domain, minus 1.  This is as in
+    the t test of a regression coefficient of an indicator of the domain (R's ``svyttest`` and ``svyglm``).  Two designs
+    are taken as independent: their variances add up, and the degrees of freedom are Welch's.
 
     Parameters
     ----------
     design : SurveyDesign, or mapping of two labels to designs
         ``{"2024": first, "2023": second}`` compares two independent samples.
     outcome, by, statistic, denominator, quantiles, poverty_line, where, missing
-        As for :func:`surveysynth.estimate`.  There is a difference for every cell and margin of ``by``, and for the
-        total.
+        See :func:`surveysynth.estimate`.  There is a difference for every cell and margin of ``by``, and for the total.
     between : mapping of one column to two categories
-        The two domains of one design: ``{"sex": ("m", "f")}`` is men minus women.
+        The two domains of one design.  ``{"sex": ("m", "f")}`` gives men minus women.
     level, df
-        Level and degrees of freedom of the intervals, as for :func:`surveysynth.estimate`.
+        Level and degrees of freedom of the intervals (see :func:`surveysynth.estimate`).
 
     Returns
     -------
     pandas.DataFrame
-        ``<by...>, statistic, outcome, contrast, estimate, se, df, ci_low, ci_high, n``: the
-        columns of :func:`surveysynth.estimate`, with t intervals, by default of 95%.  If one of two shares is 0 or 1,
-        its standard error is 0; the interval of the difference then combines the limits of the two shares (Newcombe
-        1998).  ``contrast`` reads "m - f".  A difference of means, proportions or ratios is missing if one of the two
-        domains has no record.  Records in neither category of ``between`` are left out.  ``attrs`` are those of
+        Columns ``<by...>, statistic, outcome, contrast, estimate, se, df, ci_low, ci_high, n``, as in
+        :func:`surveysynth.estimate`.  ``contrast`` reads "m - f".  The intervals are t intervals, by default of 95%.
+        A share of 0 or 1 has standard error 0; the interval of a difference then combines the limits of the two shares
+        (Newcombe 1998).  A difference of means, proportions or ratios is missing if one of the two domains has no
+        record.  Records in neither category of ``between`` are left out.  ``attrs`` are those of
         :func:`surveysynth.estimate`.
 
     Raises
     ------
     InputError
-        As :func:`surveysynth.estimate`; a ``between`` that does not name two categories of one column that both occur,
-        or is given with two designs; two designs whose ``by`` columns have different categories.
+        An error of :func:`surveysynth.estimate`.  ``between`` does not name two categories of one column, or a category
+        does not occur, or ``between`` is given with two designs.  The ``by`` columns of two designs have different
+        categories.
 
     Examples
     --------
@@ -128,10 +128,10 @@ def differences(
     redrawn: Sequence[SurveyDesign] = (),
     interval: Interval = USUAL,
 ) -> pd.DataFrame:
-    """:func:`difference` between two domains on m synthetic designs, combined by the partial-synthesis rule.
+    """Estimate differences between two domains (:func:`difference`), combined over m synthetic designs.
 
-    ``count_designs`` have the same records with the weights for counts.  The domains of ``synthesized`` columns may
-    differ between the designs.  ``redrawn`` is as for :func:`surveysynth.estimation.tables.tabulate`.
+    ``count_designs`` have the same records with the weights for counts.  A column in ``synthesized`` may have other
+    categories in other designs.  See :func:`surveysynth.estimation.tables.tabulate` for ``redrawn``.
     """
     check_designs(designs)
     names, statistics = as_list(by), as_list(statistic)
@@ -172,7 +172,7 @@ def _part(
     surveys: Sequence[SurveyDesign], same_quantity: Sequence[Quantity], same: Sequence[Partition],
     sides: Sequence[Codes], statistics: Sequence[str], label: str, m: int, *, interval: Interval, moved: bool,
 ) -> pd.DataFrame:  # fmt: skip
-    """Differences in one quantity by one partition; ``moved`` tells whether redrawn noise changes the estimates."""
+    """Tabulate differences in one quantity by domain.  If ``moved``, redrawn noise changes the estimates."""
     estimates = [
         partial(_difference, design, quantity, partition, side)
         for design, quantity, partition, side in zip(surveys, same_quantity, same, sides, strict=True)
@@ -197,7 +197,7 @@ def _part(
 
 
 def _sides(design: SurveyDesign, names: list[str], between: Between | None) -> tuple[Codes, object, object]:
-    """Side of each record (0: first category, 1: second, -1: neither), and the two categories (InputError)."""
+    """Return the side of each record (0: first category, 1: second, -1: neither), and the two categories."""
     if not isinstance(between, Mapping) or len(between) != 1:
         raise InputError("between must map one column to the two categories to compare: {'sex': ('m', 'f')}")
     ((name, pair),) = between.items()
@@ -216,13 +216,13 @@ def _sides(design: SurveyDesign, names: list[str], between: Between | None) -> t
 
 
 def _difference(design: SurveyDesign, quantity: Quantity, partition: Partition, side: Codes) -> Estimates:
-    """Estimate and variance of the first minus the second category, in every domain of the partition."""
+    """Estimate the first minus the second category, with variance, in every domain of the partition."""
     domain, domains = present(quantity, partition), len(partition.labels)
     domain = np.where(side < 0, -1, domain)
     both, sides = _both(quantity, partition, side), 2 * domains
 
     def less(values: Floats) -> Floats:
-        """Values of the first category minus those of the second."""
+        """Subtract the values of the second category from the values of the first."""
         return np.asarray(values[..., ::2] - values[..., 1::2])
 
     if quantity.statistic == "quantile":
@@ -243,7 +243,7 @@ def _difference(design: SurveyDesign, quantity: Quantity, partition: Partition, 
 
 
 def _both(quantity: Quantity, partition: Partition, side: Codes) -> Codes:
-    """Domain and side of each record: 2 d for the first category, 2 d + 1 for the second, -1 for neither: (n,)."""
+    """Combine domain d and side of each record in one code: 2 d (first category), 2 d + 1 (second), -1 (neither)."""
     domain = present(quantity, partition)
     return np.where((domain < 0) | (side < 0), -1, 2 * domain + side)
 
@@ -251,9 +251,9 @@ def _both(quantity: Quantity, partition: Partition, side: Codes) -> Codes:
 def _side_shares(
     surveys: Sequence[SurveyDesign], same: Sequence[Quantity], both: Sequence[Codes], sides: int, m: int
 ) -> tuple[Share, Share]:
-    """Shares of the first and of the second category in every domain, combined over the first m designs.
+    """Estimate a share within the first and within the second category of every domain.
 
-    The other designs have redrawn noise.
+    The first m designs are combined.  The other designs have redrawn noise.
     """
     estimator = "onepass" if surveys[0].replication is None else "replicates"
     results = [estimator_of(estimator)(*each, sides) for each in zip(surveys[:m], same[:m], both[:m], strict=True)]
@@ -266,7 +266,7 @@ def _side_shares(
 
 
 def _with_extreme_limits(part: pd.DataFrame, interval: Interval, first: Share, second: Share) -> pd.DataFrame:
-    """The rows, with limits by :meth:`Interval.difference_limits` where one or both shares are 0 or 1."""
+    """Replace the limits by :meth:`Interval.difference_limits` in rows where one or both shares are 0 or 1."""
     extreme = nobody_or_all(first[0].estimate) | nobody_or_all(second[0].estimate)
     low, high = interval.difference_limits(*first, *second)
     return part.assign(
@@ -275,7 +275,7 @@ def _with_extreme_limits(part: pd.DataFrame, interval: Interval, first: Share, s
 
 
 def _welch(u: Sequence[Floats], degf: Sequence[Floats]) -> Floats:
-    """Degrees of freedom of a difference of independent estimates (Welch 1947)."""
+    """Compute the degrees of freedom of a difference of independent estimates (Welch 1947)."""
     with np.errstate(divide="ignore", invalid="ignore"):
         df = sum(u) ** 2 / sum(v**2 / np.maximum(d, 1) for v, d in zip(u, degf, strict=True))
     return np.where(np.isfinite(df), df, sum(degf))

@@ -32,7 +32,7 @@ SAMPLICS_SECONDS = 1.0  # a table that would take samplics longer is left to one
 
 @dataclass(frozen=True)
 class Estimates:
-    """Point estimates and variances of D domains, (D,) each; for quantiles also the limits of their intervals."""
+    """Point estimates and variances of D domains, (D,) each.  Quantiles also have limits of intervals."""
 
     estimate: Floats
     variance: Floats
@@ -44,10 +44,10 @@ Estimator = Callable[[SurveyDesign, Quantity, Codes, int], Estimates]
 
 
 def choose(estimator: str, design: SurveyDesign, quantity: Quantity, seconds: float) -> str:
-    """The name of the estimator to use.
+    """Return the name of the estimator to use.
 
-    ``auto`` is replicates for a design with replicate weights.  For other designs it is samplics if that supports the
-    design and the statistic and takes at most a second, and otherwise onepass.
+    ``auto`` is ``replicates`` for a design with replicate weights.  For other designs, ``auto`` is ``samplics`` if
+    samplics supports the design and the statistic and takes at most a second, and otherwise ``onepass``.
 
     Parameters
     ----------
@@ -70,18 +70,18 @@ def choose(estimator: str, design: SurveyDesign, quantity: Quantity, seconds: fl
         estimator_of(estimator)  # refuses an unknown one
     if (estimator == "replicates") > (design.replication is not None):
         raise InputError("the design has no replicate weights; make them by design.replicates(...)")
-    lacking = _not_in_samplics(design, quantity)
-    if estimator == "samplics" and lacking:
-        raise InputError(f"samplics has no {lacking}; use estimator='onepass' or 'auto'")
+    unsupported = _not_in_samplics(design, quantity)
+    if estimator == "samplics" and unsupported:
+        raise InputError(f"samplics has no {unsupported}; use estimator='onepass' or 'auto'")
     if estimator != "auto":
         return estimator
     if design.replication is not None:
         return "replicates"
-    return "onepass" if lacking or seconds > SAMPLICS_SECONDS else "samplics"
+    return "onepass" if unsupported or seconds > SAMPLICS_SECONDS else "samplics"
 
 
 def samplics_seconds(design: SurveyDesign, domains: int) -> float:
-    """Approximate seconds that samplics takes, which reads the whole file, stratum by stratum, for every domain."""
+    """Predict the time of samplics in seconds.  samplics reads the whole file by stratum for every domain."""
     return 1e-6 * design.n * (domains + 3) + 5e-5 * design.stages[0].sampled.size * domains
 
 
@@ -123,14 +123,14 @@ def onepass(design: SurveyDesign, quantity: Quantity, domain: Codes, domains: in
 
 
 def estimated(estimator: str, design: SurveyDesign, quantity: Quantity, domain: Codes, domains: int) -> Floats:
-    """Point estimates by an estimator: (domains,).  Variances are not computed if the estimator allows this."""
+    """Compute the point estimates: (domains,).  ``onepass`` skips the variances; other estimators compute them, too."""
     if estimator == "onepass" and quantity.statistic != "quantile":
         return taylor.linearize(design.weights, quantity, domain, domains)[0]
     return estimator_of(estimator)(design, quantity, domain, domains).estimate
 
 
 def samplics(design: SurveyDesign, quantity: Quantity, domain: Codes, domains: int) -> Estimates:
-    """The same estimates by samplics' ``TaylorEstimator``; arguments as for :func:`onepass`."""
+    """Estimate all domains with samplics' ``TaylorEstimator``.  The arguments are those of :func:`onepass`."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # samplics warns on import that its author has archived it
         from samplics.estimation import TaylorEstimator
@@ -145,7 +145,7 @@ def samplics(design: SurveyDesign, quantity: Quantity, domain: Codes, domains: i
     remaining = 1.0 - stage.fraction
     ratio, total = quantity.statistic == "ratio", quantity.statistic in ("total", "count")
     fit = TaylorEstimator(PopParam.ratio if ratio else PopParam.total if total else PopParam.mean)
-    # an estimate of 0 has no CV: samplics divides by 0 there, after it has all estimates and variances
+    # samplics divides by 0 for the CV of an estimate of 0, but only after all estimates and variances are computed
     with warnings.catch_warnings(), np.errstate(all="ignore"), suppress(ZeroDivisionError):
         warnings.simplefilter("ignore")
         fit.estimate(
@@ -154,18 +154,18 @@ def samplics(design: SurveyDesign, quantity: Quantity, domain: Codes, domains: i
             samp_weight=weight,
             stratum=stage.stratum if design.strata_name else None,
             psu=stage.unit if design.clustered else None,
-            domain=np.where(inside, domain, domains),  # records outside all domains form one more, which is ignored
+            domain=np.where(inside, domain, domains),  # records outside all domains form an extra domain, not used
             fpc=dict(enumerate(remaining.tolist())) if design.strata_name else float(remaining[0]),
         )
     empty = 0.0 if total else np.nan
     q, u = (np.array([found.get(d, empty) for d in range(domains)]) for found in (fit.point_est, fit.variance))
-    if ratio:  # a denominator of 0
+    if ratio:  # the denominator may be 0
         q, u = np.where(np.isinf(q), np.nan, q), np.where(np.isfinite(q), u, np.nan)
     return Estimates(q, u)
 
 
 def replicates(design: SurveyDesign, quantity: Quantity, domain: Codes, domains: int) -> Estimates:
-    """Estimates with variances from replicates; arguments as for :func:`onepass`."""
+    """Estimate all domains, with variances from replicate weights.  The arguments are those of :func:`onepass`."""
     if quantity.statistic == "quantile":
         return woodruff(design, quantity, domain, domains, replicates)
     assert design.replication is not None
@@ -174,7 +174,7 @@ def replicates(design: SurveyDesign, quantity: Quantity, domain: Codes, domains:
 
 
 def replicated(design: SurveyDesign, quantity: Quantity, domain: Codes, domains: int) -> Floats:
-    """The estimate in every replicate, (R, domains); NaN where the denominator is 0."""
+    """Compute the estimates under each of R replicate weights: (R, domains).  They are NaN if a denominator is 0."""
     assert design.replication is not None
     w = design.multiplicand
     if quantity.distributional:
@@ -188,18 +188,17 @@ def replicated(design: SurveyDesign, quantity: Quantity, domain: Codes, domains:
 
 
 def woodruff(design: SurveyDesign, quantity: Quantity, domain: Codes, domains: int, estimator: Estimator) -> Estimates:
-    """Quantiles with intervals by inverting the distribution function (Woodruff 1952; R's ``svyquantile``).
+    """Estimate quantiles, with intervals that invert the distribution function (Woodruff 1952; R's ``svyquantile``).
 
-    The quantile is the smallest value at which the weighted distribution function reaches the
-    probability.  The share of records not above the quantile is estimated, with an interval by the
-    settings of the quantity.  The limits of the quantile are the quantiles at the limits of this
-    share, and the standard error is their distance divided by twice the t quantile.
+    The quantile is the smallest value at which the weighted distribution function reaches the probability.  The share
+    of records not above the quantile is estimated, with the interval that ``quantity.interval`` sets.  The limits of
+    the quantile are the quantiles at the limits of this share.  The standard error is the distance between the limits
+    divided by twice the t quantile.
 
     Returns
     -------
     Estimates
-        Limits and variances are NaN if the interval of the share reaches 0 or 1: the data then give
-        no limit of the quantile.
+        Limits and variances are NaN if the interval of the share reaches 0 or 1.
     """
     assert quantity.y is not None
     inside = np.flatnonzero(domain >= 0)
@@ -229,14 +228,14 @@ def woodruff(design: SurveyDesign, quantity: Quantity, domain: Codes, domains: i
 def as_shares(
     design: SurveyDesign, quantity: Quantity, domain: Codes, domains: int
 ) -> tuple[Estimates, Quantity, Floats]:
-    """Quantiles, and shares of records with factors such that share times factor has the quantile's variance.
+    """Estimate quantiles, and represent each by a scaled share of records that has the same variance.
 
     Returns
     -------
     (Estimates, Quantity, float array (domains,))
-        The quantiles; the share of records that are not above the quantile of their domain; and the factor of this
-        share in each domain.  The factor is minus the Woodruff standard error of the quantile divided by the standard
-        error of the share (Francisco & Fuller 1991).
+        The quantiles.  Then the share of records that are not above the quantile of their domain.  Then the factor of
+        this share in each domain: minus the Woodruff standard error of the quantile, divided by the standard error of
+        the share (Francisco & Fuller 1991).
     """
     assert quantity.y is not None
     estimator = onepass if design.replication is None else replicates
@@ -254,12 +253,12 @@ PLUGINS = "surveysynth.estimators"  # entry points of packages that add estimato
 
 
 def available() -> list[str]:
-    """Names of all estimators: those of this module and those of installed packages."""
+    """Return the names of all estimators, of this module and of installed packages."""
     return [*ESTIMATORS, *sorted(entry_points(group=PLUGINS).names - ESTIMATORS.keys())]
 
 
 def estimator_of(name: str) -> Estimator:
-    """The estimator with a name; InputError for an unknown name."""
+    """Return the estimator of this name.  Raise InputError for an unknown name."""
     if name in ESTIMATORS:
         return ESTIMATORS[name]
     added = entry_points(group=PLUGINS, name=name)

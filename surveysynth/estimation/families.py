@@ -12,7 +12,7 @@ Family = Literal["gaussian", "binomial", "probit", "cloglog", "poisson", "gamma"
 BINARY = "binomial", "probit", "cloglog"  # outcomes of two values
 Floats = NDArray[np.float64]
 
-LARGEST = 500.0  # cut of the linear predictor under a complementary log-log link, where the mean is 1 from 4 on
+LARGEST = 500.0  # upper bound of the linear predictor for the complementary log-log link; the mean is 1 from 4 on
 KIND: dict[str, str] = {  # names in messages
     "gaussian": "linear",
     "binomial": "logistic",
@@ -24,11 +24,11 @@ KIND: dict[str, str] = {  # names in messages
 
 
 def mean(linear: Floats, family: Family) -> tuple[Floats, Floats, Floats]:
-    """The mean mu, its derivative mu' by the linear predictor, and the weight mu' / V(mu) of residuals in a score.
+    """Return the mean mu, its derivative mu' by the linear predictor, and the weight mu' / V(mu) of score residuals.
 
     The link is the identity for ``gaussian``, the logit for ``binomial``, the probit for ``probit``, log(-log(1 - mu))
-    for ``cloglog``, and the logarithm for ``poisson`` and ``gamma``.  V is 1 for ``gaussian``, mu for ``poisson``, mu^2
-    for ``gamma``, and mu (1 - mu) for the others (McCullagh & Nelder 1989, sections 2.2 and 4.3).
+    for ``cloglog``, and the logarithm for ``poisson`` and ``gamma``.  The variance function V is 1 for ``gaussian``, mu
+    for ``poisson``, mu^2 for ``gamma``, and mu (1 - mu) for the others (McCullagh & Nelder 1989, sections 2.2 and 4.3).
     """
     if family == "gaussian":
         return linear, np.ones_like(linear), np.ones_like(linear)
@@ -49,10 +49,7 @@ def mean(linear: Floats, family: Family) -> tuple[Floats, Floats, Floats]:
 
 
 def start_of(y: Floats, family: Family) -> Floats:
-    """The linear predictor to start a fit from: the link of a value near each outcome.
-
-    For ``gamma`` this value is half way between the outcome and the mean of all outcomes.
-    """
+    """Return the linear predictor from which a fit starts: the link function of a value near each outcome."""
     if family in BINARY:
         mu = (y + 0.5) / 2
         if family == "cloglog":
@@ -62,7 +59,7 @@ def start_of(y: Floats, family: Family) -> Floats:
 
 
 def in_statsmodels(family: Family) -> Any:
-    """The family as an object of statsmodels."""
+    """Return the family as an object of statsmodels."""
     import statsmodels.api as sm  # takes a second to import
 
     if family == "gamma":

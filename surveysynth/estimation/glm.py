@@ -4,15 +4,15 @@ The coefficients b solve the weighted score equations
 
     sum_i w_i x_i s_i (y_i - mu_i) = 0,    mu_i = mu(x_i'b + offset_i),    s = mu' / V(mu),
 
-with the derivative mu' of the mean and the variance V of the family (:mod:`surveysynth.estimation.families`).  The
-covariance of the coefficients is that of the sums of the linearized values
+with the predictors x_i and the weight w_i of record i, the derivative mu' of the mean, and the variance function V of
+the family (:mod:`surveysynth.estimation.families`).  The covariance of b is the covariance of the total of
 
     z_i = w_i s_i (y_i - mu_i) A^-1 x_i,    A = sum_i w_i s_i mu'_i x_i x_i',
 
-by :func:`surveysynth.estimation.variance.covariance`.  If the design has replicate weights, the
-covariance comes from the fits in every replicate.  Dropped records remain in the design with z = 0.
-All computations use columns Q = X T for which sum_i w_i q_i q_i' is n times the unit matrix, so
-that the last digits depend neither on the units of the predictors nor on the size of the weights.
+from :func:`surveysynth.estimation.variance.covariance`.  If the design has replicate weights, the covariance comes from
+the fits under the replicate weights.  Dropped records remain in the design with z = 0.  All computations use columns
+Q = X T for which sum_i w_i q_i q_i' is n times the unit matrix, so that the last digits depend neither on the units of
+the predictors nor on the size of the weights.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from .variance import DENSE, covariance, degrees_of_freedom
 
 Floats = NDArray[np.float64]
 
-COLLINEAR = 1e-7  # as in R: least share of a column's length that is no combination of the columns before it
-CONVERGED = 1e-10  # last step of a logistic fit, in standard errors of one record
-# Most steps of a fit.  If there is no finite solution, a logistic fit moves by 1 on the logit scale in each step, and
-# never ends.  Otherwise a fit takes 5 to 10 steps, and approximately log(1 / p) more for an outcome with small share p.
+COLLINEAR = 1e-7  # as in R: a column is collinear if less of its length is orthogonal to the columns before it
+CONVERGED = 1e-10  # largest last step of a fit that converged, in standard errors of one record
+# Maximum number of steps.  If there is no finite solution, a logistic fit moves by 1 on the logit scale in each step,
+# and never ends.  Otherwise a fit takes 5 to 10 steps, and about log(1 / p) more for an outcome with small share p.
 STEPS = 30
-SINGULAR = 1e12  # condition number of an information matrix that does not determine the coefficients
+SINGULAR = 1e12  # an information matrix with a larger condition number does not determine the coefficients
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Fit:
-    """The fit to one data set: coefficients (p,), covariance (p, p), inverse information (p, p), degrees of freedom."""
+    """A fit of p coefficients to one data set.  ``naive`` is their inverse information matrix (p, p)."""
 
     data: Data
     estimate: Floats
@@ -51,12 +51,12 @@ class Fit:
 
 
 def fit_glm(design: SurveyDesign, data: Data, family: Family) -> Fit:
-    """Fit the model to one design, with a covariance by linearization or from replicates.
+    """Fit the model to one design, with a covariance matrix by linearization or from replicate weights.
 
     Raises
     ------
     InputError
-        Collinear predictors; a fit that does not converge, or has no finite solution.
+        Predictors are collinear, or the fit does not converge or has no finite solution.
     """
     w = design.weights[data.present]
     w = w / w.mean()
@@ -75,7 +75,7 @@ def fit_glm(design: SurveyDesign, data: Data, family: Family) -> Fit:
 
 
 def deviance(design: SurveyDesign, data: Data, family: Family, kept: Bools) -> float:
-    """Deviance, with weights of mean 1, of a fit on the columns ``kept`` of X (InputError as :func:`fit_glm`)."""
+    """Fit the columns ``kept`` of X, with weights of mean 1.  Return the deviance (InputError as :func:`fit_glm`)."""
     w = design.weights[data.present]
     w = w / w.mean()
     columns, terms = (tuple(np.array(each)[kept].tolist()) for each in (data.columns, data.terms))
@@ -89,26 +89,26 @@ def deviance(design: SurveyDesign, data: Data, family: Family, kept: Bools) -> f
 
 
 def _information(Q: Floats, w: Floats, at: tuple[Floats, Floats, Floats]) -> Floats:
-    """Information matrix A = sum_i w_i s_i mu'_i q_i q_i'."""
+    """Compute the information matrix A = sum_i w_i s_i mu'_i q_i q_i'."""
     _, slope, s = at
     return np.asarray(Q.T @ ((w * slope * s)[:, None] * Q))
 
 
 def _scores(data: Data, Q: Floats, w: Floats, at: tuple[Floats, Floats, Floats]) -> Floats:
-    """Scores w_i s_i (y_i - mu_i) q_i of the records: (k, p)."""
+    """Compute the score w_i s_i (y_i - mu_i) q_i of each record."""
     mu, _, s = at
     return np.asarray((w * s * (data.y - mu))[:, None] * Q)
 
 
 def _orthonormal(data: Data, w: Floats) -> Floats:
-    """The upper triangular T such that sum_i w_i q_i q_i' = n I, with Q = X T; InputError for collinear columns."""
+    """Return the triangular T for which X T is orthonormal under the weights.  Raise InputError if X is collinear."""
     X, root = data.X, np.sqrt(w / len(w))[:, None]
     length = np.sqrt(((root * X) ** 2).sum(axis=0))
     length[length == 0] = 1.0
     R = np.asarray(np.linalg.qr(root * X / length, mode="r"))
     new = np.abs(np.diag(R)) > COLLINEAR
     if not new.all():
-        j = int(np.argmin(new))  # the first combination of the columns before it
+        j = int(np.argmin(new))  # the first column that is a combination of the columns before it
         share = solve_triangular(R[:j, :j], R[:j, j]) if j else np.zeros(0)
         terms = dict.fromkeys(data.terms[i] for i in [*np.flatnonzero(np.abs(share) > 1e-6), j])
         others = [term for term in terms if term != data.terms[j]]
@@ -121,7 +121,7 @@ def _orthonormal(data: Data, w: Floats) -> Floats:
 
 
 def _coefficients(data: Data, Q: Floats, T: Floats, w: Floats, family: Family) -> Floats:
-    """Coefficients of the columns of Q, by Fisher scoring from :func:`start_of` the outcome: (p,) (InputError)."""
+    """Compute the coefficients of the columns of Q by Fisher scoring.  Raise InputError if there is no solution."""
     if family == "gaussian":
         return np.asarray(Q.T @ (w * (data.y - data.offset)) / len(w))  # as sum_i w_i q_i q_i' = n I
     start = start_of(data.y, family)
@@ -150,17 +150,13 @@ def _unsolved(family: Family) -> InputError:
 
 
 def _determines(A: Floats) -> bool:
-    """Whether an information matrix determines the coefficients."""
     return bool(np.isfinite(A).all() and np.linalg.cond(A) < SINGULAR)
 
 
 def _scored(
     data: Data, Q: Floats, w: Floats, b: Floats, family: Family, most: int
 ) -> tuple[Floats, Floats, bool]:  # fmt: skip
-    """Fisher scoring from b in at most ``most`` steps: coefficients, the last step, and whether it converged.
-
-    Replicate weights may be negative; the score equations are still those of weighted totals.
-    """
+    """Take up to ``most`` steps of Fisher scoring from b.  Return coefficients, last step, and whether it converged."""
     last = b
     for _ in range(most):
         mu, slope, s = mean(Q @ b + data.offset, family)
@@ -175,7 +171,7 @@ def _scored(
 
 
 def _replicated(design: SurveyDesign, data: Data, Q: Floats, b: Floats, family: Family) -> Floats:
-    """Coefficients in every replicate, (R, p); NaN for a replicate in which the fit does not converge."""
+    """Compute the coefficients under each of R replicate weights: (R, p).  They are NaN if a fit does not converge."""
     assert design.replication is not None
     w = design.multiplicand[data.present] / design.weights[data.present].mean()
     R, step = design.replication.R, max(1, DENSE // design.n)
@@ -189,7 +185,7 @@ def _replicated(design: SurveyDesign, data: Data, Q: Floats, b: Floats, family: 
 
 
 def _degf(design: SurveyDesign, present: Bools) -> int:
-    """Degrees of freedom of the design for a regression, as in R."""
+    """Return the degrees of freedom of the design for a regression, as in R."""
     if design.replication is not None or present.all():
         return design.degf
     return int(degrees_of_freedom(design, np.where(present, 0, -1), 1)[0])

@@ -1,15 +1,15 @@
 """Variance, Gini coefficient, quintile share ratio and poverty rate: estimates and linearized values.
 
-With weights w, let N = sum w and Y = sum w y over a domain, N_k and Y_k these sums over the records with y <= y_k only,
-and q_p the smallest value at which the weighted distribution function reaches p:
+A domain has n records with weights w.  Let N = sum w and Y = sum w y over the domain, N_k and Y_k the sums over its
+records with y <= y_k only, and q_p the smallest value at which the weighted distribution function reaches p:
 
-    population variance   V = n / (n - 1) sum w (y - mean)^2 / N, of n records,
+    population variance   V = n / (n - 1) sum w (y - mean)^2 / N,
     Gini coefficient      G = sum_kl w_k w_l |y_k - y_l| / (2 N Y),
     quintile share ratio  Q = S80 / S20,    S20 = sum w y 1(y <= q_.2),    S80 = sum w y 1(y > q_.8),
     poverty rate          P = sum w 1(y < L) / N,    L = 0.6 times the median of all records, whatever the domain.
 
-V is R's ``svyvar``; G, Q and P are those of R's laeken, as shares instead of percentages.  An estimate has the
-variance of the total of z_k = w_k u_k (Deville 1999), with the derivatives u_k
+V equals R's ``svyvar``.  G, Q and P equal the results of R's laeken, as shares instead of percentages.  An estimate
+has the variance of the total of z_k = w_k u_k (Deville 1999), with the derivatives u_k
 
     V:  (n / (n - 1) (y_k - mean)^2 - V) / N,
     G:  (2 (y_k N_k - Y_k) + Y - y_k N - G (Y + y_k N)) / (N Y)                             (Langel & Tille 2013),
@@ -21,7 +21,7 @@ variance of the total of z_k = w_k u_k (Deville 1999), with the derivatives u_k
 f is the density of y in the domain, f' the density over all records, and N' the sum of the weights of all records.
 Densities are estimated with a normal kernel of bandwidth s N'^(-1/5), where s is the weighted standard deviation of y
 over all records (Osier 2009; R's vardpoor and convey).  So the standard error of P, and of P alone, changes a little if
-all weights are multiplied by one number.  The derivatives of V and G are exact; those of Q and P are for large samples.
+all weights are multiplied by one number.  The derivatives of V and G are exact, and those of Q and P approximate.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ OF_MEDIAN = 0.6  # poverty line as a share of the median
 
 
 def linearize(w: Floats, quantity: Quantity, domain: Codes, domains: int) -> tuple[Floats, Floats]:
-    """Point estimates and linearized values.  The poverty line counts as known: see :func:`by_the_line`.
+    """Compute point estimates and linearized values, with the poverty line taken as known (see :func:`by_the_line`).
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def linearize(w: Floats, quantity: Quantity, domain: Codes, domains: int) -> tup
     Returns
     -------
     (float array (domains,), float array (n,))
-        Estimates (NaN for a domain without one), and z, which is 0 outside the domains.
+        Estimates, NaN where undefined, and linearized values z, which are 0 outside the domains.
     """
     assert quantity.y is not None
     z, estimate = np.zeros(w.size), np.full(domains, np.nan)
@@ -68,9 +68,9 @@ def linearize(w: Floats, quantity: Quantity, domain: Codes, domains: int) -> tup
 
 
 def replicated(replication: Replicates, w: Floats, quantity: Quantity, domain: Codes, domains: int) -> Floats:
-    """The estimate in every replicate, (R, domains); NaN where a replicate has no estimate.
+    """Compute the estimates under each of R replicate weights: (R, domains).  They are NaN where undefined.
 
-    The factors of the replicates multiply the weights ``w``, (n,).
+    A replicate weight is a factor times the weight in ``w`` (n,).
     """
     assert quantity.y is not None
     estimate, step = np.full((replication.R, domains), np.nan), max(1, BLOCK // w.size)
@@ -85,13 +85,13 @@ def replicated(replication: Replicates, w: Floats, quantity: Quantity, domain: C
 
 
 def by_the_line(w: Floats, quantity: Quantity, domain: Codes, domains: int) -> tuple[Floats, Floats] | None:
-    """Contribution of an estimated poverty line to linearized values: the density f(L) by domain, and z of the line.
+    """Compute what the estimation of the poverty line adds to the linearized values.
 
     Returns
     -------
     (float array (domains,), float array (n,)), or None
-        ``slope`` and ``z``: ``slope[d] * z`` is to be added to the linearized values of domain d.  None for quantities
-        without an estimated poverty line.
+        ``slope``, the density f(L) by domain, and ``z``, the linearized values of the line.  The caller adds
+        ``slope[d] * z`` to the linearized values of domain d.  None if the quantity has no estimated poverty line.
     """
     if not (quantity.statistic == "poverty_rate" and quantity.distributional):
         return None
@@ -115,7 +115,7 @@ def by_the_line(w: Floats, quantity: Quantity, domain: Codes, domains: int) -> t
 
 
 def _sorted(y: Floats, domain: Codes, domains: int) -> Iterator[tuple[int, Codes]]:
-    """Each domain with records, and the positions of its records by ascending value."""
+    """Yield each domain that has records, with the positions of its records in ascending order of y."""
     inside = np.flatnonzero(domain >= 0)
     order = inside[np.lexsort((y[inside], domain[inside]))]
     limits = np.searchsorted(domain[order], np.arange(domains + 1))
@@ -125,26 +125,25 @@ def _sorted(y: Floats, domain: Codes, domains: int) -> Iterator[tuple[int, Codes
 
 
 def _line(W: Floats, quantity: Quantity) -> Floats:
-    """The poverty line under weights (n, R): (R,); NaN for other statistics."""
+    """Return the poverty line under each column of weights (n, R): (R,).  It is NaN for other statistics."""
     if quantity.statistic != "poverty_rate" or quantity.y is None:
         return np.full(W.shape[1], np.nan)
     return OF_MEDIAN * (1 - 1e-12) * _median(W, quantity.y)  # records at the line are not below it by rounding
 
 
 def _median(W: Floats, y: Floats) -> Floats:
-    """Median of y over the records with a value, under weights (n, R): (R,)."""
     order = np.argsort(y, kind="stable")[: int((~np.isnan(y)).sum())]
     return _quantile(y[order], W[order], 0.5)
 
 
 def _quantile(y: Floats, W: Floats, p: float) -> Floats:
-    """The smallest of sorted values y (k,) where the distribution function under weights (k, R) reaches p: (R,)."""
+    """Return the p-quantile of sorted values y (k,) under each column of weights (k, R): (R,)."""
     reached = np.cumsum(W, axis=0)
     return np.asarray(y[np.argmax(reached >= p * reached[-1] * (1 - 1e-12), axis=0)])  # allows for rounded sums
 
 
 def _estimate(quantity: Quantity, y: Floats, W: Floats, line: Floats) -> Floats:
-    """The statistic of sorted values y (k,) under weights W (k, R): (R,)."""
+    """Compute the statistic of sorted values y (k,) under each column of weights W (k, R): (R,)."""
     N, Y, column = W.sum(axis=0), y @ W, y[:, None]
     if quantity.statistic == "variance" and y.size == 1:  # 0 / 0, up to rounding of the mean
         return np.full(W.shape[1], np.nan)
@@ -161,7 +160,7 @@ def _estimate(quantity: Quantity, y: Floats, W: Floats, line: Floats) -> Floats:
 
 
 def _derivative(quantity: Quantity, y: Floats, w: Floats, estimate: float, line: Floats) -> Floats:
-    """The derivatives u_k of the estimate by the weights, for sorted values y (k,): (k,)."""
+    """Compute the derivatives u_k (module docstring) of the estimate by the weights, for sorted values y."""
     N, Y = w.sum(), w @ y
     if quantity.statistic == "variance":
         return np.asarray(((y - Y / N) ** 2 * y.size / np.float64(y.size - 1) - estimate) / N)

@@ -27,8 +27,9 @@ class Interval:
     Attributes
     ----------
     level : float
+        Confidence level.
     df : float, optional
-        Degrees of freedom, in place of the design's.  If they are infinite, intervals are normal.
+        Degrees of freedom to use instead of the design's.  Infinity gives normal intervals.
     method : str, optional
         Method for proportions (default "xlogit") and for the shares that give the limits of quantiles (default "mean").
     """
@@ -39,7 +40,7 @@ class Interval:
 
     @classmethod
     def checked(cls, level: object = 0.95, df: object = None, method: object = None) -> Interval:
-        """The settings; InputError unless the level is between 0 and 1, df positive and the method known."""
+        """Create settings.  Raise InputError unless the level is between 0 and 1, df positive and the method known."""
         if isinstance(level, bool) or not isinstance(level, (int, float)) or not 0 < level < 1:
             raise InputError("level must be a number between 0 and 1, for example 0.95")
         if method is not None:
@@ -48,13 +49,13 @@ class Interval:
         return cls(float(level), np.inf if normal else None if df is None else positive(df, "df"), method)  # type: ignore[arg-type]
 
     def known_df(self, combined: Combined) -> Combined:
-        """The estimates, with the degrees of freedom ``df`` of these settings if they have them."""
+        """Return the estimates, with their degrees of freedom replaced by the setting ``df`` unless that is None."""
         if self.df is None:
             return combined
         return Combined(combined.estimate, combined.se, np.full(combined.se.shape, self.df))
 
     def limits(self, combined: Combined) -> tuple[Floats, Floats]:
-        """Limits of t intervals."""
+        """Return the limits of t intervals."""
         return interval(self.known_df(combined), self.level)
 
     def count_limits(self, combined: Combined) -> tuple[Floats, Floats]:
@@ -71,20 +72,21 @@ class Interval:
         return np.where(below, np.exp(log_low), low), np.where(below, np.exp(log_high), high)
 
     def share_limits(self, combined: Combined, n: Floats, default: Method) -> tuple[Floats, Floats]:
-        """Limits of shares, by the method of these settings, or else the default.
+        """Return confidence limits of shares, by ``method`` or else by ``default``.
 
-        For a share p with standard error s, let t be the quantile for its degrees of freedom, n_eff = p (1 - p) / s^2:
+        For a share p of n records with standard error s, let t and t_n-1 be the quantiles of the t distribution with
+        the degrees of freedom of s and with n - 1, and n_eff = p (1 - p) / s^2:
 
         - mean: p -+ t s;
-        - xlogit: the same on the scale of log odds;
-        - asin: the same on the scale of arcsin(sqrt(p));
-        - beta: Clopper and Pearson's with n_eff (t_n-1 / t)^2 records (Korn & Graubard 1998, section 3);
+        - xlogit: the limits "mean" of the log odds, transformed back;
+        - asin: the limits "mean" of arcsin(sqrt(p)), transformed back;
+        - beta: Clopper and Pearson's limits with n_eff (t_n-1 / t)^2 records (Korn & Graubard 1998, section 3);
         - wilson: the p_0 with |p - p_0| <= t sqrt(p_0 (1 - p_0) / n_eff) (Franco et al. 2019, section 2);
         - likelihood: the p_0 with 2 n_eff KL(p, p_0) <= t^2 (Rao and Scott's scaled likelihood).
 
-        A share of 0 or 1 has standard error 0, which does not mean that it is known exactly.  By every method, its
-        limits are Clopper & Pearson's (1934) with n min(1, (t_n-1 / t)^2) records.  A share between 0 and 1 with
-        standard error 0 is fixed by the design; its limits are the share itself.
+        A share of 0 or 1 has standard error 0, but is not known exactly.  By every method, its limits are those of
+        Clopper & Pearson (1934) with n min(1, (t_n-1 / t)^2) records.  A share between 0 and 1 with standard error 0 is
+        fixed by the design, and both limits are equal to the share.
 
         Parameters
         ----------
@@ -92,12 +94,12 @@ class Interval:
         n : float array (D,)
             Numbers of records.
         default : str
-            Method to use if these settings have none.
+            Method to use if ``method`` is None.
 
         Returns
         -------
         (float array (D,), float array (D,))
-            Lower and upper limits; NaN if there are no degrees of freedom.
+            Lower and upper limits.  They are NaN if there are no degrees of freedom.
         """
         both, method = self.known_df(combined), self.method or default
         p, se = both.estimate, both.se
@@ -117,7 +119,7 @@ class Interval:
         return np.where(extreme, least, low), np.where(extreme, most, high)
 
     def difference_limits(self, first: Combined, n: Floats, second: Combined, other_n: Floats) -> tuple[Floats, Floats]:
-        """Limits of the difference of two shares, from the limits of each.
+        """Compute confidence limits of the difference of two shares from the limits of each share.
 
         With d = p_1 - p_2 and the limits l_k, u_k of p_k (:meth:`share_limits`, "xlogit"):
         d - sqrt((p_1 - l_1)^2 + (u_2 - p_2)^2) and d + sqrt((u_1 - p_1)^2 + (p_2 - l_2)^2)  (Newcombe 1998, method 10,
@@ -143,7 +145,7 @@ ROUNDING = 1e-12  # rounding error of a share of 1, which is a quotient of two s
 
 
 def nobody_or_all(p: Floats) -> NDArray[np.bool_]:
-    """Whether shares are 0 or 1, so that they have no estimated standard error."""
+    """Return whether each share is 0 or 1, and so has no estimated standard error."""
     return (p <= 0) | (p >= 1 - ROUNDING)
 
 
@@ -167,7 +169,7 @@ def _shares(method: Method, p: Floats, n_eff: Floats, t: Floats, n: Floats, leve
 
 
 def _extreme_shares(p: Floats, t: Floats, n: Floats, level: float) -> tuple[Floats, Floats]:
-    """Clopper-Pearson limits of shares of 0 or 1, in closed form; NaN if there are no degrees of freedom."""
+    """Compute Clopper-Pearson limits of shares of 0 or 1.  A limit is NaN if there are no degrees of freedom."""
     with np.errstate(divide="ignore", invalid="ignore"):
         n_eff = n * np.fmin(1, (student.ppf(0.5 + level / 2, n - 1) / t) ** 2)
         away = np.where(np.isnan(t), np.nan, 1 - ((1 - level) / 2) ** (1 / n_eff))
@@ -176,7 +178,7 @@ def _extreme_shares(p: Floats, t: Floats, n: Floats, level: float) -> tuple[Floa
 
 
 def _likelihood(p: float, n_eff: float, t: float) -> tuple[float, float]:
-    """Limits of a likelihood interval: the p_0 at which the scaled likelihood ratio reaches its critical value."""
+    """Find the two values of p_0 at which the scaled likelihood ratio reaches its critical value."""
 
     def beyond(q: float) -> float:
         return float(2 * n_eff * (xlogy(p, p / q) + xlogy(1 - p, (1 - p) / (1 - q))) - t**2)
@@ -189,10 +191,11 @@ def _likelihood(p: float, n_eff: float, t: float) -> tuple[float, float]:
 
 
 def overlap(low: ArrayLike, high: ArrayLike, other_low: ArrayLike, other_high: ArrayLike) -> Floats:
-    """Overlap of two intervals: the length of the common part divided by that of each interval, averaged over both.
+    """Compute the overlap of two confidence intervals.
 
-    The overlap is 1 for equal intervals, and negative for disjoint intervals, in proportion to their distance (Karr et
-    al. 2006, in the form of Snoke et al. 2018).  It is NaN if an interval has length 0.
+    The overlap is the length of the intersection divided by the length of each interval, averaged over both intervals.
+    It is 1 for equal intervals, and negative for disjoint intervals, in proportion to their distance (Karr et al. 2006,
+    in the form of Snoke et al. 2018).  It is NaN if an interval has length 0.
 
     Parameters
     ----------

@@ -30,7 +30,10 @@ STEP = 1e-20  # imaginary step of a derivative: exact to rounding (Squire & Trap
 
 @dataclass(frozen=True, eq=False)
 class JointEstimates:
-    """Estimates of p quantities with their covariance, from one design or from m synthetic data sets.
+    """Estimates of p quantities with their covariance matrix, from one design or from m synthetic data sets.
+
+    The combined covariance is the mean over the data sets, plus 1 / m times the covariance between the data sets, plus
+    the covariance due to the noise that all data sets share.
 
     Attributes
     ----------
@@ -38,13 +41,14 @@ class JointEstimates:
     estimates : float array (m, p)
         Estimates in each data set.
     covariances : float array (m, p, p)
+        Covariance matrix of the estimates in each data set.
     degf : float
         Degrees of freedom of the design.
     redrawn : float array (R, p), optional
-        Estimates from one data set with noise redrawn R times.  All data sets share one draw of the noise.
+        Estimates from one data set with the noise of the noisy tables redrawn R times.
     records : float array (p,), optional
-        Numbers of records behind shares; NaN for other estimates.  A share of 0 or 1 has the same interval as in
-        :func:`surveysynth.estimate`.
+        Number of records behind each share, and NaN for other estimates.  The interval of a share of 0 or 1 depends on
+        this number, as in :func:`surveysynth.estimate`.
 
     Examples
     --------
@@ -76,20 +80,20 @@ class JointEstimates:
         return self.intervals()
 
     def intervals(self, level: float = 0.95, df: float | None = None) -> pd.DataFrame:
-        """The table with intervals of another level, or with other degrees of freedom (R's ``confint``).
+        """Return the table with intervals of another level or with other degrees of freedom (R's ``confint``).
 
         Parameters
         ----------
         level : float
-            Between 0 and 1.
+            Confidence level between 0 and 1.
         df : float, optional
-            Degrees of freedom, by default those of the design and of the combining rule.  ``numpy.inf`` makes normal
-            intervals.
+            Degrees of freedom.  By default they follow from the design and the combining rule.  ``numpy.inf`` gives
+            normal intervals.
 
         Returns
         -------
         pandas.DataFrame
-            ``name, estimate, se, df, ci_low, ci_high``, one row an estimate.
+            Columns ``name, estimate, se, df, ci_low, ci_high``, with one row for each estimate.
 
         Raises
         ------
@@ -121,7 +125,7 @@ class JointEstimates:
 
     @property
     def covariance(self) -> pd.DataFrame:
-        """Covariance matrix of the estimates, (p, p): U_bar + B / m for m data sets, plus that of shared noise."""
+        """Covariance matrix (p, p) of the estimates, combined over the data sets as in :class:`JointEstimates`."""
         V = self.covariances.mean(axis=0)
         if self.m > 1:
             V = V + np.atleast_2d(np.cov(self.estimates, rowvar=False)) / self.m
@@ -133,25 +137,25 @@ class JointEstimates:
         return None if self.redrawn is None else np.atleast_2d(np.cov(self.redrawn, rowvar=False))
 
     def test(self, names: str | Sequence[str] | None = None, null: float | Sequence[float] = 0.0) -> Test:
-        """Wald's test that estimates have hypothetical values.
+        """Test the hypothesis that estimates have given values (Wald's test).
 
         Parameters
         ----------
         names : str or list of str, optional
-            Names of the estimates to test; default all.
+            Names of the estimates to test.  By default all are tested.
         null : float or list of float
             Values under the hypothesis.
 
         Returns
         -------
         Test
-            F, its degrees of freedom and p.  The denominator has the degrees of freedom of the design; for synthetic
-            data sets they follow Reiter's (2005) rule.
+            F, its degrees of freedom, and p.  The denominator degrees of freedom are those of the design, or follow
+            Reiter's (2005) rule for synthetic data sets.
 
         Raises
         ------
         InputError
-            Unknown names; estimates that determine each other, as all proportions of one variable do.
+            A name is unknown, or the estimates determine each other, as all proportions of one variable do.
 
         Examples
         --------
@@ -170,7 +174,7 @@ class JointEstimates:
         )
 
     def contrast(self, contrast: Contrast | None = None, /, **contrasts: Contrast) -> JointEstimates:
-        """Functions of the estimates, with standard errors by the delta method (R's ``svycontrast``).
+        """Estimate functions of the estimates, with standard errors by the delta method (R's ``svycontrast``).
 
         The function is applied to the estimates of every data set, and the results are combined.
 
@@ -186,12 +190,13 @@ class JointEstimates:
         Returns
         -------
         JointEstimates
-            Values of the functions, by name.  A contrast without a name is called "contrast".
+            Values of the functions, by name.  The first argument has the name "contrast".
 
         Raises
         ------
         InputError
-            No contrast; unknown names; a function that fails, or whose value or derivative is not one finite number.
+            No contrast is given, a name is unknown, a function fails, or its value or derivative is not one finite
+            number.
 
         Examples
         --------
@@ -231,7 +236,7 @@ class JointEstimates:
 
 
 def _derivatives(function: Function, q: Floats, names: tuple[str, ...]) -> Floats:
-    """Value and derivatives of a function of the estimates q, (p,): (1 + p,) (InputError)."""
+    """Return the value of a function of the p estimates q, then its p derivatives.  Raise InputError if it fails."""
 
     def at(values: NDArray[np.complex128] | Floats) -> complex:
         found = np.asarray(function(pd.Series(values, index=list(names))))
@@ -260,26 +265,27 @@ def joint_estimates(
     denominator: str | None = None,
     missing: Missing = "fail",
 ) -> JointEstimates:
-    """Estimates in the cells of a table, with their covariance matrix, for all statistics except quantiles.
+    """Estimate the cells of a table with their covariance matrix, for all statistics except quantiles.
 
-    The covariances are those of linearized values, or of replicates (R's ``svyby(covmat=TRUE)``).
+    The covariances come from linearized values or from replicate weights (R's ``svyby(covmat=TRUE)``).
 
     Parameters
     ----------
     design, outcome, by, statistic, denominator, missing
-        As for :func:`surveysynth.estimate`.  There are estimates for cells only, not for margins, and no quantiles.
+        See :func:`surveysynth.estimate`.  There are estimates for cells only, not for margins, and no quantiles.
         The poverty line is always estimated.
 
     Returns
     -------
     JointEstimates
-        A name consists of those of the following parts that differ between the estimates, separated by colons:
-        statistic, outcome, category, and categories of ``by``.  Examples are "api00", "E" and "api00:E:Yes".
+        The name of an estimate joins statistic, outcome, category and categories of ``by`` with colons.  Statistic,
+        outcome and category are left out if all estimates have the same.  Examples: "api00", "E", "api00:E:Yes".
 
     Raises
     ------
     InputError
-        As :func:`surveysynth.estimate`; quantiles; a cell without records for a mean, proportion or ratio.
+        An error of :func:`surveysynth.estimate`; the statistic is a quantile; a cell has no record, but the statistic
+        needs one.
 
     Examples
     --------
@@ -305,7 +311,7 @@ def jointly(
     synthesized: Sequence[str] = (),
     redrawn: Sequence[SurveyDesign] = (),
 ) -> JointEstimates:
-    """:func:`joint_estimates` on m synthetic designs, one row of estimates each; arguments as for ``tabulate``."""
+    """Compute :func:`joint_estimates` for each of m synthetic designs.  The arguments are those of ``tabulate``."""
     check_designs(designs)
     statistics, outcomes, names = as_list(statistic), as_list(outcome), as_list(by)
     if "quantile" in statistics:
@@ -317,8 +323,8 @@ def jointly(
     labels = tuple(name for quantity in asked[0] for name in _names(quantity, asked[0], cells[0]))
     q = np.array([estimate for estimate, _ in found])
     if np.isnan(q).any():
-        lacking = [labels[i] for i in np.flatnonzero(np.isnan(q).any(axis=0))]
-        raise InputError(f"there is no estimate of {', '.join(lacking[:12])}: no record has a value there")
+        absent = [labels[i] for i in np.flatnonzero(np.isnan(q).any(axis=0))]
+        raise InputError(f"there is no estimate of {', '.join(absent[:12])}: no record has a value there")
     domain = [np.where(present(quantity, cell) < 0, -1, 0) for quantity, cell in zip(asked[0], cells, strict=False)]
     degf = min(float(least_degf([design], [inside], 1)[0]) for design, inside in zip(designs, domain, strict=False))
     m, domains = len(designs), len(cells[0].labels)
@@ -334,7 +340,7 @@ def jointly(
 
 
 def with_covariance(design: SurveyDesign, asked: Sequence[Quantity], cells: Partition) -> tuple[Floats, Floats]:
-    """Estimates of one design by quantity and cell, (p,), and their covariance matrix, (p, p)."""
+    """Return the p estimates of one design, by quantity and cell, and their covariance matrix (p, p)."""
     domains, parts, estimates = len(cells.labels), [], []
     for quantity in asked:
         domain = present(quantity, cells)
@@ -355,7 +361,7 @@ def with_covariance(design: SurveyDesign, asked: Sequence[Quantity], cells: Part
 
 
 def _names(quantity: Quantity, every: Sequence[Quantity], cells: Partition) -> list[str]:
-    """Names for the estimates of a quantity, one a cell, that distinguish them from those of the other quantities."""
+    """Name the estimates of a quantity in each cell, so that each name differs from the names of other quantities."""
     parts = [("statistic", quantity.statistic), ("outcome", quantity.outcome), ("category", quantity.category)]
     own = [value for name, value in parts if len({getattr(other, name) for other in every}) > 1]
     rows = cells.labels.itertuples(index=False, name=None)
@@ -367,17 +373,17 @@ def with_replicates(
     function: Callable[[pd.DataFrame, Floats], object],
     names: str | Sequence[str] | None = None,
 ) -> JointEstimates:
-    """Any estimates, with their covariance from replicate weights (R's ``withReplicates``).
+    """Estimate a function of records and weights, with its variance from replicate weights (R's ``withReplicates``).
 
     Parameters
     ----------
     design : SurveyDesign
         A design with replicate weights, from the file or from :meth:`SurveyDesign.replicates`.
     function : function of (frame, weights)
-        It takes the records and their weights, (n,), and gives one number or several.  A replicate for which it gives
-        NaN is left out.
+        The function takes the records and their weights, (n,), and returns one number or several.  A replicate is left
+        out if the function returns NaN.
     names : str or list of str, optional
-        Names of these numbers; default "theta", or "theta1", "theta2", ...
+        Names of these numbers, by default "theta", or "theta1", "theta2", ...
 
     Returns
     -------
@@ -387,8 +393,8 @@ def with_replicates(
     Raises
     ------
     InputError
-        A design without replicate weights; a function that fails, is not finite under the weights of the design, or
-        does not give as many numbers as there are names.
+        The design has no replicate weights.  The function fails, is not finite under the weights of the design, or does
+        not give as many numbers as there are names.
 
     Examples
     --------

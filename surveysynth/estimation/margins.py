@@ -30,11 +30,12 @@ def predictive_margins(
     offset: str | None = None,
     missing: str = "fail",
 ) -> JointEstimates:
-    """Means of an outcome by group, adjusted for predictors (R's ``svypredmeans``).
+    """Estimate the mean of an outcome by group, adjusted for predictors (R's ``svypredmeans``).
 
-    Each category of ``group`` is assigned to all records in turn, and the predictions are averaged:
-    theta_k = sum w_i mu(x_i(k)'b) / sum w_i.  The variance has two parts.  The first is the variance of the mean of
-    the predictions, with the coefficients taken as known.  The second is due to the coefficients: d' V d with
+    Each category k of ``group`` is assigned to all records in turn, and the predictions are averaged:
+    theta_k = sum w_i mu(x_i(k)'b) / sum w_i.  Here w_i is the weight of record i, x_i(k) are its predictors in category
+    k, b are the coefficients and mu is the inverse link.  The variance has two parts.  The first is the variance of the
+    mean of the predictions, with the coefficients taken as known.  The second is due to the coefficients: d' V d with
     d = sum w_i mu' x_i(k) / sum w_i, where V is the covariance matrix of the coefficients.
 
     Source: Graubard & Korn 1999, section 3.
@@ -43,11 +44,11 @@ def predictive_margins(
     ----------
     design : SurveyDesign
     formula : str
-        The model **without** the group: "api00 ~ ell + meals".  The group is added to it.
+        The model **without** the group: "api00 ~ ell + meals".  The group is added to the model.
     group : str
         Column of categories.
     family, offset, missing
-        As for :func:`surveysynth.regression`.
+        See :func:`surveysynth.regression`.
 
     Returns
     -------
@@ -57,7 +58,7 @@ def predictive_margins(
     Raises
     ------
     InputError
-        As :func:`surveysynth.regression`; the formula already contains the group.
+        An error of :func:`surveysynth.regression`, or the formula already contains the group.
 
     Examples
     --------
@@ -75,7 +76,7 @@ def margins(
     designs: Sequence[SurveyDesign], formula: str, group: str, family: Family = "gaussian", *,
     offset: str | None = None, missing: str = "fail", redrawn: Sequence[SurveyDesign] = (),
 ) -> JointEstimates:  # fmt: skip
-    """:func:`predictive_margins` on m synthetic designs, one row of estimates each."""
+    """Compute :func:`predictive_margins` for each of m synthetic designs."""
     check_designs(designs)
     outcome, names = parsed(formula)
     if not isinstance(group, str):

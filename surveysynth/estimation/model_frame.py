@@ -1,4 +1,4 @@
-"""Model frames: the numbers that a fit takes from a formula and a design, and that a prediction takes from records."""
+"""Model frames: the matrices that fits and predictions make from a formula and from records."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Model:
-    """The part of a fit that makes rows of X from new records.  It contains no records of the design.
+    """What a prediction needs from a fit: the settings that turn new records into predictors X.
+
+    The object contains no records of the design.  A fit has p coefficients.
 
     Attributes
     ----------
@@ -35,10 +37,11 @@ class Model:
     columns : tuple of str
         Columns of the file in the right-hand side and the offset.
     categories : dict of column to list
-        Categories that were fitted, for columns that are not numeric.
+        Categories in the fit, for each column that is not numeric.
     offset : str, optional
+        Column or expression that is added to the linear predictor.
     naive : float array (p, p), optional
-        Inverse information of the weighted likelihood of one data set, with weights of mean 1.
+        Inverse information matrix of one data set, with weights of mean 1.
     """
 
     spec: Any
@@ -49,15 +52,15 @@ class Model:
     naive: Floats | None
 
     def rows(self, frame: pd.DataFrame) -> tuple[Floats, Floats]:
-        """X (k, p) and offsets (k,) of new records (InputError)."""
+        """Return the predictors X (k, p) and offsets of k new records.  Raise InputError for unsuitable records."""
         if not isinstance(frame, pd.DataFrame):
             raise InputError(f"predictions need a DataFrame, not {type(frame).__name__}")
         for name in self.columns:
             if name not in frame.columns:
                 raise InputError(f"predictions need the column {name!r}, which the frame does not have")
-            gone = frame[name].isna()
-            if gone.any():
-                raise InputError(f"column {name!r} is missing in {rows(gone)}; a prediction needs it")
+            absent = frame[name].isna()
+            if absent.any():
+                raise InputError(f"column {name!r} is missing in {rows(absent)}; a prediction needs it")
             if name in self.categories:
                 other = ~frame[name].isin(self.categories[name])
                 if other.any():
@@ -81,22 +84,24 @@ class Model:
 
 @dataclass(frozen=True, eq=False, repr=False)  # a repr would show confidential values
 class Data:
-    """The numbers that a fit takes from a design.
+    """Outcome, predictors and offset of the k records of a design that a fit uses.
 
     Attributes
     ----------
     y : float array (k,)
-        Outcome; 0 and 1 in a regression of an outcome with two values.
+        Outcome.  An outcome of two categories is coded as 0 and 1.
     X : float array (k, p)
+        Predictors, one column for each coefficient.
     present : bool array (n,)
-        Marks the k records of the design with a value in every column of the formula.
+        Marks the k of the n records of the design that have a value in every column of the formula.
     columns : tuple of str (p,)
+        Names of the columns of X.
     terms : tuple of str (p,)
-        Term of the formula for each column.
+        Term of the formula for each column of X.
     categories : tuple
-        The two categories of an outcome with two values, if its column is not numeric; else empty.
+        The two categories of an outcome that is not numeric.  Empty for a numeric outcome.
     offset : float array (k,)
-        0 without an offset.
+        Added to the linear predictor.  0 if the model has no offset.
     spec : formulaic.ModelSpec
         Specification of the right-hand side.
     levels : dict of column to list
@@ -115,7 +120,7 @@ class Data:
 
 
 def parsed(formula: str) -> tuple[Factor, list[str]]:
-    """The outcome of a formula, and the columns in it, those of the outcome first (InputError)."""
+    """Return the outcome of a formula, and all columns in the formula.  Raise InputError for an unsuitable formula."""
     if not isinstance(formula, str):
         raise InputError("formula must be text such as 'income ~ age + region'")
     refuse_commas(formula)
@@ -139,12 +144,12 @@ def parsed(formula: str) -> tuple[Factor, list[str]]:
 
 
 def names_of_spec(spec: Any) -> set[str]:
-    """Columns of the right-hand side of a formula."""
+    """Return the names of the columns on the right-hand side of a formula."""
     return {name for term in spec.formula for factor in term.factors for name in columns_of(factor)}
 
 
 def offset_columns(offset: str | None) -> list[str]:
-    """Columns of an offset (InputError)."""
+    """Return the names of the columns in an offset.  Raise InputError if there is none."""
     if offset is None:
         return []
     found = sorted({name for factor in factors_of(f"I({offset})") for name in columns_of(factor)})
@@ -154,7 +159,6 @@ def offset_columns(offset: str | None) -> list[str]:
 
 
 def _offsets(offset: str | None, frame: pd.DataFrame) -> Floats:
-    """Values of an offset, one number a record; 0 without an offset."""
     if offset is None:
         return np.zeros(len(frame))
     values = np.asarray(formulaic.model_matrix(f"0 + I({offset})", frame, na_action="ignore"), dtype=np.float64)
@@ -162,12 +166,12 @@ def _offsets(offset: str | None, frame: pd.DataFrame) -> Floats:
 
 
 def design_matrix(spec: Any, frame: pd.DataFrame) -> Floats:
-    """X of records, (k, p), by the right-hand side of a fitted formula."""
+    """Compute the predictors X (k, p) of k records by the right-hand side of a fitted formula."""
     return np.asarray(spec.get_model_matrix(_ready(frame), na_action="ignore"), dtype=np.float64)
 
 
 def _ready(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame in types that formulaic treats correctly."""
+    """Convert the columns of a frame to types that formulaic treats correctly."""
     frame = frame.copy(deep=False)
     for name, column in frame.items():
         if isinstance(column.dtype, pd.CategoricalDtype):  # a category without records has no coefficient
@@ -183,13 +187,13 @@ def data_of(
     design: SurveyDesign, formula: str, outcome: Factor, names: list[str], family: Family, offset: str | None,
     missing: str,
 ) -> Data:  # fmt: skip
-    """The numbers for a fit of a formula to a design.
+    """Evaluate a formula on a design.
 
     Raises
     ------
     InputError
-        A formula that cannot be evaluated on the design; missing or infinite values; an outcome that does not suit the
-        family; more coefficients than records.
+        The formula cannot be evaluated on the design; values are missing or infinite; the outcome does not suit the
+        family; there are more coefficients than records.
     """
     present = _present(design, names, missing)
     frame = _ready(design.select(names).loc[present])
@@ -237,29 +241,29 @@ def data_of(
 
 
 def _present(design: SurveyDesign, names: list[str], missing: str) -> Bools:
-    """Marks the records with a value in each of the columns, (n,); InputError for missing values under "fail"."""
+    """Mark the records that have a value in every column.  Raise InputError if a value is missing under "fail"."""
     one_of(missing, ("fail", "drop"), "missing")
     present = design.entering
     for name in names:
-        gone = design.column(name).isna().to_numpy()
-        if missing == "fail" and gone.any():
+        absent = design.column(name).isna().to_numpy()
+        if missing == "fail" and absent.any():
             raise InputError(
-                f"column {name!r} is missing in {rows(gone)}; fill it in, or say missing='drop' to fit the records "
+                f"column {name!r} is missing in {rows(absent)}; fill it in, or set missing='drop' to fit the records "
                 "that have every column of the formula"
             )
-        present &= ~gone
+        present &= ~absent
     return present
 
 
 def _in_the_design(fitted: Bools, present: Bools) -> Bools:
-    """Turn a mark of each fitted record, (k,), into a mark of each record of the design, (n,)."""
+    """Expand marks of the k fitted records to marks of all n records of the design."""
     marks = np.zeros(present.size, dtype=bool)
     marks[present] = fitted
     return marks
 
 
 def _outcome(design: SurveyDesign, name: str, present: Bools, family: Family) -> tuple[Floats, tuple[object, ...]]:
-    """Values of an outcome column; if it is not numeric, 0 and 1 and the categories that these stand for."""
+    """Return the values of an outcome, and its categories if it has two, which become 0 and 1 (otherwise empty)."""
     one_of(family, get_args(Family), "family")
     column = design.column(name)
     if family not in BINARY or (pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)):
@@ -294,7 +298,7 @@ def _refuse_negative(y: Floats, outcome: Factor, present: Bools, family: Family)
 
 
 def refuse_different(data: Data, first: Data, outcome: Factor) -> None:
-    """Refuse data sets with different coefficients or different categories of the outcome."""
+    """Raise InputError if two data sets have different coefficients or different categories of the outcome."""
     if data.columns != first.columns:
         ours, theirs = (dict(zip(d.columns, d.terms, strict=True)) for d in (data, first))
         differing = {(ours | theirs)[column] for column in ours.keys() ^ theirs.keys()}

@@ -23,10 +23,11 @@ Floats = NDArray[np.float64]
 def population_covariances(
     design: SurveyDesign, outcome: str | Sequence[str], *, missing: str = "fail"
 ) -> JointEstimates:
-    """Variances and covariances of columns in the population (R's ``svyvar``).
+    """Estimate variances and covariances of columns in the population (R's ``svyvar``).
 
-    s_ab = n / (n - 1) sum w (a - a_bar) (b - b_bar) / sum w.  Linearization takes the means a_bar and b_bar as known,
-    since their contribution is of second order.  In each replicate the means are computed again.
+    The covariance of columns a and b is n / (n - 1) sum w (a - a_bar) (b - b_bar) / sum w, with n records and weights
+    w.  Linearization takes the means a_bar and b_bar as known, because they contribute to the variance only in second
+    order.  With replicate weights, the means are computed again in each replicate.
 
     Parameters
     ----------
@@ -34,18 +35,18 @@ def population_covariances(
     outcome : str or list of str
         Numeric columns.
     missing : {"fail", "drop"}
-        "drop" uses the records with a value in every column, as a domain of the design.
+        "drop" uses the domain of records with a value in every column.
 
     Returns
     -------
     JointEstimates
-        "a" is the name of the variance of a, "a:b" that of the covariance of a and b.  Functions of them are estimated
-        by ``contrast``.
+        The variance of column a has the name "a", and the covariance of a and b has the name "a:b".
+        :meth:`JointEstimates.contrast` estimates functions of them.
 
     Raises
     ------
     InputError
-        As :func:`surveysynth.estimate`.
+        See :func:`surveysynth.estimate`.
 
     Examples
     --------
@@ -61,7 +62,7 @@ def population_covariances(
 
 
 def correlations(design: SurveyDesign, outcome: Sequence[str], *, missing: str = "fail") -> JointEstimates:
-    """Correlations of columns in the population, "a:b" for each pair, by the delta method.
+    """Estimate correlations of columns in the population, with standard errors by the delta method.
 
     Parameters
     ----------
@@ -70,7 +71,7 @@ def correlations(design: SurveyDesign, outcome: Sequence[str], *, missing: str =
     outcome : list of str
         Numeric columns, two or more.
     missing : {"fail", "drop"}
-        "drop" uses the records with a value in every column, as a domain of the design.
+        "drop" uses the domain of records with a value in every column.
 
     Returns
     -------
@@ -80,7 +81,7 @@ def correlations(design: SurveyDesign, outcome: Sequence[str], *, missing: str =
     Raises
     ------
     InputError
-        As :func:`surveysynth.estimate`; fewer than two columns.
+        An error of :func:`surveysynth.estimate`, or fewer than two columns.
 
     Examples
     --------
@@ -93,7 +94,7 @@ def correlations(design: SurveyDesign, outcome: Sequence[str], *, missing: str =
 
 
 def standard_deviations(design: SurveyDesign, outcome: str | Sequence[str], *, missing: str = "fail") -> JointEstimates:
-    """Standard deviations of columns in the population, by the delta method.
+    """Estimate standard deviations of columns in the population, with standard errors by the delta method.
 
     Parameters
     ----------
@@ -102,7 +103,7 @@ def standard_deviations(design: SurveyDesign, outcome: str | Sequence[str], *, m
     outcome : str or list of str
         Numeric columns.
     missing : {"fail", "drop"}
-        "drop" uses the records with a value in every column, as a domain of the design.
+        "drop" uses the domain of records with a value in every column.
 
     Returns
     -------
@@ -112,7 +113,7 @@ def standard_deviations(design: SurveyDesign, outcome: str | Sequence[str], *, m
     Raises
     ------
     InputError
-        As :func:`surveysynth.estimate`.
+        See :func:`surveysynth.estimate`.
 
     Examples
     --------
@@ -128,7 +129,7 @@ def covariances(
     designs: Sequence[SurveyDesign], outcome: str | Sequence[str], *, missing: str = "fail",
     redrawn: Sequence[SurveyDesign] = (),
 ) -> JointEstimates:  # fmt: skip
-    """:func:`population_covariances` on m synthetic designs, one row of estimates each."""
+    """Compute :func:`population_covariances` for each of m synthetic designs."""
     check_designs(designs)
     one_of(missing, ("fail", "drop"), "missing")
     names = as_list(outcome)
@@ -137,31 +138,31 @@ def covariances(
     every = [*designs, *redrawn]
     asked = quantities(every, names, ["mean"], missing=missing)
     found = [_one_design(design, columns) for design, columns in zip(every, asked, strict=True)]
-    inside = [np.where(_gone(design, columns), -1, 0) for design, columns in zip(every, asked, strict=True)]
+    inside = [np.where(_left_out(design, columns), -1, 0) for design, columns in zip(every, asked, strict=True)]
     degf = min(float(least_degf([d], [i], 1)[0]) for d, i in zip(designs, inside, strict=False))
     labels = tuple(a if a == b else f"{a}:{b}" for a, b in combinations_with_replacement(names, 2))
     q, U, m = np.array([q for q, _ in found]), np.array([U for _, U in found]), len(designs)
     return JointEstimates(labels, q[:m], U[:m], degf, q[m:] if redrawn else None)
 
 
-def _gone(design: SurveyDesign, columns: Sequence[Quantity]) -> NDArray[np.bool_]:
-    """Marks the records that lack a value in one of the columns, or enter no estimate: (n,)."""
+def _left_out(design: SurveyDesign, columns: Sequence[Quantity]) -> NDArray[np.bool_]:
+    """Mark the records that have a missing value in one of the columns, or are in no estimate of the design."""
     return np.asarray(np.isnan([c.y for c in columns if c.y is not None]).any(axis=0) | ~design.entering)
 
 
 def _one_design(design: SurveyDesign, columns: Sequence[Quantity]) -> tuple[Floats, Floats]:
-    gone = _gone(design, columns)
-    n, w = int((~gone).sum()), np.where(gone, 0.0, design.weights)
+    out = _left_out(design, columns)
+    n, w = int((~out).sum()), np.where(out, 0.0, design.weights)
     if n < 2:
         raise InputError("a variance needs at least two records that have the columns")
-    X = np.where(gone[:, None], 0.0, np.column_stack([c.y for c in columns if c.y is not None]))
-    X = X - np.where(gone[:, None], 0.0, (w @ X) / w.sum())
+    X = np.where(out[:, None], 0.0, np.column_stack([c.y for c in columns if c.y is not None]))
+    X = X - np.where(out[:, None], 0.0, (w @ X) / w.sum())
     a, b = np.array([*combinations_with_replacement(range(len(columns)), 2)]).T
     products = X[:, a] * X[:, b]
     s, factor = (w @ products) / w.sum(), n / (n - 1)
     if design.replication is None:
-        return s * factor, covariance(design, (w / w.sum())[:, None] * (products - s) * factor, ~gone)
-    domain = np.where(gone, -1, 0)
+        return s * factor, covariance(design, (w / w.sum())[:, None] * (products - s) * factor, ~out)
+    domain = np.where(out, -1, 0)
 
     def means(values: Floats) -> Floats:
         return np.column_stack([replicated(design, Quantity("mean", "", y), domain, 1)[:, 0] for y in values.T])
@@ -172,14 +173,14 @@ def _one_design(design: SurveyDesign, columns: Sequence[Quantity]) -> tuple[Floa
 
 
 def _columns(joint: JointEstimates) -> list[str]:
-    """The columns of the estimates, found by the positions of the variances, since names may contain colons."""
+    """Return the names of the columns, found by the positions of the variances, as names may contain colons."""
     p = int((np.sqrt(8 * len(joint.names) + 1) - 1) / 2)
     first = np.cumsum([0, *range(p, 1, -1)])
     return [joint.names[i] for i in first]
 
 
 def correlations_of(joint: JointEstimates) -> JointEstimates:
-    """Correlations from the result of :func:`covariances`; InputError for one column."""
+    """Compute correlations from the result of :func:`covariances`.  Raise InputError if it has only one column."""
     names = _columns(joint)
     if len(names) < 2:
         raise InputError("a correlation needs two columns or more")
@@ -192,7 +193,7 @@ def correlations_of(joint: JointEstimates) -> JointEstimates:
 
 
 def deviations_of(joint: JointEstimates) -> JointEstimates:
-    """Standard deviations from the result of :func:`covariances`."""
+    """Compute standard deviations from the result of :func:`covariances`."""
 
     def deviation(a: str) -> Function:
         return lambda q: np.sqrt(q[a])

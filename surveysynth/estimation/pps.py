@@ -1,18 +1,18 @@
 """Variances of one-stage element samples drawn with unequal probabilities without replacement.
 
-Let z_i = y_i / pi_i for a total.  For other statistics z_i is the weighted, linearized value of record i in its
-domain, and 0 in other domains, so that the whole design counts.  With joint inclusion probabilities pi_ij,
-the variances are
+Record i has the inclusion probability pi_i, and records i and j have the joint inclusion probability pi_ij.  For the
+total of y, let z_i = y_i / pi_i.  For other statistics z_i is the weighted, linearized value of record i, and 0 outside
+the domain.  The sums are over all records of the design.  The variances are
 
     Sen (1953), Yates & Grundy (1953): sum_{i<j} (pi_i pi_j - pi_ij) / pi_ij (z_i - z_j)^2,
     Horvitz & Thompson (1952):         sum_ij (pi_ij - pi_i pi_j) / pi_ij z_i z_j,   pi_ii = pi_i,
     Hajek (1964), an approximation:    sum_h n_h / (n_h - 1) sum_{i in h} c_i (z_i - B_h)^2,
-    R's pps = "brewer", another one:   sum_h n_h / (n_h - 1) sum_{i in h} c_i (z_i - mean_h z)^2,
+    R's pps = "brewer", also approximate:  sum_h n_h / (n_h - 1) sum_{i in h} c_i (z_i - mean_h z)^2,
 
-with c_i = 1 - pi_i, B_h = sum_h c_i z_i / sum_h c_i and n_h the number of units of stratum h.  Hajek's n_h counts
-units that are not certain.  The first variance is for samples of fixed size, and is 0 if z is constant.  The second
-is also for samples of random size, and may be negative.  The third and the fourth need no joint probabilities.  They
-are accurate for designs of large entropy, but not for systematic selection in an informative order.
+with c_i = 1 - pi_i, B_h = sum_h c_i z_i / sum_h c_i and n_h the number of units of stratum h.  Hajek's n_h does not
+count units with pi_i = 1.  The first variance is for samples of fixed size, and is 0 if z is constant.  The second is
+also for samples of random size, and may be negative.  The third and the fourth need no joint probabilities.  Both are
+accurate for designs of large entropy, but not for systematic selection in an informative order.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ Blocks = Iterable[tuple[Codes, Floats]]
 
 
 def sen_yates_grundy(blocks: Blocks, pi: Floats, z: Floats, domain: Codes, domains: int) -> Floats:
-    """Sen, Yates and Grundy's variance of the total of z, in each domain.
+    """Compute Sen, Yates and Grundy's variance of the total of z in each domain.
 
     Parameters
     ----------
     blocks : iterable of (int array (k,), float array (k, k))
-        Positions of records, and their joint inclusion probabilities (the diagonal is ignored).
-        Every record is in one block; records of different blocks were selected independently.
+        Positions of k records, and their joint inclusion probabilities (the diagonal is ignored).
+        Every record is in one block.  Records of different blocks were selected independently.
     pi : float array (n,)
         Inclusion probabilities.
     z : float array (n,)
@@ -60,7 +60,7 @@ def sen_yates_grundy(blocks: Blocks, pi: Floats, z: Floats, domain: Codes, domai
 
 
 def horvitz_thompson(blocks: Blocks, pi: Floats, z: Floats, domain: Codes, domains: int) -> Floats:
-    """Horvitz and Thompson's variance of the total of z, in each domain; as :func:`sen_yates_grundy`."""
+    """Compute Horvitz and Thompson's variance of the total of z in each domain (see :func:`sen_yates_grundy`)."""
     return _over_domains(blocks, pi, z, domain, domains, False)
 
 
@@ -73,7 +73,7 @@ def _over_domains(blocks: Blocks, pi: Floats, z: Floats, domain: Codes, domains:
 
 @nb.njit(cache=True)
 def _add_pairs(joint: Floats, pi: Floats, z: Floats, domain: Codes, squares: bool, out: Floats) -> None:
-    """Add the contribution of every pair of records to ``out``; a record has z = 0 in all domains but its own."""
+    """Add the contribution of every pair of records to ``out``.  z is 0 for a record outside a domain."""
     for i in range(pi.size):
         for j in range(i):
             a, b = domain[i], domain[j]
@@ -92,7 +92,7 @@ def _add_pairs(joint: Floats, pi: Floats, z: Floats, domain: Codes, squares: boo
 
 
 def sen_yates_grundy_matrix(blocks: Blocks, pi: Floats, Z: Floats) -> Floats:
-    """Sen, Yates and Grundy's covariance matrix of the totals of the columns of Z (n, p): (p, p)."""
+    """Compute Sen, Yates and Grundy's covariance matrix (p, p) of the totals of the p columns of Z."""
     covariance = np.zeros((Z.shape[1], Z.shape[1]))
     for units, joint in _checked(blocks, pi.size):
         excess = _excess(joint, pi[units])
@@ -102,7 +102,7 @@ def sen_yates_grundy_matrix(blocks: Blocks, pi: Floats, Z: Floats) -> Floats:
 
 
 def horvitz_thompson_matrix(blocks: Blocks, pi: Floats, Z: Floats) -> Floats:
-    """Horvitz and Thompson's covariance matrix of the totals of the columns of Z (n, p): (p, p)."""
+    """Compute Horvitz and Thompson's covariance matrix (p, p) of the totals of the p columns of Z."""
     covariance = poisson_matrix(pi, Z)
     for units, joint in _checked(blocks, pi.size):
         covariance -= Z[units].T @ _excess(joint, pi[units]) @ Z[units]
@@ -110,14 +110,14 @@ def horvitz_thompson_matrix(blocks: Blocks, pi: Floats, Z: Floats) -> Floats:
 
 
 def _excess(joint: Floats, pi: Floats) -> Floats:
-    """Matrix of pi_i pi_j / pi_ij - 1, with 0 on the diagonal: (k, k)."""
+    """Compute the matrix of pi_i pi_j / pi_ij - 1, with 0 on the diagonal."""
     excess = np.outer(pi, pi) / joint - 1
     np.fill_diagonal(excess, 0.0)
     return excess
 
 
 def _checked(blocks: Blocks, n: int) -> Iterator[tuple[Codes, Floats]]:
-    """The blocks; InputError if a joint probability is 0 or missing, or if a record is in no block."""
+    """Yield the blocks.  Raise InputError if a joint probability is 0 or missing, or if a record is in no block."""
     seen = np.zeros(n, dtype=bool)
     for units, joint in blocks:
         seen[units] = True
@@ -136,33 +136,33 @@ def _checked(blocks: Blocks, n: int) -> Iterator[tuple[Codes, Floats]]:
 
 
 def poisson(pi: Floats, z: Floats, domain: Codes, domains: int) -> Floats:
-    """Variance of the total of z, in each domain, for units that were selected independently.
+    """Compute the variance of the total of z in each domain, for units that were selected independently.
 
-    This is Horvitz and Thompson's variance with pi_ij = pi_i pi_j: sum (1 - pi_i) z_i^2.
+    Horvitz and Thompson's variance with pi_ij = pi_i pi_j is sum (1 - pi_i) z_i^2.
     """
     inside = domain >= 0
     return sums(domain[inside], ((1 - pi) * z**2)[inside], domains)
 
 
 def poisson_matrix(pi: Floats, Z: Floats) -> Floats:
-    """Covariance matrix of the totals of the columns of Z (n, p), for independently selected units: (p, p)."""
+    """Compute the covariance matrix (p, p) of the totals of the p columns of Z, for independently selected units."""
     return np.asarray(Z.T @ ((1 - pi)[:, None] * Z), dtype=np.float64)
 
 
 def hajek(stratum: Codes, pi: Floats, z: Floats, domain: Codes, domains: int) -> Floats:
-    """Hajek's approximate variance of the total of z, in each domain.
+    """Compute Hajek's approximate variance of the total of z in each domain.
 
     Parameters
     ----------
     stratum : int array (n,)
         Stratum of each record, numbered from 0.
     pi, z, domain, domains
-        As for :func:`sen_yates_grundy`.
+        See :func:`sen_yates_grundy`.
 
     Returns
     -------
     float array (domains,)
-        The variances; a stratum with a single uncertain unit adds nothing.
+        Variances.  A stratum adds 0 if only one of its units has pi_i < 1.
     """
     c, scale, total = _stratum_weights(stratum, pi)
     inside = domain >= 0
@@ -175,7 +175,7 @@ def hajek(stratum: Codes, pi: Floats, z: Floats, domain: Codes, domains: int) ->
 
 
 def hajek_matrix(stratum: Codes, pi: Floats, Z: Floats) -> Floats:
-    """Hajek's approximate covariance matrix of the totals of the columns of Z (n, p): (p, p)."""
+    """Compute Hajek's approximate covariance matrix (p, p) of the totals of the p columns of Z."""
     c, scale, total = _stratum_weights(stratum, pi)
     B = np.column_stack([sums(stratum, c * column, total.size) for column in Z.T])
     centred = Z - (B / np.where(total > 0, total, 1.0)[:, None])[stratum]
@@ -183,9 +183,9 @@ def hajek_matrix(stratum: Codes, pi: Floats, Z: Floats) -> Floats:
 
 
 def brewer(stratum: Codes, pi: Floats, z: Floats, domain: Codes, domains: int) -> Floats:
-    """The approximate variance of R's ``svydesign(pps = "brewer")``, in each domain; as :func:`hajek`.
+    """Compute the approximate variance of R's ``svydesign(pps = "brewer")`` in each domain (see :func:`hajek`).
 
-    A stratum with a single unit adds nothing.
+    A stratum with a single unit adds 0.
     """
     c, scale, units, total = _stratum_units(stratum, pi)
     inside = domain >= 0
@@ -198,7 +198,7 @@ def brewer(stratum: Codes, pi: Floats, z: Floats, domain: Codes, domains: int) -
 
 
 def brewer_matrix(stratum: Codes, pi: Floats, Z: Floats) -> Floats:
-    """Covariances of the totals of the columns of Z, (n, p), as :func:`brewer`: (p, p)."""
+    """Compute the covariance matrix (p, p) of the totals of the p columns of Z, as :func:`brewer` does."""
     c, scale, units, _ = _stratum_units(stratum, pi)
     mean = np.column_stack([sums(stratum, column, units.size) for column in Z.T]) / units[:, None]
     centred = Z - mean[stratum]
@@ -206,14 +206,14 @@ def brewer_matrix(stratum: Codes, pi: Floats, Z: Floats) -> Floats:
 
 
 def _stratum_units(stratum: Codes, pi: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-    """c_i = 1 - pi_i, and by stratum n_h / (n_h - 1), n_h and the sum of c_i."""
+    """Return c_i = 1 - pi_i by record, and n_h / (n_h - 1), n_h and the sum of c_i by stratum."""
     c = 1 - pi
     units = np.bincount(stratum).astype(np.float64)
     return c, np.where(units > 1, units / np.maximum(units - 1, 1), 0.0), units, sums(stratum, c, units.size)
 
 
 def _stratum_weights(stratum: Codes, pi: Floats) -> tuple[Floats, Floats, Floats]:
-    """c_i = 1 - pi_i by record (n,), and n_h / (n_h - 1) and the sum of c_i by stratum (strata,)."""
+    """Return c_i = 1 - pi_i by record, and Hajek's n_h / (n_h - 1) and the sum of c_i by stratum."""
     c = 1 - pi
     uncertain = sums(stratum, (c > 0).astype(np.float64), int(stratum.max()) + 1)
     return c, uncertain / np.maximum(uncertain - 1, 1), sums(stratum, c, uncertain.size)

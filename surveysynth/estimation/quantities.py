@@ -34,7 +34,7 @@ GOES_WITH = {  # the statistics that use each argument
     "deff": ("mean", "total", "proportion", "ratio", "poverty_rate"),
 }
 SHARES = ("proportion", "poverty_rate")  # statistics with intervals for shares
-MOST_CATEGORIES = 500  # most categories of a column for proportions
+MOST_CATEGORIES = 500  # largest number of categories of a column for proportions
 
 
 @dataclass(frozen=True)
@@ -44,18 +44,21 @@ class Quantity:
     Attributes
     ----------
     statistic : str
+        Name of the statistic.
     outcome : str
-        Label in a table; empty for a count.
+        Label of the outcome in a table.  It is empty for a count.
     y : float array (n,), optional
-        Values, NaN where missing; 0 and 1 for a proportion, or a poverty rate with a known line.  None for a count.
+        Values of the n records.  A missing value is NaN.  For a proportion, and for a poverty rate with a known poverty
+        line, y is 0 or 1.  For a count, y is None.
     x : float array (n,), optional
         Denominator of a ratio.
     category : str
-        Category of a proportion, as text; empty for other statistics.
+        Category of a proportion, as text.  It is empty for other statistics.
     prob : float
         Probability of a quantile.
     distributional : bool
-        Whether the statistic is a function of the distribution of y, not a total or a ratio of totals.
+        Whether the statistic is a variance, a Gini coefficient, a quintile share ratio, or a poverty rate with an
+        estimated poverty line.
     interval : Interval
         Settings of the interval of a quantile.
     """
@@ -71,25 +74,26 @@ class Quantity:
 
     @cached_property
     def missing(self) -> Bools | None:
-        """Marks the records without a value, (n,); None if all records have one."""
-        nowhere = [np.isnan(values) for values in (self.y, self.x) if values is not None]
-        where = np.logical_or.reduce(nowhere) if nowhere else np.zeros(1, dtype=bool)
+        """Marks of the records with a missing value, (n,).  None if no value is missing."""
+        marks = [np.isnan(values) for values in (self.y, self.x) if values is not None]
+        where = np.logical_or.reduce(marks) if marks else np.zeros(1, dtype=bool)
         return where if where.any() else None
 
 
 def check_statistics(statistics: Sequence[str], **given: object) -> None:
-    """Refuse unknown statistics, and arguments that have no effect on any of the statistics.
+    """Raise InputError for unknown statistics, and for arguments that affect none of the statistics.
 
     Parameters
     ----------
     statistics : list of str
+        Names of the statistics of a table.
     **given
-        Arguments named in ``GOES_WITH``.  One that is None or False counts as not given.
+        Arguments named in ``GOES_WITH``.  An argument that is None or False counts as not given.
 
     Raises
     ------
     InputError
-        No statistics, or unknown ones; an argument without effect; a ratio without denominator.
+        A statistic is unknown or none is given; an argument has no effect; a ratio has no denominator.
     """
     known, text = get_args(Statistic), repr(statistics[0] if len(statistics) == 1 else list(statistics))
     if not statistics or not set(statistics) <= set(known):
@@ -107,9 +111,9 @@ def check_statistics(statistics: Sequence[str], **given: object) -> None:
 
 
 def fitting(statistics: Sequence[str], **given: Any) -> dict[str, Any]:
-    """The given arguments that have an effect on the statistics."""
-    there = {name: value for name, value in given.items() if not (value is None or value is False)}
-    return {name: value for name, value in there.items() if not set(GOES_WITH[name]).isdisjoint(statistics)}
+    """Select the given arguments that affect the statistics."""
+    values = {name: value for name, value in given.items() if not (value is None or value is False)}
+    return {name: value for name, value in values.items() if not set(GOES_WITH[name]).isdisjoint(statistics)}
 
 
 def quantities(
@@ -126,18 +130,20 @@ def quantities(
     interval: Interval = USUAL,
     empty: bool = False,
 ) -> list[list[Quantity]]:
-    """The quantities of a table: one list for each design, by statistic and outcome.
+    """List the quantities of a table, by statistic and outcome.  There is one list for each design.
 
-    ``inside`` marks records of each design, (n,); values may be missing in other records.  Categories are those that
-    occur in the first ``m`` designs (default all).  With ``missing="drop"`` a record that lacks one of the outcomes, or
-    the denominator, is left out of all quantities.  With "available" each quantity uses the records that have a value
-    in its own columns.  With ``empty``, declared categories of a categorical outcome count even if no record has them.
+    ``inside`` marks the records of each design, (n,), that are checked for missing values.  Categories are those that
+    occur in the first ``m`` designs (default all).  With ``missing="drop"``, a record with a missing outcome or
+    denominator is left out of all quantities.  With "available", each quantity uses the records that have a value in
+    the columns of that quantity.  With ``empty``, declared categories of a categorical
+    outcome count even if no record has them.
 
     Raises
     ------
     InputError
-        As :func:`check_statistics`; statistics without an outcome; missing values with ``missing="fail"``; outcomes
-        that are not numeric, infinite or missing in all records; too many categories for proportions.
+        An error of :func:`check_statistics`; no outcome, though a statistic needs one; missing values with
+        ``missing="fail"``; outcomes that are not numeric, infinite, or missing in all records; too many categories for
+        proportions.
     """
     check_statistics(
         statistics, outcome=outcomes or None, denominator=denominator, quantiles=quantiles, poverty_line=poverty_line,
@@ -171,17 +177,18 @@ def quantities(
 
 
 def _complete(asked: Sequence[Quantity], inside: Bools | None) -> list[Quantity]:
-    """The quantities, each restricted to the records that have a value for all of them; counts keep all records."""
-    nowhere = [quantity.missing for quantity in asked if quantity.missing is not None]
-    if not nowhere:
+    """Restrict each quantity to the records that have a value in all quantities.  Counts keep all records."""
+    marks = [quantity.missing for quantity in asked if quantity.missing is not None]
+    if not marks:
         return [*asked]
-    gone = np.logical_or.reduce(nowhere)
-    if (gone if inside is None else gone[inside]).all():
+    absent = np.logical_or.reduce(marks)
+    if (absent if inside is None else absent[inside]).all():
         raise InputError(
-            "no record has all outcomes: missing='drop' takes the records that do, missing='available' those of each"
+            "no record has all outcomes: missing='drop' needs such records; missing='available' uses the records that "
+            "have an outcome, outcome by outcome"
         )
     return [
-        quantity if quantity.y is None else replace(quantity, y=np.where(gone, np.nan, quantity.y))
+        quantity if quantity.y is None else replace(quantity, y=np.where(absent, np.nan, quantity.y))
         for quantity in asked
     ]
 
@@ -224,12 +231,12 @@ def _statistic(
 
 
 def category_text(category: object) -> str:
-    """The name of a category as text, since one column of a table holds numbers and texts."""
+    """Write a category as text, because one column of a table holds numeric and text categories."""
     return f"{category:.15g}" if isinstance(category, (float, np.floating)) else str(category)
 
 
 def check_quantiles(quantiles: Sequence[float] | float) -> list[float]:
-    """Probabilities of quantiles as a list; InputError if one is not between 0 and 1."""
+    """Return the probabilities of quantiles as a list.  Raise InputError if one is not between 0 and 1."""
     given = np.atleast_1d(np.asarray(quantiles, dtype=object)).tolist()
     if not given or not all(isinstance(p, (int, float)) and 0 < p < 1 for p in given):
         why = "must be probabilities between 0 and 1, for example [0.25, 0.5, 0.75]"
@@ -279,6 +286,6 @@ def _refuse_missing(where: Bools, name: str, missing: str, inside: Bools | None)
     where = where if inside is None else where & inside
     if missing == "fail" and where.any():
         raise InputError(
-            f"outcome {name!r} is missing in {rows(where)}; fill it in, or say missing='drop' to leave out the records "
-            "that lack an outcome (missing='available': by outcome)"
+            f"outcome {name!r} is missing in {rows(where)}; fill it in, or set missing='drop' to leave out the records "
+            "that lack any outcome, or missing='available' to leave out records outcome by outcome"
         )

@@ -28,22 +28,24 @@ Names = str | Sequence[str] | None
 
 @dataclass(frozen=True, eq=False)
 class Regression:
-    """A fitted regression: coefficients, with standard errors by the design.
+    """A fitted regression: p coefficients, with standard errors by the design.
 
     Attributes
     ----------
     table : pandas.DataFrame
-        ``term, estimate, se, df, t, p, ci_low, ci_high``, one row a coefficient: 95% t intervals, and
-        p values of the hypothesis that the coefficient is 0.  Terms have formulaic's names:
-        "Intercept" and "stype[T.H]" are R's "(Intercept)" and "stypeH".
+        Columns ``term, estimate, se, df, t, p, ci_low, ci_high``, with one row for each coefficient.  The intervals are
+        95% t intervals, and the p values are for the hypothesis that the coefficient is 0.  Terms have formulaic's
+        names: "Intercept" and "stype[T.H]" are R's "(Intercept)" and "stypeH".
     covariance : pandas.DataFrame (p, p)
-        Covariance matrix of the estimates, by term.
+        Covariance matrix of the coefficients, by term.
     family : {"gaussian", "binomial", "probit", "cloglog", "poisson", "gamma"}
+        Family of the model (see :func:`regression`).
     formula : str
+        Formula of the model.
     n : int
-        Number of fitted records; if data sets differ, the smallest number.
+        Number of fitted records.  If data sets differ, the smallest number.
     coefficients : JointEstimates
-        Coefficients of every data set, from which other intervals and functions of the coefficients can be computed.
+        Coefficients of every data set, for other intervals and for functions of the coefficients.
 
     Examples
     --------
@@ -78,23 +80,23 @@ class Regression:
         Parameters
         ----------
         terms : str or list of str, optional
-            Terms of the formula, as "stype" or "ell:meals"; default all but the intercept.
+            Terms of the formula, such as "stype" or "ell:meals".  By default all but the intercept.
         working : bool
-            Rao and Scott's test instead of Wald's: the statistic uses the model's covariance for independent records,
-            and its distribution comes from the design (Lumley & Scott 2014; R's ``method="WorkingWald"``).  This test
-            is more stable than Wald's for many coefficients on few degrees of freedom.
+            Use Rao and Scott's test instead of Wald's.  The statistic uses the model's covariance for independent
+            records, and the distribution of the statistic comes from the design (Lumley & Scott 2014; R's
+            ``method="WorkingWald"``).  This test is more stable for many coefficients on few degrees of freedom.
 
         Returns
         -------
         Test
-            The test on the residual degrees of freedom of ``table``.  For synthetic data sets the test and its degrees
-            of freedom follow Reiter's (2005) rule.
+            The test, with the residual degrees of freedom of the regression.  For synthetic data sets, the test and
+            the degrees of freedom follow Reiter's (2005) rule.
 
         Raises
         ------
         InputError
-            An unknown term, or none but the intercept; a singular covariance matrix of the coefficients; ``working``
-            with several data sets.
+            A term is unknown, or there is no term but the intercept; the covariance matrix of the coefficients is
+            singular; ``working`` is set for several data sets.
 
         Examples
         --------
@@ -112,7 +114,7 @@ class Regression:
         return rao_scott(statistic, effects, self.coefficients.degf, "Rao-Scott working Wald test")
 
     def _positions(self, terms: Names) -> list[int]:
-        """Positions of the coefficients of some terms; if ``terms`` is None, of all but the intercept (InputError)."""
+        """Find the coefficients of some terms.  If ``terms`` is None, find all coefficients but the intercept."""
         fitted = self._model.terms
         asked = [term for term in dict.fromkeys(fitted) if term != "Intercept"] if terms is None else as_list(terms)
         wanted = [_term(term, fitted) for term in asked]
@@ -122,13 +124,13 @@ class Regression:
         return at
 
     def _design_effects(self, at: list[int]) -> Floats:
-        """Generalized design effects of the coefficients at some positions: the eigenvalues of V0^-1 V."""
+        """Compute generalized design effects: the eigenvalues of V0^-1 V (:func:`likelihood_ratio_test`)."""
         assert self._model.naive is not None
         V, V0 = (matrix[np.ix_(at, at)] for matrix in (self.covariance.to_numpy(), self._model.naive))
         return np.asarray(np.linalg.eigvals(np.linalg.solve(V0, V)).real)
 
     def predict(self, frame: pd.DataFrame, *, linear: bool = False, level: float = 0.95) -> pd.DataFrame:
-        """Predicted means for records, with the standard errors of these means (R's ``predict.svyglm``).
+        """Predict the mean outcome of records, with the standard error of this mean (R's ``predict.svyglm``).
 
         Parameters
         ----------
@@ -137,17 +139,18 @@ class Regression:
         linear : bool
             Predict the linear predictor (``type="link"``, R's default), not the mean (``type="response"``).
         level : float
-            Level of the intervals.  They are t intervals of the linear predictor; for means they are transformed.
+            Confidence level.  The intervals are t intervals of the linear predictor, transformed if means are
+            predicted.
 
         Returns
         -------
         pandas.DataFrame
-            ``estimate, se, df, ci_low, ci_high``, with the index of the frame.
+            Columns ``estimate, se, df, ci_low, ci_high``, with the index of the frame.
 
         Raises
         ------
         InputError
-            Columns that the frame lacks, missing or infinite values, or categories that were not fitted.
+            A column is not in the frame, values are missing or infinite, or a category was not in the fit.
 
         Examples
         --------
@@ -183,31 +186,31 @@ def likelihood_ratio_test(
     offset: str | None = None,
     missing: str = "fail",
 ) -> Test:
-    """Rao and Scott's likelihood ratio test of terms of a regression (R's ``regTermTest(method="LRT")``).
+    """Test terms of a regression by Rao and Scott's likelihood ratio test (R's ``regTermTest(method="LRT")``).
 
-    The statistic is the weighted deviance of the fit without the terms minus that of the fit with them.  It is
-    distributed as sum_j lambda_j chi2_1, where the lambda_j are the eigenvalues of V0^-1 V.  V is the covariance matrix
-    of the coefficients of the terms by the design, and V0 that from the information.
+    The statistic is the weighted deviance without the terms minus the weighted deviance with the terms.  The statistic
+    is distributed as sum_j lambda_j chi2_1, where the lambda_j are the eigenvalues of V0^-1 V.  V is the design-based
+    covariance matrix of the coefficients of the terms, and V0 is their inverse information matrix.
 
     Source: Lumley & Scott 2014, eq. 5.
 
     Parameters
     ----------
     design, formula, family, offset, missing
-        As for :func:`regression`.
+        See :func:`regression`.
     terms : str or list of str, optional
-        As for :meth:`Regression.test`.
+        See :meth:`Regression.test`.
 
     Returns
     -------
     Test
-        Satterthwaite's F on the residual degrees of freedom of the regression.  The p value is from the distribution of
-        sum_j lambda_j chi2_1, by a saddlepoint approximation (Kuonen 1999).
+        Satterthwaite's F, with the residual degrees of freedom of the regression.  The p value is from a saddlepoint
+        approximation to the distribution of sum_j lambda_j chi2_1 (Kuonen 1999).
 
     Raises
     ------
     InputError
-        As :func:`regression` and :meth:`Regression.test`.
+        See :func:`regression` and :meth:`Regression.test`.
 
     Examples
     --------
@@ -228,7 +231,7 @@ def likelihood_ratio_test(
 
 
 def _term(term: str, terms: Sequence[str]) -> str:
-    """The name that a term has in the fit, where b:a is the same as a:b (InputError)."""
+    """Return the name of a term in the fit; b:a is the same term as a:b.  Raise InputError for an unknown term."""
     for known in terms:
         if sorted(term.replace(" ", "").split(":")) == sorted(known.replace(" ", "").split(":")):
             return known
@@ -249,35 +252,34 @@ def regression(
     ----------
     design : SurveyDesign
     formula : str
-        Outcome ~ predictors, by formulaic: ``"api00 ~ ell + C(stype)"``.  All names in it must be columns
-        of the design.
+        "outcome ~ predictors" in the notation of formulaic, for example ``"api00 ~ ell + C(stype)"``.  All names in the
+        formula must be columns of the design.
     family : {"gaussian", "binomial", "probit", "cloglog", "poisson", "gamma"}
-        "gaussian" is linear regression.  "binomial", "probit" and "cloglog" are for outcomes of two values, as R's
-        ``quasibinomial`` with these links ("binomial": the logit).  "poisson" is for counts, with a log link, as
+        "gaussian" is linear regression.  "binomial" (with a logit link), "probit" and "cloglog" are for outcomes of two
+        values, as R's ``quasibinomial`` with these links.  "poisson" is for counts, with a log link, as
         ``quasipoisson``.  "gamma" is for positive amounts, as ``Gamma(link="log")``.  An outcome of two values is 0/1,
-        bool, or has two categories, the second of which (in sorted order) is 1.  The dispersion is not modelled:
+        bool, or has two categories, and then the second category in sorted order is 1.  The dispersion is not modelled:
         standard errors come from the design.
     offset : str, optional
         Column, or expression such as "log(exposure)", that is added to the linear predictor with the coefficient 1.
     missing : {"fail", "drop"}
-        Treatment of missing values in the columns of the formula.  "drop" fits the records that have a
-        value in all these columns, as a domain of the design (R's ``na.omit``).
+        Treatment of missing values in the columns of the formula.  "drop" fits the domain of records that have a value
+        in all these columns (R's ``na.omit``).
 
     Returns
     -------
     Regression
-        With p coefficients, the residual degrees of freedom are those of the design + 1 - p.  Those
-        of the design are the PSUs minus the strata of the fitted records, or the rank of the
-        replicate weights minus 1.  If the residual degrees of freedom are not positive, there are no
-        p values and no intervals.
+        With p coefficients, the residual degrees of freedom are the degrees of freedom of the design + 1 - p.  The
+        degrees of freedom of the design are the number of PSUs minus the number of strata of the fitted records, or the
+        rank of the replicate weights minus 1.  There are no p values and no intervals if the residual degrees of
+        freedom are not positive.
 
     Raises
     ------
     InputError
-        A formula or offset that cannot be read or evaluated; unknown columns; missing or infinite values; an outcome
-        that does not have two values where it should, negative counts, amounts that are not positive; collinear
-        predictors; predictors that separate the two values of the outcome, or zeros from other counts; more
-        coefficients than records.
+        The formula or the offset cannot be read or evaluated; a column is unknown; values are missing or infinite; the
+        outcome does not suit the family; predictors are collinear; predictors separate the two values of the outcome,
+        or zeros from other counts; there are more coefficients than records.
 
     Examples
     --------
@@ -300,16 +302,17 @@ def regressions(
     designs: Sequence[SurveyDesign], formula: str, family: Family = "gaussian", *, offset: str | None = None,
     missing: str = "fail", redrawn: Sequence[SurveyDesign] = (),
 ) -> Regression:  # fmt: skip
-    """:func:`regression` on m synthetic designs, combined by the partial-synthesis rule.
+    """Fit a regression (:func:`regression`) to m synthetic designs, and combine the coefficients.
 
-    From estimates b_l with covariances U_l, the combined covariance is the mean of the U_l plus the covariance of the
-    b_l divided by m (Hu, Savitsky & Williams 2022a, appendix A, coefficient by coefficient; Reiter & Raghunathan 2007).
-    ``redrawn`` are versions of the first data set with redrawn noise; the covariance between them is added.
+    Data set l gives estimates b_l with covariance U_l.  The combined covariance is the mean of the U_l plus 1 / m times
+    the covariance of the b_l (Hu, Savitsky & Williams 2022a, appendix A, coefficient by coefficient; Reiter &
+    Raghunathan 2007).  ``redrawn`` holds versions of the first data set with redrawn noise.  The covariance between
+    these versions is added.
 
     Raises
     ------
     InputError
-        As for :func:`regression`; no data set; data sets with different coefficients.
+        An error of :func:`regression`; there is no data set; data sets have different coefficients.
     """
     one_of(family, get_args(Family), "family")
     one_of(missing, ("fail", "drop"), "missing")

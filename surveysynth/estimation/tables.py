@@ -1,4 +1,4 @@
-"""Tables of estimates as tidy frames, with all cells and margins of some variables, and the total."""
+"""Tables of estimates, one row for each estimate, with all cells and margins of some variables, and the total."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TOTAL = "all"  # the label of a margin, as in the papers' tables
 NUMBERS = ["estimate", "se", "df", "ci_low", "ci_high"]
 QUANTITY = ["statistic", "outcome", "category", "prob"]
 OWN = {*QUANTITY, "contrast", *NUMBERS, "n", "deff", "flag"}  # columns of a table
-FIXED = 1e-12  # a standard error below this share of the estimate is rounding
+FIXED = 1e-12  # a standard error below this share of the estimate is rounding error
 Names = str | Sequence[str] | None
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -40,9 +40,9 @@ Bools = NDArray[np.bool_]
 class Partition:
     """The domains that one subset of the ``by`` variables defines.
 
-    ``labels`` has one row a domain, with ``TOTAL`` in the columns that are summed over.  ``cell`` is the cell of each
-    record, (n,), and ``cell_domain`` the row in ``labels`` of each cell; -1 is none.  All partitions of a design have
-    the same cells.
+    All partitions of a design have the same cells, the smallest domains.  ``labels`` has one row for each domain, with
+    ``TOTAL`` in the columns that are summed over.  ``cell`` gives the cell of each of n records.  ``cell_domain`` gives
+    the domain of each cell, as a row number in ``labels``.  A value of -1 means no cell or no domain.
     """
 
     labels: pd.DataFrame
@@ -51,13 +51,13 @@ class Partition:
 
     @property
     def domain(self) -> NDArray[np.intp]:
-        """Domain of each record, -1 for none: (n,).  It is computed at each access."""
+        """Domain of each record, or -1 for none: (n,).  The array is computed at each access."""
         if self.cell_domain is None:
             return np.asarray(self.cell, dtype=np.intp)
         return np.append(self.cell_domain, -1)[self.cell]
 
     def same_domains(self, other: Partition) -> bool:
-        """Whether another data set has the same domains, where 1 and 1.0 are equal."""
+        """Return whether another data set has the same domains.  The categories 1 and 1.0 are equal."""
         return bool(self.labels.to_numpy(dtype=object).tolist() == other.labels.to_numpy(dtype=object).tolist())
 
 
@@ -87,7 +87,7 @@ def estimate(
     ----------
     design : SurveyDesign
     outcome : str or list of str
-        Numeric columns.  For proportions, columns of any type.  Counts have no outcome.
+        Numeric columns, or columns of any type for proportions.  Counts have no outcome.
     by : str or list of str, optional
         Variables of the table, which has all cells, all margins and the total.  A margin has the
         label "all".  By default there is only the estimate for the whole population.
@@ -96,33 +96,34 @@ def estimate(
         the outcome), "ratio", "quantile", "variance" (R's ``svyvar``), "gini", "quintile_share_ratio" (S80/S20) and
         "poverty_rate" (the share below the poverty line): :mod:`surveysynth.estimation.inequality` has the formulas.
     denominator : str, optional
-        Numeric column: a ratio is the total of the outcome over the total of this column.
+        Numeric column for ratios.  A ratio is the total of the outcome divided by the total of this column.
     quantiles : float or list of float, optional
-        Probabilities of the quantiles, between 0 and 1; default the median.
+        Probabilities of the quantiles, between 0 and 1.  By default the median.
     poverty_line : float, optional
-        Line for poverty rates.  By default it is 60% of the median of all records, whatever ``by`` and ``where`` are,
-        and the standard error includes the variance of this median.
+        Line for poverty rates.  By default the line is 60% of the median of all records, whatever ``by`` and ``where``
+        are, and the standard error includes the variance of this median.
     where : function of the frame, or name of a column, optional
         A condition, ``lambda f: f.age >= 65``, or a column of True and False.  Records that meet the condition are a
-        domain of the whole design (R's ``subset``).  A record with a missing value does not meet it.
+        domain of the whole design (R's ``subset``).  A record with a missing value does not meet the condition.
     deff : {False, True, "replace"}
-        Adds a column ``deff`` of design effects for means, proportions, totals and ratios, compared with a simple
-        random sample without (True) or with replacement (R's ``deff=``).  For m data sets it is the mean over them.
+        Add a column ``deff`` of design effects for means, proportions, totals and ratios.  The comparison is with a
+        simple random sample without (True) or with replacement (R's ``deff=``).  The design effects of m data sets are
+        averaged.
     estimator : {"auto", "samplics", "onepass", "replicates", "survey"}
-        "auto" is "replicates" if the design has replicate weights.  Otherwise it is "samplics", if
-        that supports the design and the statistic and takes less than a second, and else "onepass".
-        "survey" is R's package, for comparison (:mod:`surveysynth.r`).  ``frame.attrs["estimator"]``
-        names the estimator that was used.
+        "auto" is "replicates" if the design has replicate weights.  Otherwise "auto" is "samplics" if samplics supports
+        the design and the statistic and takes less than a second, and else "onepass".  "survey" is R's package, for
+        comparison (:mod:`surveysynth.r`).  ``frame.attrs["estimator"]`` names the estimator that was used.
     missing : {"fail", "drop", "available"}
-        Treatment of missing values.  "drop" leaves out the records that lack one of the outcomes, or the denominator,
-        for all outcomes (R's ``svymean(~a + b, na.rm = TRUE)``).  "available" uses all values of each outcome.  Either
-        way, the records that are used are a domain of the whole design, and counts are of all records.  Records that
-        lack a category of a ``by`` column are in no cell of that column, but they are in the rows "all" over it (as in
-        R's ``svymean`` over all records, unlike the sum of the rows of ``svyby``).  A warning gives their number.
+        Treatment of missing values.  "drop" leaves out records with any missing outcome or denominator, for all
+        outcomes (R's ``svymean(~a + b, na.rm = TRUE)``).  "available" uses all values of each outcome.  With both, the
+        records that are used are a domain of the whole design, and counts are of all records.  Records with a missing
+        ``by`` column are in no cell of that column, but are included in the rows "all" over that column (as in R's
+        ``svymean`` over all records, unlike the sum of the rows of ``svyby``).  A warning gives the number of such
+        records.
     level : float
         Level of the intervals.
     df : float, optional
-        Degrees of freedom of the intervals, in place of the domain's; ``numpy.inf`` makes normal intervals.
+        Degrees of freedom of the intervals, in place of the domain's.  ``numpy.inf`` gives normal intervals.
     interval : {"xlogit", "mean", "asin", "beta", "wilson", "likelihood"}, optional
         Method for proportions and poverty rates, and for the shares behind quantiles
         (:class:`surveysynth.estimation.intervals.Interval`).
@@ -134,23 +135,23 @@ def estimate(
     Returns
     -------
     pandas.DataFrame
-        ``<by...>, statistic, outcome, estimate, se, df, ci_low, ci_high, n``, with ``category``
-        (as text, empty for other statistics) after the outcome if there are proportions, and ``prob`` if there are
-        quantiles.  Standard errors are Taylor-linearized or from the replicates.  df is the number of PSUs minus the
-        number of strata with records of the domain, as R's ``degf`` of a subset.  A domain in a single PSU has df 0 and
-        no interval.  n is the number of records.  Intervals are t intervals, by default of 95%: on the logit scale for
-        proportions and poverty rates (R's ``svyciprop(method="xlogit")``, also with replicates), and Woodruff's for
-        quantiles (R's ``svyquantile``).  A share of 0 or 1 has standard error 0, and by every method its interval is
-        Clopper and Pearson's.  ``frame.attrs["labels"]`` has the design's labels of outcomes and ``by`` columns,
+        Columns ``<by...>, statistic, outcome, estimate, se, df, ci_low, ci_high, n``.  If there are proportions,
+        ``category`` follows the outcome (as text, empty for other statistics), and if there are quantiles, ``prob``.
+        Standard errors are Taylor-linearized or from replicate weights.  df is the number of PSUs minus the number of
+        strata with records of the domain, as R's ``degf`` of a subset.  A domain in a single PSU has df 0 and no
+        interval.  n is the number of records.  Intervals are t intervals, by default of 95%: on the logit scale for
+        proportions and poverty rates (R's ``svyciprop(method="xlogit")``, also with replicate weights), and Woodruff's
+        for quantiles (R's ``svyquantile``).  A share of 0 or 1 has standard error 0, and by every method its interval
+        is Clopper and Pearson's.  ``frame.attrs["labels"]`` has the design's labels of outcomes and ``by`` columns,
         ``attrs["missing"]`` the rule for missing values, and ``attrs["without"]`` the number of records without a
         category, for each ``by`` column that has such records.
 
     Raises
     ------
     InputError
-        Unknown columns, statistics or estimators; an argument without effect on the statistics, as ``quantiles`` of a
-        mean; missing or infinite values; an outcome that is not numeric; an estimate that overflows; an estimator that
-        does not support the design or the statistic; a ``where`` that no record meets.
+        A column, statistic or estimator is unknown; an argument has no effect on the statistics, such as ``quantiles``
+        on a mean; values are missing or infinite; an outcome is not numeric; an estimate overflows; the estimator does
+        not support the design or the statistic; no record meets the condition ``where``.
 
     Examples
     --------
@@ -197,11 +198,11 @@ def tabulate(
     interval: Interval = USUAL,
     empty: bool = False,
 ) -> pd.DataFrame:
-    """:func:`estimate` on m synthetic designs, combined by the partial-synthesis rule.
+    """Estimate by domain (:func:`estimate`) from m synthetic designs, combined by the partial-synthesis rule.
 
-    All designs have the same values of the ``by`` columns, apart from row order, except in ``synthesized``
-    columns.  ``count_designs`` have the same records with the weights for counts.  ``redrawn`` are versions of the
-    first design with redrawn noise; the variance between them is added.
+    All designs have the same values in the ``by`` columns, in any order of the records, except in columns that are
+    ``synthesized``.  ``count_designs`` have the same records with the weights for counts.  ``redrawn`` holds versions
+    of the first design with redrawn noise.  The variance between these versions is added.
     """
     check_designs(designs)
     one_of(deff, (False, True, "replace"), "deff")
@@ -252,7 +253,6 @@ def _mean_design_effects(
     surveys: Sequence[SurveyDesign], quantities: Sequence[Quantity], partitions: Sequence[Partition],
     results: Sequence[Estimates], domains: int, kind: Any,
 ) -> Floats:  # fmt: skip
-    """Design effects of the domains, averaged over the data sets."""
     each = [
         design_effects(design, quantity, present(quantity, partition), domains, result.variance, kind)
         for design, quantity, partition, result in zip(surveys, quantities, partitions, results, strict=True)
@@ -262,7 +262,7 @@ def _mean_design_effects(
 
 @dataclass(frozen=True, repr=False)  # a repr would show confidential values
 class Estimand:
-    """One quantity in one design, which is estimated in the domains of several partitions with the same cells."""
+    """One quantity in one design, to be estimated in the domains of several partitions that have the same cells."""
 
     estimator: str
     design: SurveyDesign
@@ -271,32 +271,32 @@ class Estimand:
 
     @cached_property
     def _moments(self) -> CellMoments | None:
-        """Sums by cell, from one pass over the records for all partitions; None if they do not suffice."""
+        """Sums by cell, computed once for all partitions.  None if the estimates do not follow from such sums."""
         cell_domain = self.partition.cell_domain
         if cell_domain is None or self.estimator != "onepass" or not RecordMoments.suit(self.design, self.quantity):
             return None
         return RecordMoments.from_design(self.design, self.quantity, self.partition.cell, cell_domain.size)
 
     def _by_cells(self, partition: Partition) -> tuple[CellMoments, NDArray[np.intp]] | None:
-        """Sums by cell, and the domain of each cell; None if the estimates need the records."""
+        """Return sums by cell, and the domain of each cell.  Return None if the estimates need the records."""
         if self._moments is None or partition.cell_domain is None:
             return None
         return self._moments, partition.cell_domain
 
     def in_domains(self, partition: Partition, domains: int) -> Estimates:
-        """Estimates and variances in the domains of a partition."""
+        """Estimate the domains of a partition, with variances."""
         if (cells := self._by_cells(partition)) is not None:
             return cells[0].with_variances(cells[1], domains)
         return estimator_of(self.estimator)(self.design, self.quantity, present(self.quantity, partition), domains)
 
     def alone(self, partition: Partition, domains: int) -> Floats:
-        """Point estimates: (domains,).  Variances are not computed if this saves work."""
+        """Compute the point estimates only: (domains,)."""
         if (cells := self._by_cells(partition)) is not None:
             return cells[0].estimates(cells[1], domains)
         return estimated(self.estimator, self.design, self.quantity, present(self.quantity, partition), domains)
 
     def records_and_degf(self, partition: Partition, domains: int) -> tuple[NDArray[np.intp], Floats]:
-        """Number of records and degrees of freedom of each domain: (domains,) each."""
+        """Return the number of records and the degrees of freedom of each domain: (domains,) each."""
         if (cells := self._by_cells(partition)) is not None:
             return cells[0].records(cells[1], domains), cells[0].degrees_of_freedom(cells[1], domains)
         domain = present(self.quantity, partition)
@@ -307,7 +307,6 @@ def _estimands(
     estimators: Sequence[str], designs: Sequence[SurveyDesign], quantities: Sequence[Quantity],
     cells: Sequence[Partition],
 ) -> list[Estimand]:  # fmt: skip
-    """One estimand for each design; an empty list if there are no designs."""
     return [Estimand(*each) for each in zip(estimators, designs, quantities, cells, strict=True)] if designs else []
 
 
@@ -315,10 +314,10 @@ def _rows(
     files: Sequence[Estimand], noise: Sequence[Estimand], same: Sequence[Partition], statistics: Sequence[str],
     interval: Interval,
 ) -> tuple[pd.DataFrame, list[Estimates]]:  # fmt: skip
-    """Rows of a table for one quantity in one partition of all data sets, and the estimates of each data set."""
+    """Return the rows of a table for one quantity and one partition, and the estimates of each data set."""
     m, domains = len(files), len(same[0].labels)
-    results = [each.in_domains(there, domains) for each, there in zip(files, same[:m], strict=True)]
-    sizes = [each.records_and_degf(there, domains) for each, there in zip(files, same[:m], strict=True)]
+    results = [each.in_domains(own, domains) for each, own in zip(files, same[:m], strict=True)]
+    sizes = [each.records_and_degf(own, domains) for each, own in zip(files, same[:m], strict=True)]
     part = columns_of(
         files[0].quantity, same[0].labels, statistics, results, np.min([degf for _, degf in sizes], axis=0),
         np.min([n for n, _ in sizes], axis=0), interval=interval, noise=_every(noise, same[m:], domains),
@@ -327,30 +326,30 @@ def _rows(
 
 
 def _every(estimands: Sequence[Estimand], partitions: Sequence[Partition], domains: int) -> Floats | None:
-    """Estimates of all estimands, (R, domains); None without estimands."""
+    """Estimate R estimands: (R, domains).  Return None if there are none."""
     if not estimands:
         return None
-    return np.array([each.alone(there, domains) for each, there in zip(estimands, partitions, strict=True)])
+    return np.array([each.alone(own, domains) for each, own in zip(estimands, partitions, strict=True)])
 
 
 def about_missing(
     designs: Sequence[SurveyDesign], by: Sequence[str], missing: str, inside: Sequence[Bools | None]
 ) -> dict[str, Any]:
-    """Attributes of a table: the rule for missing values, and the number of records without a category by column.
+    """Return the rule for missing values, and the number of records without a category in each ``by`` column.
 
     If data sets differ, the number is the largest one.  A warning gives the numbers.
     """
     without = {}
     for name in by if missing != "fail" else ():
-        gone = [
-            design.column(name).isna().to_numpy() & (design.weights > 0) & (True if there is None else there)
-            for design, there in zip(designs, inside, strict=True)
+        absent = [
+            design.column(name).isna().to_numpy() & (design.weights > 0) & (True if marks is None else marks)
+            for design, marks in zip(designs, inside, strict=True)
         ]
-        if count := max(int(each.sum()) for each in gone):
+        if count := max(int(each.sum()) for each in absent):
             without[name] = count
     if without:
-        lacking = " and ".join(f"{count:,} without {name!r}" for name, count in without.items())
-        text = f"the rows {TOTAL!r} include all records, also {lacking}, which are in no row of a category"
+        counts = " and ".join(f"{count:,} without {name!r}" for name, count in without.items())
+        text = f"the rows {TOTAL!r} include all records, also {counts}, which are in no row of a category"
         warnings.warn(text, stacklevel=4)
     return {"missing": missing, "without": without}
 
@@ -358,7 +357,7 @@ def about_missing(
 def headings(
     labels: dict[str, str], outcomes: Sequence[str], by: Sequence[str], denominator: str | None
 ) -> dict[str, str]:
-    """Labels of the outcomes, ratios and ``by`` columns of a table."""
+    """Collect the labels of the outcomes, ratios and ``by`` columns of a table."""
     found = {name: labels[name] for name in (*outcomes, *by) if name in labels}
     if denominator is not None:
         for outcome in outcomes:
@@ -369,24 +368,24 @@ def headings(
 
 
 def check_designs(designs: Sequence[object]) -> None:
-    """Refuse anything but instances of SurveyDesign (InputError)."""
+    """Raise InputError unless all designs are of the class SurveyDesign."""
     for design in designs:
         if not isinstance(design, SurveyDesign):
             raise InputError(f"estimates need a SurveyDesign, not {type(design).__name__} (a release has .tables())")
 
 
 def present(quantity: Quantity, partition: Partition) -> NDArray[np.intp]:
-    """Domain of each record: (n,); -1 for a record without a value, or outside all domains."""
+    """Return the domain of each record: (n,).  It is -1 for a record without a value or outside all domains."""
     return partition.domain if quantity.missing is None else np.where(quantity.missing, -1, partition.domain)
 
 
 def records_of(domain: NDArray[np.intp], domains: int) -> NDArray[np.intp]:
-    """Number of records of each domain: (domains,)."""
+    """Count the records of each domain: (domains,)."""
     return np.bincount(domain + 1, minlength=domains + 1)[1:]
 
 
 def least_degf(designs: Sequence[SurveyDesign], domain: Sequence[NDArray[np.intp]], domains: int) -> Floats:
-    """Degrees of freedom of each domain, the smallest over the data sets: (domains,)."""
+    """Return the smallest degrees of freedom of each domain in any data set: (domains,)."""
     return np.min([degrees_of_freedom(d, inside, domains) for d, inside in zip(designs, domain, strict=True)], axis=0)
 
 
@@ -401,9 +400,9 @@ def columns_of(
     noise: NDArray[np.float64] | None = None,
     interval: Interval = USUAL,
 ) -> pd.DataFrame:
-    """Rows of a table for one quantity in the domains of one partition, from m data sets.
+    """Make the rows of a table for one quantity in the domains of one partition, from m data sets.
 
-    ``n`` (domains,) is the number of records of each domain, the smallest over the data sets.
+    ``n`` (domains,) is the smallest number of records of each domain in any data set.
     """
     part = labels.copy()
     part["statistic"], part["outcome"] = quantity.statistic, quantity.outcome
@@ -431,7 +430,7 @@ def columns_of(
 def combined_of(
     quantity: Quantity, results: Sequence[Estimates], degf: Floats, noise: Floats | None
 ) -> combining.Combined:
-    """Combined estimates of one quantity in D domains from m data sets; arguments as for :func:`columns_of`.
+    """Combine the estimates of one quantity from m data sets.  The arguments are those of :func:`columns_of`.
 
     Raises
     ------
@@ -441,7 +440,7 @@ def combined_of(
     q, u = np.array([r.estimate for r in results]), np.array([r.variance for r in results])
     if np.isinf(q).any() or np.isinf(u).any():
         raise InputError(f"the {quantity.statistic} of {quantity.outcome!r} overflows; give it in a larger unit")
-    # a variance that is only rounding error: the design or the total fixes the estimate, in all data sets
+    # the variance is only rounding error if the design or a known total fixes the estimate in all data sets
     fixed = np.abs(u) <= (FIXED * q) ** 2
     q = _without_rounding(q)
     u = np.where(fixed, 0.0, np.where(u < 0, np.nan, u))  # Horvitz-Thompson variances may be negative
@@ -451,10 +450,7 @@ def combined_of(
 
 
 def _known_in_most(u: Floats) -> Floats:
-    """Variances of quantiles (m, D), where a few data sets without Woodruff limits get the mean of the others.
-
-    The variances stay missing if half of the data sets or more have no limits.
-    """
+    """Replace missing variances of quantiles (m, D) by the mean of the others, unless half or more are missing."""
     known = ~np.isnan(u)
     many = 2 * known.sum(axis=0) > len(u)
     mean = np.where(known, u, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
@@ -462,20 +458,20 @@ def _known_in_most(u: Floats) -> Floats:
 
 
 def _without_rounding(estimates: Floats) -> Floats:
-    """Estimates (R, D), made exactly equal where they agree up to rounding."""
+    """Make the estimates (m, D) of a domain exactly equal if they agree up to rounding in all data sets."""
     return np.where(np.ptp(estimates, axis=0) <= FIXED * np.abs(estimates[0]), estimates[0], estimates)
 
 
 def stacked(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Tables stacked by rows, with columns in one order."""
+    """Stack tables by rows, with columns in one order."""
     if len(tables) == 1:
         return tables[0]
-    there = {column for table in tables for column in table}
-    quantity = [c for c in QUANTITY if c in there]
+    present_columns = {column for table in tables for column in table}
+    quantity = [c for c in QUANTITY if c in present_columns]
     by = [c for c in tables[0] if c not in OWN]
-    last = ["n", "deff"] if "deff" in there else ["n"]
+    last = ["n", "deff"] if "deff" in present_columns else ["n"]
     table = pd.concat(tables, ignore_index=True)[[*by, *quantity, *NUMBERS, *last]]
-    if "category" in there:
+    if "category" in present_columns:
         table["category"] = table["category"].fillna("")
     table.attrs["estimator"] = " and ".join(sorted({t.attrs["estimator"] for t in tables}))
     table.attrs["labels"] = {name: text for t in tables for name, text in t.attrs["labels"].items()}
@@ -492,12 +488,12 @@ def shared_partitions(
     redrawn: Sequence[SurveyDesign] = (),
     missing: str = "fail",
 ) -> list[tuple[Partition, ...]]:
-    """Partitions of all designs, one tuple for each subset of ``by``; InputError if the domains of designs differ.
+    """Partition the records of all designs.  Return one tuple of partitions for each subset of ``by``.
 
-    Domains may be empty in some data sets if they are of ``synthesized`` columns, or of records ``inside`` a filter.
-    In a tuple, the partitions of ``redrawn`` designs come last.  A record of a redrawn design is in no domain if the
-    other designs do not have that domain.  All redrawn designs have the records of the first data set, or all have the
-    same subset of these records.
+    Raise InputError if the domains of designs differ.  A domain may be empty in some designs only if a ``by`` column is
+    ``synthesized``, or if ``inside`` gives a filter.  In a tuple, the partitions of ``redrawn`` designs come last.  A
+    record of a redrawn design is in no domain if the other designs do not have that domain.  All redrawn designs have
+    the records of the first design, or all have the same subset of these records.
     """
     if set(by) & set(synthesized) or any(there is not None for there in inside):
         columns = {name: pd.concat([design.column(name) for design in designs], ignore_index=True) for name in by}
@@ -520,7 +516,7 @@ def shared_partitions(
 
 
 def _united(partitions: Sequence[Partition], m: int, rank: dict[str, dict[object, int]]) -> tuple[Partition, ...]:
-    """The partitions of several data sets, each with all domains that occur in the first m, in sorted order."""
+    """Give the partitions of several data sets the same domains: all that occur in the first m, in sorted order."""
     if not rank:
         return tuple(Partition(pd.DataFrame(index=range(1)), p.domain) for p in partitions)
     every = pd.concat([p.labels for p in partitions[:m]], ignore_index=True).drop_duplicates()
@@ -529,12 +525,12 @@ def _united(partitions: Sequence[Partition], m: int, rank: dict[str, dict[object
 
 
 def _numbers(labels: pd.DataFrame) -> dict[tuple[object, ...], int]:
-    """Number of each domain, by its labels."""
+    """Map the labels of each domain to the number of the domain."""
     return {each: i for i, each in enumerate(labels.itertuples(index=False, name=None))}
 
 
 def _renumbered(partition: Partition, number: dict[tuple[object, ...], int]) -> NDArray[np.intp]:
-    """Domain of each record, with the number that its label has in ``number``, or -1: (n,)."""
+    """Return the domain of each record, numbered as in ``number``.  It is -1 if the domain is not in ``number``."""
     labels = partition.labels.itertuples(index=False, name=None)
     return np.array([*(number.get(each, -1) for each in labels), -1], dtype=np.intp)[partition.domain]
 
@@ -561,17 +557,17 @@ def _declared(designs: Sequence[SurveyDesign], name: str) -> list[object]:
 
 
 def filtered(designs: Sequence[SurveyDesign], where: Where, again: Sequence[SurveyDesign] = ()) -> list[Bools | None]:
-    """Marks the records of each data set that meet a condition, (n,); None if there is no condition.
+    """Mark the records of each data set that meet a condition, (n,).  Return None for each if there is no condition.
 
     Raises
     ------
     InputError
-        As :func:`surveysynth.design.derived.meeting`; no record of the ``designs`` meets the condition.
+        An error of :func:`surveysynth.design.derived.meeting`, or no record of the ``designs`` meets the condition.
     """
     if where is None:
         return [None] * (len(designs) + len(again))
     met = [meeting(design.frame, where) & design.entering for design in (*designs, *again)]
-    if not any(there.any() for there in met[: len(designs)]):
+    if not any(marks.any() for marks in met[: len(designs)]):
         raise InputError("where: no record meets the condition, so there is nothing to estimate")
     return [*met]
 
@@ -579,26 +575,26 @@ def filtered(designs: Sequence[SurveyDesign], where: Where, again: Sequence[Surv
 def partitions_of(
     design: SurveyDesign, by: list[str], inside: Bools | None = None, missing: str = "fail"
 ) -> list[Partition]:
-    """Partitions of the records ``inside`` a filter: cells first, then margins, the total last.
+    """Partition the records marked by ``inside``: by cells first, then by margins, and the total last.
 
-    Other records have the domain -1.  A record of weight 0 has the domain -1, too, unless it has replicate weights and
-    its cell has a record of positive weight.  Unless ``missing="fail"``, a record without a category of a column is in
-    no domain by that column, but in the margins over it.
+    Other records have the domain -1.  A record of weight 0 also has the domain -1, unless the design has replicate
+    weights and the cell of the record has a record of positive weight.  Unless ``missing="fail"``, a record with a
+    missing value in a column is in no domain by that column, but is in the margins over that column.
     """
     if len(set(by)) < len(by):
         raise InputError(f"by names a column twice: {by}")
     if set(by) & OWN:
         raise InputError(f"a by column has the name of a column of the table; rename it: {by}")
-    there = slice(None) if inside is None else np.flatnonzero(inside)
+    positions = slice(None) if inside is None else np.flatnonzero(inside)
     entering, weighted = design.entering, design.weights > 0
     if inside is not None:
         entering, weighted = entering & inside, weighted & inside
     cell, codes_of, levels_of = np.zeros(design.n, dtype=np.int32), np.zeros((1, 0), dtype=np.intp), []
-    for name in by:  # cells, and their level in every column, the last one for a missing category
-        code, levels = _levels(design.column(name).iloc[there], name, missing)
+    for name in by:  # number the cells, and code the category of each cell in every column; the last code is "missing"
+        code, levels = _levels(design.column(name).iloc[positions], name, missing)
         whole = code if inside is None else np.zeros(design.n, dtype=np.intp)
         if inside is not None:
-            whole[there] = code
+            whole[positions] = code
         many = len(levels) + 1
         cells, number = occurring(cell.astype(np.intp) * many + whole % many, len(codes_of) * many)
         cell = number.astype(np.int32)
@@ -632,7 +628,7 @@ def _levels(column: pd.Series, name: str, missing: str) -> tuple[NDArray[np.intp
         numbers = np.zeros(int(column.index.max()) + 1, dtype=bool)
         numbers[column.index[column.isna()]] = True
         raise InputError(
-            f"by column {name!r} is missing in {rows(numbers)}; give these records a category, or say missing='drop'"
+            f"by column {name!r} is missing in {rows(numbers)}; give these records a category, or set missing='drop'"
         )
     check_cells(column, name)
     code, levels = pd.factorize(column, sort=True)

@@ -2,26 +2,26 @@
 
 Source: Hu, Savitsky & Williams 2022a, section 2.3; Binder 1996.
 
-Let z_i be the linearized value of record i in its domain d,
+The linearized value z_i of record i with weight w_i is, for a statistic in domain d,
 
     count:  z_i = w_i,    total:  z_i = w_i y_i,    ratio R = Y / X:  z_i = w_i (y_i - R_d x_i) / X_d.
 
-A mean or a proportion is the ratio with x = 1.  Outside the domain z_i is 0, so that the whole design
-counts, as in R's ``svyby``.  The variance of one stage is
+A mean or a proportion is the ratio with x = 1.  A record outside the domain stays in the design with z_i = 0, as in R's
+``svyby``.  With sampling fraction f_h and n_h PSUs in stratum h, the variance of one stage is
 
-    sum_h (1 - f_h) n_h / (n_h - 1) sum_{c in h} (z_hc - mean_c z_hc)^2,    z_hc summed in PSU c.
+    sum_h (1 - f_h) n_h / (n_h - 1) sum_{c in h} (z_hc - mean_c z_hc)^2,    where z_hc is the sum of z in PSU c.
 
 Every further stage adds its variance, times the sampling fractions of the stages above.  (The paper
 prints the residual r_c with the weight in its first term only; here the standard form is used.)
 
-For a stratum with one PSU this is not defined.  Under ``lonely_psu="adjust"`` such a stratum adds
+This variance is not defined for a stratum with one PSU.  Under ``lonely_psu="adjust"`` such a stratum adds
 
     (1 - f_h) (z_h - z_bar)^2,    z_bar = sum_h sum_{c in h} z_hc / sum_h n_h.
 
 The sums in z_bar are over the strata with a record of the domain, and units without such a record count as 0 (R's
 manual of ``survey.lonely.psu``: centred at the population mean; R's package survey left z_bar out before version 4.3).
-Linearized values of means and ratios add up to 0, so for these z_bar is 0.  At later stages z_bar is the mean over all
-units of the stage, since a lonely unit is its own mean within its parent unit.
+For means and ratios z_bar is 0, because their linearized values add up to 0.  At later stages z_bar is the mean over
+all units of the stage, because a lonely unit is equal to the mean of its parent unit.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Codes = NDArray[np.intp]
 
 
 def linearize(w: Floats, quantity: Quantity, domain: Codes, domains: int) -> tuple[Floats, Floats]:
-    """Point estimates and linearized values of a statistic, except quantiles.  A poverty line counts as known.
+    """Compute point estimates and linearized values, with a poverty line taken as known.  Quantiles are not supported.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def linearize(w: Floats, quantity: Quantity, domain: Codes, domains: int) -> tup
     Returns
     -------
     (float array (domains,), float array (n,))
-        Estimates (NaN if the denominator is 0), and z, which is 0 outside the domains.
+        Estimates, NaN if the denominator is 0, and linearized values z, which are 0 outside the domains.
     """
     if quantity.distributional:
         return inequality.linearize(w, quantity, domain, domains)
@@ -77,25 +77,25 @@ def linearize(w: Floats, quantity: Quantity, domain: Codes, domains: int) -> tup
     denominator = sums(code, wx, domains)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = total / denominator
-        ratio[denominator == 0] = np.nan  # no record, no estimate
+        ratio[denominator == 0] = np.nan  # a domain without records has no estimate
         z = w * (y - ratio[code] * (1.0 if x is None else x)) / denominator[code]
     return ratio, z if code is domain else np.where(domain < 0, 0.0, z)
 
 
 def sums(code: Codes, values: Floats, size: int) -> Floats:
-    """Sums of the values by code: (size,)."""
+    """Sum the values by code: (size,)."""
     return np.asarray(np.bincount(code, values, size), dtype=np.float64)
 
 
 def multistage(design: SurveyDesign, z: Floats, domain: Codes, domains: int) -> Floats:
-    """Variance of the sum of z over the records of each domain, by strata, PSUs and fpc: (domains,).
+    """Compute the variance of the sum of z over each domain, from strata, PSUs and fpc: (domains,).
 
     Parameters
     ----------
     z : float array (n,)
         Linearized, weighted values.
     domain : int array (n,)
-        As for :func:`linearize`.
+        See :func:`linearize`.
     """
     total = np.zeros(domains)
     for stage, share in _stages(design):
@@ -104,7 +104,7 @@ def multistage(design: SurveyDesign, z: Floats, domain: Codes, domains: int) -> 
 
 
 def _stages(design: SurveyDesign) -> Iterator[tuple[Stage, Floats]]:
-    """The stages that add to the variance, each with the product of the sampling fractions above it, by stratum."""
+    """Yield the stages that add to the variance, with the product of the sampling fractions above each stratum."""
     share = np.ones(design.stages[0].sampled.size)
     for stage in design.stages:
         yield stage, share
@@ -116,10 +116,10 @@ def _stages(design: SurveyDesign) -> Iterator[tuple[Stage, Floats]]:
 def _stage_variances(
     stage: Stage, share: Floats, z: Floats, domain: Codes, domains: int, lonely_psu: LonelyPSU
 ) -> Floats:
-    """Variance contribution of one stage: (domains,).
+    """Compute the variance contribution of one stage: (domains,).
 
-    Only (unit, domain) pairs with records are visited.  The other units of a stratum have z = 0, and
-    only their number matters.
+    The sums use only pairs of a unit and a domain that have records.  The other units of a stratum have z = 0, and only
+    their number matters.
     """
     n_h, f_h = stage.sampled, stage.fraction
     unit = stage.unit
@@ -129,7 +129,7 @@ def _stage_variances(
     if stage.stratum_of_unit.size < stage.unit.size:  # sum over the records of a unit
         unit, domain, pair = pairs(unit, domain, stage.stratum_of_unit.size, domains)
         z = sums(pair, z, unit.size)
-    # strata with a record of the domain, one row a (stratum, domain) pair
+    # pairs of a stratum h and a domain d that have records
     h, d, row = pairs(stage.stratum_of_unit[unit], domain, n_h.size, domains)
     present = np.bincount(row, minlength=h.size)
     mean = sums(row, z, h.size) / n_h[h]
@@ -154,19 +154,19 @@ def _stage_variances(
 
 
 def pairs(a: Codes, b: Codes, size_a: int, size_b: int) -> tuple[Codes, Codes, Codes]:
-    """The pairs of codes that occur: their first codes, their second codes, and the number of each record's pair."""
+    """Find the pairs of codes that occur.  Return their first codes, second codes, and each record's pair number."""
     pair, number = occurring(a * size_b + b, size_a * size_b)
     return pair // size_b, pair % size_b, number
 
 
 def multistage_matrix(design: SurveyDesign, Z: Floats, present: NDArray[np.bool_] | None = None) -> Floats:
-    """Covariance matrix of the sums of the columns of Z (n, p), by strata, PSUs and fpc: (p, p)."""
+    """Compute the covariance matrix (p, p) of the sums of the p columns of Z, from strata, PSUs and fpc."""
     U = deviations(design, Z, present)
     return np.asarray(U.T @ U)
 
 
 def deviations(design: SurveyDesign, Z: Floats, present: NDArray[np.bool_] | None = None) -> Floats:
-    """Sums by unit minus the mean of their stratum, scaled so that their squares add up to the variance.
+    """Sum Z within sampling units, subtract the stratum mean, and scale so that squares add up to the variance.
 
     Returns
     -------
@@ -180,7 +180,6 @@ def deviations(design: SurveyDesign, Z: Floats, present: NDArray[np.bool_] | Non
 def _stage_deviations(
     stage: Stage, share: Floats, Z: Floats, present: NDArray[np.bool_] | None, lonely_psu: LonelyPSU
 ) -> Floats:
-    """:func:`deviations` of one stage: (units, p)."""
     n_h, f_h, lonely = stage.sampled, stage.fraction, stage.lonely
     h, units = stage.stratum_of_unit, stage.stratum_of_unit.size
     if units < stage.unit.size:
@@ -189,11 +188,11 @@ def _stage_deviations(
     mean = total / n_h[:, None]
     factor = share * (1 - f_h) * np.where(n_h > 1, n_h / np.maximum(n_h - 1.0, 1.0), 0.0)
     if lonely_psu in ("adjust", "average") and lonely.any():
-        holds = np.bincount(stage.stratum, present, n_h.size) > 0  # strata with records that enter
+        used = np.bincount(stage.stratum, present, n_h.size) > 0  # strata with records that are present
         if lonely_psu == "adjust":
-            mean[lonely] = total[holds].sum(axis=0) / n_h[holds].sum()
-            factor = np.where(lonely & holds, share * (1 - f_h), factor)
+            mean[lonely] = total[used].sum(axis=0) / n_h[used].sum()
+            factor = np.where(lonely & used, share * (1 - f_h), factor)
         else:
-            usable = (holds & ~lonely).sum()
-            factor = factor * (holds.sum() / usable if usable else np.nan)
+            usable = (used & ~lonely).sum()
+            factor = factor * (used.sum() / usable if usable else np.nan)
     return np.asarray((Z - mean[h]) * np.sqrt(factor)[h, None])

@@ -1,16 +1,15 @@
 """Variance of linearized values under the design: stages, unequal probabilities, calibrated weights.
 
-If the weights are calibrated to known totals, the values u_i = z_i / w_i are first replaced by
-their residuals from a regression on the variables with known totals,
+Record i has the linearized value z_i and the weight w_i.  If the weights are calibrated to known totals, the values
+u_i = z_i / w_i are first replaced by their residuals from a regression on the auxiliary variables x_i,
 
     e_i = u_i - x_i' B,    B = (sum d x x')^-1 sum d x u,
 
-where x_i are the indicators of groups and the numbers with known totals, and d the weights before calibration (Deville
-& Sarndal 1992, eq. 3.4; R's ``postStratify`` and ``calibrate``).  If calibrated weights were trimmed afterwards, w are
-those before trimming and u includes the trimming factor, as in R.  Weights that were calibrated several times have
-the residuals of the first calibration, then those of these from the second, and so on.  R's ``rake`` has a variance of
-its own: in place of the regression, the mean of u by group is subtracted, without weights, from margin to margin in ten
-rounds.
+where d are the weights before calibration (Deville & Sarndal 1992, eq. 3.4; R's ``postStratify`` and ``calibrate``).
+The auxiliary variables are group indicators and numeric variables with known totals.  If calibrated weights were
+trimmed afterwards, w are the weights before trimming and u includes the trimming factor, as in R.  If weights were
+calibrated several times, residuals are taken for each calibration in turn.  R's ``rake`` uses another variance: instead
+of the regression, the unweighted mean of u by group is subtracted, for one margin after another, in ten rounds.
 """
 
 from __future__ import annotations
@@ -35,14 +34,14 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 Values = Callable[[Floats], Floats]
 
-DENSE = 4_000_000  # values in a block of columns
-RAKE_ROUNDS = 10  # of R's rake()
+DENSE = 4_000_000  # number of values in a block of columns
+RAKE_ROUNDS = 10  # as in the variances of R's rake()
 
 
 def variances(
     design: SurveyDesign, z: Floats, domain: Codes, domains: int, shared: tuple[Floats, Floats] | None = None
 ) -> Floats:
-    """Variance of the sum of z over the records of each domain: (domains,).
+    """Compute the variance of the sum of z over the records of each domain: (domains,).
 
     Parameters
     ----------
@@ -51,7 +50,7 @@ def variances(
     domain : int array (n,)
         Domain of each record, 0 to ``domains - 1``; -1 for a record outside all of them.
     shared : (float array (domains,), float array (n,)), optional
-        A slope for each domain, and further values of all records.  Slope times further value is added to z.
+        A slope for each domain, and a further value for each record.  Slope times further value is added to z.
     """
     if shared is not None:
         slope, further = shared
@@ -74,16 +73,16 @@ def variances(
 
 
 def covariance(design: SurveyDesign, Z: Floats, present: NDArray[np.bool_] | None = None) -> Floats:
-    """Covariance matrix of the sums of the columns of Z.
+    """Compute the covariance matrix of the sums of the columns of Z.
 
     Parameters
     ----------
     Z : float array (n, p)
         Linearized, weighted values, one column for each quantity.
     present : bool array (n,), optional
-        Marks the records that enter; Z is 0 for the others.  Under ``lonely_psu="average"`` and "adjust",
-        only strata with such records count, as in R.  With calibrated weights, residuals of the other
-        records enter, too, and all strata count.
+        Marks of the records in the estimates.  Z is 0 for the others.  Under ``lonely_psu="average"`` and "adjust",
+        only strata with marked records count, as in R.  With calibrated weights the marks have no effect, because the
+        residuals of the other records are not 0.
 
     Returns
     -------
@@ -95,7 +94,7 @@ def covariance(design: SurveyDesign, Z: Floats, present: NDArray[np.bool_] | Non
 
 
 def _covariance(design: SurveyDesign, Z: Floats, present: NDArray[np.bool_] | None = None) -> Floats:
-    """:func:`covariance`, without the step that replaces values by residuals for calibrated weights."""
+    """Compute :func:`covariance` without the step that replaces values by residuals for calibrated weights."""
     if design.pps == "hajek":
         return pps.hajek_matrix(design.stages[0].stratum, _pi(design), Z)
     if design.pps == "brewer":
@@ -110,10 +109,10 @@ def _covariance(design: SurveyDesign, Z: Floats, present: NDArray[np.bool_] | No
 
 
 def degrees_of_freedom(design: SurveyDesign, domain: Codes, domains: int) -> Floats:
-    """Degrees of freedom of each domain: (domains,).
+    """Compute the degrees of freedom of each domain: (domains,).
 
-    They are the PSUs minus the strata with records of the domain, or the rank of the replicate weights of these
-    records minus 1, as R's ``degf`` of a subset.  A domain in one PSU has 0.
+    The degrees of freedom are the number of PSUs minus the number of strata that have records of the domain, or the
+    rank of the replicate weights of these records minus 1, as R's ``degf`` of a subset.
     """
     if design.replication is not None:
         order = np.argsort(domain, kind="stable")
@@ -125,9 +124,9 @@ def degrees_of_freedom(design: SurveyDesign, domain: Codes, domains: int) -> Flo
     first = design.stages[0]
 
     def occupied_groups(groups: Codes) -> Codes:
-        """Number of groups that have records of each domain: (domains,)."""
+        """Count the groups that have records of each domain: (domains,)."""
         size = int(groups.max()) + 1
-        if size == len(groups):  # every record is a group
+        if size == len(groups):  # every group has one record
             return np.bincount(domain[inside], None, domains)
         return np.bincount(occurring(domain[inside] * size + groups[inside], domains * size)[0] // size, None, domains)
 
@@ -135,7 +134,7 @@ def degrees_of_freedom(design: SurveyDesign, domain: Codes, domains: int) -> Flo
 
 
 def _pi(design: SurveyDesign) -> Floats:
-    """Inclusion probabilities before calibration; exactly 1 for certain units."""
+    """Return inclusion probabilities before calibration.  They are exactly 1 for certainty units."""
     pi = 1 / design.base_weights
     return np.where(pi < CERTAIN, pi, 1.0)
 
@@ -145,7 +144,7 @@ def _blocks(design: SurveyDesign) -> Iterator[tuple[Codes, Floats]]:
 
 
 def _calibrated(design: SurveyDesign, z: Floats, domain: Codes, domains: int) -> Floats:
-    """Variances for calibrated weights, a few domains at a time, since records outside a domain count."""
+    """Compute variances for calibrated weights, a few domains at a time: residuals outside a domain are not 0."""
     residuals = _residuals(design)
     inside, columns = np.flatnonzero(domain >= 0), max(1, DENSE // design.n)
     variance = np.empty(domains)
@@ -163,18 +162,18 @@ def _calibrated(design: SurveyDesign, z: Floats, domain: Codes, domains: int) ->
 
 
 def _residuals(design: SurveyDesign) -> Values:
-    """The function that replaces weighted values by those left after every calibration, in their order."""
+    """Return the function that replaces weighted values by residuals, for each calibration in turn."""
     steps = [_after_rake(each) if each.raked else _after_regression(each) for each in design.calibrations]
     return lambda Z: reduce(lambda values, step: step(values), steps, Z)
 
 
 def _after_regression(known: Calibration) -> Values:
-    """Residuals w (u - x' B) of values w u, with B by the weights before calibration."""
+    """Return the function that replaces values w u by residuals w (u - x' B) (module docstring)."""
     X = known_values(known.after.size, known.margins, known.auxiliary)
     XDX: Any = (X * known.before[:, None]).T @ X
     if len(known.margins) == 1 and not known.auxiliary:
         inverse: Any = diags_array(1 / XDX.diagonal())
-    else:  # margins add up to the same total; numbers may be of any size compared with indicators
+    else:  # indicators of several margins are collinear; numeric variables may be much larger than indicators
         size = np.sqrt(XDX.diagonal())
         size[size == 0] = 1.0
         inverse = np.linalg.pinv(XDX.toarray() / np.outer(size, size), SINGULAR, hermitian=True) / np.outer(size, size)
@@ -183,7 +182,7 @@ def _after_regression(known: Calibration) -> Values:
 
 
 def _after_rake(known: Calibration) -> Values:
-    """Ten rounds of values less w times the mean of u in their group, unweighted, margin by margin, as R's ``rake``."""
+    """Return the function that replaces values w u by the residuals of R's ``rake`` (module docstring)."""
     margins = []
     for group, w in zip(known.margins, (*known.raked, known.after), strict=True):
         X = known_values(w.size, [group], [])

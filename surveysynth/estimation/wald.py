@@ -14,7 +14,7 @@ from ..errors import InputError
 
 Floats = NDArray[np.float64]
 
-SINGULAR = 1e-12  # reciprocal condition number of the covariance matrix of estimates that determine each other
+SINGULAR = 1e-12  # a covariance matrix with a smaller reciprocal condition number is singular
 
 
 @dataclass(frozen=True)
@@ -28,9 +28,11 @@ class Test:
     df : float
         Degrees of freedom of the numerator.
     ddf : float
-        Degrees of freedom of the denominator; infinite for a chi-square.
+        Degrees of freedom of the denominator.  Infinite for a chi-square.
     p : float
+        P value.
     method : str
+        Name of the test.
     """
 
     statistic: float
@@ -46,37 +48,40 @@ class Test:
 
 
 def f_test(statistic: float, df: float, ddf: float, method: str) -> Test:
-    """The test by a statistic with an F distribution; its p value is NaN if ``ddf`` is not positive."""
+    """Test by a statistic with an F distribution.  The p value is NaN if ``ddf`` is not positive."""
     p = float(fisher.sf(statistic, df, ddf)) if ddf > 0 else np.nan
     return Test(float(statistic), float(df), float(ddf), p, method)
 
 
 def wald(q: Floats, U: Floats, degf: float, noise: Floats | None = None) -> Test:
-    """Wald's test that p quantities are 0, from estimates in m data sets.
+    """Test by Wald's statistic that p quantities are 0, from estimates in m data sets.
 
-    With one data set, F = q' U^-1 q / p on p and ``degf`` degrees of freedom (R's ``regTermTest``).  With m synthetic
-    data sets,
+    One data set with estimates q and covariance matrix U gives F = q' U^-1 q / p, with p and ``degf`` degrees of
+    freedom (R's ``regTermTest``).  With m synthetic data sets,
 
         F = q_bar' U_bar^-1 q_bar / (p (1 + r)),    r = tr(B U_bar^-1) / (m p),
 
-    where B is the covariance between data sets.  The degrees of freedom are p and w.  With t = p (m - 1),
-    w = 4 + (t - 4) (1 + (1 - 2 / t) / r)^2 if t > 4, and otherwise w = t (1 + 1 / p) (1 + 1 / r)^2 / 2.  w is at most
-    ``degf``.
+    where bars are means over the data sets, and B is the covariance of q between data sets.  The degrees of freedom
+    are p and w.  Let t = p (m - 1).  Then w = 4 + (t - 4) (1 + (1 - 2 / t) / r)^2 if t > 4, and otherwise
+    w = t (1 + 1 / p) (1 + 1 / r)^2 / 2.  w is at most ``degf``.
 
     Source: Reiter 2005 (Significance tests for multi-component estimands), section 2.
 
     Parameters
     ----------
     q : float array (m, p)
+        Estimates in each data set.
     U : float array (m, p, p)
+        Covariance matrices of the estimates in each data set.
     degf : float
+        Degrees of freedom of the design.
     noise : float array (p, p), optional
         Covariance of the noise that all data sets share.  It is added to B / m.
 
     Raises
     ------
     InputError
-        The estimates determine each other: their covariance matrix is singular.
+        The covariance matrix of the estimates is singular.
     """
     m, p = q.shape
     q_bar, U_bar = q.mean(axis=0), U.mean(axis=0)
@@ -100,10 +105,11 @@ def wald(q: Floats, U: Floats, degf: float, noise: Floats | None = None) -> Test
 
 
 def rao_scott(statistic: float, eigenvalues: Floats, ddf: float, method: str) -> Test:
-    """Test by a statistic distributed as sum_j lambda_j chi2_1, with lambda estimated on ddf degrees of freedom.
+    """Test by a statistic that is distributed as a weighted sum of chi-squares (Rao and Scott).
 
-    The p value is the saddlepoint approximation to P(sum_j lambda_j chi2_1 - (statistic / ddf) chi2_ddf > 0) (Kuonen
-    1999; R's ``pFsum``).  If the approximation does not exist, it is the p value of Satterthwaite's F.
+    The distribution is sum_j lambda_j chi2_1, with the ``eigenvalues`` lambda_j estimated on ``ddf`` degrees of
+    freedom.  The p value is the saddlepoint approximation to P(sum_j lambda_j chi2_1 - (statistic / ddf) chi2_ddf > 0)
+    (Kuonen 1999; R's ``pFsum``).  If the approximation does not exist, the p value is that of Satterthwaite's F.
 
     Parameters
     ----------
@@ -130,7 +136,7 @@ def rao_scott(statistic: float, eigenvalues: Floats, ddf: float, method: str) ->
 
 
 def _saddlepoint(a: Floats) -> float:
-    """Saddlepoint approximation to P(sum_j a_j chi2_1 > 0) (Kuonen 1999, eq. 2); NaN near the mean, where it fails."""
+    """Approximate P(sum_j a_j chi2_1 > 0) (Kuonen 1999, eq. 2).  The result is NaN near the mean, where this fails."""
     a = a / a.max()
     negative = a[a < 0]
     if not negative.size:

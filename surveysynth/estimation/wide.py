@@ -12,11 +12,11 @@ from ..validation import as_list
 from .quantities import category_text
 from .tables import NUMBERS, OWN, QUANTITY
 
-SHOWN = (*NUMBERS, "n", "deff", "flag")  # columns of the cells of a table
+SHOWN = (*NUMBERS, "n", "deff", "flag")  # columns of a table that can be shown
 
 
 def wide(table: pd.DataFrame, across: str, show: str | Sequence[str] = ("estimate", "se")) -> pd.DataFrame:
-    """Turn a table into one that has the categories of one of its variables side by side.
+    """Reshape a table so that the categories of one of its variables are side by side.
 
     Parameters
     ----------
@@ -32,13 +32,13 @@ def wide(table: pd.DataFrame, across: str, show: str | Sequence[str] = ("estimat
     -------
     pandas.DataFrame
         The other variables, then ``estimate_<category>, se_<category>`` for each category, in the order of the table.
-        A cell that the table lacks is missing.
+        Values that are not in ``table`` are missing.
 
     Raises
     ------
     InputError
-        ``table`` is not a DataFrame; ``across`` or ``show`` names an unknown column; a cell or a column would occur
-        twice.
+        ``table`` is not a DataFrame; ``across`` or ``show`` names an unknown column; an estimate or a column would
+        occur twice.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Groups and scores of the cells of a variable, from a smooth fit of the variable's noisy histogram."""
+"""Groups and scores of the G cells of a variable, from a smooth fit of the variable's noisy histogram."""
 
 from __future__ import annotations
 
@@ -6,30 +6,31 @@ import numpy as np
 
 from .bins import Codes, Floats
 
-MOST, LEAST = 24, 3  # most and fewest groups of the body of a distribution
-# Smallest expected number of records, in standard deviations of the noise: in a cell of a table (FULL), and in a group
-# of a tail over all levels together (TAIL)
+MOST, LEAST = 24, 3  # largest and smallest number of groups of the body of a distribution, between the tails
+# Smallest expected number of records, in standard deviations of the noise: in a group of the body in each level (FULL),
+# and in a group of a tail over all levels together (TAIL)
 FULL, TAIL = 12.0, 2.0
-TAILS = 2  # most groups of each tail; a group is twice as large as its outer neighbour
-# Records of a level outside the range of the scores, in standard deviations of the noise, and limits of their share
-BEYOND, LEAST_BEYOND, MOST_BEYOND = 3.0, 0.002, 0.4
-IN_TAIL = 0.05, 0.2, 0.5  # the first and the last group are cut at these shares of the records of a group, from outside
+TAILS = 2  # largest number of groups of each tail; a group is twice as large as the next group outwards
+BEYOND = 3.0  # records of a level with an amount beyond the range of the scores, in standard deviations of the noise
+LEAST_BEYOND, MOST_BEYOND = 0.002, 0.4  # limits of the share of such records
+IN_TAIL = 0.05, 0.2, 0.5  # the first and the last group are cut at these shares of their records, from the outer end
 
 
 def table_groups(
     p: Floats, numbers: int, n: int, levels: int, sd: float, most: int = MOST, tails: int = TAILS
 ) -> Codes:  # fmt: skip
-    """Group of each cell: groups of the body have equal shares of the records, and groups of both tails are smaller.
+    """Group the cells of a variable for a table.
 
-    A group of the body has enough records in each level compared with the noise.  A group of a tail has enough
-    records in all levels together.  Each special value is a group of its own.
+    Groups of the body have equal shares of the records.  They are large enough that each level has many records
+    compared with the noise.  Groups of the tails are smaller, and need enough records only in all levels together.
+    Each special value is a separate group.
 
     Parameters
     ----------
     p : float array (G,)
         Probabilities of the cells.
     numbers : int
-        Number of cells that are bins of a number.  The cells after these are special values.
+        Number of cells that are bins of numbers.  The cells after these are special values.
     n : int
         Number of records.
     levels : int
@@ -37,13 +38,14 @@ def table_groups(
     sd : float
         Standard deviation of the noise of a count.
     most : int
-        Most groups of the body.
+        Largest number of groups of the body.
     tails : int
-        Most groups of each tail.
+        Largest number of groups of each tail.
 
     Returns
     -------
     int array (G,)
+        Group of each cell.
     """
     special = np.arange(len(p) - numbers)
     if numbers == 0:
@@ -67,9 +69,9 @@ def table_groups(
 
 
 def coarser_groups(groups: Codes, p: Floats, numbers: int, most: int) -> Codes:
-    """Group of each cell (G,) after groups of numbers are merged to at most ``most`` groups of similar shares.
+    """Merge groups of numbers to at most ``most`` groups of similar shares.  Return the new group of each cell.
 
-    Each special value remains a group of its own.
+    Each special value remains a separate group.
     """
     if numbers == 0:
         return groups
@@ -81,11 +83,11 @@ def coarser_groups(groups: Codes, p: Floats, numbers: int, most: int) -> Codes:
 
 
 def cell_scores(p: Floats, values: Floats, n: int, levels: int, sd: float, unit: int) -> Codes:
-    """Score of each cell, from -unit to unit and linear in the amount between two quantiles.
+    """Compute a score of each cell, from -unit to unit, which is linear in the amount between two quantiles.
 
-    Special values have the score ``unit``.  The sum of the scores measures the mean of a level by one number, so the
-    noise does not grow with the number of groups.  The quantiles are chosen so that in each level the number of records
-    beyond either quantile is approximately ``BEYOND`` standard deviations of the noise.
+    The sum of scores in a level measures the mean amount by one number, so that the noise does not grow with the number
+    of groups.  In each level, the number of records beyond either quantile is approximately ``BEYOND`` standard
+    deviations of the noise.  Special values have the score ``unit``.
 
     Parameters
     ----------
@@ -94,13 +96,14 @@ def cell_scores(p: Floats, values: Floats, n: int, levels: int, sd: float, unit:
     values : float array (numbers,)
         Amount of each bin, ascending.
     n, levels, sd
-        As for :func:`table_groups`.
+        See :func:`table_groups`.
     unit : int
         Largest score.
 
     Returns
     -------
     int array (G,)
+        Score of each cell.
     """
     bins = p[: len(values)]
     beyond = np.clip(BEYOND * sd * levels / max(n * bins.sum(), 1.0), LEAST_BEYOND, MOST_BEYOND)
@@ -113,9 +116,10 @@ def cell_scores(p: Floats, values: Floats, n: int, levels: int, sd: float, unit:
 
 
 def effect_steps(p: Floats, groups: Codes, numbers: int) -> Codes:
-    """Step of each cell (G,): the groups, with the first and the last group of numbers cut into several steps.
+    """Divide groups of cells into steps, on which the effects of a variable depend.  Return the step of each cell.
 
-    These two groups contain the long tails of a distribution.
+    A group is one step.  Only the first and the last group of numbers, which contain the long tails of a distribution,
+    are cut into several steps.
 
     Parameters
     ----------
@@ -124,7 +128,7 @@ def effect_steps(p: Floats, groups: Codes, numbers: int) -> Codes:
     groups : int array (G,)
         Group of each cell.
     numbers : int
-        Number of cells that are bins of a number.  Each special value remains a step of its own.
+        Number of cells that are bins of numbers.  Each special value is a separate step.
     """
     step = np.zeros(len(groups), dtype=np.intp)
     if numbers:

@@ -1,4 +1,4 @@
-"""Cells of an outcome or a weight: fine public bins, and special values."""
+"""Cells of an outcome or a weight: fine public bins of numbers, and special values such as "missing"."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 Bools = NDArray[np.bool_]
 
-FINE = 128  # number of bins of a number
-RANGE = 2_000.0  # ratio of the larger bound to the amount from which the edges of bins have equal ratios
-WEIGHT_BINS, WEIGHT_KNEE = 96, 0.2  # number of bins of a weight, and their knee as a multiple of the mean weight
-# Expected indices of the Pareto tails of amounts and weights
-PARETO, WEIGHT_INDEX = 2.5, 4.0
-# Expected fall of the log density of a count between its median and its upper 5% point; fewest bins for a tail
-COUNTS, LEAST_OF_TAIL = 1.7, 20
+FINE = 128  # number of bins of a numeric outcome
+RANGE = 2_000.0  # larger bound of an amount, divided by the knee of the bins
+WEIGHT_BINS, WEIGHT_KNEE = 96, 0.2  # number of bins of a weight, and the knee as a multiple of the mean weight
+PARETO, WEIGHT_INDEX = 2.5, 4.0  # expected indices of the Pareto tails of amounts and of weights
+COUNTS = 1.7  # expected fall of the log density of a count between the median and the upper 5% point
+LEAST_OF_TAIL = 20  # smallest number of bins for which a tail is modelled
 INSIDE = 40  # number of points over which the mean of a bin is computed
 
 
 @dataclass(frozen=True, eq=False)
 class Bins:
-    """Bins of equal width on the scale asinh(y / knee), or of equal width without a knee.
+    """Bins of a numeric outcome y, which have equal width on the scale asinh(y / knee).
 
     Attributes
     ----------
     edges : float array (G + 1,)
-        Edges in the unit of the outcome.
+        Edges of G bins, in the unit of the outcome.
     knee : float
-        Amount from which the edges have about equal ratios.  If it is infinite, all bins have the same width.
+        Amount above which successive edges have about equal ratios.  If the knee is infinite, all bins have the same
+        width.
     """
 
     edges: Floats
@@ -47,7 +47,7 @@ class Bins:
 
     @classmethod
     def between(cls, low: float, high: float, knee: float, count: int) -> Bins:
-        """``count`` bins between two bounds, with a given knee."""
+        """Create ``count`` bins between two bounds, with a given knee."""
         bins = cls(np.array([low, high]), knee)
         first, last = bins.scaled(bins.edges)
         edges = bins.back(np.linspace(float(first), float(last), count + 1))
@@ -56,14 +56,14 @@ class Bins:
 
     @classmethod
     def for_amounts(cls, low: float, high: float, knee: float | None = None) -> Bins:
-        """Bins whose edges have about equal ratios.  For shares, which are not skewed, bins have equal width."""
+        """Create bins whose edges have about equal ratios.  For shares, which are not skewed, bins have equal width."""
         if knee is None:
             knee = np.inf if low >= 0 and high <= 1 else max(abs(low), abs(high)) / RANGE
         return cls.between(low, high, knee, FINE)
 
     @classmethod
     def for_whole_numbers(cls, low: float, high: float, knee: float | None = None) -> Bins:
-        """A bin for each whole number between the bounds, or for several whole numbers if there are many."""
+        """Create a bin for each whole number between the bounds, or for several whole numbers if there are many."""
         low, high = np.ceil(low), np.floor(high)
         if high - low < FINE:
             return cls(np.arange(low, high + 2) - 0.5, np.inf)
@@ -71,45 +71,48 @@ class Bins:
         return cls(np.unique(np.floor(cls.between(low - 0.5, high + 0.5, knee, FINE).edges) + 0.5), knee)
 
     def scaled(self, values: Floats) -> Floats:
-        """Values on the scale on which all bins have equal width."""
+        """Transform values to the scale on which all bins have equal width."""
         return values if np.isinf(self.knee) else np.arcsinh(values / self.knee)
 
     def back(self, values: Floats) -> Floats:
-        """The inverse of :meth:`scaled`."""
+        """Invert :meth:`scaled`."""
         return values if np.isinf(self.knee) else np.sinh(values) * self.knee
 
     def __len__(self) -> int:
         return len(self.edges) - 1
 
     def codes(self, values: Floats) -> Codes:
-        """Bin of each value (n,).  Values beyond the edges are in the first or the last bin."""
+        """Find the bin of each value.  Values beyond the edges are in the first or the last bin."""
         inside = np.searchsorted(self.edges, values, side="right") - 1
         return np.clip(inside, 0, len(self) - 1)
 
     @cached_property
     def means(self) -> Floats:
-        """Mean of the values that are drawn within each bin (G,)."""
+        """Expected value of a random draw within each bin (G,)."""
         low, high = self.scaled(self.edges[:-1]), self.scaled(self.edges[1:])
         at = (np.arange(INSIDE) + 0.5) / INSIDE
         return self.back(low[:, None] + at * (high - low)[:, None]).mean(axis=1)
 
     def draw(self, codes: Codes, rng: np.random.Generator) -> Floats:
-        """A random value within the bin of each record, uniform on the scale on which bins have equal width."""
+        """Draw a value within the bin of each record, uniformly on the scale on which bins have equal width."""
         low, high = self.scaled(self.edges[:-1]), self.scaled(self.edges[1:])
         return self.back(low[codes] + rng.random(len(codes)) * (high - low)[codes])
 
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """The cells of an outcome.  Every value has one cell: bins of numbers are first, then special values.
+    """The G cells of an outcome.  A cell is a bin of numbers, or a special value such as "missing" or a level.
+
+    Bins come first.  If a question is asked of some records only, the other records are in the last cell.
 
     Attributes
     ----------
     outcome : Outcome
+        Schema of the outcome.
     bins : Bins or None
-        Bins of a number; None for a category.
+        Bins of a numeric outcome.  None for a categorical outcome.
     index : float
-        Expected index of the Pareto tail of a number.
+        Expected index of the Pareto tail of a numeric outcome.
     """
 
     outcome: Outcome
@@ -118,7 +121,7 @@ class Cells:
 
     @property
     def tail(self) -> Tail | None:
-        """Prior knowledge of the upper tail, for amounts and for counts; None if there is none."""
+        """Prior knowledge of the upper tail of amounts and counts.  None for other outcomes."""
         if self.bins is None or self.bins.edges[-1] <= 0 or len(self.bins) < LEAST_OF_TAIL:
             return None
         if np.isinf(self.bins.knee):
@@ -128,7 +131,7 @@ class Cells:
 
     @classmethod
     def for_outcome(cls, outcome: Outcome) -> Cells:
-        """The cells of an outcome with a given schema."""
+        """Create the cells of an outcome with a given schema."""
         if outcome.bounds is None:
             return cls(outcome, None)
         bins = Bins.for_whole_numbers if outcome.whole else Bins.for_amounts
@@ -136,13 +139,13 @@ class Cells:
 
     @classmethod
     def for_weights(cls, bounds: tuple[float, float], unit: float) -> Cells:
-        """The cells of weights.  ``bounds`` are multiples of ``unit``, the mean weight."""
+        """Create the cells of survey weights.  ``bounds`` are multiples of ``unit``, the mean weight."""
         low, high = bounds[0] * unit, bounds[1] * unit
         bins = Bins.between(low, high, WEIGHT_KNEE * unit, WEIGHT_BINS)
         return cls(Outcome(bounds=(low, high)), bins, WEIGHT_INDEX)
 
     def codes_of_numbers(self, values: Floats) -> Codes:
-        """Cells of numbers (n,).  No number may be a special value."""
+        """Find the cell of each number.  No number may be a special value."""
         assert self.bins is not None
         return self.bins.codes(values)
 
@@ -153,7 +156,7 @@ class Cells:
 
     @property
     def scored(self) -> bool:
-        """Whether the outcome has several bins of numbers, so that sums of scores are informative."""
+        """Whether the outcome has several bins.  Only then are sums of scores informative."""
         return self.numbers > 1
 
     def __len__(self) -> int:
@@ -161,16 +164,13 @@ class Cells:
 
     @property
     def answers(self) -> int:
-        """Number of cells for records that are asked.  The cell of other records, if there is one, is the last cell."""
+        """Number of cells for records that are asked the question.  A cell for other records, if any, is the last."""
         return len(self) - (self.outcome.applies is not None)
 
     def judged(self, codes: Codes) -> Bools:
-        """Whether an edit rule can apply to each answer (n,).  It cannot if the question was not asked.
-
-        For a number, it cannot apply to a missing answer either.
-        """
-        there = codes < self.answers
-        return there & (codes != self.answers - 1) if self.outcome.missing and self.bins is not None else there
+        """Return whether edit rules apply to each answer.  Missing numbers and questions not asked break no rule."""
+        asked = codes < self.answers
+        return asked & (codes != self.answers - 1) if self.outcome.missing and self.bins is not None else asked
 
     @property
     def columns_of_asked(self) -> set[str]:
@@ -179,12 +179,12 @@ class Cells:
         return set() if rule is None else columns_of_condition(rule, "applies")
 
     def asked(self, frame: pd.DataFrame) -> Bools:
-        """Whether each record of a file is asked (n,), from the columns that come before the question."""
+        """Return whether each record is asked the question, from the columns that come before the question."""
         rule = self.outcome.applies
         return np.ones(len(frame), dtype=bool) if rule is None else obeyed([rule], frame, "applies")
 
     def names(self, groups: Codes) -> list[str]:
-        """Names of groups of cells: intervals for numbers, then the names of special values."""
+        """Name groups of cells: intervals for numbers, then the names of special values."""
         found = []
         for group in range(int(groups.max()) + 1):
             inside = np.flatnonzero(groups == group)
@@ -196,21 +196,21 @@ class Cells:
         return found
 
     def values(self, codes: Codes, rng: np.random.Generator) -> pd.Series:
-        """A value for the cell of each record (n,): a random number within the bin, a label, or a missing value."""
+        """Draw a value in the cell of each record: a random number within the bin, a label, or a missing value."""
         outcome = self.outcome
         if self.bins is None:
             labels = [*(outcome.levels or ()), *(["missing"] if outcome.missing else [])]
             if outcome.applies is not None:
-                place = labels.index(outcome.outside) if outcome.outside in labels else len(labels)
-                codes = np.where(codes == self.answers, place, codes)
-                labels += [outcome.outside] if place == len(labels) else []
+                outside = labels.index(outcome.outside) if outcome.outside in labels else len(labels)
+                codes = np.where(codes == self.answers, outside, codes)
+                labels += [outcome.outside] if outside == len(labels) else []
             if all(isinstance(label, int | float | np.number) and not isinstance(label, bool) for label in labels):
                 return pd.Series(np.array(labels)[codes])  # numeric labels remain numbers
             return pd.Series(pd.Categorical.from_codes(codes, pd.Index(labels)))
         return self._finished(self.bins.draw(np.minimum(codes, self.numbers - 1), rng), codes)
 
     def every_answer(self, n: int) -> Iterator[tuple[Codes, pd.Series]]:
-        """For n records, every answer in turn: each level, or both bounds of a number and each special value."""
+        """Yield every answer in turn, for n records: each level, or both bounds of a number and each special value."""
         if self.bins is None:
             for code in range(self.answers):
                 codes = np.full(n, code)
@@ -221,7 +221,7 @@ class Cells:
             yield codes, self._finished(np.full(n, self.bins_ends[code > 0]), codes)
 
     def as_drawn(self, column: pd.Series, codes: Codes) -> pd.Series:
-        """The answers of the file (n,) in the form of synthetic answers: rounded and clipped numbers, or labels."""
+        """Convert the answers of the file to the form of synthetic answers: rounded and clipped numbers, or labels."""
         if self.bins is None:
             return self.values(codes, np.random.default_rng(0))  # the seed is not used for labels
         numbers = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
@@ -231,15 +231,15 @@ class Cells:
         return self._finished(np.where(beyond | np.isnan(numbers), inside, numbers), codes)
 
     def _finished(self, drawn: Floats, codes: Codes) -> pd.Series:
-        """Numbers, rounded and clipped as declared.  Records in special cells get the values of these cells."""
+        """Round and clip numbers as declared.  Records in special cells get the values of these cells."""
         outcome = self.outcome
         if outcome.whole:
             drawn = np.rint(drawn)
         if outcome.round is not None:
             drawn = np.rint(drawn / outcome.round) * outcome.round
         drawn = np.clip(drawn, *self.bins_ends)
-        for place, value in enumerate(self.special_numbers, self.numbers):
-            drawn[codes == place] = value
+        for cell, value in enumerate(self.special_numbers, self.numbers):
+            drawn[codes == cell] = value
         if outcome.missing:
             drawn[codes == self.answers - 1] = np.nan
         if outcome.applies is not None:
@@ -249,25 +249,25 @@ class Cells:
 
     @property
     def bins_ends(self) -> tuple[float, float]:
-        """Smallest and largest possible value of a number: the bounds, or the whole numbers next to them, inside."""
+        """Smallest and largest possible number: the bounds, or the outermost whole numbers within the bounds."""
         assert self.outcome.bounds is not None
         low, high = self.outcome.bounds
         return (float(np.ceil(low)), float(np.floor(high))) if self.outcome.whole else (low, high)
 
     @property
     def special_numbers(self) -> list[float]:
-        """Values of the special cells for zero and heaps."""
+        """Values of the special cells for zero and for heaps (values that many records share)."""
         heaps = [heap for heap in self.outcome.heaps if not (self.outcome.zeros and heap == 0)]
         return [*([0.0] if self.outcome.zeros else []), *heaps]
 
     def codes(self, column: pd.Series, name: str, asked: Bools | None = None) -> Codes:
-        """Cell of each record (n,).  Records that are not asked are in the last cell.
+        """Find the cell of each record.  Records that are not ``asked`` the question are in the last cell.
 
         Raises
         ------
         InputError
-            The column contradicts the schema: it has text among numbers, dates, or levels or missing values that were
-            not declared.
+            The column contradicts the schema: it has text among numbers, or dates, or levels or missing values that
+            were not declared.
         """
         if asked is not None and not asked.all():
             codes = np.full(len(column), self.answers, dtype=np.intp)
@@ -309,7 +309,7 @@ class Cells:
 
 
 def refuse_dates(column: pd.Series, name: str) -> None:
-    """Refuse dates and durations, which pandas would read as nanoseconds (InputError)."""
+    """Raise InputError for dates and durations, which pandas would read as nanoseconds."""
     duration = pd.api.types.is_timedelta64_dtype(column.dtype)
     if duration or pd.api.types.is_datetime64_any_dtype(column.dtype):
         since = "" if duration else " - pd.Timestamp('1970-01-01')"
@@ -321,7 +321,7 @@ def refuse_dates(column: pd.Series, name: str) -> None:
 
 
 def check_missing(column: pd.Series, name: str) -> None:
-    """Refuse missing values of an outcome that is declared without them (InputError)."""
+    """Raise InputError if an outcome that is declared without missing values has missing values."""
     missing = column.isna().to_numpy()
     if missing.any():
         raise InputError(

@@ -1,7 +1,7 @@
 """Counting of files by the workers of a Dask cluster, which return only counts.
 
-A part is one file.  Workers read the outcomes of a file.  They are sent the public columns and the weights of the file,
-which are in the design.
+Each worker reads the outcomes of its files.  The workers receive the public columns and the weights of the files from
+the design.  Here a part is one file.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def counting(
     design: SurveyDesign, public: Collection[str], terms: Sequence[Term], parts: Codes | int, asked: Collection[str],
     blank: int | None, scheduler: str | None,
 ) -> Iterator[Counter]:  # fmt: skip
-    """The counter of the records of a file, in this process or by the workers of a cluster.
+    """Provide a counter of the records of a design, in this process or by the workers of a cluster.
 
     Parameters
     ----------
@@ -40,11 +40,11 @@ def counting(
         Public columns in the conditions under which questions are asked.
     terms : list of Term
     parts : int or int array (n,)
-        Weight of each record.
+        Contribution of each record to a count (:mod:`.protected_units`).
     asked : set of str
         Outcomes in the conditions of later questions.
     blank : int, optional
-        A record that gets weight 0.
+        A record that contributes 0.
     scheduler : str, optional
         Address of the cluster.
 
@@ -70,7 +70,7 @@ def counting(
 
 
 class Cluster:
-    """The counter of a file whose parts are on the workers of a cluster."""
+    """Counter of a design whose files are counted by the workers of a cluster."""
 
     def __init__(
         self, client: Any, files: Sequence[Path], frame: pd.DataFrame, weights: pd.Series, levels: dict[str, Codes],
@@ -89,7 +89,7 @@ class Cluster:
         ]  # fmt: skip
 
     def add(self, name: str, cells: Cells) -> None:
-        """As :meth:`~surveysynth.measuring.counting.Counter.add`; an error names the first file that caused it."""
+        """Find the cells of one more variable.  An error names the first file that caused it."""
         self.parts = [self.client.submit(_added, part, name, cells, pure=False) for part in self.parts]
         for part, file in zip(self.parts, self.files, strict=True):
             error = part.exception()
@@ -99,12 +99,12 @@ class Cluster:
                 raise InputError(f"{file.name}: a worker of the cluster failed ({type(error).__name__})")
 
     def count(self, what: Count) -> Counts:
-        """As :meth:`~surveysynth.measuring.counting.Counter.count`: the sum of the counts of all parts."""
+        """Count a table: the sum of the counts of all files."""
         counts = self.client.gather([self.client.submit(_counts, part, what, pure=False) for part in self.parts])
         return np.sum(counts, axis=0, dtype=np.int64)
 
     def groups_of(self, name: str, groups: Codes, records: Codes) -> Codes:
-        """As :meth:`~surveysynth.measuring.counting.Counter.groups_of`."""
+        """Return the group (of the cells of variable ``name``) to which each selected record belongs."""
         part_of = np.searchsorted(self.firsts, records, side="right") - 1
         asked = [np.flatnonzero(part_of == k) for k in range(len(self.parts))]
         found = self.client.gather([
@@ -129,7 +129,7 @@ def _column(file: str, weights: pd.Series, name: str) -> pd.Series:
 
 
 def _added(part: Part, name: str, cells: Cells) -> Part:
-    """A copy of the part with one more variable.  Tasks of a cluster must not change their arguments."""
+    """Copy a part, and add one more variable.  Tasks of a cluster must not change their arguments."""
     made = copy(part)
     made.codes = dict(part.codes)
     made.add(name, cells)

@@ -1,4 +1,4 @@
-"""Requests for counts of confidential values.  Each part of a file can be counted where it is stored.
+"""Counting of confidential values, in this process or where each part of a file is stored.
 
 Counts are whole numbers, so the counts of the parts add up exactly to the counts of the file.
 """
@@ -15,12 +15,15 @@ import pandas as pd
 from .bins import Cells, Codes
 from .noisy_tables import Counts
 
-BLOCK = 1 << 18  # records counted at a time
+BLOCK = 1 << 18  # number of records counted at a time
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Count:
-    """A requested table of records: rows by a term and an earlier variable, columns by groups of a variable's cells.
+    """Request for a table of counts.
+
+    The columns are groups of the cells of a variable.  The rows are levels of a term, groups of an earlier variable, or
+    combinations of both.  A variable has G cells.
 
     Attributes
     ----------
@@ -37,9 +40,9 @@ class Count:
     by_groups : int array (G,), optional
         Group of each cell of the earlier variable.
     scores : int array (G,), optional
-        Scores of the cells.  If given, the scores of the records are added up instead of the records.
+        Score of each cell of the variable.  If given, a record adds its score instead of 1.
     times : int array (G,), optional
-        Scores of the cells of the earlier variable, by which the contributions of records are multiplied.
+        Score of each cell of the earlier variable.  If given, what a record adds is multiplied by this score.
     """
 
     variable: str
@@ -59,23 +62,23 @@ class Count:
 
 
 class Counter(Protocol):
-    """Finds the cells of the records of a file, variable by variable, and counts tables of these cells."""
+    """Counter of tables.  It finds the cells of all records, variable by variable, and counts tables of the cells."""
 
     def add(self, name: str, cells: Cells) -> None:
-        """Find the cells of one more variable (InputError if the column of the variable contradicts the schema)."""
+        """Find the cells of one more variable.  Raise InputError if the variable's column contradicts the schema."""
         ...
 
     def count(self, what: Count) -> Counts:
-        """Count a table, as an array (L, J)."""
+        """Count a table: (rows, columns)."""
         ...
 
     def groups_of(self, name: str, groups: Codes, records: Codes) -> Codes:
-        """Group of the cell of each selected record (R,)."""
+        """Return the group (of the cells of variable ``name``) to which each selected record belongs."""
         ...
 
 
 class Part:
-    """Counter of records in this process.
+    """Counter of the n records of a file, or of a part of a file, in this process.
 
     Attributes
     ----------
@@ -86,7 +89,7 @@ class Part:
     levels : dict of str to int array (n,)
         Level of each record, by term.
     parts : int or int array (n,)
-        Weight of each record.
+        Contribution of each record to a count (:mod:`.protected_units`).
     asked : set of str
         Outcomes in the conditions of later questions.
     """
@@ -99,7 +102,7 @@ class Part:
         self.codes: dict[str, Codes] = {}
 
     def add(self, name: str, cells: Cells) -> None:
-        """As :meth:`Counter.add`."""
+        """Find the cells of one more variable (:meth:`Counter.add`)."""
         column = self.column(name)
         code = cells.codes(column, name, cells.asked(self.frame))
         self.codes[name] = code.astype(np.min_scalar_type(len(cells)))
@@ -107,7 +110,7 @@ class Part:
             self.frame = self.frame.assign(**{name: cells.as_drawn(column, code).array})
 
     def count(self, what: Count) -> Counts:
-        """As :meth:`Counter.count`."""
+        """Count a table (:meth:`Counter.count`)."""
         levels, J = what.shape
         counts = np.zeros(levels * J, dtype=np.int64)
         code = self.codes[what.variable]
@@ -127,12 +130,12 @@ class Part:
         return counts.reshape(levels, J)
 
     def _rows(self, what: Count, these: slice) -> Codes | int:
-        """Row of the table to which each record of a slice belongs (R,); 0 for a table of one row."""
+        """Return the row of the table to which each record of a slice belongs, or 0 for a table of one row."""
         level: Codes | int = 0 if what.term is None else self.levels[what.term][these].astype(np.intp)
         if what.earlier is None or what.by_groups is None:
             return level
         return level * (int(what.by_groups.max()) + 1) + what.by_groups[self.codes[what.earlier][these]]
 
     def groups_of(self, name: str, groups: Codes, records: Codes) -> Codes:
-        """As :meth:`Counter.groups_of`."""
+        """Return the group to which each selected record belongs (:meth:`Counter.groups_of`)."""
         return groups[self.codes[name][records]]

@@ -1,7 +1,7 @@
 """Noisy tables of an earlier year as further data for the fit of this year, with the same outcomes and formulas.
 
-The tables are aligned to the terms of this year.  They are written with a release, together with the counts of the
-public cells of the earlier year, so that every reader of the release can make the same fit.
+The tables are aligned to the terms of this year.  A release contains the aligned tables and the number of records in
+each public cell of the earlier year, so that every reader of the release can make the same fit.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ NEAR = 1e-6  # largest difference between the edges of the same cell in both yea
 
 
 def aligned_tables(earlier: NoisyTables, measured: NoisyTables) -> NoisyTables:
-    """Tables of an earlier year by the levels of this year's terms, without tables by strata and PSUs.
+    """Align the tables of an earlier year to the levels of this year's terms.  Tables by strata and PSUs are left out.
 
     Raises
     ------
     InputError
-        An outcome was not measured in the earlier year, or had another formula or schema, or is asked only of some
-        records.  Units of several records are protected.  A predictor is numeric, so that its groups differ between
-        years.  A level of the earlier year does not occur in the file of this year.
+        An outcome was not measured in the earlier year, had another formula or schema, or is asked only of some
+        records.  Units of several records are protected.  A predictor is numeric: the groups of a numeric predictor
+        differ between years.  A level of the earlier year does not occur in the file of this year.
     """
     if earlier.unit is not None or measured.unit is not None:
         raise InputError("earlier=: units of several records have no fit to two years")
@@ -43,7 +43,7 @@ def aligned_tables(earlier: NoisyTables, measured: NoisyTables) -> NoisyTables:
 
 
 def _variable(theirs: Variable | None, ours: Variable, earlier: NoisyTables, measured: NoisyTables) -> Variable:
-    """A variable of the earlier year, after a check that this year has the same variable with the same schema."""
+    """Check that both years have the variable with the same formula and schema, and return the earlier year's."""
     name = ours.name
     if theirs is None:
         raise InputError(f"earlier=: {name!r} was not measured in the earlier year")
@@ -66,27 +66,27 @@ def _variable(theirs: Variable | None, ours: Variable, earlier: NoisyTables, mea
 
 
 def _term(theirs: Term, ours: Term) -> Term:
-    """A term of the earlier year with the levels of this year."""
+    """Number the levels of a term of the earlier year as in this year."""
     if ours.score is not None or theirs.score is not None:
         raise InputError(f"earlier=: {ours.name!r} is a number, whose groups are another year's; make categories of it")
-    place = {labels: level for level, labels in enumerate(ours.labels)}
-    if others := [labels for labels in theirs.labels if labels not in place]:
+    number = {labels: level for level, labels in enumerate(ours.labels)}
+    if others := [labels for labels in theirs.labels if labels not in number]:
         raise InputError(f"earlier=: {len(others)} levels of {ours.name!r} are not in this file")
-    level = np.array([place[labels] for labels in theirs.labels], dtype=np.intp)[theirs.level]
+    level = np.array([number[labels] for labels in theirs.labels], dtype=np.intp)[theirs.level]
     return replace(ours, level=level, step=level)
 
 
 def _totals_by_level(earlier: NoisyTables, measured: NoisyTables, name: str) -> Any:
-    """Public totals of the earlier year in the order of this year's levels; 0 for levels that are new this year."""
-    place = {labels: level for level, labels in enumerate(measured.terms[name].labels)}
+    """Order the public totals of the earlier year by this year's levels.  New levels get 0."""
+    number = {labels: level for level, labels in enumerate(measured.terms[name].labels)}
     out = np.zeros(measured.terms[name].levels)
     for labels, total in zip(earlier.terms[name].labels, earlier.population_totals[name], strict=True):
-        out[place[labels]] = total
+        out[number[labels]] = total
     return out
 
 
 def as_json(earlier: NoisyTables) -> dict[str, Any]:
-    """A JSON document of the tables of an earlier year, with the number of records of each public cell of that year."""
+    """Write the tables of an earlier year as JSON, with the number of records of each public cell of that year."""
     steps, _, records = public_cells(earlier.terms.values(), earlier.n)
     names = list(earlier.terms)
     return earlier.as_json() | {"cells": {"levels": dict(zip(names, steps.T.tolist(), strict=True)),
@@ -94,7 +94,7 @@ def as_json(earlier: NoisyTables) -> dict[str, Any]:
 
 
 def read(document: Mapping[str, Any], measured: NoisyTables) -> NoisyTables:
-    """The tables in a document of :func:`as_json`, with the terms of this year."""
+    """Read the tables from a document of :func:`as_json`, with the terms of this year."""
     records = np.array(document["cells"]["records"], dtype=np.intp)
     terms = {}
     for name, steps in document["cells"]["levels"].items():

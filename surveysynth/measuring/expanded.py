@@ -1,7 +1,10 @@
-"""Public cells divided by earlier variables of a sequence.  The parts are the rows of the model of a later variable.
+"""Division of public cells by earlier variables, for the model of a later variable.
 
-one earlier variable       ->  every combination of public levels by every step of this variable, exactly
-several earlier variables  ->  simulated records, raked to the fitted counts of each earlier variable
+A public cell is a combination of public levels that occurs in the file.  A part is the share of the records of a public
+cell that has one given step of every earlier variable.  Steps are groups of the cells of an earlier variable.
+
+With one earlier variable, there is a part for every public cell and step, and the shares are exact.  With several
+earlier variables, the parts are simulated records, raked to the fitted counts of each earlier variable.
 """
 
 from __future__ import annotations
@@ -24,18 +27,20 @@ ROUNDS = 20  # rounds of raking
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Expanded:
-    """Parts of the combinations of public levels.  Every earlier variable has one step in each part.
+    """Public cells (combinations of public levels) divided into K parts.
+
+    All records of a part have the same step of every earlier variable.  A step is a group of the variable's G cells.
 
     Attributes
     ----------
     cell : int array (K,)
-        Combination to which each part belongs.
+        Public cell to which each part belongs.
     share : float array (K,)
-        Share of the combination's records that are in the part.
+        Share of the records of the public cell that are in the part.
     step : dict of str to int array (K,)
         Step of every earlier variable in each part.
     mean : dict of str to callable
-        For each earlier variable, a function from values of the variable's cells (G,) to the means in the parts (K,).
+        For each earlier variable, a function that averages values of the variable's cells (G,) over each part (K,).
     """
 
     cell: Codes
@@ -44,20 +49,20 @@ class Expanded:
     mean: Mapping[str, Callable[[Floats], Floats]]
 
     def asked(self, there: Bools) -> Expanded:
-        """The parts without the records that are not asked."""
+        """Set the share of a part to 0 unless ``there`` marks it as asked the question."""
         return replace(self, share=self.share * there)
 
 
 def without_earlier(cell: Codes, n: int) -> Expanded:
-    """Parts without earlier variables.  ``cell`` is the combination of each part (K,); there are n combinations."""
+    """Divide n public cells into equal parts, without earlier variables.  ``cell`` is the public cell of each part."""
     return Expanded(cell, 1 / np.bincount(cell, minlength=n)[cell], {}, {})
 
 
 def by_one(name: str, steps: Codes, p: Floats) -> Expanded:
-    """Parts by the steps of one earlier variable.
+    """Divide public cells by the steps of one earlier variable.
 
-    ``steps`` is the step of each cell of this variable (G,), and p has the probabilities of these cells in each
-    combination (C, G).
+    ``steps`` gives the step of each of the variable's G cells.  ``p`` gives the probabilities of these cells in each of
+    C public cells: (C, G).
     """
     inside = one_hot(steps, int(steps.max()) + 1)
     share, C = p @ inside, len(p)
@@ -72,20 +77,20 @@ def by_one(name: str, steps: Codes, p: Floats) -> Expanded:
 def by_simulated(
     cell: Codes, records: Floats, codes: Mapping[str, Codes], steps: Mapping[str, Codes], expected: Mapping[str, Floats]
 ) -> Expanded:  # fmt: skip
-    """Parts that are simulated records, with shares raked to the fitted counts of each earlier variable.
+    """Use simulated records as parts, with shares raked to the fitted counts of each earlier variable.
 
     Parameters
     ----------
     cell : int array (K,)
-        Combination of each simulated record.
+        Public cell of each simulated record.
     records : float array (C,)
-        Number of records of each combination.
+        Number of records of each public cell.
     codes : dict of str to int array (K,)
         Cells of the simulated records, by earlier variable.
     steps : dict of str to int array (G,)
         Step of each cell, by earlier variable.
     expected : dict of str to float array (G,)
-        Fitted number of records of each cell, by earlier variable.  The steps are raked to the sums of these numbers.
+        Fitted number of records in each cell, by earlier variable.  Raking is to the sums of these numbers by step.
     """
     step = {name: own[codes[name]] for name, own in steps.items()}
     w = (records / np.bincount(cell))[cell]

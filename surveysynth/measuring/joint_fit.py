@@ -1,7 +1,9 @@
-"""The joint distribution of variables in sequence from noisy tables: fits, draws, and synthetic records.
+"""The joint distribution of all variables, fitted to noisy tables in sequence, and synthetic records from the fit.
 
-formula terms        ->  a log-linear model of public cells, and of earlier variables
-strata, PSUs, units  ->  additional effects of each stratum, PSU and unit, drawn anew for each data set
+Each variable has a log-linear model with effects of formula terms, which are public columns and earlier variables.
+Strata, PSUs and units have additional effects, which are drawn anew for each synthetic data set.
+
+Shapes: C public cells and K parts of these (:mod:`.expanded`), R rows of a model, G cells of a variable.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ from .variable_fit import Feature, VariableDraw, VariableFit, centred, perturbat
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-KNOWN = 0.003  # relative standard error of a known total, which allows for rounding
+KNOWN = 0.003  # relative standard error given to a known total, to allow for rounding
 IMPOSSIBLE = -30.0  # approximate log probability of a cell that breaks a rule
 SIMULATED = 6_000  # approximate number of records that represent several earlier variables
 
@@ -40,7 +42,7 @@ Draw = tuple[VariableDraw, ...]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class JointFit:
-    """The fits of all variables: each outcome given public columns and earlier outcomes, the weight given all outcomes.
+    """The fits of all variables: outcomes given public columns and earlier outcomes, the weight given all outcomes.
 
     Attributes
     ----------
@@ -49,7 +51,7 @@ class JointFit:
     variables : dict of str to VariableFit
         Fits of the variables, in sequence.  The weight is the last variable.
     records : Records or None
-        Simulated records that represent several earlier variables; None if no variable needs them.
+        Simulated records that represent several earlier variables.  None if no variable needs simulated records.
     """
 
     measured: NoisyTables
@@ -58,12 +60,12 @@ class JointFit:
     records: Records | None = None
 
     def draws(self, count: int, rng: np.random.Generator, *, opposite: bool = True) -> list[Draw]:
-        """``count`` draws of the coefficients.
+        """Draw the coefficients of all variables ``count`` times.
 
         With ``opposite``, draws come in pairs whose simulated errors have opposite signs, so the mean of the draws is
-        close to the fit.  Without it, all draws share the same effects of strata, PSUs and units.  They differ only in
-        the simulated noise and prior errors.  Draws are centred by
-        :func:`~surveysynth.measuring.variable_fit.centred`.
+        close to the fit.  Without ``opposite``, all draws have the same effects of strata, PSUs and units, and differ
+        only in the simulated noise and prior errors.  The mean of the draws is centred at the fit
+        (:func:`~surveysynth.measuring.variable_fit.centred`).
         """
         fits = [*self.variables.values()]
         levels = [fit.drawn_levels(rng) for fit in fits]
@@ -94,7 +96,7 @@ class JointFit:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Rule:
-    """A public edit rule on columns.  With ``ahead``, at least one answer to this later question must obey the rule."""
+    """A public edit rule.  If ``ahead``, a later question, is given, at least one answer to it must obey the rule."""
 
     text: str
     ahead: Variable | None = None
@@ -107,13 +109,13 @@ class Records:
     Attributes
     ----------
     cell : int array (K,)
-        Combination of public levels of each record.
+        Public cell (combination of public levels) of each of the K records.
     frame : DataFrame
         Public columns, and values of the drawn variables.
     codes : dict of str to int array (K,)
-        Cells of the records, by drawn variable.
+        Cell of the drawn value of each record, by variable.
     cells : dict of str to Cells
-        Definition of the cells, by drawn variable.
+        Definition of these cells, by variable.
     """
 
     cell: Codes
@@ -124,7 +126,7 @@ class Records:
     def with_variable(
         self, variable: Variable, fit: VariableFit, drawn: VariableDraw, rng: Generator, rules: Sequence[Rule] = ()
     ) -> Records:  # fmt: skip
-        """The records with one more variable.  Records that are not asked are in the last cell of the variable.
+        """Draw one more variable.  Records that are not asked the question are in the last cell.
 
         If a record breaks a rule on the variable and earlier columns, the record's cell is drawn again among the cells
         that obey the rule.
@@ -135,29 +137,30 @@ class Records:
         return made._obeying(variable, p, rules, rng.spawn(1)[0]) if rules else made
 
     def rules_of(self, variable: Variable, edits: Sequence[str], later: Sequence[Variable]) -> list[Rule]:
-        """The rules that concern the next variable, existing columns and at most one later variable.
+        """Select the edit rules that concern the next variable, existing columns and at most one later variable.
 
-        If the later variable is a number, rules of more than one comparison are left out: for these, the bounds do not
-        show whether some number obeys the rule.
+        A rule is left out if it is not yet known whether the later question is asked.  If the later variable is
+        numeric, rules of more than one comparison are left out, because the bounds of the variable do not show whether
+        some number obeys such a rule.
         """
-        found, there = [], {*self.frame, variable.name}
+        found, known = [], {*self.frame, variable.name}
         for text in edits:
             columns = columns_of_condition(text, "edits")
             ahead = [each for each in later if each.name in columns]
-            if variable.name not in columns or len(ahead) > 1 or not columns <= {*there, *(a.name for a in ahead)}:
+            if variable.name not in columns or len(ahead) > 1 or not columns <= {*known, *(a.name for a in ahead)}:
                 continue
             if not ahead:
                 found.append(Rule(text))
             elif ahead[0].cells.bins is None or is_one_comparison(text):
                 asked = ahead[0].cells.outcome.applies
-                if asked is None or columns_of_condition(asked, "applies") <= there:
+                if asked is None or columns_of_condition(asked, "applies") <= known:
                     found.append(Rule(text, ahead[0]))
         return found
 
     def possible(
         self, variable: Variable, rules: Sequence[Rule], which: Codes, rng: Generator
     ) -> tuple[NDArray[np.bool_], pd.Series]:  # fmt: skip
-        """Whether each cell of a variable obeys the rules in each selected record (W, A); and the values tried."""
+        """Try every answer in each of the records ``which``.  Return which answers obey the rules, and their values."""
         A = variable.cells.answers
         code = np.tile(np.arange(A), len(which))
         tried, at = variable.cells.values(code, rng), np.repeat(which, A)
@@ -171,9 +174,10 @@ class Records:
         )  # fmt: skip
 
     def broken(self, rules: Sequence[Rule]) -> NDArray[np.bool_]:
-        """Whether each record breaks a rule (K,).  A rule with a later question is broken if every answer breaks it.
+        """Return whether each record breaks a rule.
 
-        No record breaks a rule on a number that is missing, or on a question that was not asked.
+        A rule with a later question is broken if every answer to this question breaks the rule.  A rule on a missing
+        number or on a question that was not asked is not broken.
         """
         out = np.zeros(len(self.frame), dtype=bool)
         for rule in rules:
@@ -208,7 +212,7 @@ class Records:
         return self._with(variable, code, values)
 
     def replaced(self, there: NDArray[np.bool_], others: Records) -> Records:
-        """The records, where those for which ``there`` is True get the drawn variables of the records ``others``."""
+        """Replace the drawn variables of the records marked by ``there`` with those of the records ``others``."""
         frame, codes = self.frame.copy(), {name: code.copy() for name, code in self.codes.items()}
         for name, code in codes.items():
             code[there] = others.codes[name]
@@ -229,7 +233,7 @@ def fit_measurements(
     edits : sequence of str
         Edit rules for records.
     earlier : NoisyTables, optional
-        Tables of an earlier year, aligned by :func:`~surveysynth.measuring.earlier_years.aligned_tables`.
+        Tables of an earlier year from :func:`~surveysynth.measuring.earlier_years.aligned_tables`.
     """
     past = None if earlier is None else fit_measurements(earlier, pd.DataFrame(index=range(earlier.n)))
     cells, fits = PublicCells.from_tables(measured), dict[str, VariableFit]()
@@ -287,9 +291,10 @@ def _fit(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _Data:
-    """The noisy tables of a variable, and the rows of the variable's model.
+    """The noisy tables of a variable, and the R rows of the variable's model.
 
-    A row is a combination of steps of the variable's terms and of earlier variables.
+    A row is a combination of steps of the variable's terms and of earlier variables.  Parts of public cells with equal
+    steps belong to the same row.
 
     Attributes
     ----------
@@ -300,6 +305,7 @@ class _Data:
     row : int array (K,)
         Row to which each part belongs.
     rows : Rows
+        Rows of the model.
     step : dict of str to int array (R,)
         Step of each row, by term and earlier variable.
     cell : dict of str to int array (R,)
@@ -309,7 +315,7 @@ class _Data:
     totals : list of Total
         Known sums.
     counted : float
-        Sum of the weights of the records that are asked.
+        Sum of the contributions to a count (:mod:`.protected_units`) of the records that are asked the question.
     """
 
     expanded: Expanded
@@ -327,7 +333,6 @@ class _Data:
         cls, measured: NoisyTables, variable: Variable, cells: PublicCells, fits: Mapping[str, VariableFit],
         steps: Mapping[str, Codes], records: Records | None, rules: Sequence[Rule],
     ) -> _Data:  # fmt: skip
-        """The data of one variable, given the fits of the variables before it."""
         x = cells.by(variable.terms)
         expanded = _expanded(variable, cells, fits, steps, records, ruled=bool(rules))
         alike, possible = [x[expanded.cell], *expanded.step.values()], None
@@ -363,14 +368,15 @@ class _Data:
         )  # fmt: skip
 
     def features(self, feature: Feature) -> Floats:
-        """Features of an effect in each row (R, A)."""
+        """Compute the features of an effect in each row: (R, number of features)."""
         assert feature.source is not None
         return feature.rows(self.step[feature.source], None if feature.times is None else self.cell[feature.times])
 
     def with_year(self, other: _Data) -> tuple[Rows, list[Observed], list[Total], Floats]:
-        """Rows, noisy counts and known sums of this year and of an earlier year, and an indicator of this year's rows.
+        """Combine the data of this year with those of an earlier year.
 
-        Sums of products of weights and outcomes are taken from this year only.
+        Return rows, noisy counts and known sums of both years, and an indicator of this year's rows.  Tables of
+        products are taken from this year only.
         """
         rows, past, X = self.rows, other.rows, len(self.rows.n)
         R, P = len(rows.unit), len(past.unit)
@@ -392,12 +398,11 @@ class _Data:
         return both, observed, totals, now
 
     def smooth(self, variable: Variable) -> Floats:
-        """Approximate probability of each cell (A,), from the smoothed histogram."""
         return smoothed(variable.answers[0], variable.cells, self.counted)
 
 
 def _crossed(table: NoisyTable, measured: NoisyTables) -> Feature:
-    """The feature for a crossed table, of levels of a term by groups of an earlier variable."""
+    """Create the feature of the effect that a crossed table measures: groups of an earlier variable, by level."""
     assert table.by is not None and table.by_groups is not None
     term = measured.terms[table.by]
     groups = one_hot(table.by_groups, int(table.by_groups.max()) + 1)
@@ -405,7 +410,7 @@ def _crossed(table: NoisyTable, measured: NoisyTables) -> Feature:
 
 
 def _product(table: NoisyTable, measured: NoisyTables) -> Feature:
-    """The feature for a table of products, of levels of a term by kind and score of an earlier variable."""
+    """Create the feature of the effect that a table of products measures: an earlier variable's score, by level."""
     assert table.by is not None and table.by_groups is not None and table.by_scores is not None
     term, kinds = measured.terms[table.by], one_hot(table.by_groups, int(table.by_groups.max()) + 1)
     levels = one_hot(term.level_of_step, term.levels)
@@ -413,7 +418,6 @@ def _product(table: NoisyTable, measured: NoisyTables) -> Feature:
 
 
 def _totals(measured: NoisyTables, level: Mapping[str, Codes], rows: int) -> list[Total]:
-    """Known sums of the weights: the population total, and the totals by level."""
     assert measured.weight is not None and measured.weight.cells.bins is not None
     values, N = measured.weight.cells.bins.means, measured.population_total
     return [
@@ -427,9 +431,9 @@ def _expanded(
     variable: Variable, cells: PublicCells, fits: Mapping[str, VariableFit], steps: Mapping[str, Codes],
     records: Records | None, *, ruled: bool,
 ) -> Expanded:  # fmt: skip
-    """The public cells divided by earlier variables, without records that are not asked.
+    """Divide the public cells by earlier variables, without records that are not asked the question.
 
-    If rules concern the variable, the parts are simulated records.
+    If edit rules concern the variable (``ruled``), the parts are simulated records.
     """
     C = len(cells.n)
     if not steps and not ruled and variable.cells.outcome.applies is None:
@@ -452,7 +456,7 @@ def _expanded(
 def _steps(
     variable: Variable, parent: Variable, fit: VariableFit, before: Variable | None
 ) -> tuple[Codes, list[Floats]]:  # fmt: skip
-    """Step of each cell of an earlier variable (G,), and the features of the steps (J, A) for each effect.
+    """Return the step of each cell of an earlier variable (G,), and a list of features of the steps.
 
     Steps are finer than the groups in the tables of this year and of an earlier year, because the effect continues to
     change within the first and the last group.
@@ -468,7 +472,7 @@ def _steps(
     if many:
         response = Response(p, numbers)
         inside = one_hot(steps[:numbers], J)[:, :many]
-        # in the upper tail, where a line would have the most noise, the axis has ranks
+        # in the upper tail, where a linear effect would have the most noise, the axis is by rank
         axis = np.minimum(response.axis, response.scores)
         mean = (inside.T @ (response.bins * axis)) / np.maximum(inside.T @ response.bins, 1e-12)
         features = [np.pad(z, ((0, J - many), (0, 0))) for z in smooth_features(mean)]
@@ -476,7 +480,7 @@ def _steps(
 
 
 def _groups(variable: Variable, parent: str) -> Codes:
-    """Group of each cell of ``parent`` (G,) in the variable's table by ``parent``."""
+    """Return the group of each cell of ``parent`` in the variable's table by ``parent``."""
     found = next(table.by_groups for table in variable.tables if table.earlier == parent and table.by is None)
     assert found is not None
     return found

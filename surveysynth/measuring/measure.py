@@ -1,7 +1,8 @@
 """The only step that reads confidential values: it counts records and adds noise.
 
-histograms of the outcome and of the weight  ->  smooth fits  ->  groups
-outcome by terms,  weight by outcome,  weight by terms,  both by strata and PSUs  ->  counts of groups, sums of scores
+First a histogram of each variable is measured and smoothed.  The smoothed histogram determines groups of cells.  Then
+counts of groups and sums of scores are measured: for outcomes, by formula terms; for the weight, by terms and by
+outcomes; for both, by strata and PSUs.
 """
 
 from __future__ import annotations
@@ -30,24 +31,26 @@ from .terms import Term, public_cells, unit_name
 # Relative shares of epsilon by kind of table, for an outcome and for the weight
 OUTCOME = {"histogram": 0.12, "by terms": 0.4, "by design": 0.12}
 OF_WEIGHT = {"histogram": 0.06, "by outcomes": 0.18, "by terms": 0.24, "products by terms": 0.08, "by design": 0.06}
-OF_LEVELS = 4  # most groups of a variable in tables by strata or PSUs
-MOST_CELLS = 800  # approximate limit of the cells of a table: more cells add little information and make fits slow
-PER_BIN, LEAST_BINS = 30.0, 16  # records times epsilon for each bin of a histogram; fewest bins
-MOST_OF_WEIGHTS = 12  # most groups of the weights
-# Smallest epsilon of a table times the root of the records of a level at which scores of weights (WEIGHT_SCORED), and
-# products (PRODUCTS), are measured
+OF_LEVELS = 4  # largest number of groups of a variable in tables by strata or PSUs
+MOST_CELLS = 800  # approximate limit of the numbers in a table: more add little information and make fits slow
+PER_BIN, LEAST_BINS = 30.0, 16  # records times epsilon for each bin of a histogram; smallest number of bins
+MOST_OF_WEIGHTS = 12  # largest number of groups in tables of weights by term, and in crossed tables
+# Scores of weights (WEIGHT_SCORED) and products (PRODUCTS) are measured only if the epsilon of the table, times the
+# root of the number of records of a level, is at least this large
 WEIGHT_SCORED, PRODUCTS = 5.5, 1.0
-WEIGHT_BOUNDS = (0.02, 20.0)  # default bounds, as multiples of the mean weight
-CROSSED = 4  # most groups of a number in tables by a term and this number
-MOST_PRODUCTS = 12  # approximate limit of the tables of products; the terms with the fewest levels get them
-# Groups of an outcome in the table of weights: nominal levels, most, fewest; and most rows of the model of weights
-PARENT_LEVELS, MOST_PARENTS, LEAST_PARENTS, ROWS = 4, 12, 4, 3_000
+WEIGHT_BOUNDS = (0.02, 20.0)  # default bounds of weights, as multiples of the mean weight
+CROSSED = 4  # largest number of groups of an earlier numeric outcome in tables crossed with a term
+MOST_PRODUCTS = 12  # approximate limit of the tables of products, which are by the terms with the fewest levels
+# Groups of an earlier outcome: assumed number of levels, largest and smallest number of groups
+PARENT_LEVELS, MOST_PARENTS, LEAST_PARENTS = 4, 12, 4
+ROWS = 3_000  # largest number of rows of the model of weights
 
 
 @dataclass(frozen=True)
 class Question:
-    """An outcome with its schema and its formula: public terms, earlier outcomes, products of a term and an outcome.
+    """An outcome to measure, with its schema and its formula.
 
+    The formula consists of public terms, earlier outcomes, and products of a term and an earlier outcome.
     ``importance`` multiplies the outcome's share of epsilon.
     """
 
@@ -90,8 +93,8 @@ def measure_design(
         Terms of the predictors and of the size of units, then strata and PSUs that these terms do not determine, then
         the protected units.
     epsilon : float
-        Epsilon for blanking the outcomes and the weight of a record or unit.  Under Laplace noise, replacing them has
-        at most twice this epsilon.
+        Epsilon for blanking the outcomes and the weight of a record or unit.  Under Laplace noise, epsilon for
+        replacing these values is at most twice as large.
     delta : float, optional
         Delta of (epsilon, delta).  If given, the noise is Gaussian.
     population_total : float
@@ -109,7 +112,7 @@ def measure_design(
     scheduler : str, optional
         Address of a Dask cluster whose workers read and count the files of a scanned design.
     rng : numpy.random.Generator, optional
-        Generator of the noise, for tests only: such noise does not protect the file.
+        Generator of noise by numpy, which is for tests only, because it does not protect the file.
 
     Raises
     ------
@@ -150,7 +153,6 @@ def _outcomes(
     file: _File, questions: Sequence[Question], every: Sequence[Cells], fixed: Sequence[Term], levels: Sequence[Term],
     split: Sequence[Mapping[str, float]],
 ) -> dict[str, _Measured]:  # fmt: skip
-    """The tables of the outcomes, in sequence."""
     measured: dict[str, _Measured] = {}
     for question, cells, epsilons in zip(questions, every, split, strict=False):  # split ends with the weight
         y = _Measured(question.name, cells, file)
@@ -173,7 +175,6 @@ def _weight(
     file: _File, cells: Cells, measured: Mapping[str, _Measured], fixed: Sequence[Term], levels: Sequence[Term],
     multiplied: Sequence[Term], epsilons: Mapping[str, float],
 ) -> Variable:  # fmt: skip
-    """The tables of the weight, which depends on all outcomes and terms."""
     w = _Measured(WEIGHT, cells, file)
     w.histogram(epsilons["histogram"])
     most = int(np.clip(ROWS // len(public_cells(fixed, file.n)[0]), LEAST_PARENTS, MOST_PARENTS))
@@ -191,7 +192,7 @@ def _weight(
 
 
 def _units(terms: Sequence[Term], unit: str | None, split: Mapping[str, float], budget: TableBudget) -> Units | None:
-    """The protected units; None for single records."""
+    """Return the protected units.  Return None if single records are protected."""
     found = next((term for term in terms if unit is not None and term.name == unit_name(unit)), None)
     if found is None:
         return None
@@ -203,18 +204,18 @@ def shares(
     budget: TableBudget, outcomes: Sequence[tuple[int, bool, float]], terms: int, levels: int, records: float,
     multiplied: int, *, public_weight: bool,
 ) -> list[dict[str, float]]:  # fmt: skip
-    """Epsilon of each table of every variable, by kind.  All tables together spend the budget, up to rounding.
+    """Divide the privacy budget between the tables.  Return the epsilon of a table by kind, for each variable.
 
     Parameters
     ----------
     budget : TableBudget
     outcomes : sequence of (int, bool, float)
-        For each outcome the number of terms, earlier outcomes and products in the formula, whether scores of the
-        outcome are measured, and the importance of the outcome, which multiplies its shares.
+        For each outcome: the number of terms, earlier outcomes and products in the formula; whether scores of the
+        outcome are measured; the importance, which multiplies the outcome's shares.
     terms : int
         Number of terms by which the weight is measured.
     levels : int
-        Number of drawn terms: strata, PSUs and units.
+        Number of terms of the design: strata, PSUs and units.
     records : float
         Number of records in a level of the term with the most levels.
     multiplied : int
@@ -224,9 +225,9 @@ def shares(
 
     Notes
     -----
-    With scores, there are two tables of the outcome by each term.  Sums of scores of weights correct totals by level
-    for the error of smoothing.  Sums of products identify the covariance of weight and outcome in each level.  Both
-    sums are measured only if their noise is small enough.
+    If scores of an outcome are measured, there are two tables of the outcome by each term.  Sums of scores of weights
+    correct totals by level for the error of smoothing.  Sums of products identify the covariance of weight and outcome
+    in each level.  Sums of scores of weights, and of products, are measured only if their noise is small enough.
     """
     V = len(outcomes)
 
@@ -251,7 +252,7 @@ def shares(
     if split[-1].get("products by terms", PRODUCTS) * records**0.5 < PRODUCTS:
         del made[-1]["products by terms"]
         split = _split(budget, made)
-    # two tables instead of one: half of epsilon, or of rho, which is proportional to its square
+    # two tables instead of one: each gets half of epsilon, or half of rho, which is proportional to epsilon^2
     in_two = split[-1].get("by terms", 0.0) / (2**0.5 if budget.gaussian else 2)
     if in_two * records**0.5 >= WEIGHT_SCORED:
         split[-1] |= {"by terms": in_two, "scores by terms": in_two}
@@ -259,16 +260,17 @@ def shares(
 
 
 def _split(budget: TableBudget, made: Sequence[Mapping[str, tuple[float, int]]]) -> list[dict[str, float]]:
-    """Epsilon of each table by kind, from the share and the number of tables of each kind."""
+    """Compute the epsilon of a table of each kind, from the share of the kind and its number of tables."""
     found = iter(budget.split([(share / many, many) for kinds in made for share, many in kinds.values() if many]))
     return [{kind: next(found) for kind, (_, many) in kinds.items() if many} for kinds in made]
 
 
 def pairs_tell_more(levels: int, size: float, epsilon: float) -> bool:
-    """Whether pairs estimate the correlation within levels of ``size`` records better than counts by level.
+    """Return whether pairs of records estimate the correlation within levels better than counts by level do.
 
-    The comparison is between the variance of an estimate from size / 2 pairs per level and that of an estimate from a
-    count in each level.  The count is of one half of the outcome's distribution, with variance size / 4 before noise.
+    The variance of an estimate from size / 2 pairs per level is compared with the variance of an estimate from one
+    count per level.  The count is of the records in one half of the outcome's distribution, and has variance size / 4
+    before noise.
     """
     noise = discrete_laplace_variance(epsilon)
     from_counts = 2 / levels * ((size / 4 + noise) / (size**2 / 4)) ** 2
@@ -277,7 +279,7 @@ def pairs_tell_more(levels: int, size: float, epsilon: float) -> bool:
 
 
 def pairs_of(level: Codes, rng: np.random.Generator, unit: Codes | None = None) -> tuple[Codes, Codes]:
-    """Random pairs of records of the same level: the first record (P,) and the second record (P,) of each pair.
+    """Draw random pairs of records of the same level.  Return the first and the second record of each pair.
 
     A record is in at most one pair.  A unit of several records has at most one record in a pair.  If the levels are the
     units themselves, a unit has at most one pair.
@@ -293,7 +295,7 @@ def pairs_of(level: Codes, rng: np.random.Generator, unit: Codes | None = None) 
 
 
 def histogram_groups(cells: Cells, n: int, epsilon: float) -> Codes:
-    """Group of each cell of a histogram (G,).  Bins are merged if noise is large; special values remain separate."""
+    """Group the cells for a histogram.  Bins are merged if noise is large.  Special values remain separate."""
     numbers = cells.numbers
     many = int(np.clip(n * epsilon / PER_BIN, min(LEAST_BINS, numbers), numbers))
     bins = np.arange(numbers) * many // max(numbers, 1)
@@ -301,17 +303,14 @@ def histogram_groups(cells: Cells, n: int, epsilon: float) -> Codes:
 
 
 def smoothed(table: NoisyTable, cells: Cells, n: float) -> Floats:
-    """Probabilities of the cells (G,), from a smooth fit of their noisy histogram of n records."""
+    """Estimate the probabilities of the cells by a smooth fit to a noisy histogram of n records."""
     with threadpool_limits(1, "blas"):
         return smooth_histogram(table.sums[0], table.variance, table.groups, cells.numbers, n, cells.tail)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _File:
-    """A file while it is measured: the counter of the records, and what determines the noise.
-
-    ``blank`` is a record that is not counted.
-    """
+    """A file while it is measured.  ``blank`` is a record that is not counted, for audits."""
 
     counter: Counter
     n: int
@@ -322,21 +321,20 @@ class _File:
 
     @property
     def per(self) -> int:
-        """Number of parts that one whole record adds to a count."""
+        """What one whole record adds to a count: 1, or 60 sixtieths if units of several records are protected."""
         return 1 if self.units is None else PARTS
 
     @property
     def most(self) -> int:
-        """Largest number of records as which one protected unit can count."""
+        """Largest contribution of one protected unit to a table, in records."""
         return 1 if self.units is None else self.units.most
 
     @cached_property
     def counted(self) -> float:
-        """Sum of the weights of all records, which is public.  It includes the record ``blank``."""
+        """Sum of the contributions of all records to a count, which is public.  It includes the record ``blank``."""
         return float(self.n if self.units is None else self.units.parts.sum() / PARTS)
 
     def sd(self, epsilon: float) -> float:
-        """Standard deviation of the noise of a count."""
         return noise_variance(epsilon / self.most, gaussian=self.gaussian) ** 0.5
 
 
@@ -355,7 +353,7 @@ class _Measured:
         earlier: _Measured | None = None, by_groups: Codes | None = None, scores: Codes | None = None,
         by_scores: Codes | None = None,
     ) -> None:  # fmt: skip
-        """Count a table and add noise.  With ``by_scores``, records are multiplied by these scores, in thousandths."""
+        """Count a table and add noise.  A record adds 1, or its score, times its score in ``by_scores`` if given."""
         name, file = None if earlier is None else earlier.name, self.file
         whole = file.counter.count(
             Count(self.name, groups, None if term is None else term.name, levels, name, by_groups, scores, by_scores)
@@ -368,15 +366,14 @@ class _Measured:
         ))  # fmt: skip
 
     def histogram(self, epsilon: float) -> None:
-        """Measure the histogram, and smooth it."""
         groups = histogram_groups(self.cells, self.file.n, epsilon / self.file.most)
         self.add(epsilon, None, groups)
         self.p = smoothed(self.tables[0], self.cells, self.file.counted)
 
     def groups(self, levels: int, epsilon: float, most: int | None = None) -> Codes:
-        """Group of each cell (G,) for a table with ``levels`` rows.
+        """Group the cells for a table with ``levels`` rows.
 
-        With ``most`` there are at most this many groups of numbers, and the tails are not divided more finely.
+        If ``most`` is given, there are at most this many groups of numbers, and no smaller groups in the tails.
         """
         most, tails = (MOST, TAILS) if most is None else (most, 0)
         most = min(most, max(MOST_CELLS // levels, OF_LEVELS))
@@ -384,25 +381,25 @@ class _Measured:
         return table_groups(self.p, self.cells.numbers, file.n, levels, file.sd(epsilon), most, tails)
 
     def by(self, term: Term, epsilon: float, most: int | None = None) -> None:
-        """Measure groups of the cells by the levels of a term."""
+        """Measure counts by group of the variable's cells and level of a term."""
         groups = self.groups(term.levels, epsilon, most)
         self.add(epsilon, term.name, groups, term=term, levels=term.levels)
 
     def by_term(self, term: Term, epsilon: float, *, scored: bool) -> None:
-        """Measure groups of the cells by a term and, with ``scored``, also sums of scores."""
+        """Measure counts by group of cells and level of a term.  With ``scored``, also measure sums of scores."""
         if scored:
             self.scores(term, epsilon)
         self.by(term, epsilon)
 
     def by_earlier(self, earlier: _Measured, epsilon: float, most: int, *, scored: bool = False) -> None:
-        """Measure groups of the cells by groups of an earlier variable, with at most ``most`` groups of its numbers."""
+        """Measure counts by group of cells and by at most ``most`` groups of an earlier variable."""
         sd = noise_variance(epsilon, gaussian=self.file.gaussian) ** 0.5
         group = table_groups(earlier.p, earlier.cells.numbers, self.file.n, PARENT_LEVELS, sd, most, tails=0)
         self.earlier_groups[earlier.name] = group
         self._crossed(None, epsilon, earlier, group, scored=scored)
 
     def by_both(self, term: Term, earlier: _Measured, epsilon: float, *, scored: bool) -> None:
-        """Measure groups of the cells by the levels of a term, crossed with a few groups of an earlier variable."""
+        """Measure counts by group of cells, level of a term, and a few groups of an earlier variable."""
         group = coarser_groups(self.earlier_groups[earlier.name], earlier.p, earlier.cells.numbers, CROSSED)
         self._crossed(term, epsilon, earlier, group, scored=scored)
 
@@ -417,7 +414,7 @@ class _Measured:
         self.add(epsilon, name, self.groups(rows, epsilon, MOST_OF_WEIGHTS), **table)
 
     def within(self, term: Term, epsilon: float) -> None:
-        """Measure differences between strata, PSUs or units, by level or by pairs, whichever is more informative."""
+        """Measure differences between protected units by pairs, between strata or PSUs by pairs or by level."""
         file = self.file
         by_unit = file.units is not None and term.level is file.units.unit_of_record
         if by_unit or pairs_tell_more(term.levels, file.n / term.levels, epsilon / file.most):
@@ -437,14 +434,14 @@ class _Measured:
         group = table_groups(self.p, self.cells.numbers, len(one), OF_LEVELS, sd, OF_LEVELS, 0)
         J = int(group.max()) + 1
         a, b = (file.counter.groups_of(self.name, group, records) for records in (one, other))
-        there = np.ones(len(one), dtype=bool) if file.blank is None else (one != file.blank) & (other != file.blank)
-        both = np.bincount((a * J + b)[there], minlength=J * J).reshape(J, J)
+        counted = np.ones(len(one), dtype=bool) if file.blank is None else (one != file.blank) & (other != file.blank)
+        both = np.bincount((a * J + b)[counted], minlength=J * J).reshape(J, J)
         counts = noisy(both, epsilon, file.rng, gaussian=file.gaussian)
         self.tables.append(NoisyTable(term.name, group, counts, epsilon, pairs=True, gaussian=file.gaussian))
 
     @property
     def _kinds(self) -> Codes:
-        """Group of each cell for sums of scores (G,): all numbers are one group, each special value is another."""
+        """Group of each cell for sums of scores (G,): all numbers are one group, and each special value is a group."""
         numbers = self.cells.numbers
         return np.concatenate([np.zeros(numbers, dtype=np.intp), 1 + np.arange(len(self.cells) - numbers)])
 
@@ -454,14 +451,14 @@ class _Measured:
         self.add(epsilon, term.name, self._kinds, term=term, levels=term.levels, scores=scores)
 
     def scores_by(self, levels: int, epsilon: float) -> Codes:
-        """Score of each cell (G,), for sums in a table with ``levels`` rows."""
+        """Compute the score of each cell, for sums in a table with ``levels`` rows."""
         assert self.cells.bins is not None
         return cell_scores(self.p, self.cells.bins.means, self.file.n, levels, self.file.sd(epsilon), SCORE_UNIT)
 
     def products(self, term: Term, epsilon: float, earlier: _Measured) -> None:
         """Measure sums of products of the scores of two variables, by the levels of a term.
 
-        Each special value of the earlier variable has a sum of its own, and has the score 1.
+        There is a separate sum for each special value of the earlier variable, which has the score 1.
         """
         numbers, special = earlier.cells.numbers, len(earlier.cells) - earlier.cells.numbers
         scores = np.full(len(earlier.cells), SCORE_UNIT) if numbers < 2 else earlier.scores_by(term.levels, epsilon)
@@ -473,5 +470,4 @@ class _Measured:
         )  # fmt: skip
 
     def variable(self, terms: tuple[str, ...], parents: tuple[str, ...]) -> Variable:
-        """The variable with its noisy tables."""
         return Variable(self.name, self.cells, terms, parents, tuple(self.tables))

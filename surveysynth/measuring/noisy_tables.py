@@ -1,7 +1,4 @@
-"""Noisy tables of a confidential file, with all public facts about the tables.  They are written as JSON and read back.
-
-The published file defines the tables completely: it has the edges and names of the cells, and the law of the noise.
-"""
+"""Noisy tables of a confidential file, with all public facts that define them.  The tables are published as JSON."""
 
 from __future__ import annotations
 
@@ -28,37 +25,39 @@ Counts = NDArray[np.int64]
 FORMAT = "surveysynth measurements 1"
 WEIGHT = "survey weight"  # name of the variable, whatever the name of the column
 NOISE = (
-    "integer Laplace: a number has the noise k with probability proportional to exp(-epsilon |k| / unit); what is "
-    "protected, a record or a unit of several, adds at most the unit; numbers over 'per' are records, or sums of scores"
+    "integer Laplace: each number has noise k with probability proportional to exp(-epsilon |k| / unit); a protected "
+    "record, or a protected group of records, adds at most 'unit' to a table; a number divided by 'per' is a number of "
+    "records or a sum of scores"
 )
 GAUSSIAN = (
-    "integer Gaussian: a number has the noise k with probability proportional to exp(-k^2 / (2 s^2)), s = unit / "
-    "sqrt(2 rho), rho = epsilon_of_equal_laplace_variance^2 / 4; what is protected, a record or a unit of several, "
-    "adds at most the unit; numbers over 'per' are records, or sums of scores"
+    "integer Gaussian: each number has noise k with probability proportional to exp(-k^2 / (2 s^2)), s = unit / "
+    "sqrt(2 rho), rho = epsilon_of_equal_laplace_variance^2 / 4; a protected record, or a protected group of records, "
+    "adds at most 'unit' to a table; a number divided by 'per' is a number of records or a sum of scores"
 )
 SCORE_UNIT = 1000  # scores are counted in thousandths, so that their sums and the noise are whole numbers
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class NoisyTable:
-    """Noisy counts of records by rows (levels of a term or groups of an earlier variable) and groups of cells.
+    """Noisy counts.  The rows are public levels or groups of an earlier variable.  The columns are groups of cells.
 
-    In a table of scores, a record adds a score between -1 and 1 instead of 1.  In a table of products, a record adds
-    its score times the score of its value of an earlier variable.
+    In a table of scores, a record adds a score between -1 and 1, which is linear in its amount, instead of 1.  In a
+    table of products, a record adds the product of its scores on two variables.  There are L rows, J columns, and G
+    cells of the variable.
 
     Attributes
     ----------
     by : str or None
-        The term of the rows; None for a histogram, and for a table by an earlier variable alone.
+        The term whose levels are the rows.  None for a histogram, and for a table by an earlier variable alone.
     groups : int array (G,)
         Group of each cell of the variable.
     counts : int array (L, J)
         Noisy counts, which can be negative.  Sums of scores are in thousandths.
     epsilon : float
         Epsilon of the table for blanking the values of a record.  Laplace noise has the scale unit / epsilon.  Gaussian
-        noise has approximately the same variance, and the table spends rho = epsilon^2 / 4.
+        noise has approximately the same variance, and the privacy cost of the table is rho = epsilon^2 / 4.
     earlier : str, optional
-        The earlier variable of the rows.  With ``by``, rows are levels of the term crossed with groups of the variable.
+        The earlier variable whose groups are the rows.  If ``by`` is also given, rows are levels crossed with groups.
     by_groups : int array, optional
         Group of each cell of the earlier variable.
     scores : int array (G,), optional
@@ -66,11 +65,12 @@ class NoisyTable:
     by_scores : int array, optional
         Score of each cell of the earlier variable, in thousandths, for a table of products.
     unit : int
-        The largest total contribution of a protected record or unit.
+        The largest contribution of a protected record, or of a protected unit of several records, to ``counts``.
     per : int
-        Divisor of counts: 1,000 for scores and 1,000,000 for products, times 60 if records count in sixtieths.
+        Divisor of ``counts``: 1,000 for scores and 1,000,000 for products, times 60 if units of several records are
+        protected.
     gaussian : bool
-        Whether noise is Gaussian instead of Laplace.
+        Whether the noise is Gaussian instead of Laplace.
     pairs : bool
         Whether the table counts disjoint pairs of records of the same level, by the groups of both records (J, J).
     """
@@ -106,7 +106,7 @@ class NoisyTable:
         return self.counts / self.per
 
     def first(self, cells: int) -> NoisyTable:
-        """The table without all cells after the first ``cells``.  No group may contain cells of both kinds."""
+        """Return the table of the first ``cells`` cells only.  No group may extend beyond these cells."""
         J = int(self.groups[:cells].max()) + 1
         counts = self.counts[:J, :J] if self.pairs else self.counts[:, :J]
         scores = None if self.scores is None else self.scores[:cells]
@@ -114,19 +114,20 @@ class NoisyTable:
 
     @property
     def adds(self) -> Floats:
-        """Contribution to each column of a record in each cell (G, J)."""
+        """What a record in each cell adds to each column of the table (G, J)."""
         indicators = one_hot(self.groups, self.counts.shape[1])
         return indicators if self.scores is None else indicators * self.scores[:, None] / SCORE_UNIT
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Variable:
-    """A measured variable: its cells, its terms, its earlier variables and its tables.
+    """A measured variable: an outcome or the weight, with its noisy tables.
 
     Attributes
     ----------
     name : str
     cells : Cells
+        Bins and special values of the variable.
     terms : tuple of str
         Public terms of the variable's formula.
     parents : tuple of str
@@ -143,7 +144,7 @@ class Variable:
 
     @property
     def answers(self) -> tuple[NoisyTable, ...]:
-        """The tables without the cell for records that are not asked."""
+        """The tables, without the cell for records that are not asked the question."""
         asked = self.cells.answers
         return self.tables if asked == len(self.cells) else tuple(table.first(asked) for table in self.tables)
 
@@ -159,7 +160,7 @@ class NoisyTables:
     outcomes : tuple of Variable
         Outcomes, in sequence.
     weight : Variable or None
-        The weight, which is the last variable; None if weights are public.
+        The weight, which is the last variable.  None if weights are public.
     terms : dict of str to Term
         Public terms with the levels of all records, then strata and PSUs that these terms do not determine, then the
         protected units.
@@ -172,9 +173,9 @@ class NoisyTables:
     unit : str, optional
         Column of the protected units of several records.
     most : int
-        Largest number of records as which one unit can count.
+        Largest contribution of one protected unit to a table, in records.
     delta : float, optional
-        Delta of (epsilon, delta), for Gaussian noise.
+        Delta of (epsilon, delta)-differential privacy, for Gaussian noise.
     """
 
     predictors: str
@@ -194,7 +195,7 @@ class NoisyTables:
         return self.outcomes if self.weight is None else (*self.outcomes, self.weight)
 
     def variable(self, name: str) -> Variable:
-        """The variable with a given name."""
+        """Return the variable of this name."""
         return next(variable for variable in self.variables if variable.name == name)
 
     @property
@@ -204,21 +205,21 @@ class NoisyTables:
 
     @property
     def clustered(self) -> bool:
-        """Whether there are effects of strata or PSUs."""
+        """Whether tables by strata or PSUs were measured."""
         return any(term.drawn and name != self.units for name, term in self.terms.items())
 
     @property
     def units(self) -> str | None:
-        """Name of the term of the protected units; None if single records are protected."""
+        """Name of the term of the protected units.  None if single records are protected."""
         return None if self.unit is None else unit_name(self.unit)
 
     def terms_of(self, public: SurveyDesign) -> list[Term]:
-        """The terms of these tables for the records of another data set."""
+        """Create the terms of these tables for the records of another data set."""
         return terms_of(public, self.predictors, self.clustered, self.unit)
 
     @cached_property
     def epsilons(self) -> tuple[float, float]:
-        """Epsilon for blanking the values of a record, and epsilon for replacing them, by the maps of OpenDP."""
+        """Epsilon for blanking and for replacing the values of a record, by OpenDP's privacy maps."""
         return composed([(table.epsilon, table.unit, table.kind != "counts") for table in self.tables], self.delta)
 
     @property
@@ -227,7 +228,7 @@ class NoisyTables:
         return self.epsilons[0]
 
     def as_json(self) -> dict[str, Any]:
-        """The tables as a JSON document.  It does not repeat the levels of records, which are in the public columns."""
+        """Write the tables as JSON.  The levels of records are not included, as they follow from the public columns."""
         return {
             "format": FORMAT,
             "noise": NOISE if self.delta is None else GAUSSIAN,
@@ -284,7 +285,7 @@ class NoisyTables:
 
 
 def read_json(document: Mapping[str, Any], public: SurveyDesign) -> NoisyTables:
-    """The tables in a document of :meth:`NoisyTables.as_json`, with the public columns of the same file.
+    """Read the tables from a document of :meth:`NoisyTables.as_json` and from the public columns of the same file.
 
     Raises
     ------
@@ -314,7 +315,7 @@ def _read(document: Mapping[str, Any], public: SurveyDesign) -> NoisyTables:
 
 
 def tables_from_json(terms: Mapping[str, Term], content: Mapping[str, Any]) -> NoisyTables:
-    """The tables in a document of :meth:`NoisyTables.as_json`, with terms that have the levels of the records."""
+    """Read the tables from a document of :meth:`NoisyTables.as_json`, given terms with the levels of the records."""
     variables = [_read_variable(variable) for variable in content["variables"]]
     weight = variables.pop() if variables[-1].name == WEIGHT else None
     totals = {
@@ -358,5 +359,4 @@ def _read_table(entry: Mapping[str, Any], cells: int) -> NoisyTable:
 
 
 def _labels(term: Term) -> list[str]:
-    """The labels of the levels of a term, one text for each level."""
     return [" x ".join(labels) for labels in term.labels]

@@ -1,4 +1,4 @@
-"""The schema of an outcome: public facts that are declared before the file is read."""
+"""Schema of an outcome: public facts that are declared before the file is read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NOT_ASKED = "not applicable"
 
 
 def label_of(level: object) -> str:
-    """A level as text.  1.0 becomes "1", because pandas reads whole numbers with missing values as floats."""
+    """Write a level as text.  1.0 becomes "1", because pandas reads whole numbers with missing values as floats."""
     return str(int(level)) if isinstance(level, float) and level.is_integer() else str(level)
 
 
@@ -24,9 +24,9 @@ def label_of(level: object) -> str:
 class Outcome:
     """The public facts about an outcome: its type, its bounds or levels, and its special values.
 
-    A number has ``bounds``, a category has ``levels``.  All these facts are declared; none is taken from the file.
-    To define a kind of number of your own, write a subclass with a ``knee`` and a ``tail_index``: see
-    docs/extending.md.
+    A numeric outcome has ``bounds``, a categorical outcome has ``levels``.  All facts are declared, and none is taken
+    from the file.  To define another kind of numeric outcome, write a subclass with a ``knee`` and a ``tail_index``
+    (docs/extending.md).
 
     Parameters
     ----------
@@ -35,29 +35,29 @@ class Outcome:
     levels : sequence, optional
         All levels of a category.
     zeros : bool
-        Whether zero is a value of its own.  Zero may then lie outside the bounds, and the probability of zero does not
+        Whether zero is a separate value.  Zero may then lie outside the bounds, and the probability of zero does not
         depend on the probability of numbers near zero.
     missing : {"category"}, optional
-        Missing values are an answer of their own.  By default a missing value is refused.
+        Whether missing values are allowed, as a category.  By default a missing value is an error.
     whole : bool
         Whether values are whole numbers.
     heaps : sequence of float
-        Values that many records share, such as a top code.  Each of these values has its own cell.
+        Values that many records share, such as a top code.  The probability of each of these values is separate.
     round : float, optional
         Unit to which synthetic values are rounded.
     applies : str, optional
-        Public condition on columns that come before, such as ``"tenure == 'tenant'"``.  The question is asked of the
-        records that satisfy the condition; values of other records in the file are not used.
+        Condition under which the question is asked, such as ``"tenure == 'tenant'"``.  The condition is public, and its
+        columns come before this outcome.  The values of records that do not satisfy the condition are not used.
     elsewhere : 0 or str, optional
-        Value in synthetic files where the question is not asked: 0 for a number, a label for a category.  By default
-        numbers are missing there, and categories are ``"not applicable"``.
+        Synthetic value of records of which the question is not asked: 0 for a number, a label for a category.  By
+        default a number is missing, and a category is ``"not applicable"``.
 
     Raises
     ------
     InputError
-        There are neither bounds nor levels, or both.  Bounds are not in order, there are not 2 to 100 distinct levels,
-        or heaps are not distinct numbers within the bounds.  A category has ``zeros``, ``whole``, ``heaps`` or
-        ``round``.  ``elsewhere`` is given without ``applies`` or has the wrong type, or another value is not valid.
+        Not exactly one of bounds and levels is given.  Bounds are not in order, there are not 2 to 100 distinct levels,
+        or heaps are not distinct numbers within the bounds.  ``zeros``, ``whole``, ``heaps`` or ``round`` is given with
+        levels.  ``elsewhere`` is given without ``applies`` or has the wrong type.  Another value is not valid.
 
     Examples
     --------
@@ -77,8 +77,8 @@ class Outcome:
     applies: str | None = None
     elsewhere: float | str | None = None
 
-    knee: ClassVar[float | None] = None  # amount from which edges of bins have equal ratios; None: set by the bounds
-    tail_index: ClassVar[float | None] = None  # index of the Pareto tail of amounts; None: that of incomes
+    knee: ClassVar[float | None] = None  # amount above which edges of bins have equal ratios; default: from the bounds
+    tail_index: ClassVar[float | None] = None  # index of the Pareto tail of amounts; by default as for incomes
 
     def __post_init__(self) -> None:
         for name in ("knee", "tail_index"):
@@ -123,7 +123,7 @@ class Outcome:
         if self.elsewhere is None:
             return
         if self.applies is None:
-            raise InputError("elsewhere is what an outcome is where it is not asked: applies= says where it is")
+            raise InputError("elsewhere is the value where an outcome is not asked: applies= says where it is asked")
         if self.levels is None and not (is_finite(self.elsewhere) and self.elsewhere == 0):
             raise InputError("elsewhere is 0 for a number, or missing if it is left out")
         if self.levels is not None and not is_text(self.elsewhere):
@@ -131,14 +131,14 @@ class Outcome:
 
     @property
     def outside(self) -> float | str:
-        """Value of the outcome, in synthetic files, for records that are not asked."""
+        """Synthetic value of the outcome for records that are not asked the question."""
         if self.elsewhere is not None:
             return self.elsewhere
         return np.nan if self.levels is None else NOT_ASKED
 
     @property
     def text(self) -> str:
-        """The declaration in words."""
+        """The schema in words."""
         if self.bounds is None:
             words = [f"levels {', '.join(map(str, self.levels or ()))}"]
         else:
@@ -152,7 +152,7 @@ class Outcome:
 
     @property
     def special(self) -> tuple[str, ...]:
-        """Names of the special values, which have a cell of their own: levels, zero, heaps, missing, not applicable."""
+        """Names of the special values: levels, zero, heaps, missing, not applicable.  Each of them has its own cell."""
         names = [str(level) for level in self.levels or ()]
         names += ["zero"] if self.zeros else []
         names += [f"{heap:g}" for heap in self.heaps if not (self.zeros and heap == 0)]

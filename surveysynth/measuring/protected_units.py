@@ -1,7 +1,7 @@
-"""Units of several records, such as households, that are protected as a whole, and the weights of their records.
+"""Units of several records, such as households, that are protected as a whole.
 
-If a unit has k records, each of them has the weight min(1, most / k), rounded down to sixtieths.  So a unit changes a
-table by at most ``most`` records, and counts in sixtieths are whole numbers, as the noise requires.
+Each record of a unit with k records contributes min(1, most / k) to a count, rounded down to sixtieths.  A unit
+therefore changes a table by at most ``most`` records.  Counts in sixtieths are whole numbers, as the noise requires.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from .table_noise import noise_variance
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-PARTS = 60  # parts of a record, in which weights are counted
+PARTS = 60  # contributions of records are counted in sixtieths
 TYPICAL = 0.02  # share of the records in a typical cell of a table
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Units:
-    """The protected units, and the largest number of records as which one unit can count.
+    """The protected units, and the largest contribution of one unit to a table.
 
     Attributes
     ----------
     unit_of_record : int array (n,)
         Unit of each record.
     most : int
-        Largest number of records as which one unit can count.
+        Largest contribution of one unit to a table, in records.
     """
 
     unit_of_record: Codes
@@ -38,12 +38,12 @@ class Units:
 
     @cached_property
     def parts(self) -> Codes:
-        """Weight of each record (n,), in sixtieths."""
+        """Contribution of each record to a count (n,), in sixtieths."""
         return np.minimum(PARTS, PARTS * self.most // np.bincount(self.unit_of_record)[self.unit_of_record])
 
 
 def most_records(unit_of_record: Codes, epsilon: float, *, gaussian: bool = False) -> int:
-    """The largest number of records as which a unit should count: it minimises the variance of a typical count.
+    """Choose the largest contribution of a unit, in records, that minimises the variance of a typical count.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The combinations of levels of formula terms, strata, PSUs and units that occur in a file."""
+"""Public cells: the combinations of levels of formula terms, strata, PSUs and units that occur in a file."""
 
 from __future__ import annotations
 
@@ -19,14 +19,16 @@ from .terms import Term, combined, public_cells
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-CLASSES = 5  # number of classes of strata, PSUs or units; a class has similar effects and is fitted as one
-MOST = 16  # most leaves that represent a class; a leaf is a level of the finest of strata, PSUs and units
+CLASSES = 5  # number of classes of leaves; leaves of a class have similar effects, and are fitted together
+MOST = 16  # largest number of leaves that represent a class; a leaf is a level of the finest of strata, PSUs and units
 EQUAL = np.full(MOST, 1 / MOST)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PublicCells:
-    """The combinations of formula terms, strata, PSUs and units that occur in the file.
+    """The C combinations of formula terms, strata, PSUs and units that occur in a file of n records.
+
+    A leaf is a level of the finest of strata, PSUs and units.  There are L leaves.
 
     Attributes
     ----------
@@ -37,13 +39,14 @@ class PublicCells:
     cell_of_record : int array (n,)
         Combination of each record.
     leaf : int array (C,)
-        Leaf of each combination: the level of the finest of strata, PSUs and units; 0 if there are none.
+        Leaf of each combination.  It is 0 if there are no strata, PSUs or units.
     levels : dict of str to int array (L,)
-        For each of strata, PSUs and units, the level to which each leaf belongs.
+        For strata, PSUs and units, the level to which each leaf belongs.
     pairs : dict of str to int array (levels,)
-        For each of strata, PSUs and units, the number of pairs of records in each level.
+        For strata, PSUs and units, the number of pairs of records in each level.
     times : float array (C,) or None
-        Mean weight of the records of each combination, if units of several records are protected.
+        Mean contribution of the records of each combination to a count (:mod:`.protected_units`).  None if single
+        records are protected.
     """
 
     step: Mapping[str, Codes]
@@ -56,7 +59,7 @@ class PublicCells:
 
     @classmethod
     def from_tables(cls, measured: NoisyTables) -> PublicCells:
-        """The combinations that occur among the measured records."""
+        """Find the combinations that occur among the measured records."""
         terms, n = [*measured.terms.values()], measured.n
         steps, cell, records = public_cells(terms, n)
         step = {term.name: steps[:, k] for k, term in enumerate(terms)}
@@ -76,35 +79,32 @@ class PublicCells:
         return cls(step, records, cell, leaf, levels, pairs, times)
 
     def representative_records(self, count: int) -> Codes:
-        """Approximately ``count`` records (K,), at least one of every combination, otherwise proportional to ``n``."""
+        """Select about ``count`` records: at least one of every combination, and otherwise in proportion to ``n``."""
         order = np.argsort(self.cell_of_record, kind="stable")
         times = np.maximum(np.rint(self.n * (count / self.n.sum())), 1).astype(np.intp)
         inside = places(times) * np.repeat(self.n, times) // np.repeat(times, times)
         return order[np.repeat(np.cumsum(self.n) - self.n, times) + inside]
 
     def by(self, names: Sequence[str]) -> Codes:
-        """For each combination (C,), the number of its combination of the named terms alone."""
+        """Number the combinations of the named terms alone.  Return this number for each combination (C,)."""
         return combined([np.zeros(len(self.n), dtype=np.intp), *(self.step[name] for name in names)])[1]
 
     @cached_property
     def counted(self) -> Floats:
-        """Sum of the weights of the records of each combination (C,)."""
+        """Sum of the contributions of the records of each combination to a count (C,)."""
         return np.asarray(self.n * (1.0 if self.times is None else self.times), dtype=np.float64)
 
     def mean_of(self, values: Floats, place: Codes) -> Floats:
-        """Means of values (C, J) over the records of each group (P, J); ``place`` is each combination's group (C,)."""
+        """Average values (C, J) over the records of each group.  ``place`` is the group of each combination (C,)."""
         sums = np.stack([np.bincount(place, self.n * each) for each in values.T], axis=1)
         return np.asarray(sums / np.bincount(place, self.n)[:, None], dtype=np.float64)
 
     def times_of(self, place: Codes) -> Floats | None:
-        """Mean weights of the records of each group (P,); ``place`` is each combination's group (C,), from 0.
-
-        None if records have equal weights.
-        """
+        """Average :attr:`times` over the records of each group, as :meth:`mean_of`.  Return None if there are none."""
         return None if self.times is None else self.mean_of(self.times[:, None], place)[:, 0]
 
     def cells_of_records(self, terms: Iterable[Term], n: int) -> Codes:
-        """The combination of each of n other records (n,), from the terms of these records.
+        """Find the combination of each of n other records, from the terms of these records.
 
         Raises
         ------
@@ -120,11 +120,13 @@ class PublicCells:
         return unit
 
     def classes(self, effects: Floats, p: Floats) -> tuple[Codes, list[tuple[Codes, Floats]]]:
-        """The class of each leaf (L,), and for each class the leaves that represent it, with shares.
+        """Group the leaves into classes with similar effects.
 
-        Leaves of a class have similar effects (L, G).  Leaves are sorted by the first principal axis of their effects
-        under probabilities p (G,), and cut into classes.  All leaves of a class represent it, with their shares of the
-        records of the class.  A class with many leaves is represented by quantiles along the second axis.
+        The leaves are sorted by the first principal axis of their ``effects`` (L, G) under the cell probabilities ``p``
+        (G,), and cut into classes.  The leaves of a class represent the class, with their shares of its records.  If
+        there are many, only leaves at quantiles along the second axis represent the class.
+
+        Return the class of each leaf (L,), and for each class the leaves that represent it, with shares.
         """
         weight = np.bincount(self.leaf, self.n)
         if len(effects) <= CLASSES:

@@ -1,9 +1,10 @@
 """Integer Laplace or Gaussian noise by OpenDP, and the privacy cost of all tables together by OpenDP's maps.
 
-Laplace noise gives pure epsilon-differential privacy.  Gaussian noise gives (epsilon, delta) by zero-concentrated
-differential privacy (Bun & Steinke 2016; discrete Gaussian noise: Canonne, Kamath & Steinke 2020).  Its standard
-deviation grows with the root of the number of tables, so it is smaller for many tables.  The epsilon of a Gaussian
-table is the epsilon of Laplace noise with the same variance, 2 / epsilon^2, so that its rho is epsilon^2 / 4.
+Laplace noise gives pure epsilon-differential privacy.  Gaussian noise gives (epsilon, delta)-differential privacy by
+zero-concentrated differential privacy with a parameter rho (Bun & Steinke 2016; discrete Gaussian noise: Canonne,
+Kamath & Steinke 2020).  For many tables, Gaussian noise is smaller: its standard deviation grows with the root of the
+number of tables, and that of Laplace noise with the number.  The epsilon of a table with Gaussian noise is the epsilon
+of Laplace noise with the same variance, 2 / epsilon^2.  The rho of the table is then epsilon^2 / 4.
 """
 
 from __future__ import annotations
@@ -19,17 +20,18 @@ from scipy.optimize import brentq
 
 Counts = NDArray[np.int64]
 Floats = NDArray[np.float64]
-ROUNDING = 1e-9  # share of epsilon reserved for rounding of its parts and their sum
-SMALL = 20.0  # standard deviation of Gaussian noise up to which its probabilities are summed
+ROUNDING = 1e-9  # share of epsilon reserved for rounding errors of the epsilons of tables and of their sum
+SMALL = 20.0  # largest standard deviation of Gaussian noise for which the variance is a sum over the probabilities
 
 
 @dataclass(frozen=True)
 class TableBudget:
-    """The budget of all tables together, for blanking the values of a record: epsilon, or (epsilon, delta).
+    """Privacy budget of all tables together: epsilon, or (epsilon, delta).
 
     Attributes
     ----------
     epsilon : float
+        Epsilon for blanking the values of a record.
     delta : float, optional
         If given, the noise is Gaussian.
     """
@@ -44,7 +46,7 @@ class TableBudget:
 
     @cached_property
     def rho(self) -> float:
-        """The rho of zero-concentrated differential privacy that gives (epsilon, delta) by OpenDP's map.
+        """The rho of zero-concentrated differential privacy that OpenDP's map turns into (epsilon, delta).
 
         Proposition 1.3 of Bun & Steinke (2016), epsilon = rho + 2 sqrt(rho log(1 / delta)), would give a smaller rho.
         """
@@ -60,11 +62,12 @@ class TableBudget:
         return float(np.exp(found - 1e-10))
 
     def split(self, kinds: Sequence[tuple[float, int]]) -> list[float]:
-        """Epsilon of one table of each kind.  ``kinds`` has the share of one table and the number of tables.
+        """Divide the budget between the tables.  Return the epsilon of one table of each kind.
 
-        Under Laplace noise epsilon is divided in proportion to the shares.  A weighted sum of the variances of tables
-        is smallest if the epsilons (Laplace) are proportional to the cube root of the weights, or the rhos (Gaussian)
-        to the square root of the weights.  So under Gaussian noise rho is proportional to the shares to the power 3/2.
+        ``kinds`` gives the relative share of one table and the number of tables of each kind.  Under Laplace noise
+        epsilon is proportional to the share.  Under Gaussian noise rho is proportional to the share to the power 3/2.
+        The reason is a weighted sum of the variances of all tables: it is smallest if epsilon (Laplace) is proportional
+        to the cube root of the weight of a table, and rho (Gaussian) to the square root.
         """
         share, many = np.array(kinds, dtype=np.float64).T
         if not self.gaussian:
@@ -74,7 +77,7 @@ class TableBudget:
 
 
 def noise_variance(epsilon: float, *, gaussian: bool) -> float:
-    """Variance of the noise of a count with sensitivity 1."""
+    """Return the variance of the noise of a count with sensitivity 1."""
     if not gaussian:
         return discrete_laplace_variance(epsilon)
     sd = _gaussian_scale(epsilon)
@@ -85,7 +88,7 @@ def noise_variance(epsilon: float, *, gaussian: bool) -> float:
 
 
 def simulated_noise(rng: np.random.Generator, epsilon: float, size: int, *, gaussian: bool) -> Counts:
-    """Noise of the same law from numpy, for refits to simulated noise and for tests.  It must not protect a file."""
+    """Simulate the noise of a table by numpy, for refits and tests.  This noise must not protect a file."""
     if not gaussian:
         return discrete_laplace(rng, epsilon, size)
     sd = _gaussian_scale(epsilon)
@@ -106,12 +109,12 @@ def _gaussian_scale(epsilon: float) -> float:
 
 
 def discrete_laplace_variance(epsilon: float) -> float:
-    """Variance 2 q / (1 - q)^2, q = exp(-epsilon), of integer Laplace noise of scale 1 / epsilon."""
+    """Return the variance 2 q / (1 - q)^2, q = exp(-epsilon), of integer Laplace noise of scale 1 / epsilon."""
     return float(2 * np.exp(-epsilon) / np.expm1(-epsilon) ** 2)
 
 
 def discrete_laplace(rng: np.random.Generator, epsilon: float, size: int) -> Counts:
-    """Integer Laplace noise of scale 1 / epsilon from numpy, which must not protect a file."""
+    """Simulate integer Laplace noise of scale 1 / epsilon by numpy.  This noise must not protect a file."""
     stop = -np.expm1(-epsilon)
     return rng.geometric(stop, size) - rng.geometric(stop, size)
 
@@ -119,19 +122,20 @@ def discrete_laplace(rng: np.random.Generator, epsilon: float, size: int) -> Cou
 def noisy(
     counts: Counts, epsilon: float, rng: np.random.Generator | None = None, *, unit: int = 1, gaussian: bool = False
 ) -> Counts:  # fmt: skip
-    """Counts of one table with integer noise by OpenDP: Laplace of scale unit / epsilon, or Gaussian.
+    """Add integer noise by OpenDP to the counts of one table: Laplace of scale unit / epsilon, or Gaussian.
 
     Parameters
     ----------
     counts : int array
-        Counts in which the blanking of a record changes one cell by at most ``unit``.
+        Counts.  Blanking the values of a record changes one count, by at most ``unit``.
     epsilon : float
         Epsilon of the table for blanking the values of a record.
     unit : int
+        Largest contribution of a protected record or unit.
     gaussian : bool
+        Whether the noise is Gaussian instead of Laplace.
     rng : numpy.random.Generator, optional
-        Generator of the noise, for tests only: such noise does not protect the file.  By default the noise is from
-        OpenDP.
+        Generator of noise by numpy, which is for tests only, because it does not protect the file.
     """
     if rng is not None:
         return counts + simulated_noise(rng, epsilon / unit, counts.size, gaussian=gaussian).reshape(counts.shape)
@@ -140,18 +144,18 @@ def noisy(
 
 
 def composed(parts: Sequence[tuple[float, int, bool]], delta: float | None = None) -> tuple[float, float]:
-    """Epsilon of all tables together for blanking the values of a record, and epsilon for replacing them.
+    """Compute epsilon of all tables together, for blanking and for replacing the values of a record.
 
-    A blanked record leaves one cell of every table.  A record whose values are replaced leaves one cell and enters
-    another cell; this is an L1 distance of 2 and an L2 distance of the root of 2.  A score can change within one cell
-    from the lowest to the highest value, and then both distances are 2.
+    Blanking removes a record from one cell of every table.  Replacing moves a record from one cell to another, which is
+    an L1 distance of 2 and an L2 distance of the root of 2.  A score can change within one cell from the lowest to the
+    highest value, and then both distances are 2.
 
     Parameters
     ----------
     parts : sequence of (float, int, bool)
         For each table the epsilon, the unit, and whether it is a table of scores or products.
     delta : float, optional
-        Delta, for Gaussian noise.
+        Delta of (epsilon, delta), for Gaussian noise.
     """
     dp, space = _opendp(gaussian=delta is not None)
     total = []
@@ -180,7 +184,7 @@ def _gaussian(epsilon: float) -> Any:
 
 
 def _up_to(rho: float, delta: float) -> float:
-    """The epsilon of (epsilon, delta) that follows from rho."""
+    """Return the epsilon of (epsilon, delta) that follows from rho."""
     dp, space = _opendp(gaussian=True)
     one = dp.m.make_gaussian(*space, scale=float((2 * rho) ** -0.5))
     return float(dp.c.make_zCDP_to_approxDP(one).map(1.0).epsilon(delta))

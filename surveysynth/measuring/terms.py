@@ -1,4 +1,4 @@
-"""Terms of a formula as public levels.  Tables are made by these levels, and effects of models depend on them."""
+"""Terms of a formula as public levels.  Records are counted by these levels, and have effects by level in models."""
 
 from __future__ import annotations
 
@@ -26,13 +26,16 @@ from ..validation import rows
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-FEW = 10  # a number with at most this many different values has a level for each value
-GROUPS, STEPS = 6, 24  # for other numbers, the number of groups in tables and of steps of effects
+FEW = 10  # a numeric predictor with at most this many different values has a level for each value
+GROUPS, STEPS = 6, 24  # for other numeric predictors, the number of levels and the number of steps
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Term:
-    """A term of a formula (one column, or several crossed columns) as levels.
+    """A term of a formula: one column, or several crossed columns, of n records.
+
+    Tables are counted by level.  Effects depend on the step.  For a numeric predictor, levels and steps are groups of
+    values, and steps are finer.  For other terms, steps are the same as levels.
 
     Attributes
     ----------
@@ -41,13 +44,13 @@ class Term:
     columns : tuple of str
         Columns of the term.
     labels : tuple of tuple of str
-        Labels of each level, one label for each column.  The label of a group of numbers is an interval.
+        Labels of each level, one label for each column.  For a numeric predictor the label is an interval.
     level : int array (n,)
         Level of each record.
     step : int array (n,)
-        Step of each record.  The steps of a number are finer than the levels; otherwise steps are levels.
+        Step of each record.
     score : float array (steps,) or None
-        Normal score of each step of a number; None for other terms.
+        Normal score of each step of a numeric predictor.  None for other terms.
     drawn : bool
         Whether the term stands for strata, PSUs or units, whose effects are drawn anew for each data set.
     """
@@ -76,10 +79,10 @@ class Term:
 def terms_of(
     design: SurveyDesign, predictors: str, grouped: bool = False, unit: str | None = None
 ) -> list[Term]:  # fmt: skip
-    """The terms of the right-hand side of a formula, including main effects of interactions, and of the design.
+    """Create the terms of a right-hand side, including main effects of interactions, and the terms of the design.
 
-    The terms of the formula are first.  Then follow the size of the protected units, if sizes differ; with
-    ``grouped``, the strata and PSUs that the terms before do not determine; and the protected units.
+    The terms of the formula come first.  If the sizes of protected units differ, the size is the next term.  With
+    ``grouped``, strata and PSUs follow, unless the formula determines them.  The protected units come last.
 
     Raises
     ------
@@ -96,20 +99,20 @@ def terms_of(
         units = unit_term(design, unit)
         size = np.bincount(units.level)[units.level].astype(np.float64)
         found += [_number(f"size ({unit})", size)] if np.ptp(size) else []
-        # PSUs that are at the same time the units get only one effect, that of the units
+        # if the PSUs are also the protected units, only the units have effects
         own = [units] if units.levels < design.n else []
         groups = [term for term in groups if len(np.unique(term.level)) < units.levels or not own]
     return [*found, *groups, *own]
 
 
 def term_names(predictors: str) -> tuple[str, ...]:
-    """Names of the terms of a formula's right-hand side, including main effects of interactions."""
+    """Return the names of the terms of a right-hand side, including main effects of interactions."""
     return tuple(":".join(columns) for columns in columns_of_terms(predictors))
 
 
 @dataclass(frozen=True)
 class RightHandSide:
-    """The right-hand side of an outcome: public terms as a formula, earlier outcomes, and products of both."""
+    """The right-hand side of an outcome: public terms as a formula, earlier outcomes, and products of both kinds."""
 
     public: str
     earlier: tuple[str, ...]
@@ -117,7 +120,7 @@ class RightHandSide:
 
 
 def split_terms(predictors: str, earlier: Collection[str]) -> RightHandSide:
-    """Split a right-hand side into public terms and earlier outcomes (InputError for a product of two outcomes)."""
+    """Split a right-hand side into public terms and earlier outcomes.  Raise InputError for products of outcomes."""
     public, found = dict[str, None](), dict[str, None]()
     products = dict[tuple[tuple[str, ...], str], None]()
     for term in _products(predictors):
@@ -137,7 +140,7 @@ def split_terms(predictors: str, earlier: Collection[str]) -> RightHandSide:
 
 
 def columns_of_terms(predictors: str) -> list[tuple[str, ...]]:
-    """Columns of each term, including main effects of interactions.  a:b and b:a are the same term."""
+    """List the columns of each term, including main effects of interactions.  a:b and b:a are the same term."""
     named = [_columns(term.factors) for term in _products(predictors)]
     found = dict[frozenset[str], tuple[str, ...]]()
     for each in [*((column,) for columns in named for column in columns), *named]:
@@ -146,7 +149,7 @@ def columns_of_terms(predictors: str) -> list[tuple[str, ...]]:
 
 
 def design_terms(design: SurveyDesign, columns: Iterable[str]) -> list[Term]:
-    """Terms of the strata and of the PSUs, each only if the columns of a formula do not determine it."""
+    """Create the terms for strata and PSUs.  A term that the columns of a formula determine is left out."""
     groups = groups_of(design, [*columns])
     if groups is None:
         return []
@@ -160,14 +163,14 @@ def design_terms(design: SurveyDesign, columns: Iterable[str]) -> list[Term]:
 
 
 def unit_name(unit: str) -> str:
-    """Name of the term of the protected units."""
+    """Return the name of the term of the protected units."""
     return f"units ({unit})"
 
 
 def unit_term(design: SurveyDesign, unit: str) -> Term:
-    """The term of the protected units (InputError for missing values).
+    """Create the term of the protected units.  Raise InputError for missing values.
 
-    PSUs with the same label in different strata or parent units are different units.
+    If units are PSUs, the same label in different strata or parent units means different units.
     """
     missing = design.column(unit).isna()
     if missing.any():
@@ -177,7 +180,7 @@ def unit_term(design: SurveyDesign, unit: str) -> Term:
 
 
 def _grouped(design: SurveyDesign, name: str, columns: list[str]) -> Term:
-    """A drawn term whose levels are combinations of labels, in the order of the labels as text."""
+    """Create a term of strata, PSUs or units.  Levels are combinations of labels, sorted by the labels as text."""
     codes, texts = [], []
     for column in columns:
         own = design.column(column)
@@ -191,10 +194,10 @@ def _grouped(design: SurveyDesign, name: str, columns: list[str]) -> Term:
 
 
 def public_cells(terms: Iterable[Term], n: int) -> tuple[Codes, Codes, Codes]:
-    """The combinations of the steps of terms that occur in a file.
+    """Find the combinations of the steps of terms that occur in a file.
 
-    Returns the steps of each combination (X, T), the combination of each record (n,) and the number of records of each
-    combination (X,).
+    Return the steps of each combination (combinations, terms), the combination of each record (n,), and the number of
+    records of each combination.
     """
     steps = [term.step for term in terms]
     if not steps:
@@ -249,7 +252,7 @@ def _number(column: str, values: Floats) -> Term:
 
 
 def _cuts(values: Floats, groups: int) -> Floats:
-    """The inner quantiles at which a public column is cut into groups.  Equal values are in the same group."""
+    """Return the quantiles at which a public column is cut into groups.  Equal values are in the same group."""
     cuts = np.unique(np.quantile(values, np.arange(1, groups) / groups))
     return cuts[cuts > values.min()]
 
@@ -265,9 +268,9 @@ def _crossed(terms: Sequence[Term]) -> Term:
 
 
 def combined(codes: Sequence[Codes]) -> tuple[Codes, Codes]:
-    """The first record of each combination of codes that occurs (R,), in order, and each record's combination (n,)."""
-    place = np.zeros_like(codes[0])
+    """Number the combinations of codes that occur.  Return the first record of each, and each record's number."""
+    found = np.zeros_like(codes[0])
     for code in codes:
         many = int(code.max(initial=0)) + 1
-        place = occurring(place * many + code, (int(place.max(initial=0)) + 1) * many)[1]
-    return first_records(place), place
+        found = occurring(found * many + code, (int(found.max(initial=0)) + 1) * many)[1]
+    return first_records(found), found

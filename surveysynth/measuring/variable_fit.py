@@ -1,4 +1,8 @@
-"""Fit of one variable to its noisy tables: effects of formula terms, then effects of strata, PSUs and units."""
+"""Fit of one variable to its noisy tables: effects of formula terms, then effects of strata, PSUs and units.
+
+Shapes: C public cells and L leaves (:mod:`.public_cells`), K parts of public cells (:mod:`.expanded`), R rows of the
+model, G cells of a variable.
+"""
 
 from __future__ import annotations
 
@@ -24,25 +28,27 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 Bools = NDArray[np.bool_]
 
-CENTRINGS, NEAR = 20, 1e-3  # most steps of the centring of draws; sum of differences of shares at which it ends
+CENTRINGS, NEAR = 20, 1e-3  # largest number of steps to centre draws; sum of differences of shares at which steps end
 PASSES = 2  # how often effects of formula terms and effects of strata, PSUs and units are fitted in turn
-Coefficients = tuple[Floats, ...]  # coefficients (L, K) of each of strata, PSUs and units
+Coefficients = tuple[Floats, ...]  # for strata, PSUs and units, an array (levels, coefficients of a level)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Feature:
-    """The features of an effect: features of the steps of a term or variable, possibly times scores of a variable.
+    """The features of an effect: A features of each of S steps, possibly times scores of an earlier variable.
+
+    The steps are those of a term or of an earlier variable.
 
     Attributes
     ----------
     source : str or None
-        The term or the earlier variable; None for an effect that is the same for all records.
+        The term or the earlier variable with the steps.  None for an effect that is the same for all records.
     by_step : float array (S, A)
         Features of each step.
     times : str, optional
         The earlier variable whose scores multiply the features.
     score : float array (G, J), optional
-        Scores of the cells of the variable ``times``, by kind.
+        J scores of each cell of the variable ``times``.
     """
 
     source: str | None
@@ -51,7 +57,7 @@ class Feature:
     score: Floats | None = None
 
     def rows(self, step: Codes, cell: Codes | None) -> Floats:
-        """Features of rows (R, A J), given the rows' steps and their cells of the variable ``times``."""
+        """Compute the features of rows (R, A J), given each row's step, and its cell of the variable ``times``."""
         z = self.by_step[step]
         if cell is None or self.score is None:
             return z
@@ -65,6 +71,7 @@ class VariableFit:
     Attributes
     ----------
     cells : PublicCells
+        Combinations of public levels.
     expanded : Expanded
         Parts of the public cells.
     row : int array (K,)
@@ -74,11 +81,11 @@ class VariableFit:
     steps : dict of str to int array (G,)
         Step of each cell, by earlier variable.
     features : sequence of Feature
-        Features of each effect, apart from the effect of all records.
+        Features of each effect, except for the effect that is the same for all records.
     base : TableModel
         The model without effects of strata, PSUs and units.
     fit : TableFit
-        The fit of a model that includes these effects, by classes of strata, PSUs or units.
+        The fit of the model with effects of classes of strata, PSUs or units (:meth:`.PublicCells.classes`).
     p : float array (G,)
         Approximate probability of each cell.
     past : int
@@ -100,7 +107,7 @@ class VariableFit:
     past: int = 0
 
     def changes(self, coefficients: Coefficients) -> Floats | None:
-        """Changes of the log probabilities for each leaf (L, G); None without effects of strata, PSUs and units."""
+        """Compute the effects on the log probabilities in each stratum, PSU or unit (L, G), or None without effects."""
         if not self.effects:
             return None
         pairs = zip(self.effects.items(), coefficients, strict=True)
@@ -112,15 +119,15 @@ class VariableFit:
         return tuple(effect.mean for effect in self.effects.values())
 
     def drawn_levels(self, rng: np.random.Generator) -> Coefficients:
-        """Effects of strata, PSUs and units drawn from their whole distribution."""
+        """Draw effects of strata, PSUs and units from their posterior distribution."""
         return tuple(effect.draw(rng) for effect in self.effects.values())
 
     def opposite(self, coefficients: Coefficients) -> Coefficients:
-        """The coefficients with the opposite deviation from the mean, which are equally probable."""
+        """Reflect coefficients at their mean.  The result is as probable as the coefficients."""
         return tuple(2 * mean - b for mean, b in zip(self.mean_levels, coefficients, strict=True))
 
     def model(self, coefficients: Coefficients) -> TableModel:
-        """The model with given effects of strata, PSUs and units, which are grouped into classes."""
+        """Build the model with given effects of strata, PSUs and units, which are grouped into classes."""
         changes = self.changes(coefficients)
         if changes is None:
             return self.fit.model
@@ -151,9 +158,9 @@ class VariableFit:
         return np.maximum(self.base.probabilities(self.fit.theta), LEAST)
 
     def _mean_effects(self, changes: Floats, members: Sequence[tuple[Codes, Floats]]) -> Floats:
-        """Changes of the log probabilities for each row and class (R, Q, G).
+        """Compute the change of the log probabilities for each row and class: (R, classes, G).
 
-        With these changes, a row has the mean of the probabilities that the leaves of the class give it.
+        With this change, the probabilities of a row are the mean over the leaves of the class.
         """
         p = self._without_levels
         out, every = np.empty((len(p), len(members), p.shape[1])), np.zeros(len(p), dtype=np.intp)
@@ -163,18 +170,18 @@ class VariableFit:
         return out
 
     def draw(self, by: Perturbation, coefficients: Coefficients) -> Floats:
-        """A draw of the coefficients of the formula's terms, given random errors and the effects of levels."""
+        """Draw the coefficients of the formula's terms, given random errors and effects of strata, PSUs and units."""
         return draw(self.fit, by, self.model(coefficients) if self.effects else None)
 
     def level_rows(self, theta: Floats) -> LevelRows:
-        """The parts of all combinations of public levels as rows, each with its leaf."""
+        """Return the parts of all public cells as rows, with the stratum, PSU or unit (leaf) of each part."""
         cell = self.expanded.cell
         records = self.cells.counted[cell] * self.expanded.share
         leaves = int(self.cells.leaf.max()) + 1
         return LevelRows(self.base.probabilities(theta)[self.row], records, self.cells.leaf[cell], leaves)
 
     def with_levels(self, variable: Variable) -> VariableFit:
-        """The fit with effects of strata, PSUs and units, if these were measured."""
+        """Add effects of strata, PSUs and units to the fit, if these were measured."""
         tables = {table.by: table for table in variable.answers if table.by in self.cells.levels}
         made, response = self, Response(self.p, variable.cells.numbers)
         for turn in range(PASSES if tables else 0):
@@ -199,13 +206,13 @@ class VariableFit:
         return made
 
     def most_probable(self) -> LevelRows:
-        """The parts of all combinations as rows, with the most probable effects of strata, PSUs and units."""
+        """Return the parts of all public cells as rows, with the most probable effects of strata, PSUs and units."""
         rows = self.level_rows(self.fit.theta)
         changes = self.changes(self.mean_levels)
         return rows if changes is None else rows.tilted(changes)
 
     def margin(self, drawn: VariableDraw) -> Floats:
-        """Expected weighted number of this year's records in each cell (G,), under a draw."""
+        """Compute the expected count of this year's records in each cell (G,), under a draw."""
         if (changes := self.changes(drawn.levels)) is not None:
             every = self.level_rows(drawn.theta).tilted(changes)
             return np.asarray(every.records @ every.p)
@@ -213,7 +220,7 @@ class VariableFit:
         return np.asarray((self.is_now(model) * model.counted) @ model.probabilities(drawn.theta))
 
     def margin_of_fit(self) -> Floats:
-        """Expected weighted number of this year's records in each cell (G,), under the fit with effects in classes."""
+        """Compute the expected count of this year's records in each cell (G,), under the fit."""
         if not self.effects:
             return self.margin(VariableDraw(self.fit.theta, ()))
         model = self.fit.model
@@ -225,17 +232,17 @@ class VariableFit:
         return int(self.base.unit[: int(self.row.max()) + 1].max()) + 1
 
     def is_now(self, model: TableModel) -> Bools:
-        """Whether each row of a model belongs to this year (R,)."""
+        """Return whether each row of a model belongs to this year."""
         return np.asarray(model.unit < len(model.n) - (len(self.base.n) - self.cells_now))
 
     def probabilities(self, drawn: VariableDraw, cell: Codes, code: Mapping[str, Codes]) -> RowProbabilities:
-        """Probabilities of the cells for each record.
+        """Compute the probabilities of the cells for each record.
 
         Parameters
         ----------
         drawn : VariableDraw
         cell : int array (n,)
-            Combination of public levels of each record.
+            Public cell of each record.
         code : dict of str to int array (n,)
             Cell of each record, by earlier variable.
         """
@@ -262,17 +269,16 @@ class VariableFit:
 
 @dataclass(frozen=True)
 class VariableDraw:
-    """Coefficients of one draw: ``theta`` of the formula's terms, ``levels`` of strata, PSUs and units."""
+    """Coefficients of one draw: ``theta`` for the formula's terms, ``levels`` for strata, PSUs and units."""
 
     theta: Floats
     levels: Coefficients
 
 
 def perturbation(variable: Variable, made: VariableFit, rng: np.random.Generator) -> Perturbation:
-    """Random errors for one draw: new noise of each table by its own law, normal errors of known totals and priors.
+    """Simulate the errors of one draw: new noise for each table, and normal errors of known totals and priors.
 
-    The errors of the tables of an earlier year include noise and sampling, which is all the uncertainty about that
-    year.
+    The errors of the tables of an earlier year include sampling errors as well as noise.
     """
     fit = made.fit
     counted = [
@@ -289,11 +295,11 @@ def perturbation(variable: Variable, made: VariableFit, rng: np.random.Generator
 
 
 def centred(fit: VariableFit, draws: Sequence[VariableDraw]) -> list[VariableDraw]:
-    """Draws, shifted so that their mean probabilities of the cells, over all records, equal those of the fit.
+    """Shift draws so that their mean probabilities of the cells, over all records, equal the probabilities of the fit.
 
-    Probabilities are convex in the coefficients, and coefficients are most uncertain in the tails.  So, without the
-    shift, draws would on average have more records in the tails than the fit.  All draws get the same change of the
-    log density, and their differences do not change.
+    Probabilities are convex in the coefficients, and coefficients are most uncertain in the tails.  Without the shift,
+    draws would therefore have more records in the tails than the fit, on average.  The shift of the log density is the
+    same for all draws, so that differences between draws do not change.
     """
     if len(draws) < 2:
         return [*draws]
@@ -310,5 +316,5 @@ def centred(fit: VariableFit, draws: Sequence[VariableDraw]) -> list[VariableDra
 
 
 def term_tables(variable: Variable) -> list[NoisyTable]:
-    """The histogram and the tables by the formula's terms and earlier variables, but no tables by strata and PSUs."""
+    """List the histogram and the tables by formula terms and earlier variables, without tables by strata and PSUs."""
     return [table for table in variable.answers if table.by is None or table.by in variable.terms]

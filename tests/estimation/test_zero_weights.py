@@ -161,7 +161,7 @@ REFUSED = [
     (lambda: SurveyDesign.unweighted(FRAME.assign(weight=1)), "has a column 'weight'"),
     (lambda: SurveyDesign.from_fpc(FRAME.assign(c=range(4)), "N", psu=["f", "c"], lonely_psu="remove"), "every stage"),
     (lambda: estimate(SurveyDesign.unweighted(FRAME.assign(g=None)), "y", "g", missing="drop"), "in every record"),
-    (lambda: estimate(SurveyDesign.unweighted(FRAME.assign(g=[None, *"abc"])), "y", "g"), "or say missing='drop'"),
+    (lambda: estimate(SurveyDesign.unweighted(FRAME.assign(g=[None, *"abc"])), "y", "g"), "or set missing='drop'"),
 ]  # fmt: skip
 
 
