@@ -18,7 +18,7 @@ from ..errors import InputError
 
 
 def described(file: Path) -> dict[str, Any]:
-    """The entry of one file in a manifest.
+    """Return the manifest entry of a file: its checksums and, for a table, its size.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def verify(folder: Path, published: Mapping[str, Mapping[str, Any]]) -> None:
     Raises
     ------
     InputError
-        Files are missing, or have other records, columns or content; the message names all of them.
+        Files are missing, or have other numbers of records or columns, or other content.  The message lists the files.
     """
     faults = [f"{name!r} {fault}" for name, file in published.items() if (fault := _fault(folder / name, file))]
     if faults:
@@ -62,7 +62,7 @@ def verify(folder: Path, published: Mapping[str, Mapping[str, Any]]) -> None:
 
 
 def _fault(file: Path, published: Mapping[str, Any]) -> str:
-    """How a file differs from the published one; an empty text if it does not."""
+    """Describe how a file differs from the published file.  The text is empty if the two agree."""
     if not file.is_file():
         return "is missing"
     found = described(file)

@@ -33,7 +33,7 @@ class Said(BaseModel):
 
 
 class PublicFile(Said):
-    """The entry of a public file: its checksums, and the size of a table."""
+    """Manifest entry of a public file: its checksums and, if it is a table, its numbers of records and columns."""
 
     sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
     md5: Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
@@ -42,14 +42,14 @@ class PublicFile(Said):
 
 
 class Levels(Said):
-    """The categories of a column, in their order."""
+    """Manifest entry of a categorical column: its categories in order, and whether they are ordered."""
 
     categories: list[str | bool | int | float]
     ordered: bool
 
 
 class Spent(Said):
-    """One expense: a part of what was spent on a confidential file."""
+    """Manifest entry of one expense on a confidential file (:class:`surveysynth.expenses.Expense`)."""
 
     what: Name
     blank: Epsilon | None
@@ -58,13 +58,13 @@ class Spent(Said):
 
 
 class Package(Said):
-    """The version of surveysynth that made the release."""
+    """Manifest entry of the package version that made the release."""
 
     surveysynth: str
 
 
 class Manifest(Said):
-    """The entries that a manifest must have to be read; models and plans add further entries."""
+    """The entries of a manifest that are checked when it is read.  Models and plans add further entries."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -89,7 +89,7 @@ class Manifest(Said):
     categorical: list[Name] = []
     derived: list[Name] = []
     public_predictors: list[Name]
-    design: dict[str, Any]  # checked by SurveyDesign, whose arguments they are
+    design: dict[str, Any]  # arguments of SurveyDesign, which checks them
     count_design: dict[str, Any] | None = None
     labels: dict[str, str] = {}
     dtypes: dict[str, str]
@@ -150,25 +150,26 @@ def read_manifest(file: Path) -> dict[str, Any]:
 
 
 def public_folder(path: Path) -> Path:
-    """The public part of a release folder; the folder itself, if it has no folder ``public``."""
+    """Return the folder ``public`` of a release folder.  Return ``path`` if it has no such folder."""
     return path / "public" if (path / "public").is_dir() else path
 
 
 def seal_of(path: Path) -> str:
-    """The SHA-256 in the manifest of a release folder or public folder.  Other files refer to the release by it.
+    """Return the SHA-256 in the manifest of a release, by which other files refer to the release.
 
     Raises
     ------
     InputError
-        As :func:`read_manifest`.
+        See :func:`read_manifest`.
     """
     return str(read_manifest(public_folder(path) / "manifest.json")["checksum"]["sha256"])
 
 
 def types_of(frame: pd.DataFrame, columns: Iterable[str] | None = None, public: Collection[str] = ()) -> dict[str, Any]:
-    """The types of all columns of a file, and the levels of categorical columns.
+    """Return the types of all columns of a frame, and the levels of its categorical columns.
 
-    Levels of ``public`` columns that no record has are left out, so that they are not published.
+    ``columns`` restricts the columns whose levels are returned.  For a column in ``public``, levels that no record has
+    are left out, so that they are not published.
     """
     found = [c for c in columns or frame if isinstance(frame[c].dtype, pd.CategoricalDtype)]
     return {
@@ -178,7 +179,7 @@ def types_of(frame: pd.DataFrame, columns: Iterable[str] | None = None, public: 
 
 
 def fields_of(manifest: dict[str, Any]) -> dict[str, Any]:
-    """The fields of the release that a manifest describes, without its data sets."""
+    """Make the fields of a release from its manifest, except the data sets."""
     privacy = PrivacyReport(
         kind=manifest["kind"],
         epsilon=math.inf if manifest["epsilon"] is None else manifest["epsilon"],
@@ -208,7 +209,10 @@ def fields_of(manifest: dict[str, Any]) -> dict[str, Any]:
 
 
 def _expenses_of(manifest: Mapping[str, Any]) -> tuple[Expense, ...]:
-    """The expenses of a release from its manifest (InputError: damaged); an old manifest has only its epsilons."""
+    """Return the expenses in a manifest.  A manifest of an earlier version has only epsilons.
+
+    Raise InputError if the entries are damaged.
+    """
 
     def read() -> tuple[Expense, ...]:
         if "rests_on" in manifest:
@@ -222,7 +226,7 @@ def _expenses_of(manifest: Mapping[str, Any]) -> tuple[Expense, ...]:
 
 
 def without_none(roles: dict[str, Any]) -> dict[str, Any]:
-    """The roles without those that are None."""
+    """Return the design roles without those that are None."""
     return {role: name for role, name in roles.items() if name is not None}
 
 

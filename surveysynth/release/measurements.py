@@ -36,7 +36,7 @@ CLASSES_IN_R = "classes_in_r"
 class Measurements:
     """Noisy tables of a confidential file, from which any number of releases can be drawn without more epsilon.
 
-    :func:`surveysynth.measure` makes measurements.  ``Measurements(release.measured)`` gives those of a release.
+    :func:`surveysynth.measure` makes measurements.  ``Measurements(release.measured)`` has the tables of a release.
 
     Attributes
     ----------
@@ -107,8 +107,8 @@ class Measurements:
         Returns
         -------
         Release
-            The release.  Its epsilon is that of the measurements for any m, and is spent only once for all releases
-            from these measurements.
+            The release.  Its epsilon is the epsilon of the measurements, for any m.  It is spent only once for all
+            releases from these measurements.
 
         Raises
         ------
@@ -190,7 +190,7 @@ def entered(source: Source, ledger: Ledger) -> Source:
 
 
 def with_classes_in_r(release: Release, classes: Mapping[str, str]) -> Release:
-    """The release with the classes of outcomes in R in its manifest, for readers in R."""
+    """Add the classes that outcomes have in R to the manifest of a release, for readers in R."""
     return replace(release, method=release.method | {CLASSES_IN_R: dict(classes)}) if classes else release
 
 
@@ -252,5 +252,5 @@ def read_measurements(path: str | Path) -> Measurements:
 
 
 def is_measured(manifest: Path) -> bool:
-    """Whether a manifest is that of measurements (and not of a release)."""
+    """Whether a manifest belongs to measurements, and not to a release."""
     return bool(json.loads(unsealed(manifest)).get("format") == FORMAT)
