@@ -60,11 +60,11 @@ app.command("tables")(tables_command)
 app.command("demo")(demo_command)
 app.command("doctor")(doctor_command)
 errors = Console(stderr=True)
-PLAN_COMMANDS = "plan", "check", "release", "compare", "dossier", "synthesize", "policy", "privacy-cost"  # commands
+PLAN_COMMANDS = "plan", "check", "release", "compare", "dossier", "synthesize", "policy", "privacy-cost"
 
 
 def main(commands: Callable[[], object] = app) -> None:
-    """Run the command line, or other commands.  Each error or warning is printed as one line on stderr."""
+    """Run the command line, or the function ``commands``.  Each error or warning is printed as one line on stderr."""
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")  # labels in other alphabets than the terminal's
     try:

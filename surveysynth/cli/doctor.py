@@ -16,10 +16,10 @@ from .printing import console
 
 
 def doctor_command() -> None:
-    """Which engines, R and R packages are here, and how to get what is not."""
+    """Check which engines, R packages and other programs are installed, and show how to install the others."""
     from ..engines import scratch
 
-    left = scratch.left()  # before anything runs, which removes it
+    remains = scratch.left()  # files of killed runs; called first, because other calls remove them
     table = Table("what", "found", "how to get it")
 
     def say(what: str, found: str | None, otherwise: str = "") -> None:
@@ -41,16 +41,16 @@ def doctor_command() -> None:
         say(f"R package {package}", version, how)
     say("R from Python", module("rpy2"), "pip install 'surveysynth[r]' (needs R)")
     console.print(table)
-    if left:
+    if remains:
         console.print(
-            f"\nRuns that were killed left confidential files in {', '.join(map(str, left))}: removed now.",
+            f"\nRuns that were killed left confidential files in {', '.join(map(str, remains))}: removed now.",
             markup=False, highlight=False, soft_wrap=True,
         )  # fmt: skip
         scratch.sweep()
 
 
 def _cmdstan() -> tuple[str, str]:
-    """Version of a CmdStan that works, or why there is none."""
+    """Return the version of CmdStan if it works, and otherwise "" and the reason."""
     from ..engines.cmdstan import find_cmdstan, try_cmdstan
 
     try:
@@ -62,7 +62,7 @@ def _cmdstan() -> tuple[str, str]:
 
 
 def _r_packages() -> dict[str, str]:
-    """Packages of R, and the commands that install them."""
+    """Return the R packages, each with the command that installs it."""
     from ..r.session import R_PACKAGE
 
     return {

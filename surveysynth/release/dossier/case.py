@@ -55,7 +55,7 @@ class Case:
 class Inside:
     """The internal results of a release: exact numbers, and risks of single records.
 
-    If the folder has no such file, ``numbers`` is empty and ``records`` is None.
+    Without the files, ``numbers`` is empty and ``records`` is None.
     """
 
     numbers: dict[str, Any]

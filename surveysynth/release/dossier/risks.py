@@ -1,4 +1,4 @@
-"""What a dossier says of risks of records: identification, the bounds behind epsilon, and an attack on membership."""
+"""The part of a dossier on risks of records: identification, bounds behind epsilon, and a membership attack."""
 
 from __future__ import annotations
 
