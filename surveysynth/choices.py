@@ -1,7 +1,4 @@
-"""The allowed values of options.
-
-The module imports almost nothing, so that the command line starts quickly.
-"""
+"""The allowed values of options, in a module that imports almost nothing and therefore loads quickly."""
 
 from __future__ import annotations
 

@@ -88,10 +88,7 @@ class Obstacles:
             self.found.append(error)
 
     def refuse(self) -> None:
-        """Raise the noted errors, if there are any.
-
-        A single error is raised unchanged.  Several errors are raised as one error of the class of the first error.
-        """
+        """Raise the noted errors, if any.  Several are raised as one error of the class of the first error."""
         if not self.found:
             return
         messages = [*dict.fromkeys(each for error in self.found for each in error.obstacles or (str(error),))]

@@ -25,9 +25,7 @@ def new_id() -> str:
 
 @dataclass(frozen=True)
 class Expense:
-    """The epsilon that one computation spent on a confidential file.
-
-    All results of the computation list the expense.  A ledger counts it once.
+    """The epsilon that one computation spent on a confidential file.  A ledger counts each expense once.
 
     Attributes
     ----------
@@ -47,10 +45,7 @@ class Expense:
 
 
 def id_of(what: str, *numbers: NDArray[np.float64]) -> str:
-    """Compute an id from released numbers, never from confidential ones.
-
-    A run with the same seed gives the same id again.
-    """
+    """Compute an id from released, never from confidential numbers.  A run with the same seed gives the same id."""
     digest = hashlib.sha256(what.encode())
     for each in numbers:
         digest.update(np.ascontiguousarray(each, dtype=np.float64).tobytes())

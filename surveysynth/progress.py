@@ -90,10 +90,7 @@ def progress_to(
 
 
 def when_work_begins(task: Callable[[], None]) -> None:
-    """Register a task that runs once, before the first stage or bar.
-
-    By then a command has imported its modules.
-    """
+    """Register a task that runs once, before the first stage or bar, when a command has imported its modules."""
     _due.append(task)
 
 
@@ -112,10 +109,7 @@ def tell(text: str) -> None:
 
 
 def steps(total: int) -> Callable[[], None]:
-    """Return a function that counts one of the ``total`` steps of the current stage as done.
-
-    Several threads may call the function.
-    """
+    """Return a function that counts one of the ``total`` steps of the current stage; several threads may call it."""
     stage = _stage.get()
     if stage is None:
         return lambda: None

@@ -149,10 +149,7 @@ def paid_folders(path: Path) -> list[Path]:
 
 
 def discard(folder: Path) -> None:
-    """Remove a kept folder.
-
-    Its file ``unfinished.json`` is removed last, so that the folder is found again if the process is killed.
-    """
+    """Remove a kept folder.  ``unfinished.json`` is removed last, so that the folder is found again after a crash."""
     for each in folder.glob("*"):
         if each.name != UNFINISHED:
             _remove(each)
@@ -250,10 +247,7 @@ def restrict(folder: Path) -> None:
 
 
 def sealed(contents: Mapping[str, Any]) -> str:
-    """Return the contents as JSON, with a last entry ``checksum``.
-
-    The entry has the SHA-256 of the text before it, and the MD5 for older versions of R.
-    """
+    """Return the contents as JSON, with a last entry ``checksum``: SHA-256, and MD5 for older versions of R."""
     text = json.dumps(contents, indent=2, ensure_ascii=False, allow_nan=False).removesuffix("\n}")
     return text + _seal(text.encode()).decode()
 
@@ -343,10 +337,7 @@ def _alone(path: Path) -> Iterator[bool | None]:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Wait for the lock of a file or folder, and hold the lock during this context.
-
-    On a system without locks, nothing is done.
-    """
+    """Hold the lock of a file or folder during this context.  On a system without locks, do nothing."""
     try:
         import fcntl
     except ImportError:  # Windows

@@ -96,10 +96,7 @@ def _one_thread(task: Callable[[S, int], R], shared: S, number: int) -> R:
 
 
 def client_of(scheduler: str) -> Any:
-    """Connect to a Dask cluster and return the client, which the caller must close.
-
-    Raise InputError if Dask is not installed or no scheduler answers.
-    """
+    """Connect to a Dask cluster, and return a client that the caller must close.  Raise InputError on failure."""
     try:
         from dask import distributed
     except ImportError:

@@ -86,10 +86,7 @@ def positive(value: object, name: str) -> float:
 
 
 def interval_of(value: object, name: str) -> tuple[float, float]:
-    """Return the limits of an interval as floats.
-
-    Raise InputError if ``value`` is not a pair of finite numbers, the lower one first.
-    """
+    """Return two limits as floats.  Raise InputError unless they are finite numbers, the lower one first."""
     pair = several(value)
     if isinstance(value, str | bytes | Mapping) or len(pair) != 2 or not all(is_finite(limit) for limit in pair):
         raise InputError(f"{name} must be a pair of numbers, (lowest, highest)")
@@ -151,10 +148,7 @@ def check_keywords(
 
 
 def line_of_text(value: object, name: str) -> str:
-    """Return the text without outer blanks.
-
-    Raise InputError if the text is empty, or has line breaks or other control characters.
-    """
+    """Return a text without outer blanks.  Raise InputError unless it is one line of printable characters."""
     if not isinstance(value, str) or not value.strip() or not value.isprintable():
         raise InputError(f"{name} must be a text of one line, without control characters, and not empty")
     return value.strip()

@@ -92,7 +92,6 @@ def _margins(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def _drawn(margins: pd.DataFrame, kinds: list[str], out: Path, title: str) -> Path:
-    """Draw all estimates with their intervals next to the true values, and return the path of the figure."""
     from ..publication.figures import compare_estimates
 
     columns = ["estimate", "ci_low", "ci_high"]

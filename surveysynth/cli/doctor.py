@@ -62,7 +62,6 @@ def _cmdstan() -> tuple[str, str]:
 
 
 def _r_packages() -> dict[str, str]:
-    """Return the R packages, each with the command that installs it."""
     from ..r.session import R_PACKAGE
 
     return {

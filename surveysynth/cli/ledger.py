@@ -57,10 +57,7 @@ def ledger_command(
 
 
 def _verified(ledger: ss.Ledger, folders: list[Path]) -> list[str]:
-    """Return lines with all ledger entries, and the release of each entry if its folder is given.
-
-    Raise PrivacyError if ledger and releases do not agree.
-    """
+    """Return lines with all ledger entries and their releases.  Raise PrivacyError if the two do not agree."""
     table = ledger.verify({str(folder): ss.read_release(folder) for folder in folders})
     lines = [f"The ledger is whole; releases that go with it: {len(folders)}"]
     for number, what, release in table[["number", "what", "release"]].itertuples(index=False):

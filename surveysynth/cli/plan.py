@@ -146,7 +146,6 @@ def make(plan: ss.Plan, out: Path | None, *, overwrite: bool, seed: int | None) 
 
 
 def _print_entries() -> None:
-    """Print all entries of plans, by the names that --set takes."""
     from ..models.registry import MODELS
     from ..plan.sections import BY_NAME, SECTIONS
     from ..privacy.mechanisms import in_plans

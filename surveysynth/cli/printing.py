@@ -36,10 +36,7 @@ console = Stdout()
 
 @contextmanager
 def about_what_is_written() -> Iterator[None]:
-    """A context for printing after all files are written, so that a failure of stdout does not look like an error.
-
-    A stdout that fails gives a warning, and a closed pipe gives nothing.
-    """
+    """A context for printing after all files are written, in which a failing stdout only gives a warning."""
     try:
         yield
         if sys.stdout is not None:

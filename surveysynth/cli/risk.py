@@ -111,10 +111,7 @@ def risk_command(
 
 
 def _risks(frame: pd.DataFrame, files: list[pd.DataFrame] | ss.Release, intruder: dict[str, Any]) -> pd.DataFrame:
-    """Compute ``row, pattern_size, risk, match`` for every record of the original.
-
-    The numbers are missing for records that a release left out.
-    """
+    """Compute ``row, pattern_size, risk, match`` of each record, missing if a release left out the record."""
     import numpy as np
     import pandas as pd
 
@@ -128,7 +125,6 @@ def _risks(frame: pd.DataFrame, files: list[pd.DataFrame] | ss.Release, intruder
 
 
 def _check_largest(risk: pd.Series, max_risk: float | None) -> None:
-    """Raise PrivacyError if the risk of a record is above a limit."""
     from ..privacy.release_rule import ROUNDING
 
     above = 0 if max_risk is None else int((risk > max_risk + ROUNDING).sum())
@@ -149,10 +145,7 @@ def _ball(radius: Sequence[float] | None, absolute: bool, floor: Sequence[float]
 
 
 def _synthetic(paths: list[Path]) -> list[pd.DataFrame] | ss.Release:
-    """Read synthetic files, or read a release with the order of its records.
-
-    Raise InputError if the order of the records is unknown.
-    """
+    """Read synthetic files, or a release with the order of its records."""
     from ..design.read import read_frame
     from ..release.folder import MANIFEST
     from ..release.identification import ordered_release
@@ -181,10 +174,7 @@ def _write_risks(table: pd.DataFrame, out: Path) -> None:
 
 
 def _print_risks(risks: pd.DataFrame, n: int, synthesized: list[str], datasets: int) -> None:
-    """Print a summary of the risks: numbers of records and patterns, and quantiles of the risks.
-
-    n is the number of records in the original.
-    """
+    """Print the numbers of records (n in the original) and of patterns, and quantiles of the risks."""
     import numpy as np
 
     from ..privacy.release_rule import ROUNDING

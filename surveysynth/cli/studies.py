@@ -107,7 +107,7 @@ def audit_command(
     weights: Annotated[str | None, own("Column of survey weights.")] = None,
     population_total: Annotated[float | None, own("Public population total.")] = None,
 ) -> None:
-    """Attack noisy tables: can an intruder who knows all other records tell whether an exposed record is in the file?
+    """Attack noisy tables: an intruder who knows all other records asks whether an exposed record is in the file.
 
     Noisy tables are made again and again, with and without a planted record; each time is a game. An attack is chosen
     on half of the games. On the other half, the empirical epsilon of the attack is computed and compared with the

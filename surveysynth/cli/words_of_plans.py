@@ -1,7 +1,4 @@
-"""Translate messages of the package for readers of plans and of the command line.
-
-The messages name arguments of Python functions.  The translation names entries of plans and options of commands.
-"""
+"""Translate messages about arguments of Python into entries of plans and options of commands."""
 
 from __future__ import annotations
 

@@ -119,10 +119,7 @@ def _wide(block: Block, cells: pd.DataFrame, document: Document) -> Arrangement:
 
 
 def _together(cells: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    """Sort the cells so that the cells of a group are adjacent, in their old order.
-
-    The label of the group is then printed once, and the margin of the group stays last.
-    """
+    """Sort the cells so that the cells of a group are adjacent, in their old order, with the margin last."""
     found = [pd.factorize(cells[c])[0] for c in by[:-1]]
     return cells.iloc[np.lexsort(found[::-1])] if found else cells
 

@@ -46,10 +46,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class Items:
-    """A list of texts.
-
-    With ``boxes``, each item has a box to tick, and the text ``room`` asks for a handwritten reason.
-    """
+    """A list of texts.  ``boxes`` adds boxes to tick, and the text ``room`` asks for a handwritten reason."""
 
     items: tuple[str, ...]
     boxes: bool = False
@@ -176,10 +173,7 @@ def pdf(page: str, path: Path) -> str:
 
 
 def _by_package(page: str) -> bytes:
-    """Make the PDF with the Python package WeasyPrint.  Return b"" if that fails.
-
-    The PDF is made in this process, because under R another Python process would load the libraries of R.
-    """
+    """Make the PDF in this process: under R, another process would load R's libraries.  Return b"" on failure."""
     try:
         import weasyprint
 
@@ -190,6 +184,5 @@ def _by_package(page: str) -> bytes:
 
 
 def _by_command(command: str, page: str) -> bytes:
-    """Make the PDF with Debian's command weasyprint."""
     done = subprocess.run([command, "-q", "-", "-"], input=page.encode(), capture_output=True, check=False)
     return done.stdout

@@ -56,10 +56,7 @@ def _listed(items: list[str]) -> str:
 
 
 def _table(block: Block, document: Document) -> str:
-    """Return a block as a pipe table.
-
-    A pipe table has only one line of headings.  Headings therefore include the category, and groups are a column.
-    """
+    """Return a block as a pipe table, whose only line of headings includes the categories."""
     sheet = arranged(block, document, WIDTH)
     grouped = any(sheet.groups)
     headings = [*([escaped(sheet.outer)] if grouped else []), escaped(sheet.inner)]

@@ -29,10 +29,7 @@ def page(document: Document) -> str:
 
 
 def _table(block: Block, document: Document) -> str:
-    """Return one table with its title as html.
-
-    Cells are escaped here and not by great_tables, because they contain spans.
-    """
+    """Return one table with its title as html.  Cells are escaped here, because they contain spans."""
     from great_tables import GT, html
 
     sheet = arranged(block, document)

@@ -72,7 +72,6 @@ def write_workbook(document: Document, path: Path) -> None:
 
 
 def _notes(document: Document) -> dict[str, Any]:
-    """Make the sheet of numbered notes, if there are notes."""
     words = document.words
     if not document.notes:
         return {}
@@ -94,7 +93,6 @@ def _explanations(document: Document) -> dict[str, Any]:
 
 
 def _technical(document: Document) -> list[str]:
-    """Return the lines of the privacy report."""
     return [line for line in document.technical.splitlines() if line.strip()]
 
 
@@ -168,7 +166,6 @@ def _set_paper(sheet: Any) -> None:
 
 
 def _height(text: str, width: int) -> int:
-    """Return the height of a text in a column, in points."""
     return LINE * len(textwrap.wrap(text, width) or [""])
 
 

@@ -225,7 +225,6 @@ def _published(path: Path, ledger: Ledger, number: int | None) -> Path:
 
 
 def _is_entry(entry: Entry, path: Path) -> bool:
-    """Whether the release at a path is the one with this ledger entry."""
     file = path / "public" / "manifest.json"
     return file.is_file() and json.loads(unsealed(file)).get("ledger") == entry.reference
 

@@ -233,18 +233,12 @@ class Contents:
 
     @property
     def _missing(self) -> str:
-        """The treatment of missing outcomes in regressions and tests.
-
-        It is "drop" if a missing outcome means that the outcome does not apply to the record, else "fail".
-        """
+        """The treatment of missing outcomes: "drop" if they mean that the outcome does not apply, else "fail"."""
         return "drop" if MISSING in self.method.get("elsewhere", {}).values() else "fail"
 
     @property
     def _missing_outcomes(self) -> Missing:
-        """The treatment of missing outcomes in tables.
-
-        With "available", each outcome uses the records to which it applies, which may differ between outcomes.
-        """
+        """The treatment of missing outcomes in tables.  With "available", each outcome uses its own records."""
         return "available" if self._missing == "drop" else "fail"
 
     @cached_property
@@ -283,10 +277,7 @@ class Contents:
         return [*self.categorical, *derived]
 
     def _preserved(self, by: str | Sequence[str] | None) -> list[str]:
-        """Return the names as a list.
-
-        Raise InputError if one of them is not a predictor, a categorical outcome or a derived column.
-        """
+        """Return the names as a list.  Raise InputError for a name by which tables cannot be broken down."""
         names, known = as_list(by), (*self.predictors, *self.categorical, *self.derived)
         for name in names:
             if name not in known:
@@ -297,10 +288,7 @@ class Contents:
         return names
 
     def _synthesized(self, outcome: str | Sequence[str] | None) -> list[str]:
-        """Return the names as a list; the default is all outcomes.
-
-        Raise InputError if one of them is neither an outcome nor a derived column.
-        """
+        """Return the names, by default all outcomes.  Raise InputError if one is neither outcome nor derived column."""
         outcomes, known = as_list(outcome) or list(self.outcomes), (*self.outcomes, *self.derived)
         for name in outcomes:
             if name not in known:

@@ -224,10 +224,7 @@ def diff_releases(
 
 
 def _side_by_side(old: pd.DataFrame, new: pd.DataFrame, by: list[str], *, same_file: bool) -> pd.DataFrame:
-    """Match the cells of two tables, and compute differences, with the columns of ``Changes.cells``.
-
-    The cells are in the order of the new table.
-    """
+    """Match the cells of two tables in the order of the new table, and compute the columns of ``Changes.cells``."""
     keys = [c for c in (*by, *QUANTITY) if c in old and c in new]
     sides = [
         table.assign(**{c: table[c].astype(str) for c in keys if c != "prob"})[
@@ -288,14 +285,12 @@ def _sentences(old: Release, new: Release) -> pd.DataFrame:
 
 
 def _line(entry: str, old: str, new: str) -> str:
-    """One change as a line of text."""
     if entry in SENTENCES:
         return f"{entry}, no longer: {old}" if old else f"{entry}, now: {new}"
     return f"{entry}: {old or '(not said)'} -> {new or '(not said)'}"
 
 
 def _manifest_texts(path: Path) -> dict[str, str]:
-    """The entries of a manifest as texts."""
     manifest = read_manifest(public_folder(path) / "manifest.json")
     texts: dict[str, str] = {}
     for name, value in manifest.items():

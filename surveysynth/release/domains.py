@@ -239,10 +239,7 @@ class DomainEstimates(Contents):
         return jointly(designs, outcomes, names, asked, synthesized=tuple(moving), redrawn=self.redrawn)
 
     def _completed(self, make: Callable[..., pd.DataFrame]) -> Callable[..., pd.DataFrame]:
-        """Return a function that calls ``make``, and repeats the call with all records if a standard error is NaN.
-
-        The first call may use only a subset of the records to compute the variance due to noise.
-        """
+        """Return a function that calls ``make``, and again with all records if a subset gave no standard error."""
         fewer = self._redrawn_for_tables
 
         def made() -> pd.DataFrame:
@@ -277,10 +274,7 @@ class DomainEstimates(Contents):
     def _asked(
         self, outcome: str | Sequence[str] | None, statistic: str | Sequence[str] | None, by: Sequence[str]
     ) -> list[tuple[list[str], list[str]]]:
-        """Return groups of outcomes, each with the statistics to estimate.
-
-        By default, numeric outcomes get counts and means, and categorical outcomes get proportions.
-        """
+        """Group outcomes with their statistics: by default counts, means of numbers, and proportions of categories."""
         outcomes = self._synthesized(outcome)
         if outcome is None:
             outcomes = [name for name in outcomes if name not in by]

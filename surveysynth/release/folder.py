@@ -85,9 +85,7 @@ def write_folder(
 
 
 def enter(release: Kept, table: pd.DataFrame, document: Document, ledger: Ledger) -> Kept:
-    """Stage the files of a release next to a ledger, and charge the ledger.
-
-    Return the release with the reference of its ledger entry.
+    """Stage a release next to a ledger, charge the ledger, and return the release with its ledger entry.
 
     Raises
     ------
@@ -204,10 +202,7 @@ def _fields(
 
 
 def verified(path: Path) -> tuple[Path, dict[str, Any]]:
-    """Return the public folder of a release and its manifest.
-
-    Raise InputError if a file differs from its entry in the manifest.
-    """
+    """Return the public folder and the manifest of a release.  Raise InputError if files differ from the manifest."""
     folder = public_folder(path)
     if not (folder / MANIFEST).is_file():
         raise InputError(f"{str(path)!r} is not a release: it has no public/{MANIFEST}")

@@ -492,10 +492,7 @@ def _check_there(frame: pd.DataFrame, columns: list[str], file: str) -> None:
 
 
 def _values(frame: pd.DataFrame, known: list[str], value: list[str], kept: Codes, file: str) -> Floats:
-    """Return the numeric columns ``value`` of the records ``kept``, as an array (records, columns).
-
-    Raise InputError if one of these values, or a value of a known column, is missing.
-    """
+    """Return the columns ``value`` of the records ``kept`` as an array.  Raise InputError if values are missing."""
     used = np.zeros(len(frame), dtype=bool)
     used[kept] = True
     for column in known:
@@ -542,7 +539,6 @@ def _check_same(
 
 
 def _equal(a: pd.Series, b: pd.Series) -> Bools:
-    """Return for each row whether two columns agree."""
     one, other = _comparable(a, b)
     return np.asarray(one == other)
 

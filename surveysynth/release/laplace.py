@@ -141,9 +141,7 @@ def laplace_tables(
     consistent: bool = False,
     ledger: Ledger | None = None,
 ) -> LaplaceTables:
-    """Estimate counts and means with Laplace noise (Hu, Savitsky & Williams 2022a, section 2.4).
-
-    The estimates are of cells, margins and the total.
+    """Estimate counts and means of cells and margins with Laplace noise (Hu, Savitsky & Williams 2022a, section 2.4).
 
     Parameters
     ----------
@@ -263,10 +261,7 @@ def _table(
     labels: pd.DataFrame, n: NDArray[np.intp], estimates: dict[str, tuple[Floats, Floats]], noisy: dict[str, Noisy],
     degf: int,
 ) -> pd.DataFrame:  # fmt: skip
-    """Make the table of counts (key "") and means, with intervals, from estimates and variances.
-
-    n is the number of records in each domain.
-    """
+    """Make the table of counts (key "") and means, with intervals.  n is the number of records in each domain."""
     parts = []
     for name, (estimate, v) in estimates.items():
         df = np.minimum((~np.isnan(noisy[name].replicated)).sum(axis=0), degf).astype(np.float64)

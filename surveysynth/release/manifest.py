@@ -209,10 +209,7 @@ def fields_of(manifest: dict[str, Any]) -> dict[str, Any]:
 
 
 def _expenses_of(manifest: Mapping[str, Any]) -> tuple[Expense, ...]:
-    """Return the expenses in a manifest.  A manifest of an earlier version has only epsilons.
-
-    Raise InputError if the entries are damaged.
-    """
+    """Return the expenses in a manifest.  For a manifest of an earlier version, make one from its epsilons."""
 
     def read() -> tuple[Expense, ...]:
         if "rests_on" in manifest:

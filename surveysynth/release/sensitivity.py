@@ -39,10 +39,7 @@ Bounds = tuple[float, float]
 
 @dataclass(frozen=True)
 class Exact:
-    """The exact values of a statistic in the D domains of one level, and its sensitivities to a change of one record.
-
-    The statistic has a point estimate and R replicate estimates.
-    """
+    """Exact estimates in the D domains of one level, their R replicates, and their sensitivities to one record."""
 
     point: Floats  # (D,)
     replicated: Floats  # (R, D); NaN if the replicate has no record of the domain

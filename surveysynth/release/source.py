@@ -129,10 +129,7 @@ class Source:
     def read(
         cls, published: Mapping[str, Any], first: SurveyDesign, predictors: tuple[str, ...], expense: Expense
     ) -> Self:  # fmt: skip
-        """Make a source from the content of ``measurements.json`` and the first data set of a release.
-
-        Raise InputError if they do not agree.
-        """
+        """Make a source from :meth:`published` and the first data set.  Raise InputError if the two do not agree."""
         weights = str(first.weights_name)
         names = [variable["name"] for variable in published.get("variables", [])]
         frame = first.frame.drop(columns=[name for name in names if name != WEIGHT])
@@ -145,10 +142,7 @@ class Source:
     def from_public(
         cls, published: Mapping[str, Any], public: SurveyDesign, predictors: tuple[str, ...], expense: Expense
     ) -> Self:  # fmt: skip
-        """Make a source from the content of ``measurements.json`` and the public columns.
-
-        Raise InputError if they do not agree.
-        """
+        """Make a source from :meth:`published` and the public columns.  Raise InputError if the two do not agree."""
         tables = read_json(published, public)
         return cls(
             tables, public, predictors, published["model"], published["epsilon"], tuple(published["notes"]), expense,
@@ -187,10 +181,7 @@ class Source:
         return {name: [each for each in columns if each] for name, columns in found.items()}
 
     def is_counted(self, variable: str | None, columns: Collection[str]) -> bool:
-        """Whether a noisy table counts a variable by all these columns together.
-
-        If ``variable`` is None, the table counts records.
-        """
+        """Whether a noisy table counts a variable (None: the records) by all these columns together."""
         wanted = {*columns, *([] if variable is None else [variable])}
         own = {name: tables for name, tables in self.counted_by.items() if name in wanted}
         every = [{name, *by} for name, tables in own.items() for by in [(), *tables]]
@@ -311,10 +302,7 @@ class Source:
         return records.frame.assign(**{weights: w})
 
     def _records(self, public: Records, draw: Draw, rng: np.random.Generator) -> Records:
-        """Draw the outcomes of records.  Records that break a rule are drawn again.
-
-        Raise ModelError if some records break a rule in every draw.
-        """
+        """Draw outcomes, again for records that break a rule.  Raise ModelError if records break a rule every time."""
         made = self._outcomes(public, draw, rng)
         again = rng.spawn(1)[0]
         rules = [Rule(text) for text in self.edits]

@@ -92,10 +92,7 @@ def flag(
 
 
 def _hidden(table: pd.DataFrame, by: list[str], min_cell: int) -> NDArray[np.bool_]:
-    """Return for each row whether its cell is suppressed, because it is small or complementary.
-
-    Each statistic is treated by itself.
-    """
+    """Return for each row whether its cell is suppressed.  Each statistic is treated by itself."""
     small = (table["n"] < min_cell).to_numpy()
     hidden = small.copy()
     quantity = [c for c in QUANTITY if c in table]

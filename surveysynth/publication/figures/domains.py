@@ -179,7 +179,6 @@ def _spread(numbers: pd.DataFrame) -> bool:
 
 
 def _alt(block: Block, document: Document) -> str:
-    """Return the alternative text of a panel."""
     found = block.numbers["estimate"]
     if found.isna().all():
         return document.words("figure.empty", title=block.title)

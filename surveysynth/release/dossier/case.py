@@ -53,10 +53,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Inside:
-    """The internal results of a release: exact numbers, and risks of single records.
-
-    Without the files, ``numbers`` is empty and ``records`` is None.
-    """
+    """The internal results of a release: exact numbers, and risks of records (None if the folder lacks them)."""
 
     numbers: dict[str, Any]
     records: pd.DataFrame | None

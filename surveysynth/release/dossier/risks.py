@@ -54,10 +54,7 @@ class Risks:
 
     @classmethod
     def computed(cls, case: Case, design: SurveyDesign) -> Risks | None:
-        """Compute the risks in a release.
-
-        Return None if the folder lacks the order of records, or if no number was synthesized.
-        """
+        """Compute the risks.  Return None without the order of records, or without a synthesized number."""
         release = case.release
         frame = design.frame
         values = [name for name in release.outcomes if name not in release.categorical and not is_label(frame[name])]
