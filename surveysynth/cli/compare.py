@@ -29,8 +29,8 @@ def compare_command(
 ) -> None:
     """Compare a release with the confidential file.  The result is confidential.
 
-    With a plan as --confidential, the tables of the plan are compared. A column role that is not given is taken from
-    the release, if the file has columns of the same names.
+    With a plan as --confidential, the tables of the plan are compared. Design roles (weights, strata, sampling units)
+    that are not given are taken from the release, if the file has columns of the same names.
     """
     if confidential is None:
         raise InputError("name the confidential file, or its plan: --confidential silc.csv, --confidential plan.toml")

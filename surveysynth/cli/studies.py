@@ -20,7 +20,7 @@ app = Commands(no_args_is_help=True, pretty_exceptions_enable=False, help="What 
 
 @app.callback()
 def options() -> None:
-    """Study private tables: whether intervals hold the truth, and what an intruder can tell of a record."""
+    """Study private tables: whether intervals contain the true values, and what an intruder can tell of a record."""
 
 
 @app.command("coverage")
@@ -53,7 +53,7 @@ def coverage_command(
     size: Annotated[str | None, own("Column to which inclusion probabilities are proportional.")] = None,
     psu: Annotated[str | None, own("Column of PSUs, for samples in two stages.")] = None,
 ) -> None:
-    """Study whether 95% intervals hold the truth, on repeated samples of a real population.
+    """Study whether 95% intervals contain the true values, on repeated samples of a real population.
 
     A case of the study is a sample size, a mechanism and an epsilon. The same command with more cases adds to the
     folder.  With --data the population is your own file, and the folder is not for publication.

@@ -108,6 +108,6 @@ def _note(flag: str, words: Wording) -> str:
 
 
 def listed(names: Sequence[str], words: Wording) -> str:
-    """List names in a sentence, as in "region, age and sex"."""
+    """Join names as in a sentence: "region, age and sex"."""
     *first, last = names
     return words("titles.and").join([", ".join(first), last]) if first else last

@@ -45,7 +45,7 @@ class Contents:
     _entered: ClassVar[bool] = False  # becomes True when write() enters the release in a ledger
 
     def __getstate__(self) -> dict[str, Any]:
-        """The public part of the release, the only part that is pickled or copied."""
+        """Return the public part of the release, which is the only part that is pickled or copied."""
         again = "redrawn", "_redrawn_for_tables"  # computed again when needed
         kept = {name: value for name, value in vars(self).items() if name not in again}
         internal: dict[str, Any] = {"internal": {}, "privacy": replace(self.privacy, internal={})}
@@ -261,7 +261,7 @@ class Contents:
         return tuple(self._derived_again(design) for design in self.measured.redrawn(self.datasets[0], subset=True))
 
     def _derived_again(self, design: SurveyDesign) -> SurveyDesign:
-        """The design with its derived columns computed anew from its other columns."""
+        """Compute the derived columns of a design anew from its other columns."""
         if not self.derived:
             return design
         frame = design.frame.drop(columns=[*self.derived], errors="ignore")
@@ -371,7 +371,7 @@ def check_m(m: int) -> int:
 
 
 def kept_columns(release: Contents) -> list[str]:
-    """The columns that the synthetic files have unchanged from the survey: predictors, fpc, and a public weight."""
+    """List the columns that are published unchanged: predictors, fpc, and a public weight."""
     design = release.datasets[0]
     weight = [str(design.weights_name)] if release.method["weights"] == "public" else []
     return list(dict.fromkeys([*release.predictors, *design.fpc_names, *weight]))

@@ -18,7 +18,7 @@ ROWS = 1 << 20  # number of records in a row group of a parquet file
 
 
 def in_a_file(design: SurveyDesign) -> SurveyDesign:
-    """Move the data of a design to a temporary parquet file, from which a column is read when it is needed.
+    """Return a copy of a design whose data are in a temporary parquet file.  Columns are read when they are needed.
 
     The file is in the folder of temporary files (``TMPDIR``), and is deleted when the design is deleted.  Raise
     InputError if the file cannot be written.

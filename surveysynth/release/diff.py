@@ -253,9 +253,9 @@ def _with_noise(
 ) -> pd.DataFrame:
     """Estimate tables with a column ``noise``, the standard error due to synthesis.
 
-    ``noise`` is sqrt(T - u_bar), where T is the combined variance and u_bar the mean variance within data sets.  T -
-    u_bar is b / m, with b the variance between the m data sets (Reiter & Raghunathan 2007).  If tables were measured,
-    it also includes the variance due to the noise in these tables.  With one data set, ``noise`` is NaN.
+    Its square is the combined variance minus the mean variance within data sets.  This is b / m, where b is the
+    variance between the m data sets (Reiter & Raghunathan 2007).  If tables were measured, it also includes the
+    variance due to the noise in these tables.  With one data set, ``noise`` is NaN.
     """
     asked: dict[str, Any] = {"outcome": None if as_list(statistic) == ["count"] else outcomes, "statistic": statistic}
     if statistic is None:

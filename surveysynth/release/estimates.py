@@ -53,8 +53,8 @@ class Estimates(DomainEstimates):
     def combine(self, function: Estimator) -> pd.DataFrame:
         """Apply a function to each data set, and combine its estimates over the m data sets.
 
-        The combined estimate is the mean of the m estimates.  As in :meth:`tables`, its variance is T = mean(u) + b /
-        m, where u is the variance within a data set and b the variance between the data sets (Hu, Savitsky & Williams
+        The combined estimate is the mean of the m estimates.  As in :meth:`tables`, its variance is mean(u) + b / m,
+        where u is the variance within a data set and b the variance between the data sets (Hu, Savitsky & Williams
         2022a, appendix A; Reiter & Raghunathan 2007).  If the data sets were drawn from noisy tables, the variance due
         to the noise in the tables is added.
 

@@ -74,9 +74,8 @@ def identification_risk(
         The confidential file, with n records.
     synthetic : DataFrame, SurveyDesign, a sequence of them, or Release
         Row i of each file is the synthetic version of row i of the original.  Top-coded, rounded or otherwise altered
-        data work as well.  The records of a Release are in random order: pass the Release itself, which knows the
-        order as long as it has its internal part.  If all known columns are synthesized, a wrong order of rows cannot
-        be detected.
+        data work as well.  The records of a Release are in random order: pass the Release itself, whose internal part
+        has the order.  If all known columns are synthesized, a wrong order of rows cannot be detected.
     known : str or list of str
         The columns that the intruder knows in addition to ``value``.  The pattern of a record consists of the synthetic
         records that match its true values in all these columns; with ``[]`` all records are in one pattern.  Known
@@ -153,13 +152,12 @@ def pairwise_weights(
     relative: bool = True,
     floor: Sizes = 0.0,
 ) -> pd.Series:
-    """Privacy weights alpha~_i from the pairwise identification risk, averaged over the data sets.
+    """Compute privacy weights alpha~_i from the pairwise identification risk, averaged over the data sets.
 
     Source: Hu, Savitsky & Williams 2022b, eq. 14.
 
     The final privacy weights are min(c1 alpha~_i + c2, 1), with constants c1 and c2.  The weights from the marginal
-    risk are
-    ``1 - identification_risk(...)`` (Hu, Savitsky & Williams 2022b, eq. 9).
+    risk are ``1 - identification_risk(...)`` (Hu, Savitsky & Williams 2022b, eq. 9).
 
     Parameters
     ----------
@@ -298,7 +296,7 @@ def match_risk(
 
 def pattern_sizes(original: File, synthetic: Files, *, known: Names, value: Names, synthesized: Names = (),
                   radius: Sizes = 0.2, relative: bool = True, floor: Sizes = 0.0) -> pd.Series:  # fmt: skip
-    """Count the synthetic records that match the known columns of record i, M_i, averaged over the data sets.
+    """Count the synthetic records that match the known columns of each record, averaged over the data sets.
 
     Parameters, index and errors are those of :func:`identification_risk`.
     """

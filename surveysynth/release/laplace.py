@@ -158,17 +158,17 @@ def laplace_tables(
     point_share : float
         Share of the budget, between 0 and 1, that goes to the point estimates; the rest goes to the replicates.
     replicates : int
-        R, the number of replicates of :func:`surveysynth.design.replicates.preston`.  They are drawn anew in every
-        call, independently of the outcomes and weights.
+        R, the number of replicate weights of :func:`surveysynth.design.replicates.preston`.  Replicate weights are
+        drawn anew in every call, independently of the outcomes and weights.
     bounds : dict of str to (float, float)
-        Only for ``strict``: the lowest and the highest value of "weight" and of every outcome.  They must be chosen
+        Only for ``strict``: the lowest and the highest value of "weight" and of every outcome.  Bounds must be chosen
         without looking at the file.
     consistent : bool
         Whether to adjust counts and totals (mean times count) so that they add up to their margins.
     ledger : Ledger, optional
         The ledger that is charged, as the last step.  The strict form is entered with epsilon for replacing the values
-        of a record; if the lower bound of the weight is 0, also with epsilon for blanking a record, to which the cap
-        of a ledger refers.  The local form is entered without an epsilon.
+        of a record.  If the lower bound of the weight is 0, epsilon for blanking a record is entered, too; the cap of
+        the ledger refers to blanking.  The local form is entered without an epsilon.
 
     Returns
     -------
@@ -246,7 +246,7 @@ def laplace_tables(
 def _check(
     outcomes: list[str], kind: NoiseKind, point_share: float, bounds: Mapping[str, Bounds] | None, *, consistent: bool
 ) -> None:
-    """Raise InputError for arguments of :func:`laplace_tables` that contradict each other."""
+    """Raise InputError for unsuitable arguments of :func:`laplace_tables`."""
     one_of(kind, get_args(NoiseKind), "kind")
     truth(consistent, "consistent")
     if point_share >= 1:
@@ -416,7 +416,7 @@ def _level(partition: Partition) -> str:
 
 
 def finite_outcome(design: SurveyDesign, name: str) -> Floats:
-    """Return the values (n,) of a numeric outcome.  Raise InputError if one is missing or infinite."""
+    """Return the values (n,) of a numeric outcome.  Raise InputError if a value is missing or infinite."""
     y = design.numeric(name)
     bad = ~np.isfinite(y)
     if bad.any():

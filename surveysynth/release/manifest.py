@@ -27,7 +27,7 @@ Epsilon = Annotated[float, Field(gt=0)]
 
 
 class Said(BaseModel):
-    """A part of a manifest in JSON.  Types are strict: a number must not be written as text, for example."""
+    """Base class of the parts of a manifest.  Types are strict: a number must not be written as text, for example."""
 
     model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 
@@ -166,7 +166,7 @@ def seal_of(path: Path) -> str:
 
 
 def types_of(frame: pd.DataFrame, columns: Iterable[str] | None = None, public: Collection[str] = ()) -> dict[str, Any]:
-    """Return the types of all columns of a frame, and the levels of its categorical columns.
+    """Return the types of all columns of a frame, and the levels (categories) of its categorical columns.
 
     ``columns`` restricts the columns whose levels are returned.  For a column in ``public``, levels that no record has
     are left out, so that they are not published.

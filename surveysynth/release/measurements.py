@@ -152,14 +152,14 @@ class Measurements:
 def entered(source: Source, ledger: Ledger) -> Source:
     """Charge a ledger for measurements, and return the measurements with the reference of the ledger entry.
 
-    The measurements are on the disk beside the ledger before the ledger is charged.  They stay there until a release
-    from them is written.  If the run ends before, :func:`surveysynth.resume` publishes the measurements as a folder,
-    and nothing more is spent.
+    The measurements are written next to the ledger before the ledger is charged.  They stay there until a release from
+    the measurements is written.  If the run ends earlier, :func:`surveysynth.resume` publishes the measurements as a
+    folder, and nothing more is spent.
 
     Raises
     ------
     InputError
-        The measurements cannot be written beside the ledger.  Nothing was charged.
+        The measurements cannot be written next to the ledger.  Nothing was charged.
     PrivacyError
         The cap would be exceeded, or the ledger cannot be written: nothing was charged, and the measurements must not
         be used.  Or the ledger was charged, but a later step on the disk failed.

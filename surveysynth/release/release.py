@@ -31,15 +31,15 @@ class Release(Estimates):
         The synthetic data sets.  All functions for a confidential design work on them, too.
     privacy : PrivacyReport
     predictors : tuple of str
-        Public columns that tables can be broken down by.
+        Public columns by which tables can be broken down.
     outcomes : tuple of str
         Synthesized columns.
     method : dict
         Public facts about the model, the package and the engine.
     internal : dict
-        Results for the agency only.  It is empty in a release that was read from its public files, pickled or copied.
-        The entry ``rows`` is an array (m, n).  For each synthetic record it has the position of the corresponding
-        confidential record in the file, from 0.
+        Results for the agency only.  The dictionary is empty in a release that was read from its public files, pickled
+        or copied.  The array ``rows`` (m, n) has, for each synthetic record, the position (from 0) of the corresponding
+        record in the confidential file.
     categorical : tuple of str
         The outcomes that are categories.  Tables can be broken down by these outcomes, too.
     count_roles : dict, optional
@@ -77,7 +77,7 @@ class Release(Estimates):
         Parameters
         ----------
         ledger : Ledger, optional
-            The ledger that is charged.  With None, nothing is charged, and the release is returned as it is.
+            The ledger that is charged.  With None, nothing is charged, and the release is returned unchanged.
 
         Returns
         -------

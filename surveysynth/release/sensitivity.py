@@ -14,9 +14,9 @@ records (w, y) = (1, 10) and (10, 1) eq. 9 is 0, although replacing the second r
 mean from 20/11 to 10.
 
 ``strict`` is for two files that differ in the weight and the outcome of one record.  Weight and outcome are clipped to
-public bounds, which form a box.  Within the box a count changes by at most max w - min w, and a total by at most max w
-y - min w y.  These extremes are at the corners of the box.  A replicate estimate changes by at most this number times
-the largest absolute replicate factor.
+public bounds, which form a box.  Within the box a count changes by at most max w - min w, and a total changes by at
+most max w y - min w y.  These extremes are at the corners of the box.  A replicate estimate changes by at most this
+number times the largest absolute replicate factor.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ def strict(
 
     Values are clipped to the bounds.  The count is computed if ``y`` is None.  w y is bilinear, so its extremes over
     the box of the bounds are at the corners.  A record is in one domain of the level.  A computed sum of m products,
-    none larger than X, has a rounding error of at most m X gamma, with gamma = (m + 8) u / (1 - (m + 8) u) and u =
-    2^-53 (Higham 2002, lemma 3.1; 8 is more than the products need).  Rounding adds at most twice this error to the
+    none larger than X, has a rounding error of at most m X gamma, with gamma = (m + 8) u / (1 - (m + 8) u), where
+    u = 2^-53 (Higham 2002, lemma 3.1; 8 is more than the products need).  Rounding adds at most twice this error to the
     difference between two files.
     """
     domain, domains = partition.domain, len(partition.labels)

@@ -241,7 +241,7 @@ class Source:
 
     @cached_property
     def _refits(self) -> list[Draw]:
-        """The draws from which N is computed, with a fixed seed, so that every user of the release has the same N."""
+        """Draws for the variance due to noise, with a fixed seed, so that all users get the same variance."""
         return self._draws(REFITS, np.random.default_rng(0), opposite=False)
 
     def _draws(self, count: int, rng: np.random.Generator, *, opposite: bool = True) -> list[Draw]:
@@ -379,7 +379,7 @@ class Source:
         }
 
     def published(self) -> dict[str, Any]:
-        """The content of ``measurements.json``.  The public columns are not in it, as the data sets have them."""
+        """Return the content of ``measurements.json``.  The public columns are left out, as the data sets have them."""
         return self.tables.as_json() | {
             "epsilon": self.epsilon, "model": self.model, "notes": list(self.notes), "expense": asdict(self.expense),
             "publishable": self.publishable, **({"edits": list(self.edits)} if self.edits else {}),

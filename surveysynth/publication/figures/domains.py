@@ -41,15 +41,15 @@ def check_figure(path: Path) -> None:
 def dot_plot(document: Document, path: Path, width: float = PAGE) -> str:
     """Draw the estimates of a document with their 95% intervals: a panel for each table, a row for each domain.
 
-    If there are several variables, and the last has at most five categories, colour and shape show its category.  Dots
-    of the least reliable class are hollow.  If a number is not shown, there is a symbol in its place.  The axis is
-    logarithmic if all numbers are positive and differ by a factor of more than 20.
+    If there are several variables, and the last variable has at most five categories, colour and shape show its
+    category.  Dots of the least reliable class are hollow.  If a number is not shown, there is a symbol in its place.
+    The axis is logarithmic if all numbers are positive and differ by a factor of more than 20.
 
     Parameters
     ----------
     document : Document
     path : Path
-        The file to write, .svg or .png.  The alternative text is written to ``<name>.txt`` beside it.
+        The file to write, .svg or .png.  The alternative text is written to ``<name>.txt`` next to the file.
     width : float
         Width in centimetres, at least 6.  The size of the letters is 8 points for any width.
 

@@ -26,7 +26,7 @@ class Case:
 
     @classmethod
     def read(cls, folder: Path) -> Case:
-        """Read the release in a folder.  Raise InputError if there is none."""
+        """Read the release in a folder.  Raise InputError if the folder has no release."""
         release = read_release(folder)
         return cls(folder, release, read_manifest(public_folder(folder) / MANIFEST))
 
@@ -53,7 +53,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Inside:
-    """The internal results of a release: exact numbers, and risks of records (None if the folder lacks them)."""
+    """The internal results of a release: exact numbers, and risks of records (None if the file is missing)."""
 
     numbers: dict[str, Any]
     records: pd.DataFrame | None

@@ -1,6 +1,6 @@
 """The parts that a dossier and its public version share: columns, guarantee, suppression, assumptions, versions.
 
-In the dossier (``sign`` is True), these parts also have space for handwriting and for internal facts.
+With ``sign``, which is for the dossier, these parts also have internal facts and space for handwriting.
 """
 
 from __future__ import annotations

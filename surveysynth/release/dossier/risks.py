@@ -77,7 +77,7 @@ class Risks:
 
     @property
     def judged(self) -> pd.DataFrame:
-        """The records that the release has."""
+        """The rows of ``table`` for records that are in the release."""
         return self.table.dropna(subset="identification")
 
     @property
