@@ -13,7 +13,7 @@ FBSPrior = Literal["paper", "independent", "normal", "flat"]
 RiskName = Literal["lipschitz", "count", "marginal", "pairwise"]  # measure of a record's risk
 Missing = Literal["fail", "drop"]  # treatment of a missing outcome
 MissingCategory = Literal["fail", "drop", "category"]  # treatment of a missing categorical outcome
-Allocation = Literal["prior", "posterior"]  # distribution of the component of a synthetic record
+Allocation = Literal["prior", "posterior"]  # distribution from which the mixture component of a record is drawn
 SecondStage = Literal["pps", "srs"]  # selection of units within a PSU
 StudyPopulation = Literal[
     "workers", "households", "workers-psu", "households-psu", "persons", "visits", "shares", "earnings", "adults",

@@ -161,12 +161,12 @@ def stages() -> Iterator[Callable[[str], None]]:
             yield stage.begin
         else:
 
-            def say(name: str) -> None:
+            def begin_with_line(name: str) -> None:
                 stage.begin(name)
                 line()
 
             with _lines(lambda seconds: str(stage)) as line:
-                yield say
+                yield begin_with_line
     finally:
         _stage.reset(before)
 

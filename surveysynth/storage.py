@@ -176,7 +176,7 @@ def finish(
         else:
             _exchange(staging, path)
             _remove(staging)
-        sync(path.parent)  # the move is on the disk before the note is removed
+        sync(path.parent)  # the move is on the disk before unfinished.json is removed
         (path / UNFINISHED).unlink(missing_ok=True)
         sync(path)
 
@@ -198,7 +198,7 @@ def uninterrupted() -> Iterator[None]:
     numbers = [getattr(signal, name) for name in SIGNALS if hasattr(signal, name)]
     if threading.current_thread() is threading.main_thread():  # only this thread handles signals
         handlers = {number: signal.getsignal(number) for number in numbers}
-        before = {number: handler for number, handler in handlers.items() if handler is not None}  # None: not Python's
+        before = {number: handler for number, handler in handlers.items() if handler is not None}  # None: set by C
     try:
         for number in before:
             signal.signal(number, lambda number, frame: came.append(number))
@@ -357,7 +357,7 @@ def _swept(path: Path) -> list[Path]:
     kept = []
     pattern = re.compile(re.escape(f".{path.name}.") + "[0-9a-f]{8}")
     if (path / "public" / "manifest.json").is_file() and (path / UNFINISHED).is_file():
-        (path / UNFINISHED).unlink()  # a run was killed after the move, before it removed the note
+        (path / UNFINISHED).unlink()  # a run was killed after the move, before it removed this file
     for backup in path.parent.glob(f".{path.name}.replaced"):  # a run was killed between the renames of _exchange
         _remove(backup) if os.path.lexists(path) else os.rename(backup, path)
     for staging in sorted(p for p in path.parent.iterdir() if pattern.fullmatch(p.name)):

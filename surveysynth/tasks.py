@@ -63,7 +63,7 @@ def _own_libraries_first() -> Iterator[None]:
     When Python runs within R, the system's libraries come first, and may include a libpython of another version.
     """
     others, own = os.environ.get("LD_LIBRARY_PATH"), sysconfig.get_config_var("LIBDIR")
-    if others is None or own is None or own.startswith("/usr/lib"):  # which the system searches last in any case
+    if others is None or own is None or own.startswith("/usr/lib"):  # the system searches /usr/lib last in any case
         yield
         return
     os.environ["LD_LIBRARY_PATH"] = os.pathsep.join([own, others])

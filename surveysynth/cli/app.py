@@ -76,7 +76,7 @@ def main(commands: Callable[[], object] = app) -> None:
     except NotFitForRelease as error:
         _say("Not fit for release", str(error))
         sys.exit(3)
-    except BrokenPipeError:  # left by a command such as | head
+    except BrokenPipeError:  # the pipe was closed by a command such as | head
         give_up_stdout()
         sys.exit(141)
     except (SurveySynthError, OSError) as error:

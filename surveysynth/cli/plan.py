@@ -25,8 +25,8 @@ OPTIONS = {  # entries that have an option of their own
     "privacy.population_total": "--population-total", "privacy.bounds": "--bounds",
 }  # fmt: skip
 STRICT = (
-    "\nReleases are strict unless something else is said, as --set privacy.mechanism=pseudo-posterior, whose guarantee "
-    "is asymptotic and which weights rare records down"
+    "\nReleases are strict by default. The alternative --set privacy.mechanism=pseudo-posterior has an asymptotic "
+    "guarantee, and weights rare records down"
 )
 
 
@@ -121,7 +121,7 @@ def drafted(
     if lacks and not guess:
         lines = "".join(f"\n  {OPTIONS.get(entry, f'--set {entry}=')}: {what}" for entry, what in lacks.items())
         by_default = "privacy.mechanism" in plan.reasons and is_strict(plan.settings)
-        raise InputError(f"say, too:{lines}{STRICT if by_default and not needed else ''}")
+        raise InputError(f"give, too:{lines}{STRICT if by_default and not needed else ''}")
     return plan
 
 
@@ -129,7 +129,7 @@ def planned(file: Path, entries: Sequence[str] | None, options: Mapping[str, Any
     """Read the plan in a file.  Raise InputError if options are given, because the plan sets them."""
     given = [f"--{name.replace('_', '-')}" for name, value in options.items() if value is not None]
     if given:
-        raise InputError(f"{', '.join(given)}: not with a plan, which says it; --set changes an entry")
+        raise InputError(f"{', '.join(given)}: not with a plan, which has such entries; --set changes an entry")
     return ss.Plan.read(file, _entries(entries))
 
 

@@ -81,7 +81,7 @@ def tables_command(
 
 
 def _with_condition(release: ss.Release, where: str) -> ss.Release:
-    """Add the condition ``where`` to a release as a column.  Its name is the condition itself, which titles show."""
+    """Add a condition to a release, as a column that has the condition as its name.  Titles then show the condition."""
     from ..design.conditions import obeyed
     from ..synthesis.edits import check_rules
 

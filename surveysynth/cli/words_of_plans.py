@@ -40,7 +40,7 @@ def in_words_of_plans(text: str) -> str:
             return f"mechanism = '{mechanisms[name]}' in [privacy]" if name in mechanisms else match[0]
         if match["within"]:
             return in_words_of_plans(match["within"])
-        if match["name"] not in sections or match["name"] == "weights":  # an argument of FBP, too
+        if match["name"] not in sections or match["name"] == "weights":  # also an argument of FBP
             return WHOLE.get(match[0], match[0])
         value = match["value"].replace("True", "true").replace("False", "false")
         value = re.sub(r"'?(\w+)'?: ", r"\1 = ", value) if value.startswith("{") else value

@@ -12,7 +12,7 @@ import pandas as pd
 from .document import Block, Document
 
 WIDTH = 124  # characters on a line of A4 in the small print of tables
-BETWEEN = " \N{MIDDLE DOT} "  # parts of a group's label
+BETWEEN = " \N{MIDDLE DOT} "  # separates the parts of a group's label
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def arranged(block: Block, document: Document, width: int = WIDTH) -> Arrangemen
         mark + "".join(f"[{number}]" for number in notes) for mark, notes in zip(block.marks, block.notes, strict=True)
     ]
     cells = block.cells.assign(mark=marks)
-    narrowest = sum(len(document.words(f"headings.{c}").split()[0]) for c in ("estimate", "se"))  # a category's columns
+    narrowest = sum(len(document.words(f"headings.{c}").split()[0]) for c in ("estimate", "se"))  # of one category
     if len(block.by) > 1 and cells[block.by[-1]].nunique() * narrowest <= width:
         wide = _wide(block, cells, document)
         if wide.width <= width:

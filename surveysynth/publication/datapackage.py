@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 
 PACKAGE, CSVW = "datapackage.json", "csv-metadata.json"
-TYPES = {"i": "integer", "u": "integer", "f": "number", "b": "boolean"}  # by numpy's kind of a dtype; others: string
+TYPES = {"i": "integer", "u": "integer", "f": "number", "b": "boolean"}  # by kind of dtype; others: string
 TRUE, FALSE = "True", "False"  # as pandas writes them
 
 

@@ -17,7 +17,7 @@ from .wording import Wording
 
 PERCENT = 100  # shares are printed in percent
 SHARES = ("proportion", "poverty_rate")
-IN_UNITS = ("mean", "total", "quantile")  # of the outcome
+IN_UNITS = ("mean", "total", "quantile")  # statistics in the unit of the outcome
 
 
 @dataclass(frozen=True)

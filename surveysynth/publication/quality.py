@@ -116,7 +116,7 @@ def symbols_of(symbols: str | Mapping[str, Any] | None) -> Symbols:
     plain, wrong = SYMBOLS["uk"], set(symbols) - {"suppressed", "missing", "unreliable", "limit"}
     if wrong:
         raise InputError(
-            f"symbols has {', '.join(sorted(map(repr, wrong)))}; it can say suppressed, missing, unreliable and limit"
+            f"symbols has {', '.join(sorted(map(repr, wrong)))}; it may have suppressed, missing, unreliable and limit"
         )
     limit = symbols.get("limit", plain.classes[-2].below)
     if isinstance(limit, bool) or not isinstance(limit, (int, float)) or not limit > 0:

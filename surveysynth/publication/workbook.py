@@ -53,7 +53,7 @@ def write_workbook(document: Document, path: Path) -> None:
         contact=[_plain(document.contact)] if document.contact else None,
     )  # fmt: skip
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="No note text provided", category=UserWarning)  # a sheet of ours
+        warnings.filterwarnings("ignore", message="No note text provided", category=UserWarning)  # we make the notes
         warnings.simplefilter("ignore", pd.errors.Pandas4Warning)  # meant for the authors of gptables
         book = produce_workbook(
             str(path), _notes(document) | tables | _explanations(document), theme=_theme(), auto_width=False,

@@ -73,7 +73,7 @@ def charge(
     with whole_file(whole) as stream:
         stream.write(json.dumps(note).encode())
     os.replace(whole, staging / UNFINISHED)
-    sync(staging)  # before the entry, or after a loss of power there could be an entry without its release
+    sync(staging)  # before the charge; else a loss of power could leave a ledger entry without its release
     try:
         entered.append(ledger.spend(**spent, salt=salt))
     except BaseException:
@@ -209,7 +209,7 @@ def _published(path: Path, ledger: Ledger, number: int | None) -> Path:
     if number is None and len(kept) > 1:
         raise InputError(f"several releases are kept beside the ledger, so give one as entry= (--entry): {listed}")
     entry, staging = kept[number] if number is not None else next(iter(kept.values()))
-    if not _is_entry(entry, path):  # else an earlier resume() was killed before its last step
+    if not _is_entry(entry, path):  # if it is, an earlier resume() was killed before its last step
         try:
             with whole_folder(path, mode=PUBLIC) as place:
                 for part in ("public", "internal"):

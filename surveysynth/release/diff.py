@@ -24,7 +24,7 @@ from .release import Release, read_release
 Floats = NDArray[np.float64]
 
 LEVEL = 0.95
-SHOWN = 20  # number of cells that are named
+SHOWN = 20  # largest number of cells that are listed
 ROUNDING = 1e-9
 UNSAID = {  # not compared: sentences (listed separately), entries that follow from other entries, and internal ones
     "files", "checksum", "guarantee", "assumptions", "data_dependent", "publication", "ledger", "supersedes",
@@ -287,7 +287,7 @@ def _sentences(old: Release, new: Release) -> pd.DataFrame:
 def _line(entry: str, old: str, new: str) -> str:
     if entry in SENTENCES:
         return f"{entry}, no longer: {old}" if old else f"{entry}, now: {new}"
-    return f"{entry}: {old or '(not said)'} -> {new or '(not said)'}"
+    return f"{entry}: {old or '(none)'} -> {new or '(none)'}"
 
 
 def _manifest_texts(path: Path) -> dict[str, str]:

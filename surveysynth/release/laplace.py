@@ -266,7 +266,7 @@ def _table(
     for name, (estimate, v) in estimates.items():
         df = np.minimum((~np.isnan(noisy[name].replicated)).sum(axis=0), degf).astype(np.float64)
         se = np.sqrt(v)
-        both = Combined(estimate, np.where(se <= FIXED * np.abs(estimate), 0.0, se), df)  # less is rounding
+        both = Combined(estimate, np.where(se <= FIXED * np.abs(estimate), 0.0, se), df)  # less is rounding error
         low, high = interval(both)
         part = labels.assign(statistic="mean" if name else "count", outcome=name)
         parts.append(part.assign(estimate=estimate, se=both.se, df=df, ci_low=low, ci_high=high, n=n))

@@ -95,7 +95,7 @@ def _below(document: Document, share: float) -> list[str]:
     """Return the lines below the panels: the meanings of marks, and the source."""
     words, symbols, legend = document.words, document.symbols, document.legend
     worst = symbols.worst
-    instead = [symbols.suppressed, symbols.missing, *([worst.mark] if symbols.withheld else [])]  # of dots
+    instead = [symbols.suppressed, symbols.missing, *([worst.mark] if symbols.withheld else [])]  # symbols
     texts = [words("sheet.symbol", mark=mark, meaning=legend[mark]) for mark in instead if mark in legend]
     if any(mark == worst.mark for block in document.blocks for mark in block.marks):
         texts.append(words("figure.hollow", meaning=legend[worst.mark]))

@@ -9,7 +9,7 @@ from ...privacy.accounting.ledger import Ledger
 from ...publication.dossier_page import Block, Grid, Paragraph
 from .case import Case
 
-ENTRIES = 12  # number of the last entries of a ledger that are shown
+ENTRIES = 12  # largest number of ledger entries that are shown
 
 
 def ledger_fault(case: Case, ledger: Ledger) -> str:

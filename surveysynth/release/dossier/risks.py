@@ -17,7 +17,7 @@ from ..identification import attribute_risk, identification_risk, match_risk, or
 from ..release import Release
 from .case import Case
 
-WORST = 10  # number of records that are named
+WORST = 10  # number of records that are listed
 HIGH = 0.5  # records with a larger risk of identification are counted
 RADIUS = 0.2  # radius of the ball around a true value, as a share of the value
 MEASURES = {"identification": identification_risk, "attribute": attribute_risk, "match": match_risk}
