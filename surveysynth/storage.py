@@ -230,7 +230,7 @@ def private_folder(out: str | Path, notice: str) -> Iterator[Path]:
 
 
 def check_new(folder: Path) -> None:
-    """Refuse a path that exists, unless it is an empty folder (InputError)."""
+    """Raise InputError for a path that exists, unless it is an empty folder."""
     if not is_free(folder):
         raise InputError(f"{str(folder)!r} exists; choose another folder")
 

@@ -51,7 +51,7 @@ def plan_command(
         bool, typer.Option("--schema", help="Print the JSON schema of plans, for editors, instead.")
     ] = False,
 ) -> None:
-    """Draft a plan for a file: > plan.toml.  Entries that only you can know are marked FILL IN."""
+    """Draft a plan for a file, to be saved by > plan.toml.  Entries that only you can know are marked FILL IN."""
     from ..plan.toml_file import schema as schema_of_plans
 
     if schema:

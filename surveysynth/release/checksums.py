@@ -39,7 +39,7 @@ def described(file: Path) -> dict[str, Any]:
 
 
 def verify(folder: Path, published: Mapping[str, Mapping[str, Any]]) -> None:
-    """Refuse files that differ from the published ones.
+    """Raise InputError if files differ from the published ones.
 
     Parameters
     ----------

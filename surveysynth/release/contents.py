@@ -338,7 +338,7 @@ class Contents:
         return "ledger" in self.method or self._entered
 
     def manifest(self) -> dict[str, Any]:
-        """The public facts about the release, without anything confidential and without a seed.
+        """Return the public facts about the release.  Confidential numbers and seeds are not among them.
 
         Returns
         -------

@@ -239,7 +239,7 @@ class DomainEstimates(Contents):
         return jointly(designs, outcomes, names, asked, synthesized=tuple(moving), redrawn=self.redrawn)
 
     def _completed(self, make: Callable[..., pd.DataFrame]) -> Callable[..., pd.DataFrame]:
-        """Return a function that calls ``make``, and again with all records if a subset gave no standard error."""
+        """Return a function that calls ``make`` with a subset of records, or with all if a standard error is NaN."""
         fewer = self._redrawn_for_tables
 
         def made() -> pd.DataFrame:

@@ -117,7 +117,7 @@ def enter(release: Kept, table: pd.DataFrame, document: Document, ledger: Ledger
 
 
 def _not_written(path: Path, staging: Path | None, error: OSError, *, charged: bool) -> SurveySynthError:
-    """The error to raise if writing failed.  It says which file is concerned, and whether the ledger was charged."""
+    """Return the error to raise if writing failed.  It names the file, and says whether the ledger was charged."""
     why = f"{str(error.filename or path)!r}: {error.strerror or error}"
     if not charged:
         return InputError(f"the release was not written ({why}); nothing is left of it, and no ledger was charged")
@@ -133,7 +133,7 @@ def _not_written(path: Path, staging: Path | None, error: OSError, *, charged: b
 
 
 def check_format(format: str) -> None:
-    """Refuse an unknown format of synthetic files (InputError)."""
+    """Raise InputError for an unknown format of synthetic files."""
     one_of(format, FORMATS, "format")
 
 
@@ -276,7 +276,7 @@ def _write_metadata(
 
 
 def _heading(release: Contents, records: int, format: str, min_cell: int | None, printed: Sequence[str]) -> str:
-    """The text of the report that explains the files, and how to estimate from them."""
+    """Write the text of the report that explains the files, and how to estimate from them."""
     design = release.datasets[0]
     synthetic_weights = release.method["weights"] != "public"
     suppressed = f" There, cells of fewer than {min_cell} records are blank, and cells that would give them away."

@@ -101,7 +101,7 @@ class Manifest(Said):
 
     @model_validator(mode="after")
     def _agrees(self) -> Self:
-        """Refuse a manifest that contradicts itself."""
+        """Raise ValueError for a manifest that contradicts itself."""
         data = {name for name in self.files if name.startswith("synthetic_")}
         if len(data) != self.m or not any(data == {*synthetic_files(self.m, kind)} for kind in FORMATS):
             raise ValueError(f"m is {self.m}, but the synthetic files are {', '.join(sorted(data)) or 'not listed'}")

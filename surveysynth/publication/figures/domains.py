@@ -33,7 +33,7 @@ TEXT: Any = {"text.parse_math": False}  # a label may contain a dollar sign
 
 
 def check_figure(path: Path) -> None:
-    """Refuse a file that is neither .svg nor .png (InputError)."""
+    """Raise InputError for a file that is neither .svg nor .png."""
     if path.suffix not in SUFFIXES:
         raise InputError(f"figures are written as {' or '.join(SUFFIXES)}: {path.name!r} ends in none of these")
 

@@ -75,7 +75,7 @@ def _column(release: Release, name: str) -> tuple[str, str]:
 
 
 def guarantee(case: Case) -> tuple[Block, ...]:
-    """State the guarantee, its neighbouring files, and the settings on which it depends."""
+    """State the guarantee, the differences between files that it hides, and the settings of the release."""
     p = case.release.privacy
     blocks: list[Block] = [Paragraph(case.sentences[0], strong=True), Paragraph(p.guarantee)]
     if p.neighbours:

@@ -54,7 +54,7 @@ class Risks:
 
     @classmethod
     def computed(cls, case: Case, design: SurveyDesign) -> Risks | None:
-        """Compute the risks.  Return None without the order of records, or without a synthesized number."""
+        """Compute the risks.  Return None if the order of records is missing, or no number was synthesized."""
         release = case.release
         frame = design.frame
         values = [name for name in release.outcomes if name not in release.categorical and not is_label(frame[name])]
