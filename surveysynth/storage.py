@@ -391,7 +391,6 @@ def sync(path: Path) -> None:
 
 
 def _sync_all(folder: Path) -> None:
-    """Wait until all contents of a folder are on the disk."""
     for path in (*folder.rglob("*"), folder):
         sync(path)
 

@@ -25,8 +25,8 @@ OPTIONS = {  # entries that have an option of their own
     "privacy.population_total": "--population-total", "privacy.bounds": "--bounds",
 }  # fmt: skip
 STRICT = (
-    "\nReleases are strict by default. The alternative --set privacy.mechanism=pseudo-posterior has an asymptotic "
-    "guarantee, and weights rare records down"
+    "\nReleases are strict by default. The alternative is --set privacy.mechanism=pseudo-posterior, whose guarantee is "
+    "asymptotic, and which weights rare records down"
 )
 
 
@@ -166,7 +166,6 @@ def _print_entries() -> None:
 
 
 def _entries(given: Sequence[str] | None) -> dict[str, Any]:
-    """Return the entries that ``--set`` names, with their values."""
     from ..plan.toml_file import parsed_value
 
     pairs = [text.partition("=") for text in given or ()]

@@ -59,7 +59,6 @@ def privacy_cost_command(
 
 
 def _print_costs(costs: pd.DataFrame) -> None:
-    """Print a table with a row for each epsilon and a column for each number of data sets."""
     shown = Table(box=SIMPLE)
     shown.add_column("epsilon", justify="right")
     several = list(dict.fromkeys(costs["m"]))

@@ -62,7 +62,7 @@ class Arrangement:
 
     @property
     def spanners(self) -> list[tuple[str, int]]:
-        """The categories above the columns, each with the number of columns below it."""
+        """The categories above the columns, and how many columns are below each category."""
         return [(category, len(list(part))) for category, part in groupby(category for category, _ in self.columns)]
 
 

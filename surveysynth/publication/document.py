@@ -148,7 +148,7 @@ class Document:
 
     @property
     def classes(self) -> dict[str, str]:
-        """The printed meaning of each quality class, keyed by the class's name in the wording file."""
+        """The printed meaning of each quality class, by the name of the class in the wording file."""
         meanings, low = dict[str, str](), 0.0
         for each in self.symbols.classes:
             which = "below" if low == 0 else "above" if each is self.symbols.worst else "between"

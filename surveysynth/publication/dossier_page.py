@@ -73,7 +73,7 @@ class Picture:
 
     @property
     def source(self) -> str:
-        """The picture as a data URL, so that the page needs no other file."""
+        """The picture as a data URL, so that the html page needs no other file."""
         kinds = {".svg": "svg+xml", ".png": "png"}
         return f"data:image/{kinds[self.file.suffix]};base64,{base64.b64encode(self.file.read_bytes()).decode()}"
 

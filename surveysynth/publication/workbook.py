@@ -81,7 +81,6 @@ def _notes(document: Document) -> dict[str, Any]:
 
 
 def _explanations(document: Document) -> dict[str, Any]:
-    """Make the sheets of technical notes and of the glossary."""
     words = document.words
     glossary = {words("headings.term"): [*words.glossary], words("headings.meaning"): [*words.glossary.values()]}
     return {

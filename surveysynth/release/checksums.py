@@ -75,7 +75,7 @@ def _fault(file: Path, published: Mapping[str, Any]) -> str:
 
 
 def _size(file: Path) -> tuple[int | None, int | None]:
-    """Numbers of records and columns of a csv or parquet file; (None, None) if it cannot be read."""
+    """Count the records and columns of a csv or parquet file.  Return (None, None) if it cannot be read."""
     try:
         if file.suffix == ".parquet":
             import pyarrow.parquet as pq  # takes long to import, and is not needed for csv

@@ -298,7 +298,7 @@ def _heading(release: Contents, records: int, format: str, min_cell: int | None,
 
 
 def _about(release: Contents) -> str:
-    """The lines of the report with title, source and contact, if the plan has them."""
+    """Write the lines of the report with title, source and contact, if the plan has them."""
     method, lines = release.method, [str(release.method["title"])] if "title" in release.method else []
     lines += [f"{name.capitalize()}: {method[name]}" for name in ("source", "contact") if name in method]
     return "".join(f"{line}\n" for line in lines) + ("\n" if lines else "")

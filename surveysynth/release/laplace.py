@@ -246,7 +246,6 @@ def laplace_tables(
 def _check(
     outcomes: list[str], kind: NoiseKind, point_share: float, bounds: Mapping[str, Bounds] | None, *, consistent: bool
 ) -> None:
-    """Raise InputError for unsuitable arguments of :func:`laplace_tables`."""
     one_of(kind, get_args(NoiseKind), "kind")
     truth(consistent, "consistent")
     if point_share >= 1:
@@ -410,7 +409,7 @@ def _shares(epsilon: float, pairs: int, point_share: float, replicates: int) -> 
 
 
 def _level(partition: Partition) -> str:
-    """The name of a level: the variables by which its domains are formed."""
+    """Return the name of a level, which lists the variables that form its domains."""
     first = partition.labels.iloc[0]
     return ", ".join(str(name) for name in first.index if first[name] != TOTAL) or "total"
 

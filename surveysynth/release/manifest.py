@@ -127,7 +127,7 @@ RELEASE_ENTRIES = {*Manifest.model_fields, *DERIVED} - {"package", "method", "we
 
 
 def synthetic_files(m: int, format: str) -> list[str]:
-    """The names of the synthetic files."""
+    """Return the names of the synthetic files of a release."""
     return [f"synthetic_{number}.{format}" for number in range(1, m + 1)]
 
 
@@ -228,6 +228,6 @@ def without_none(roles: dict[str, Any]) -> dict[str, Any]:
 
 
 def _levels(column: pd.Series, *, all_of_them: bool) -> dict[str, Any]:
-    """The categories of a column in order: all of them, or only those that some record has."""
+    """Return the categories of a column in order.  Without ``all_of_them``, only those that some record has."""
     used = column.cat if all_of_them else column.cat.remove_unused_categories().cat
     return {"categories": used.categories.tolist(), "ordered": bool(used.ordered)}

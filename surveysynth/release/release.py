@@ -1,4 +1,4 @@
-"""The class Release: synthetic data sets, estimates from them, and methods that write and read a release."""
+"""The class Release: synthetic data sets, their estimates, and methods to write and read a release."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ FITTED = "The model was fitted to the noisy tables, and sees nothing else of the
 
 
 def evenly(count: int, n: int) -> Codes:
-    """Evenly spaced whole numbers from 0 to below n: an array (count,)."""
+    """Return evenly spaced whole numbers from 0 to below n, as an array (count,)."""
     return np.asarray((np.arange(count) + 0.5) * n / count, dtype=np.intp)
 
 
@@ -345,7 +345,7 @@ class Source:
         return like.roles() | ({"poststrata": known} if known and self.tables.weight is not None else {})
 
     def report(self, m: int) -> PrivacyReport:
-        """The privacy report of m data sets."""
+        """Write the privacy report of a release of m data sets."""
         before = [(each.blank or 0.0, each.replace or 0.0) for each in self.spent_before]
         epsilon = self.epsilon + sum(blank for blank, _ in before)
         replaced = self.replaced + sum(each for _, each in before)
@@ -357,7 +357,7 @@ class Source:
         )  # fmt: skip
 
     def method(self) -> dict[str, Any]:
-        """Public facts about package and model, for the manifest."""
+        """Return public facts about the package and the model, for the manifest."""
         weight = self.tables.weight
         drawn_or_not = "synthesized" if self.model == "FBS" else "synthesized (smoothed)"
         schema = {v.name: v.cells.outcome for v in self.tables.outcomes if v.cells.bins is not None}

@@ -160,7 +160,6 @@ def _legend(rows: _Rows) -> dict[str, Any]:
 
 
 def _ticks(block: Block, share: float) -> int:
-    """Return the number of ticks whose labels fit on an axis."""
     longest = max(len(text) for name in ("estimate", "ci_high") for text in block.cells[name])
     return min(TICKS, max(2, int(SIGNS * share) // longest))
 

@@ -125,7 +125,6 @@ def _told_apart(comparison: Comparison) -> tuple[Block, ...]:
 
 
 def _joint(comparison: Comparison, scratch: Path) -> tuple[Block, ...]:
-    """Compare the relations between columns in file and release."""
     grid = Grid(
         ("columns", "how they go together", "file", "release", "se between data sets"),
         tuple((f"{r['first']} and {r['second']}", r["measure"], f"{r['file']:.3f}", f"{r['release']:.3f}",

@@ -135,7 +135,6 @@ def _identification(risks: Risks, records: pd.DataFrame | None, scratch: Path) -
 
 
 def _quantiles(risks: Risks) -> Grid:
-    """Summarize each measure of risk by its mean and quantiles."""
     more_known = risks.with_more.dropna()
     measures = [(what, risks.judged[what]) for what in MEASURES]
     measures += [(f"{what}, {', '.join(risks.also)} known too", more_known[what]) for what in more_known]
