@@ -28,7 +28,7 @@ def policy_command(
     overwrite: Annotated[bool, typer.Option(help="Replace a file that is there.")] = False,
     seed: Seed = None,
 ) -> None:
-    """Fix everything that protects later releases on a historical file, so that these releases are strict.
+    """Use a historical file to fix everything that protects later releases, so that these releases are strict.
 
     The later releases are made by synthesize --set privacy.policy=policy.npz. Give the epsilon of each later release,
     and the population total of the historical file.

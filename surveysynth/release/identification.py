@@ -99,8 +99,8 @@ def identification_risk(
     -------
     pandas.Series (n,)
         Risks in [0, (M - 1) / M], with the index of the original, where M is the size of the pattern.  The risk is NaN
-        for records that the release left out because an outcome was missing.  A data set contributes 0 for a record
-        whose own synthetic record does not match, or for which no record matches.
+        for records that the release left out because an outcome was missing or the weight was 0.  A data set
+        contributes 0 for a record whose own synthetic record does not match, or for which no record matches.
 
     Raises
     ------

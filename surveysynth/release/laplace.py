@@ -391,7 +391,7 @@ def _strict_estimates(
 
 
 def _shares(epsilon: float, pairs: int, point_share: float, replicates: int) -> list[tuple[float, float]]:
-    """Divide epsilon: return, for every level of every table, the epsilon of a point and that of one replicate.
+    """Return the epsilon of a point estimate and of one replicate, for every level of every table.
 
     The shares are multiples of the last binary digit of epsilon, so that they add up to epsilon exactly.  Remainders of
     the division go to the points.  Raise InputError if epsilon is too small for the division.
